@@ -1,0 +1,10 @@
+//! Control bodies.
+#![no_main]
+
+#[path = "../../wire/tests/common/invariants.rs"]
+#[allow(dead_code, reason = "each target uses its part")]
+mod invariants;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    invariants::control(bytes);
+});

@@ -1,0 +1,254 @@
+//! The body of control packets: membership and what may go wrong with it.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+---------------+---------------+
+//! |    action     |    status     |   answers     |   reserved    |
+//! +---------------+---------------+---------------+---------------+
+//! |                            session                            |
+//! |                                                               |
+//! +-------------------------------+-------------------------------+
+//! |            payload            |            window             |
+//! +-------------------------------+-------------------------------+
+//! |                           expected                            |
+//! +---------------------------------------------------------------+
+//! |                              got                              |
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! The actions are those of iSwitch's Table 2. In the header before it, `fan_in` is the rank count that the sender
+//! believes in, `rank` its own; in an Ack, `epoch` is the job's generation and `count` the ranks that have joined.
+
+use core::fmt;
+
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::malformed::{Malformed, NoRoom};
+
+/// Length of the body.
+pub const LEN: usize = 24;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Action {
+    /// Become a member of the job.
+    Join = 1,
+    /// Stop being one.
+    Leave = 2,
+    /// Forget everything about the job.
+    Reset = 3,
+    /// Set the number of contributions that complete a PSN.
+    SetH = 4,
+    /// Broadcast a partial now.
+    FBcast = 5,
+    /// Ask for a lost result.
+    Help = 6,
+    /// Suspend the job.
+    Halt = 7,
+    /// The answer to one of the others.
+    Ack = 8,
+}
+
+impl Action {
+    const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::Join,
+            2 => Self::Leave,
+            3 => Self::Reset,
+            4 => Self::SetH,
+            5 => Self::FBcast,
+            6 => Self::Help,
+            7 => Self::Halt,
+            8 => Self::Ack,
+            _ => return None,
+        })
+    }
+}
+
+/// How a request fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done; the job is complete (Join), or the member is gone (Leave).
+    Ok = 0,
+    /// Done for this rank, but other ranks are still missing (Join) or still there (Leave): ask again.
+    Pending = 1,
+    /// No such job.
+    UnknownJob = 2,
+    /// The rank is not below the job's rank count.
+    RankOutOfRange = 3,
+    /// The sender's rank count is not the job's.
+    FanInMismatch = 4,
+    /// The job's configuration does not admit this source address.
+    SourceRefused = 5,
+    /// A newer session of this rank exists.
+    StaleSession = 6,
+    /// The packet belongs to another generation of the job.
+    WrongEpoch = 7,
+    /// The rank has not joined.
+    NotMember = 8,
+    /// The payload length differs from that of the other ranks.
+    PayloadMismatch = 9,
+    /// The element type or operation differs from that of the other ranks.
+    ElementMismatch = 10,
+    /// The action is not supported here.
+    Unsupported = 11,
+    /// A packet of this rank came from an address that is not the rank's.
+    RankSpoofed = 12,
+}
+
+impl Status {
+    const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Self::Ok,
+            1 => Self::Pending,
+            2 => Self::UnknownJob,
+            3 => Self::RankOutOfRange,
+            4 => Self::FanInMismatch,
+            5 => Self::SourceRefused,
+            6 => Self::StaleSession,
+            7 => Self::WrongEpoch,
+            8 => Self::NotMember,
+            9 => Self::PayloadMismatch,
+            10 => Self::ElementMismatch,
+            11 => Self::Unsupported,
+            12 => Self::RankSpoofed,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Pending => "waiting for other ranks",
+            Self::UnknownJob => "no such job",
+            Self::RankOutOfRange => "rank out of range",
+            Self::FanInMismatch => "rank count differs",
+            Self::SourceRefused => "source address not admitted",
+            Self::StaleSession => "a newer session of this rank exists",
+            Self::WrongEpoch => "another generation of the job",
+            Self::NotMember => "not a member",
+            Self::PayloadMismatch => "payload length differs",
+            Self::ElementMismatch => "element type differs",
+            Self::Unsupported => "not supported",
+            Self::RankSpoofed => "not the address of this rank",
+        })
+    }
+}
+
+/// The body of a control packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Control {
+    /// What is asked for.
+    pub action: Action,
+    /// How it fared; `Ok` in requests.
+    pub status: Status,
+    /// The action that an Ack answers, or `None`: in requests, and in Acks that answer no control packet.
+    pub answers: Option<Action>,
+    /// The sender's session: later sessions of a rank have larger numbers.
+    pub session: u64,
+    /// Payload bytes of a full packet.
+    pub payload: u16,
+    /// How far a PSN may run ahead of the oldest one without a result.
+    pub window: u16,
+    /// In refusals: the value that would have been right.
+    pub expected: u32,
+    /// In refusals: the value that was received.
+    pub got: u32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Raw {
+    action: u8,
+    status: u8,
+    answers: u8,
+    reserved: u8,
+    session: U64,
+    payload: U16,
+    window: U16,
+    expected: U32,
+    got: U32,
+}
+
+const _: () = assert!(size_of::<Raw>() == LEN);
+
+impl Control {
+    /// A request with no values filled in.
+    #[must_use]
+    pub const fn request(action: Action, session: u64) -> Self {
+        Self {
+            action,
+            status: Status::Ok,
+            answers: None,
+            session,
+            payload: 0,
+            window: 0,
+            expected: 0,
+            got: 0,
+        }
+    }
+
+    /// Reads the body of a control packet.
+    ///
+    /// # Errors
+    /// `Truncated` if it is shorter than [`LEN`], `Control` if it is longer, holds an undefined value, or has a status
+    /// or an answered action without being an Ack. An Ack answers no Ack.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| Malformed::Truncated)?;
+        if !rest.is_empty() || raw.reserved != 0 {
+            return Err(Malformed::Control);
+        }
+        let action = Action::from_code(raw.action).ok_or(Malformed::Control)?;
+        let status = Status::from_code(raw.status).ok_or(Malformed::Control)?;
+        let answers = match raw.answers {
+            0 => None,
+            code => Some(Action::from_code(code).ok_or(Malformed::Control)?),
+        };
+        if answers == Some(Action::Ack)
+            || action != Action::Ack && (status != Status::Ok || answers.is_some())
+        {
+            return Err(Malformed::Control);
+        }
+        Ok(Self {
+            action,
+            status,
+            answers,
+            session: raw.session.get(),
+            payload: raw.payload.get(),
+            window: raw.window.get(),
+            expected: raw.expected.get(),
+            got: raw.got.get(),
+        })
+    }
+
+    /// The body as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; LEN] {
+        let raw = Raw {
+            action: self.action as u8,
+            status: self.status as u8,
+            answers: self.answers.map_or(0, |action| action as u8),
+            reserved: 0,
+            session: self.session.into(),
+            payload: self.payload.into(),
+            window: self.window.into(),
+            expected: self.expected.into(),
+            got: self.got.into(),
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Writes the body to the start of `out`.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if `out` is shorter than [`LEN`].
+    pub fn emit(&self, out: &mut [u8]) -> Result<(), NoRoom> {
+        out.first_chunk_mut::<LEN>().ok_or(NoRoom).map(|place| *place = self.to_bytes())
+    }
+}

@@ -1,0 +1,42 @@
+//! Every byte Pascaline puts on or takes off the wire.
+//!
+//! Contract of this crate: pure functions over byte slices, no I/O, no allocation, no clock. The normative text of
+//! the protocol is `docs/protocol.md`; its test vectors are run by `tests/vectors.rs`.
+//!
+//! **Panics.** No function that takes received bytes panics, whatever they are: a parser checks the length once and
+//! returns [`Malformed`] with the reason. Functions that *write* take a buffer from the caller and return
+//! [`NoRoom`] if it is too short.
+//!
+//! From the outside in: [`frame`] finds the layers of an Ethernet frame; [`arp`] and [`icmp`] answer for the
+//! appliance's own address; [`header`] is the 22-byte aggregation header, [`payload`] says how long the payload
+//! behind it may be, [`plain`] reads the common case in one pass, and [`trailer`] is what follows the payload; [`control`] is the body of control packets;
+//! [`template`] writes whole frames; [`checksum`] is the Internet checksum.
+#![forbid(unsafe_code)]
+
+pub mod arp;
+pub mod checksum;
+pub mod control;
+pub mod frame;
+pub mod header;
+pub mod icmp;
+pub mod malformed;
+pub mod payload;
+pub mod plain;
+pub mod template;
+pub mod trailer;
+
+pub use frame::{Address, Frame, Mac, Net, VlanTags};
+pub use header::{DType, Element, Flags, Header, Kind, Op};
+pub use malformed::{Malformed, NoRoom};
+pub use trailer::Trailer;
+
+/// The UDP port an appliance listens on unless configured otherwise.
+///
+/// Not RoCE's 4791: NICs give that port special treatment.
+pub const DEFAULT_PORT: u16 = 16420;
+
+/// The protocol version this crate speaks.
+pub const VERSION: u8 = 1;
+
+/// Ranks a job may have at the most, by the width of the bitmap trailer.
+pub const MAX_RANKS: u16 = 1024;

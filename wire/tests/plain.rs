@@ -1,0 +1,138 @@
+//! The fast path says nothing that the ordinary parsers would not say.
+#![allow(clippy::unwrap_used, reason = "a test helper that cannot go on should say where")]
+
+use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
+use pascaline_wire::plain::{Expected, HEADERS, Plain, job_and_rank};
+use pascaline_wire::template::{Path, Template};
+use pascaline_wire::{Element, Flags, Header, Kind};
+use proptest::prelude::*;
+
+const PATH: Path = Path {
+    dst_mac: Mac([2, 0, 0, 0, 0, 1]),
+    src_mac: Mac([2, 0, 0, 0, 0, 2]),
+    vlan: VlanTags::NONE,
+    dst: Address::from_v4([10, 77, 0, 254]),
+    src: Address::from_v4([10, 77, 0, 1]),
+    dst_port: 16420,
+    src_port: 40000,
+};
+
+/// A plain gradient frame.
+fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
+    let mut bytes = vec![0xa5; HEADERS + payload.len()];
+    let len = Template::new(&PATH).write(&mut bytes, header, payload).unwrap();
+    bytes[len..].copy_from_slice(payload);
+    bytes
+}
+
+fn expected() -> Expected {
+    Expected::new(&PATH, &HEADER)
+}
+
+const HEADER: Header = Header {
+    kind: Kind::Gradient,
+    flags: Flags::RETRANSMISSION,
+    element: Element::F32_SUM,
+    job: 7,
+    rank: 3,
+    psn: 0xdead_beef,
+    fan_in: 8,
+    count: 1,
+    priority: 9,
+    wnd_cap: 10,
+    tree: 11,
+    epoch: 12,
+};
+
+/// What the ordinary parsers make of a frame, if it is a plain gradient of the expected member.
+fn ordinary(bytes: &[u8]) -> Option<Plain> {
+    let frame = Frame::parse(bytes).ok()?;
+    let Net::Ip(ip) = frame.net else { return None };
+    let udp = (ip.protocol == 17).then(|| ip.udp(bytes))?.ok()?;
+    let (header, rest) = Header::parse(&bytes[udp.body..udp.body + udp.body_len]).ok()?;
+    let (payload, trailer) = header.payload(rest).ok()?;
+    let as_expected = frame.vlan == VlanTags::NONE
+        && frame.dst == PATH.dst_mac
+        && (ip.src, ip.dst) == (PATH.src, PATH.dst)
+        && (udp.src_port, udp.dst_port) == (PATH.src_port, PATH.dst_port)
+        && header.kind == Kind::Gradient
+        && (header.job, header.rank, header.epoch) == (HEADER.job, HEADER.rank, HEADER.epoch)
+        && (header.fan_in, header.count) == (HEADER.fan_in, HEADER.count)
+        && !header.flags.has(Flags::BYPASS)
+        && trailer.is_none();
+    as_expected.then(|| Plain {
+        psn: header.psn,
+        element: header.element.code(),
+        overflow: header.flags.has(Flags::OVERFLOW),
+        payload_len: u16::try_from(payload.len()).unwrap(),
+    })
+}
+
+#[test]
+fn a_gradient_is_read() {
+    let bytes = frame(&[1; 1024], &HEADER);
+    let plain = expected().read(&bytes).expect("plain");
+    assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
+    assert_eq!(Some(plain), ordinary(&bytes));
+    assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
+}
+
+#[test]
+fn what_senders_choose_is_not_compared() {
+    let other = Header { psn: 1, priority: 0, wnd_cap: 0, tree: 0, flags: Flags::OVERFLOW, ..HEADER };
+    let mut bytes = frame(&[1; 16], &Header { element: Element::I32_SUM, ..other });
+    bytes[6..12].fill(0x22);
+    let plain = expected().read(&bytes).expect("plain");
+    assert!(plain.overflow);
+    assert_eq!(plain.element, Element::I32_SUM.code());
+}
+
+#[test]
+fn ethernet_padding_is_ignored() {
+    let mut bytes = frame(&[1; 8], &HEADER);
+    bytes.extend([0; 40]);
+    assert_eq!(expected().read(&bytes).expect("plain").payload_len, 8);
+}
+
+#[test]
+fn over_ipv6_or_with_a_tag_nothing_is_plain() {
+    let mut vlan = VlanTags::NONE;
+    assert!(vlan.push(0x8100, 5));
+    let (src, dst) = (Address::from_v6([0xfd; 16]), Address::from_v6([0xfe; 16]));
+    for path in [Path { vlan, ..PATH }, Path { src, dst, ..PATH }] {
+        let mut bytes = [0; 256];
+        let len = Template::new(&path).write(&mut bytes, &HEADER, &[1; 8]).unwrap();
+        assert_eq!(Expected::new(&path, &HEADER).read(&bytes[..len + 8]), None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    /// Any one to three bytes of the headers changed: both paths agree on what is left, bit for bit. With the checksum
+    /// mended half of the time, so that what lies behind it is reached.
+    #[test]
+    fn both_paths_agree(
+        changes in prop::collection::vec((0usize..HEADERS, any::<u8>()), 0..4),
+        len in 0usize..20, cut in 0usize..4, mend in any::<bool>(),
+    ) {
+        let mut bytes = frame(&vec![3; len * 4], &HEADER);
+        for (at, value) in changes {
+            bytes[at] = value;
+        }
+        if mend {
+            bytes[24..26].fill(0);
+            let sum = pascaline_wire::checksum::finish(pascaline_wire::checksum::sum(&bytes[14..34]));
+            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        bytes.truncate(bytes.len() - cut.min(bytes.len()));
+        prop_assert_eq!(expected().read(&bytes), ordinary(&bytes));
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Some(plain) = expected().read(&bytes) {
+            prop_assert_eq!(Some(plain), ordinary(&bytes));
+        }
+    }
+}

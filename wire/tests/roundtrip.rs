@@ -1,0 +1,209 @@
+//! What is written is read back: every legal value, and no illegal one.
+
+mod common;
+
+use pascaline_wire::arp::{self, Arp, Operation};
+use pascaline_wire::control::{self, Control};
+use pascaline_wire::frame::protocol;
+use pascaline_wire::template::Template;
+use pascaline_wire::trailer::{self, Bitmap, QueueState};
+use pascaline_wire::{Address, Flags, Frame, Header, Mac, Net, NoRoom, Trailer, header};
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn header(header in common::header(), tail in prop::collection::vec(any::<u8>(), 0..9)) {
+        let mut bytes = vec![0xa5; header::LEN + tail.len()];
+        header.emit(&mut bytes)?.copy_from_slice(&tail);
+        prop_assert_eq!(Header::parse(&bytes), Ok((header, tail.as_slice())));
+        prop_assert_eq!(&bytes[..header::LEN], header.to_bytes());
+        prop_assert_eq!(header.emit(&mut bytes[..header::LEN - 1]), Err(NoRoom));
+    }
+
+    #[test]
+    fn bitmap(ranks in 1..=pascaline_wire::MAX_RANKS, marked in prop::collection::btree_set(any::<u16>(), 0..40)) {
+        let mut bitmap = Bitmap::new(ranks).unwrap();
+        prop_assert!(bitmap.capacity() >= ranks && bitmap.capacity() - ranks < 64);
+        for &rank in &marked {
+            prop_assert_eq!(bitmap.insert(rank), rank < bitmap.capacity());
+        }
+        for rank in 0..2048 {
+            prop_assert_eq!(bitmap.contains(rank), rank < bitmap.capacity() && marked.contains(&rank));
+        }
+        let inside = marked.iter().filter(|&&rank| rank < bitmap.capacity()).count();
+        prop_assert_eq!(bitmap.count() as usize, inside);
+        let bytes = common::trailer_bytes(&Trailer { bitmap: Some(bitmap), ..Trailer::default() });
+        let (_, back) = Trailer::split(&bytes)?;
+        prop_assert_eq!(back.bitmap, Some(bitmap));
+        // On the wire: one big number, rank 0 its lowest bit.
+        let value = &bytes[2..bytes.len() - 2];
+        for rank in 0..bitmap.capacity() {
+            let byte = value[value.len() - 1 - usize::from(rank / 8)];
+            prop_assert_eq!(byte >> (rank % 8) & 1 == 1, bitmap.contains(rank));
+        }
+    }
+
+    #[test]
+    fn trailer(trailer in common::trailer(), payload in prop::collection::vec(any::<u8>(), 0..40)) {
+        let mut body = payload.clone();
+        body.extend(common::trailer_bytes(&trailer));
+        prop_assert!(trailer.emitted_len() <= trailer::MAX_LEN);
+        let (before, back) = Trailer::split(&body)?;
+        prop_assert_eq!(before, payload);
+        // Field by field, because NaN rewards are equal in their bits only.
+        prop_assert_eq!(back.bitmap, trailer.bitmap);
+        prop_assert_eq!(
+            back.update.map(|update| (update.reward.to_bits(), update.generated_ns)),
+            trailer.update.map(|update| (update.reward.to_bits(), update.generated_ns))
+        );
+        prop_assert_eq!(back.queue, trailer.queue);
+        prop_assert_eq!(back.auth, trailer.auth);
+        let short = trailer.emitted_len() - 1;
+        prop_assert_eq!(trailer.emit(&mut body[..short]), Err(NoRoom));
+    }
+
+    #[test]
+    fn control(control in common::control()) {
+        let mut bytes = [0xa5; control::LEN + 1];
+        control.emit(&mut bytes)?;
+        prop_assert_eq!(bytes[control::LEN], 0xa5);
+        prop_assert_eq!(Control::parse(&bytes[..control::LEN]), Ok(control));
+        prop_assert_eq!(control.emit(&mut bytes[..control::LEN - 1]), Err(NoRoom));
+    }
+
+    #[test]
+    fn arp(
+        request: bool,
+        (sender_mac, sender_ip, target_mac, target_ip) in any::<([u8; 6], [u8; 4], [u8; 6], [u8; 4])>(),
+    ) {
+        let operation = if request { Operation::Request } else { Operation::Reply };
+        let (sender_mac, target_mac) = (Mac(sender_mac), Mac(target_mac));
+        let packet = Arp { operation, sender_mac, sender_ip, target_mac, target_ip };
+        let mut bytes = [0xa5; arp::LEN + 1];
+        packet.emit(&mut bytes)?;
+        prop_assert_eq!(bytes[arp::LEN], 0xa5);
+        prop_assert_eq!(Arp::parse(&bytes), Ok(packet));
+        prop_assert_eq!(packet.emit(&mut bytes[..arp::LEN - 1]), Err(NoRoom));
+    }
+
+    #[test]
+    fn whole_frame(
+        path in common::path(),
+        header in common::header(),
+        payload in prop::collection::vec(any::<u8>(), 0..1500),
+        padding in 0..20usize,
+    ) {
+        let mut bytes = common::build(&path, &header, &payload);
+        let whole = bytes.len();
+        bytes.resize(whole + padding, 0xa5);
+
+        let frame = Frame::parse(&bytes)?;
+        prop_assert_eq!((frame.dst, frame.src, frame.vlan), (path.dst_mac, path.src_mac, path.vlan));
+        let Net::Ip(ip) = frame.net else { return Err(TestCaseError::fail("not IP")) };
+        prop_assert_eq!((ip.src, ip.dst, ip.protocol, ip.ecn), (path.src, path.dst, protocol::UDP, 0));
+        prop_assert_eq!((ip.l4 + ip.l4_len, ip.l4_len), (whole, 8 + header::LEN + payload.len()));
+
+        let datagram = ip.udp(&bytes)?;
+        prop_assert_eq!((datagram.src_port, datagram.dst_port), (path.src_port, path.dst_port));
+        let body = &bytes[datagram.body..datagram.body + datagram.body_len];
+        prop_assert_eq!(Header::parse(body), Ok((header, payload.as_slice())));
+
+        let (l3, segment) = (&bytes[frame.l3..ip.l4], &bytes[ip.l4..whole]);
+        let checksum = [segment[6], segment[7]];
+        if path.src.as_v4().is_some() {
+            prop_assert_eq!(common::slow_checksum(&[l3]), 0);
+            prop_assert_eq!(checksum, [0, 0], "none");
+        } else {
+            prop_assert_eq!(common::slow_checksum_v6(l3, protocol::UDP, segment), 0);
+            prop_assert_ne!(checksum, [0, 0], "which would mean none");
+        }
+    }
+
+    #[test]
+    fn address(octets: [u8; 16], v4: [u8; 4]) {
+        let address = Address::from_v6(octets);
+        prop_assert_eq!(address.octets(), octets);
+        prop_assert_eq!(Address::from(std::net::IpAddr::from(octets)), address);
+        prop_assert_eq!(Address::from_v4(v4).as_v4(), Some(v4));
+        prop_assert_eq!(Address::from_v4(v4).to_string(), std::net::Ipv4Addr::from(v4).to_string());
+    }
+}
+
+/// The UDP checksum that comes out as 0 is sent as 0xffff, which is the same number in one's complement.
+#[test]
+fn ipv6_checksum_zero_is_sent_as_all_ones() {
+    let path = common::path().prop_filter("IPv6", |path| path.src.as_v4().is_none());
+    let path = common::sample(&path);
+    let header = common::sample(&common::header());
+    let template = Template::new(&path);
+    let at = template.len() - header::LEN - 2;
+    let zero = (0..=u16::MAX).find(|word| {
+        let frame = common::build(&path, &header, &word.to_be_bytes());
+        frame[at..at + 2] == [0xff, 0xff]
+    });
+    let word = zero.expect("one of the 65,536 words makes the sum all ones");
+    let mut frame = common::build(&path, &header, &word.to_be_bytes());
+    let l3 = 14 + path.vlan.wire_len();
+    frame[at..at + 2].fill(0);
+    assert_eq!(common::slow_checksum_v6(&frame[l3..l3 + 40], protocol::UDP, &frame[l3 + 40..]), 0);
+}
+
+#[test]
+fn each_code_is_legal_or_refused() {
+    let good = common::sample(&common::header()).to_bytes();
+    for code in 0..=u8::MAX {
+        let with = |at: usize| {
+            let mut bytes = good;
+            bytes[at] = code;
+            Header::parse(&bytes).map(|(header, _)| header.to_bytes() == bytes)
+        };
+        assert_eq!(with(0).is_ok(), code == 1, "version {code}");
+        assert_eq!(with(1).is_ok(), (1..=8).contains(&code), "kind {code}");
+        assert_eq!(with(2).is_ok(), code < 0x40, "flags {code}");
+        assert_eq!(with(3).is_ok(), (1..=5).contains(&(code & 15)) && code >> 4 <= 2, "element {code}");
+        for at in 0..4 {
+            assert_ne!(with(at), Ok(false), "byte {at} = {code} is not written as it was read");
+        }
+    }
+}
+
+#[test]
+fn flags_are_a_set() {
+    let both = Flags::TRAILER.with(Flags::FIN);
+    assert!(both.has(Flags::FIN) && both.has(Flags::TRAILER) && both.has(both) && both.has(Flags::NONE));
+    assert!(!Flags::FIN.has(both));
+    assert_eq!(both.without(Flags::FIN), Flags::TRAILER);
+    assert_eq!(Flags::from_bits(both.bits()), Some(both));
+}
+
+#[test]
+fn bitmap_rank_counts() {
+    assert_eq!(Bitmap::new(0), None);
+    assert_eq!(Bitmap::new(1025), None);
+    assert_eq!(Bitmap::new(1).map(|bitmap| bitmap.capacity()), Some(64));
+    assert_eq!(Bitmap::new(65).map(|bitmap| bitmap.words().len()), Some(2));
+    assert_eq!(Bitmap::new(1024).map(|bitmap| bitmap.capacity()), Some(1024));
+}
+
+#[test]
+fn waiting_beyond_24_bits_is_written_as_the_largest() {
+    let queue = QueueState { clusters: 1, capacity: 2, waiting: 1 << 24 };
+    let bytes = common::trailer_bytes(&Trailer { queue: Some(queue), ..Trailer::default() });
+    let (_, back) = Trailer::split(&bytes).unwrap();
+    assert_eq!(back.queue, Some(QueueState { waiting: 0x00ff_ffff, ..queue }));
+}
+
+/// A datagram holds 65,535 bytes with its IP header (IPv4) or without (IPv6).
+#[test]
+fn template_refuses_what_no_datagram_holds() {
+    let header = common::sample(&common::header());
+    for v4 in [true, false] {
+        let path = common::path().prop_filter("family", move |path| path.src.as_v4().is_some() == v4);
+        let template = Template::new(&common::sample(&path));
+        let most = 65535 - 8 - header::LEN - if v4 { 20 } else { 0 };
+        let mut out = [0; 128];
+        assert_eq!(template.write(&mut out, &header, &vec![0; most]), Ok(template.len()));
+        assert_eq!(template.write(&mut out, &header, &vec![0; most + 1]), Err(NoRoom));
+        assert_eq!(template.write(&mut out[..template.len() - 1], &header, &[]), Err(NoRoom));
+    }
+}
