@@ -1,0 +1,98 @@
+//! What a packet in memory is.
+
+use core::ptr::NonNull;
+
+/// One cache line beside each packet, for whoever holds it.
+///
+/// Contents are undefined when a packet is received. It is used to pass a packet between lcores without
+/// allocating: the link chains packets, the words carry what the first lcore has already worked out.
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub struct Scratch {
+    /// The next packet of an intrusive list, in the form of [`PacketBuf::into_raw`].
+    pub link: *mut (),
+    /// Free for the holder's use.
+    pub words: [u64; 7],
+}
+
+/// A packet that exactly one holder owns and may write.
+///
+/// The owner sees the bytes of the first segment. Dropping gives the memory back to where it came from.
+///
+/// # Safety
+/// Implementors promise that
+/// - [`bytes_mut`](Self::bytes_mut) and [`scratch_mut`](Self::scratch_mut) are memory nobody else can reach,
+/// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
+///   thread, gives the same packet back,
+/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking.
+pub unsafe trait PacketBuf: Sized + Send + 'static {
+    /// The same packet after it has been made read-only.
+    type Shared: SharedBuf;
+
+    /// The bytes of the first segment.
+    fn bytes(&self) -> &[u8];
+
+    /// The bytes of the first segment, for writing.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Keeps the first `len` bytes; does nothing where there are fewer.
+    fn truncate(&mut self, len: usize);
+
+    /// Gives up the first `count` bytes. False, and nothing done, where there are fewer.
+    #[must_use]
+    fn advance(&mut self, count: usize) -> bool;
+
+    /// Sets the length to `len` bytes from the present start, contents as they happen to be.
+    /// False, and nothing done, where the memory does not suffice.
+    #[must_use]
+    fn set_len(&mut self, len: usize) -> bool;
+
+    /// Makes the packet read-only, so that it can have several holders. Never copies.
+    fn freeze(self) -> Self::Shared;
+
+    /// Appends `tail` as a further segment, without copying it. At most one tail per packet.
+    ///
+    /// After this `bytes` is still only the first segment.
+    fn append_shared(&mut self, tail: Self::Shared);
+
+    /// Length over all segments.
+    fn total_len(&self) -> usize;
+
+    /// True if a checksum that the receiving device verified was wrong.
+    fn bad_checksum(&self) -> bool {
+        false
+    }
+
+    /// Asks the processor to bring in the start of the packet; a hint only.
+    fn prefetch(&self);
+
+    /// The line beside the packet.
+    fn scratch_mut(&mut self) -> &mut Scratch;
+
+    /// Gives up ownership without freeing.
+    fn into_raw(self) -> NonNull<()>;
+
+    /// Takes back what [`into_raw`](Self::into_raw) gave up.
+    ///
+    /// # Safety
+    /// `raw` comes from `into_raw` of the same type and has not been taken back since.
+    unsafe fn from_raw(raw: NonNull<()>) -> Self;
+
+    /// The line beside a packet given up by [`into_raw`](Self::into_raw).
+    ///
+    /// # Safety
+    /// `raw` comes from `into_raw` of the same type, has not been taken back since, and nobody else uses its
+    /// scratch line while the result is in use.
+    unsafe fn raw_scratch(raw: NonNull<()>) -> *mut Scratch;
+}
+
+/// A packet that has been made read-only; clones share the memory by count.
+pub trait SharedBuf: Clone + Send + 'static {
+    /// The bytes of the packet.
+    fn bytes(&self) -> &[u8];
+
+    /// `count` clones. Where holders are counted atomically, all at once.
+    fn clones(&self, count: usize) -> impl Iterator<Item = Self> {
+        core::iter::repeat_with(|| self.clone()).take(count)
+    }
+}
