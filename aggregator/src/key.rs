@@ -1,0 +1,108 @@
+//! What names a PSN, and where it is placed.
+
+/// Job, generation and PSN in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Key(u64);
+
+impl Key {
+    /// The key of a PSN.
+    #[must_use]
+    #[inline]
+    pub const fn new(job: u16, epoch: u8, psn: u32) -> Self {
+        Self((job as u64) << 40 | (epoch as u64) << 32 | psn as u64)
+    }
+
+    /// The job.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "16 bits lie above bit 40")]
+    pub const fn job(self) -> u16 {
+        (self.0 >> 40) as u16
+    }
+
+    /// The job's generation.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 32")]
+    pub const fn epoch(self) -> u8 {
+        (self.0 >> 32) as u8
+    }
+
+    /// The PSN.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the low word")]
+    pub const fn psn(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The key as one number.
+    #[must_use]
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The key of a number made by [`to_bits`](Self::to_bits).
+    #[must_use]
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// A short form that differs between most keys: what a set compares before it looks at a slot.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn tag(self) -> u32 {
+        self.psn() ^ self.spread_job()
+    }
+
+    /// `hash(job, psn)`: the place among 2^`bits` sets.
+    ///
+    /// Multiplication by the golden ratio spreads any arithmetic sequence of PSNs evenly (the three-distance theorem):
+    /// a window of consecutive PSNs up to about a third of the sets meets no conflict of its own making, and so does
+    /// every n-th PSN when a job's packets are dealt over n trees. Jobs and generations start at unrelated places.
+    #[must_use]
+    #[inline]
+    pub const fn place(self, bits: u32) -> usize {
+        const GOLDEN: u32 = 0x9e37_79b1;
+        if bits == 0 {
+            return 0;
+        }
+        (self.psn().wrapping_mul(GOLDEN).wrapping_add(self.spread_job()) >> (32 - bits)) as usize
+    }
+
+    /// Tells jobs and generations apart in tags and places. Not the multiplier of `place`, or job n's PSNs would lie
+    /// where job 0's lie a little later.
+    #[inline]
+    const fn spread_job(self) -> u32 {
+        ((self.0 >> 32) as u32).wrapping_mul(0x85eb_ca6b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back() {
+        let key = Key::new(0xfffe, 0x81, u32::MAX);
+        assert_eq!((key.job(), key.epoch(), key.psn()), (0xfffe, 0x81, u32::MAX));
+        assert_eq!(Key::from_bits(key.to_bits()), key);
+    }
+
+    #[test]
+    fn a_window_of_a_third_of_the_sets_never_meets_itself() {
+        for stride in [1u32, 2, 3, 4, 8] {
+            for start in [0u32, 1_000_003, u32::MAX - 100] {
+                let bits = 12;
+                let mut used = vec![0u8; 1 << bits];
+                let window = if stride == 1 { (1u32 << bits) / 3 } else { (1 << bits) / 16 };
+                for n in 0..window {
+                    used[Key::new(7, 1, start.wrapping_add(n.wrapping_mul(stride))).place(bits)] += 1;
+                }
+                assert!(used.iter().all(|&n| n <= 1), "stride {stride} start {start}");
+            }
+        }
+    }
+}

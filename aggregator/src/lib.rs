@@ -1,0 +1,37 @@
+//! The shared aggregator pool.
+//!
+//! A slot sums the contributions to one PSN **in the buffer of the first one**: that packet is kept, later ones are
+//! added into its payload in place, and when the completion rule holds it becomes read-only and leaves as the result.
+//! No payload is copied, neither on arrival nor on completion nor on replay.
+//!
+//! The pool is a pure state machine: a [`Request`] (what a packet wants, with the time as an argument) and the packet
+//! go in, events come out of a [`Sink`]. It knows no ports, no clock and no membership.
+//!
+//! **Sharing.** A set of slots is owned by one lcore at a time. An lcore that finds a set owned leaves its packet with
+//! the owner and goes on; the owner works off what was left with it before it lets go ([`handoff`]). No lcore waits.
+//!
+//! Modules: [`key`] names a PSN and places it; [`rankset`] is the contribution bitmap; [`request`] and [`sink`] are
+//! the interface; `slot` is one slot's state machine and `set` the choice between slots; [`pool`] is
+//! their memory and what is done to them; `session` is one lcore's way in.
+#![allow(
+    unsafe_code,
+    reason = "the pool's core: slots shared between lcores under the ownership protocol of `handoff`"
+)]
+
+pub mod handoff;
+pub mod key;
+pub mod pool;
+pub mod rankset;
+pub mod request;
+mod session;
+mod set;
+pub mod sink;
+mod slot;
+mod sync;
+
+pub use key::Key;
+pub use pool::{Pool, PoolConfig, PoolConfigError};
+pub use rankset::RankSet;
+pub use request::{Request, Verb};
+pub use session::Session;
+pub use sink::{Aggregate, Displaced, Refusal, Reminded, Sink};

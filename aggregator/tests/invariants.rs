@@ -1,0 +1,260 @@
+//! The pool's invariants, judged by nothing but what comes out of it. Numbers are those of the design; the fifth,
+//! fairness between tenants, is not the pool's.
+#![cfg(not(loom))]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod common;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use common::trace::{NARROW, Step, WIDE, is_contribution, trace};
+use common::{Event, Parcel, Rig, TICK, config, full_signature, signature, sum_of};
+use pascaline_aggregator::{Key, PoolConfig};
+use proptest::prelude::*;
+
+const AGE_LIMIT: u64 = 20 * TICK;
+
+fn rig<const WORDS: usize>(sets: usize, ways: usize) -> Rig<WORDS> {
+    Rig::of(&PoolConfig { age_limit: Duration::from_nanos(AGE_LIMIT), ..config(sets * ways, ways) })
+}
+
+fn play<const WORDS: usize>(rig: &mut Rig<WORDS>, step: &Step) -> Vec<Event> {
+    match step {
+        Step::Offer(parcel) => rig.offer(parcel),
+        &Step::Sweep { sets, epoch } => rig.sweep(sets, |key| key.epoch() == epoch),
+    }
+}
+
+fn fan_in_of(fan_ins: &[u16], key: Key) -> u16 {
+    fan_ins[usize::from(key.job())]
+}
+
+/// Time after the trace.
+fn end(steps: &[Step]) -> u64 {
+    let time = |step: &Step| if let Step::Offer(parcel) = step { parcel.request.now } else { 0 };
+    steps.iter().map(time).max().unwrap_or(0) + TICK
+}
+
+fn entered_at_most_once<const WORDS: usize>(
+    (sets, ways): (usize, usize),
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut rig = rig::<WORDS>(sets, ways);
+    for step in steps {
+        for event in play(&mut rig, step) {
+            if let Event::Completed { sum, .. } | Event::Replayed(_, sum) = event {
+                let digits = sum.values.iter().flat_map(|value| (0..15).map(move |n| value >> (2 * n) & 3));
+                prop_assert!(digits.into_iter().all(|digit| digit <= 1), "{:?}", sum);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn complete_and_exact<const WORDS: usize>(
+    fan_ins: &[u16],
+    (sets, ways): (usize, usize),
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut rig = rig::<WORDS>(sets, ways);
+    // The bitmaps, as the events tell them.
+    let mut inside: HashMap<Key, BTreeSet<u16>> = HashMap::new();
+    for step in steps {
+        for event in play(&mut rig, step) {
+            match event {
+                Event::Opened(who) => {
+                    prop_assert!(inside.insert(who.key, BTreeSet::from([who.rank])).is_none());
+                }
+                Event::Added(who) => prop_assert!(inside.get_mut(&who.key).unwrap().insert(who.rank)),
+                Event::Completed { who, sum, .. } => {
+                    let ranks = inside.entry(who.key).or_default();
+                    prop_assert!(ranks.insert(who.rank));
+                    let fan_in = fan_in_of(fan_ins, who.key);
+                    prop_assert!(ranks.iter().copied().eq(0..fan_in), "the rule: all ranks");
+                    prop_assert_eq!((sum.fan_in, sum.count), (fan_in, fan_in));
+                    prop_assert_eq!(sum.values, full_signature(fan_in), "and nothing but them");
+                }
+                Event::DisplacedPartial(key) | Event::DisplacedResult(key) => drop(inside.remove(&key)),
+                Event::Installed { who, .. } => drop(inside.insert(who.key, BTreeSet::new())),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn displaced_partials_start_again<const WORDS: usize>(
+    fan_ins: &[u16],
+    (sets, ways): (usize, usize),
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut rig = rig::<WORDS>(sets, ways);
+    let mut displaced = BTreeSet::new();
+    for step in steps {
+        for event in play(&mut rig, step) {
+            if let Event::DisplacedPartial(key) = event {
+                prop_assert_eq!(rig.sink.returned.len().min(1), 1, "its buffer comes back");
+                displaced.insert(key.to_bits());
+            }
+        }
+    }
+    let mut now = end(steps);
+    for key in displaced.into_iter().map(Key::from_bits) {
+        now += 2 * AGE_LIMIT;
+        // All ranks send again, as they do when no result comes.
+        let fan_in = fan_in_of(fan_ins, key);
+        let mut result = None;
+        for rank in 0..fan_in {
+            now += 1;
+            let parcel = Parcel::add(key, rank, fan_in, &signature(rank, fan_in)).at(now);
+            result = rig.offer(&parcel).pop();
+        }
+        let result = result.unwrap();
+        prop_assert_eq!(&sum_of(&result).values, &full_signature(fan_in));
+    }
+    Ok(())
+}
+
+fn nothing_is_held_for_ever<const WORDS: usize>(
+    (sets, ways): (usize, usize),
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut rig = rig::<WORDS>(sets, ways);
+    let mut held = BTreeSet::new();
+    let mut follow = |events: &[Event]| {
+        for event in events {
+            match event {
+                Event::Opened(who)
+                | Event::Completed { who, .. }
+                | Event::Installed { who, partial: false, .. } => {
+                    assert!(held.insert(who.key.to_bits()));
+                }
+                Event::DisplacedPartial(key) | Event::DisplacedResult(key) => {
+                    held.remove(&key.to_bits());
+                }
+                _ => {}
+            }
+        }
+        held.len()
+    };
+    let mut in_use = 0;
+    for step in steps {
+        // A key that completes is followed from its opening on.
+        let events: Vec<Event> = play(&mut rig, step)
+            .into_iter()
+            .filter(|event| !matches!(event, Event::Completed { own: false, .. }))
+            .collect();
+        in_use = follow(&events);
+    }
+    // Each newcomer gets in at once, and within as many newcomers as there are slots all the old ones are gone,
+    // although the newcomers are complete and could go themselves.
+    let mut now = end(steps) + 2 * AGE_LIMIT;
+    let bits = sets.trailing_zeros();
+    for place in 0..sets {
+        let newcomers = (0..).map(|psn| Key::new(99, 0, psn)).filter(|key| key.place(bits) == place);
+        for key in newcomers.take(ways) {
+            now += TICK;
+            let events = rig.offer(&Parcel::add(key, 0, 1, &[1]).at(now));
+            prop_assert!(matches!(events.last(), Some(Event::Completed { .. })), "{:?}", events);
+            in_use = follow(&events);
+        }
+    }
+    prop_assert_eq!(in_use, sets * ways);
+    prop_assert!(held.iter().all(|&bits| Key::from_bits(bits).job() == 99), "{:?}", held);
+    Ok(())
+}
+
+fn packets_are_conserved<const WORDS: usize>(
+    (sets, ways): (usize, usize),
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let mut rig = rig::<WORDS>(sets, ways);
+    let mut held = 0;
+    for step in steps {
+        let events = play(&mut rig, step);
+        let offered = usize::from(matches!(step, Step::Offer(_)));
+        prop_assert_eq!(events.iter().filter(|event| event.answers_a_request()).count(), offered);
+        // What each event says about the packets that the pool holds.
+        let mut returned = 0;
+        held += offered;
+        for event in &events {
+            match event {
+                Event::Opened(_) => {}
+                Event::Completed { own, .. } => returned += usize::from(!own),
+                Event::Installed { partial, .. } => returned += usize::from(*partial),
+                Event::Added(_) | Event::Replayed(..) | Event::Reminded(..) | Event::Refused(..) => {
+                    returned += 1;
+                }
+                Event::DisplacedPartial(_) => returned += 1,
+                Event::DisplacedResult(_) => held -= 1,
+                Event::HandedOff => prop_assert!(false, "there is only one lcore"),
+            }
+        }
+        prop_assert_eq!(rig.sink.returned.len(), returned);
+        held -= returned;
+        rig.sink.take();
+        prop_assert_eq!(rig.memory.live(), held, "neither leaked nor freed early");
+        if let Step::Offer(parcel) = step {
+            prop_assert!(is_contribution(parcel) || !events.iter().any(|e| matches!(e, Event::Opened(_))));
+        }
+    }
+    rig.close();
+    Ok(())
+}
+
+fn layout() -> impl Strategy<Value = (usize, usize)> {
+    (proptest::sample::select(vec![1usize, 2, 4]), proptest::sample::select(vec![1usize, 2, 4, 8]))
+}
+
+macro_rules! invariants {
+    ($module:ident, $words:literal, $fan_ins:ident, $cases:literal, $steps:literal) => {
+        mod $module {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(ProptestConfig {
+                    cases: $cases, failure_persistence: None, ..ProptestConfig::default()
+                })]
+
+                #[test]
+                fn invariant_1_a_contribution_enters_a_result_at_most_once(
+                    layout in layout(), steps in trace($fan_ins, false, $steps)
+                ) {
+                    entered_at_most_once::<$words>(layout, &steps)?;
+                }
+
+                #[test]
+                fn invariant_2_a_result_leaves_when_all_are_in_and_holds_exactly_them(
+                    layout in layout(), steps in trace($fan_ins, false, $steps)
+                ) {
+                    complete_and_exact::<$words>($fan_ins, layout, &steps)?;
+                }
+
+                #[test]
+                fn invariant_3_a_displaced_partial_is_never_counted_twice(
+                    layout in layout(), steps in trace($fan_ins, false, $steps)
+                ) {
+                    displaced_partials_start_again::<$words>($fan_ins, layout, &steps)?;
+                }
+
+                #[test]
+                fn invariant_4_no_slot_is_held_for_ever(
+                    layout in layout(), steps in trace($fan_ins, false, $steps)
+                ) {
+                    nothing_is_held_for_ever::<$words>(layout, &steps)?;
+                }
+
+                #[test]
+                fn invariant_6_packets_are_neither_leaked_nor_freed_twice(
+                    layout in layout(), steps in trace($fan_ins, true, $steps)
+                ) {
+                    packets_are_conserved::<$words>(layout, &steps)?;
+                }
+            }
+        }
+    };
+}
+
+invariants!(narrow, 1, NARROW, 300, 80);
+invariants!(wide, 16, WIDE, 15, 30);

@@ -1,0 +1,71 @@
+//! What a pool says it takes is what it takes.
+#![cfg(not(loom))]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pascaline_aggregator::{Pool, PoolConfig};
+use pascaline_buffer::HeapBuf;
+use pascaline_buffer::combine::Kernels;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.set(HELD.get() + layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        HELD.set(HELD.get() - layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn check<const WORDS: usize>(slot: usize) {
+    for ways in [1, 2, 4, 8] {
+        for lcores in [1, 3] {
+            let config = PoolConfig { slots: 256, ways, ..PoolConfig::default() };
+            let before = HELD.get();
+            let sessions = Pool::<HeapBuf, WORDS>::sessions(&config, Kernels::scalar(), lcores).unwrap();
+            let taken = (HELD.get() - before).cast_unsigned();
+            let said = Pool::<HeapBuf, WORDS>::memory_bytes(&config);
+            assert_eq!(said, 256 / ways * 64 + 256 * slot);
+            // Beyond that there are the pool's own fields, the sessions, and in each a place for every set.
+            let beside = taken - said;
+            assert!(beside <= 256 + lcores * (128 + 256 / ways * 4), "{beside} bytes beside {said}");
+            drop(sessions);
+            assert_eq!(HELD.get(), before);
+        }
+    }
+}
+
+#[test]
+fn a_set_head_and_a_narrow_slot_are_a_cache_line_each() {
+    check::<1>(64);
+}
+
+#[test]
+fn a_slot_for_1024_ranks_is_three() {
+    check::<16>(192);
+}
+
+#[test]
+fn a_layout_that_cannot_be_takes_nothing() {
+    for (slots, ways) in [(0, 1), (256, 0)] {
+        let config = PoolConfig { slots, ways, ..PoolConfig::default() };
+        assert_eq!(Pool::<HeapBuf>::memory_bytes(&config), 0);
+    }
+}
