@@ -1,0 +1,338 @@
+//! Counters that one lcore writes and anyone reads.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crossbeam_utils::CachePadded;
+
+use crate::drops::DropReason;
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
+        /// What an lcore counts beside drops.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Counter {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Counter {
+            /// All counters, in the order of their discriminants.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The metric's name without `pascaline_` and `_total`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What it counts, in one sentence.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Packets received.
+    Received => "received_packets",
+    /// Bytes received, Ethernet header included.
+    ReceivedBytes => "received_bytes",
+    /// Packets forwarded to the peer port unchanged.
+    Forwarded => "forwarded_packets",
+    /// Packets that went into an aggregate or changed the state of one.
+    Absorbed => "absorbed_packets",
+    /// Packets answered to their sender: replays, ARP, neighbour discovery, echo, control.
+    Answered => "answered_packets",
+    /// Aggregates completed.
+    Completed => "results",
+    /// Results taken over from a rank that had kept them.
+    Installed => "results_installed",
+    /// Results given again to a rank that asked or retransmitted.
+    Replayed => "results_replayed",
+    /// Completed results in which an integer saturated.
+    Overflowed => "results_overflowed",
+    /// Result packets handed to a port, one per member and result.
+    ResultsSent => "results_sent_packets",
+    /// Result packets whose payload was copied because the port cannot send several segments.
+    PayloadCopies => "payload_copies",
+    /// Results or replies not sent because no buffer was free.
+    NoBuffer => "no_buffer",
+    /// Reminders received.
+    RemindersReceived => "reminders_received",
+    /// Reminders sent on to ranks that are missing.
+    RemindersSent => "reminders_sent_packets",
+    /// Refusals sent to workers whose packets are dropped, rate-limited.
+    RefusalsSent => "refusals_sent_packets",
+    /// Packets sent.
+    Sent => "sent_packets",
+    /// Bytes sent, Ethernet header included.
+    SentBytes => "sent_bytes",
+    /// Packets of the appliance's own making that a full transmit queue did not take.
+    TransmitDropped => "tx_dropped_packets",
+    /// Packets left with the lcore that owned their set.
+    HandedOff => "handed_off_packets",
+    /// Slots opened by a first contribution.
+    Opened => "slots_opened",
+    /// Kept results that another PSN displaced.
+    DisplacedResults => "results_displaced",
+    /// Partials that were displaced for their age, or because their generation was over.
+    DisplacedPartials => "partials_displaced",
+    /// Turns of the loop that found packets.
+    BusyTurns => "busy_turns",
+    /// Turns of the loop that found none.
+    IdleTurns => "idle_turns",
+}
+
+const COUNTERS: usize = Counter::ALL.len();
+const DROPS: usize = DropReason::ALL.len();
+
+/// What an lcore has counted since it last published: plain numbers, its own.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    counters: [u64; COUNTERS],
+    drops: [u64; DROPS],
+    any_drop: bool,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { counters: [0; COUNTERS], drops: [0; DROPS], any_drop: false }
+    }
+}
+
+impl Tally {
+    /// Adds to a counter.
+    #[inline]
+    pub fn add(&mut self, counter: Counter, count: u64) {
+        self.counters[counter as usize] += count;
+    }
+
+    /// Counts a dropped packet.
+    #[inline]
+    pub fn drop_one(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+        self.any_drop = true;
+    }
+
+    /// A forwarded packet turned out not to fit into the transmit queue: it was dropped after all.
+    pub fn forward_failed(&mut self) {
+        let forwarded = &mut self.counters[Counter::Forwarded as usize];
+        *forwarded = forwarded.saturating_sub(1);
+        self.drop_one(DropReason::TransmitFull);
+    }
+
+    /// The value of a counter since the last publication.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
+    /// Drops for a reason since the last publication.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+}
+
+/// The published counters of one lcore.
+///
+/// Written by that lcore only. Readers see all values of one publication or none of it: the version is odd while the
+/// lcore writes, and a reader that saw it change reads again (a sequence lock whose data are themselves atomic).
+#[derive(Debug)]
+pub struct LcoreCounters {
+    version: CachePadded<AtomicU64>,
+    counters: [AtomicU64; COUNTERS],
+    drops: [AtomicU64; DROPS],
+}
+
+impl Default for LcoreCounters {
+    fn default() -> Self {
+        Self {
+            version: CachePadded::new(AtomicU64::new(0)),
+            counters: [const { AtomicU64::new(0) }; COUNTERS],
+            drops: [const { AtomicU64::new(0) }; DROPS],
+        }
+    }
+}
+
+impl LcoreCounters {
+    /// Adds a tally to what has been published, and clears it. To be called by the owning lcore only: a second
+    /// writer would lose counts.
+    #[inline]
+    pub fn publish(&self, tally: &mut Tally) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        // No value below may become visible before the odd version.
+        fence(Ordering::Release);
+        for (published, count) in self.counters.iter().zip(&mut tally.counters) {
+            if *count != 0 {
+                bump(published, core::mem::take(count));
+            }
+        }
+        if tally.any_drop {
+            for (published, count) in self.drops.iter().zip(&mut tally.drops) {
+                bump(published, core::mem::take(count));
+            }
+            tally.any_drop = false;
+        }
+        // The even version becomes visible after the values.
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// A consistent reading.
+    #[must_use]
+    pub fn read(&self) -> Reading {
+        loop {
+            let before = self.version.load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                let reading = Reading {
+                    counters: core::array::from_fn(|index| self.counters[index].load(Ordering::Relaxed)),
+                    drops: core::array::from_fn(|index| self.drops[index].load(Ordering::Relaxed)),
+                };
+                // The values above were loaded before the version below.
+                fence(Ordering::Acquire);
+                if self.version.load(Ordering::Relaxed) == before {
+                    return reading;
+                }
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// A single writer needs no read-modify-write.
+#[inline]
+fn bump(published: &AtomicU64, count: u64) {
+    published.store(published.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+/// Counters as they were at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    counters: [u64; COUNTERS],
+    drops: [u64; DROPS],
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self { counters: [0; COUNTERS], drops: [0; DROPS] }
+    }
+}
+
+impl Reading {
+    /// The value of a counter.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
+    /// Packets dropped for a reason.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Packets dropped for any reason.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// Received packets that are not accounted for. Zero for the sum over all lcores whenever no packet is under way
+    /// between them.
+    #[must_use]
+    pub fn unaccounted(&self) -> i128 {
+        let accounted = self.get(Counter::Forwarded)
+            + self.get(Counter::Absorbed)
+            + self.get(Counter::Answered)
+            + self.dropped_total();
+        i128::from(self.get(Counter::Received)) - i128::from(accounted)
+    }
+
+    /// Slots that hold a partial.
+    #[must_use]
+    pub fn open_slots(&self) -> u64 {
+        // A slot stops being open by completion or by displacement, also by a kept result for the same PSN.
+        (self.get(Counter::Opened))
+            .saturating_sub(self.get(Counter::Completed))
+            .saturating_sub(self.get(Counter::DisplacedPartials))
+    }
+
+    /// Slots that keep a result.
+    #[must_use]
+    pub fn done_slots(&self) -> u64 {
+        (self.get(Counter::Completed) + self.get(Counter::Installed))
+            .saturating_sub(self.get(Counter::DisplacedResults))
+    }
+
+    /// Adds another lcore's reading.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counters.iter_mut().zip(&other.counters) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.drops.iter_mut().zip(&other.drops) {
+            *mine += theirs;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_publication_is_seen_whole_or_not_at_all() {
+        let counters = LcoreCounters::default();
+        let done = core::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut tally = Tally::default();
+                for round in 0..20_000u64 {
+                    tally.add(Counter::Received, 3);
+                    tally.add(Counter::Absorbed, 2);
+                    if round % 2 == 0 {
+                        tally.drop_one(DropReason::Duplicate);
+                    } else {
+                        tally.add(Counter::Answered, 1);
+                    }
+                    counters.publish(&mut tally);
+                }
+                done.store(true, Ordering::Release);
+            });
+            let mut readings = 0u64;
+            while !done.load(Ordering::Acquire) || readings == 0 {
+                assert_eq!(counters.read().unaccounted(), 0);
+                readings += 1;
+            }
+        });
+        let last = counters.read();
+        assert_eq!(last.get(Counter::Received), 60_000);
+        assert_eq!(last.dropped(DropReason::Duplicate), 10_000);
+    }
+
+    #[test]
+    fn a_forwarded_packet_that_did_not_fit_is_a_drop() {
+        let mut tally = Tally::default();
+        tally.add(Counter::Received, 1);
+        tally.add(Counter::Forwarded, 1);
+        tally.forward_failed();
+        let counters = LcoreCounters::default();
+        counters.publish(&mut tally);
+        let reading = counters.read();
+        assert_eq!(reading.get(Counter::Forwarded), 0);
+        assert_eq!(reading.dropped(DropReason::TransmitFull), 1);
+        assert_eq!(reading.unaccounted(), 0);
+    }
+
+    #[test]
+    fn publishing_clears_the_tally() {
+        let counters = LcoreCounters::default();
+        let mut tally = Tally::default();
+        tally.add(Counter::Sent, 5);
+        counters.publish(&mut tally);
+        counters.publish(&mut tally);
+        assert_eq!(counters.read().get(Counter::Sent), 5);
+    }
+}

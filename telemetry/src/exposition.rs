@@ -1,0 +1,292 @@
+//! The Prometheus text format.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::counters::{Counter, LcoreCounters, Reading};
+use crate::drops::DropReason;
+use crate::recorder::RecorderReader;
+
+/// Bucket bounds in nanoseconds, a factor of about 2.5 apart: from less than a packet's work to more than any timeout.
+const BUCKETS_NS: [u64; 22] = [
+    100,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    10_000_000_000,
+];
+
+/// A value that somebody else knows at the time of the scrape.
+#[derive(Debug, Clone)]
+pub struct Gauge {
+    /// The metric's name without `pascaline_`.
+    pub name: &'static str,
+    /// What it says, in one sentence.
+    pub help: &'static str,
+    /// Counters only ever grow.
+    pub counter: bool,
+    /// Label sets and values.
+    pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+/// Where a scrape gets the values that are not lcore counters: ports, buffers, jobs.
+pub trait Gauges: Send + Sync + fmt::Debug + 'static {
+    /// The values now. All samples of a gauge carry the same label names.
+    fn gauges(&self) -> Vec<Gauge>;
+}
+
+/// Readers of one lcore's histograms.
+#[derive(Debug)]
+pub struct LcoreHistograms {
+    /// Time from the first to the last contribution of a PSN.
+    pub spread: RecorderReader,
+    /// Time from a packet's reception to the end of the turn that dealt with it.
+    pub service: RecorderReader,
+}
+
+/// Everything that is exported.
+#[derive(Debug)]
+pub struct Telemetry {
+    lcores: Vec<Arc<LcoreCounters>>,
+    histograms: Mutex<Vec<LcoreHistograms>>,
+    gauges: Box<dyn Gauges>,
+}
+
+impl Telemetry {
+    /// Exports the counters and histograms of these lcores (in the order of their numbers), and these gauges.
+    #[must_use]
+    pub fn new(
+        lcores: Vec<Arc<LcoreCounters>>,
+        histograms: Vec<LcoreHistograms>,
+        gauges: Box<dyn Gauges>,
+    ) -> Arc<Self> {
+        Arc::new(Self { lcores, histograms: Mutex::new(histograms), gauges })
+    }
+
+    /// Takes in what the lcores' recorders have handed over. To be called several times a second.
+    pub fn collect(&self) {
+        for lcore in &mut *self.histograms.lock().unwrap_or_else(PoisonError::into_inner) {
+            lcore.spread.collect();
+            lcore.service.collect();
+        }
+    }
+
+    /// The sum over all lcores.
+    #[must_use]
+    pub fn total(&self) -> Reading {
+        let mut total = Reading::default();
+        for lcore in &self.lcores {
+            total.merge(&lcore.read());
+        }
+        total
+    }
+
+    /// The scrape: Prometheus (OpenMetrics) text.
+    ///
+    /// # Errors
+    /// The formatter's; writing to a string has none.
+    pub fn scrape(self: &Arc<Self>) -> Result<String, fmt::Error> {
+        self.collect();
+        let mut registry = Registry::with_prefix("pascaline");
+        registry.register_collector(Box::new(Arc::clone(self)));
+        let mut text = String::with_capacity(16 * 1024);
+        prometheus_client::encoding::text::encode(&mut text, &registry)?;
+        Ok(text)
+    }
+
+    fn encode_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let readings: Vec<Reading> = self.lcores.iter().map(|lcore| lcore.read()).collect();
+        for &counter in Counter::ALL {
+            let mut metric =
+                encoder.encode_descriptor(counter.name(), trim(counter.help()), None, MetricType::Counter)?;
+            for (lcore, reading) in readings.iter().enumerate() {
+                let labels = [("lcore", lcore.to_string())];
+                ConstCounter::new(reading.get(counter)).encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        let mut metric = encoder.encode_descriptor(
+            "dropped_packets",
+            "Received packets that were dropped, by reason.",
+            None,
+            MetricType::Counter,
+        )?;
+        for (lcore, reading) in readings.iter().enumerate() {
+            for &reason in DropReason::ALL {
+                let labels = [("lcore", lcore.to_string()), ("reason", reason.name().to_owned())];
+                ConstCounter::new(reading.dropped(reason)).encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        let mut total = Reading::default();
+        readings.iter().for_each(|reading| total.merge(reading));
+        let mut metric = encoder.encode_descriptor(
+            "pool_slots_used",
+            "Slots of the aggregator pool that hold a partial (open) or keep a result (done).",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (state, slots) in [("open", total.open_slots()), ("done", total.done_slots())] {
+            let slots = i64::try_from(slots).unwrap_or(i64::MAX);
+            ConstGauge::new(slots).encode(metric.encode_family(&[("state", state.to_owned())])?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let histograms = self.histograms.lock().unwrap_or_else(PoisonError::into_inner);
+        let spread = histograms.iter().map(|lcore| &lcore.spread);
+        encode_histogram(
+            encoder,
+            "contribution_spread_seconds",
+            "Time from the first to the last contribution of a PSN.",
+            spread,
+        )?;
+        let service = histograms.iter().map(|lcore| &lcore.service);
+        encode_histogram(
+            encoder,
+            "packet_service_seconds",
+            "Time from a packet's reception to the end of the turn that dealt with it.",
+            service,
+        )
+    }
+
+    fn encode_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for gauge in self.gauges.gauges() {
+            let kind = if gauge.counter { MetricType::Counter } else { MetricType::Gauge };
+            let mut metric = encoder.encode_descriptor(gauge.name, gauge.help, None, kind)?;
+            if let [(labels, value)] = &gauge.samples[..]
+                && labels.is_empty()
+            {
+                encode_value(*value, gauge.counter, metric)?;
+                continue;
+            }
+            for (labels, value) in &gauge.samples {
+                encode_value(*value, gauge.counter, metric.encode_family(labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Telemetry {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_counters(&mut encoder)?;
+        self.encode_histograms(&mut encoder)?;
+        self.encode_gauges(&mut encoder)
+    }
+}
+
+fn encode_value(value: f64, counter: bool, metric: MetricEncoder<'_>) -> fmt::Result {
+    if counter { ConstCounter::new(value).encode(metric) } else { ConstGauge::new(value).encode(metric) }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "seconds for people; 52 bits are plenty")]
+fn encode_histogram<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    lcores: impl Iterator<Item = &'a RecorderReader>,
+) -> fmt::Result {
+    let mut buckets: Vec<(f64, u64)> = BUCKETS_NS.iter().map(|&ns| (ns as f64 / 1e9, 0)).collect();
+    buckets.push((f64::INFINITY, 0));
+    let (mut count, mut total_ns) = (0, 0u128);
+    for lcore in lcores {
+        for step in lcore.histogram().iter_recorded() {
+            let bucket = BUCKETS_NS.partition_point(|&bound| bound < step.value_iterated_to());
+            buckets[bucket].1 += step.count_since_last_iteration();
+            count += step.count_since_last_iteration();
+        }
+        total_ns += lcore.total_ns();
+    }
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    metric.encode_histogram::<NoLabelSet>(total_ns as f64 / 1e9, count, &buckets, None)
+}
+
+/// Doc comments begin with a blank.
+fn trim(help: &'static str) -> &'static str {
+    help.trim_start()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Tally;
+    use crate::recorder::recorder;
+
+    #[derive(Debug)]
+    struct Fixed;
+
+    impl Gauges for Fixed {
+        fn gauges(&self) -> Vec<Gauge> {
+            vec![
+                Gauge { name: "buffers", help: "b", counter: false, samples: vec![(vec![], 3.0)] },
+                Gauge {
+                    name: "port_missed_packets",
+                    help: "m",
+                    counter: true,
+                    samples: vec![
+                        (vec![("port", "p0".to_owned())], 7.0),
+                        (vec![("port", "p1".to_owned())], 8.0),
+                    ],
+                },
+            ]
+        }
+    }
+
+    #[test]
+    fn a_scrape_carries_every_counter_reason_histogram_and_gauge() {
+        let lcore = Arc::new(LcoreCounters::default());
+        let mut tally = Tally::default();
+        tally.add(Counter::Received, 12);
+        tally.drop_one(DropReason::Conflict);
+        lcore.publish(&mut tally);
+        let (mut spread, spread_reader) = recorder().unwrap();
+        let (_, service_reader) = recorder().unwrap();
+        spread.record(400, 2);
+        spread.record(90_000_000_000, 1);
+        spread.publish();
+        let histograms = vec![LcoreHistograms { spread: spread_reader, service: service_reader }];
+        let text = Telemetry::new(vec![lcore], histograms, Box::new(Fixed)).scrape().unwrap();
+        for line in [
+            "pascaline_received_packets_total{lcore=\"0\"} 12",
+            "pascaline_dropped_packets_total{lcore=\"0\",reason=\"conflict\"} 1",
+            "pascaline_contribution_spread_seconds_count 3",
+            "pascaline_contribution_spread_seconds_bucket{le=\"5e-7\"} 2",
+            "pascaline_contribution_spread_seconds_bucket{le=\"+Inf\"} 3",
+            "pascaline_buffers 3.0",
+            "pascaline_port_missed_packets_total{port=\"p1\"} 8.0",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        for &counter in Counter::ALL {
+            assert!(text.contains(&format!("pascaline_{}_total{{", counter.name())), "{}", counter.name());
+        }
+        for reason in DropReason::ALL {
+            assert!(text.contains(&format!("reason=\"{}\"", reason.name())));
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}
