@@ -1,0 +1,303 @@
+//! What a frame is, and what is to be done with it.
+
+use pascaline_aggregator::{Key, Request, Verb};
+use pascaline_telemetry::DropReason;
+use pascaline_wire::arp::{Arp, Operation};
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
+use pascaline_wire::header::{self, Flags, Header, Kind};
+use pascaline_wire::icmp::Icmp;
+use pascaline_wire::malformed::Malformed;
+use pascaline_wire::plain;
+
+use crate::jobs::{Endpoint, JobTable};
+use crate::shared::Setup;
+
+/// What is to be done with a frame. Small: whoever handles the rarer classes dissects the frame again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Business with the aggregator pool.
+    Pool(Request),
+    /// A control packet.
+    Control(Control),
+    /// An ARP request for an own address, at this offset.
+    Arp(usize, Arp),
+    /// An echo request to an own address.
+    Echo,
+    /// A neighbour solicitation for an own address.
+    Solicitation(Address),
+    /// Not for the appliance.
+    Bypass,
+    /// To be dropped.
+    Drop(DropReason),
+    /// To be dropped, and the worker should know why.
+    Refuse(DropReason, Objection),
+}
+
+/// What was wrong with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Objection {
+    /// In the terms of the protocol.
+    pub status: Status,
+    /// The value that would have been right.
+    pub expected: u32,
+    /// The value that was received.
+    pub got: u32,
+}
+
+/// The reason under which a parser's refusal is counted.
+#[must_use]
+pub const fn reason(malformed: Malformed) -> DropReason {
+    match malformed {
+        Malformed::Truncated => DropReason::Truncated,
+        Malformed::VlanDepth => DropReason::VlanDepth,
+        Malformed::IpHeader => DropReason::IpHeader,
+        Malformed::IpOptions => DropReason::IpOptions,
+        Malformed::IpFragment => DropReason::IpFragment,
+        Malformed::IpChecksum => DropReason::Checksum,
+        Malformed::Length => DropReason::Length,
+        Malformed::Version => DropReason::Version,
+        Malformed::Kind => DropReason::Kind,
+        Malformed::Flags => DropReason::Flags,
+        Malformed::DType => DropReason::DType,
+        Malformed::PayloadLength => DropReason::PayloadLength,
+        Malformed::Trailer => DropReason::Trailer,
+        Malformed::Control => DropReason::Control,
+    }
+}
+
+impl From<Malformed> for Class {
+    fn from(malformed: Malformed) -> Self {
+        Self::Drop(reason(malformed))
+    }
+}
+
+/// Classifies frames of one port.
+#[derive(Debug, Clone, Copy)]
+pub struct Classifier<'a> {
+    /// The appliance.
+    pub setup: &'a Setup,
+    /// The jobs.
+    pub table: &'a JobTable,
+    /// Index of the port.
+    pub port: usize,
+    /// MAC of the port.
+    pub mac: Mac,
+    /// Time of arrival in nanoseconds.
+    pub now: u64,
+}
+
+impl Classifier<'_> {
+    /// What is to be done with a frame.
+    #[inline]
+    #[must_use]
+    pub fn classify(&self, bytes: &[u8]) -> Class {
+        match self.plain(bytes) {
+            Some(request) => Class::Pool(request),
+            None => self.classify_any(bytes),
+        }
+    }
+
+    /// The request of a plain gradient from a member. `None` for anything else, which [`classify_any`] deals with, and
+    /// for plain gradients with which something is wrong: it finds out what.
+    ///
+    /// [`classify_any`]: Self::classify_any
+    #[inline(always)]
+    #[must_use]
+    pub fn plain(&self, bytes: &[u8]) -> Option<Request> {
+        let (id, rank) = plain::job_and_rank(bytes)?;
+        let job = self.table.get(id)?;
+        let member = job.member(rank)?;
+        let plain = member.expected.read(bytes)?;
+        (member.endpoint.port == self.port && plain.payload_len <= job.payload).then(|| Request {
+            verb: Verb::Add,
+            key: Key::new(id, job.epoch, plain.psn),
+            rank,
+            fan_in: job.fan_in,
+            job_fan_in: job.fan_in,
+            count: 1,
+            element: plain.element,
+            overflow: plain.overflow,
+            offset: const { narrow(plain::HEADERS) },
+            len: plain.payload_len,
+            now: self.now,
+        })
+    }
+
+    /// What is to be done with a frame of any kind.
+    #[must_use]
+    pub fn classify_any(&self, bytes: &[u8]) -> Class {
+        let frame = match Frame::parse(bytes) {
+            Ok(frame) => frame,
+            Err(malformed) => return self.malformed(bytes, malformed),
+        };
+        let heard = frame.dst == self.mac || frame.dst.is_group();
+        match frame.net {
+            Net::Ip(ip) if self.owns(ip.dst) && heard => {
+                if ip.protocol == protocol::UDP {
+                    return self.udp(bytes, &ip);
+                }
+                self.icmp(bytes, &ip).unwrap_or(Class::Drop(DropReason::NoService))
+            }
+            Net::Ip(ip) if ip.protocol == protocol::ICMPV6 && frame.dst.is_group() => {
+                match self.icmp(bytes, &ip) {
+                    Some(solicitation @ Class::Solicitation(_)) => solicitation,
+                    _ => Class::Bypass,
+                }
+            }
+            Net::OpaqueIp(dst, why) if self.owns(dst) && frame.dst == self.mac => why.into(),
+            Net::Arp(at) if heard => self.arp(bytes, at),
+            _ => Class::Bypass,
+        }
+    }
+
+    /// A frame that the parser refuses is dropped only where it is meant for this port; on its way to somebody else it
+    /// is theirs to judge.
+    #[cold]
+    fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
+        match bytes.first_chunk::<ETH_LEN>() {
+            Some(head) if head[..6] != self.mac.0 => Class::Bypass,
+            _ => malformed.into(),
+        }
+    }
+
+    #[inline]
+    fn owns(&self, address: Address) -> bool {
+        self.setup.addresses.contains(&address)
+    }
+
+    fn arp(&self, bytes: &[u8], at: usize) -> Class {
+        match bytes.get(at..).map(Arp::parse) {
+            Some(Ok(arp))
+                if arp.operation == Operation::Request && self.owns(Address::from_v4(arp.target_ip)) =>
+            {
+                Class::Arp(at, arp)
+            }
+            _ => Class::Bypass,
+        }
+    }
+
+    /// `None` if it is nothing that an own address answers.
+    fn icmp(&self, bytes: &[u8], ip: &Ip) -> Option<Class> {
+        if ip.protocol != protocol::ICMP && ip.protocol != protocol::ICMPV6 {
+            return None;
+        }
+        match Icmp::parse(bytes, ip) {
+            Err(malformed) => Some(malformed.into()),
+            Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo),
+            Ok(Icmp::Solicitation(target)) if self.owns(target) => Some(Class::Solicitation(target)),
+            Ok(_) => None,
+        }
+    }
+
+    #[inline]
+    fn udp(&self, bytes: &[u8], ip: &Ip) -> Class {
+        let udp = match ip.udp(bytes) {
+            Ok(udp) => udp,
+            Err(malformed) => return malformed.into(),
+        };
+        if udp.dst_port != self.setup.udp_port {
+            return Class::Drop(DropReason::NoService);
+        }
+        let body = bytes.get(udp.body..udp.body + udp.body_len).unwrap_or_default();
+        let (header, rest) = match Header::parse(body) {
+            Ok(parsed) => parsed,
+            Err(malformed) => return malformed.into(),
+        };
+        match header.kind {
+            Kind::Gradient | Kind::Result | Kind::Reminder => {
+                match self.pool(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port)) {
+                    Ok(request) => Class::Pool(request),
+                    Err(refused) => refused,
+                }
+            }
+            Kind::Control => match Control::parse(rest) {
+                Ok(control) if control.action != Action::Ack => Class::Control(control),
+                Ok(_) => Class::Drop(DropReason::Control),
+                Err(malformed) => malformed.into(),
+            },
+            Kind::Partial | Kind::Update | Kind::Ack | Kind::Fetch => Class::Drop(DropReason::UnhandledKind),
+        }
+    }
+
+    /// A packet for the pool, once its sender has proved to be the member that it says it is.
+    #[inline]
+    fn pool(
+        &self,
+        header: &Header,
+        rest: &[u8],
+        offset: usize,
+        sender: (Address, u16),
+    ) -> Result<Request, Class> {
+        if header.flags.has(Flags::BYPASS) {
+            return Err(Class::Bypass);
+        }
+        let (payload, _) = header.payload(rest)?;
+        let Some(job) = self.table.get(header.job) else {
+            return Err(refuse(DropReason::UnknownJob, Status::UnknownJob, 0u16, header.job));
+        };
+        if header.rank >= job.fan_in {
+            return Err(Class::Drop(DropReason::RankOutOfRange));
+        }
+        if header.epoch != job.epoch {
+            return Err(refuse(DropReason::WrongEpoch, Status::WrongEpoch, job.epoch, header.epoch));
+        }
+        let Some(member) = job.member(header.rank) else {
+            return Err(refuse(DropReason::NotMember, Status::NotMember, 0u16, header.rank));
+        };
+        if (member.endpoint.address, member.endpoint.udp_port) != sender {
+            return Err(Class::Drop(DropReason::RankSpoofed));
+        }
+        if payload.len() > usize::from(job.payload) {
+            return Err(Class::Drop(DropReason::PayloadLength));
+        }
+        Ok(Request {
+            verb: match header.kind {
+                Kind::Gradient => Verb::Add,
+                Kind::Result => Verb::Install,
+                _ => Verb::Remind,
+            },
+            key: Key::new(header.job, header.epoch, header.psn),
+            rank: header.rank,
+            fan_in: header.fan_in,
+            job_fan_in: job.fan_in,
+            count: header.count,
+            element: header.element.code(),
+            overflow: header.flags.has(Flags::OVERFLOW),
+            offset: narrow(offset),
+            len: narrow(payload.len()),
+            now: self.now,
+        })
+    }
+
+    /// The sender of a datagram, and its header, as they are needed to answer it. `None` for anything else.
+    #[must_use]
+    pub fn sender(&self, bytes: &[u8]) -> Option<(Endpoint, Header)> {
+        let frame = Frame::parse(bytes).ok()?;
+        let Net::Ip(ip) = frame.net else { return None };
+        let udp = ip.udp(bytes).ok()?;
+        let (header, _) = Header::parse(bytes.get(udp.body..)?).ok()?;
+        let endpoint = Endpoint {
+            port: self.port,
+            mac: frame.src,
+            vlan: frame.vlan,
+            address: ip.src,
+            udp_port: udp.src_port,
+            local: ip.dst,
+            local_udp_port: udp.dst_port,
+        };
+        Some((endpoint, header))
+    }
+}
+
+#[cold]
+fn refuse(reason: DropReason, status: Status, expected: impl Into<u32>, got: impl Into<u32>) -> Class {
+    Class::Refuse(reason, Objection { status, expected: expected.into(), got: got.into() })
+}
+
+/// Offsets and lengths within a frame: a frame's length fits 16 bits, since an IP packet's does.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+const fn narrow(value: usize) -> u16 {
+    value as u16
+}

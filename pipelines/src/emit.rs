@@ -1,0 +1,272 @@
+//! What leaves: a stage per port, header buffers, and the fan-out of results.
+
+use arrayvec::ArrayVec;
+use pascaline_aggregator::Aggregate;
+use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_telemetry::{Counter, DropReason, Tally};
+use pascaline_wire::header::{self, Element, Flags, Header, Kind};
+
+use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
+use crate::jobs::{Job, Member};
+
+/// Whose making a frame is: decides how it is accounted for when it cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A received packet on its way through.
+    Forwarded,
+    /// The appliance's own.
+    Own,
+}
+
+/// Everything on the way out of one lcore.
+#[derive(Debug)]
+pub struct Emitter<I: Io> {
+    /// The ports.
+    pub io: I,
+    /// Frames that wait for each port.
+    stages: Vec<ArrayVec<I::Buf, STAGE>>,
+    headers: ArrayVec<I::Buf, BURST>,
+    spent: ArrayVec<I::Buf, BURST>,
+    /// Counts.
+    pub tally: Tally,
+}
+
+impl<I: Io> Emitter<I> {
+    /// An emitter for `ports` ports.
+    pub fn new(io: I, ports: usize) -> Self {
+        Self {
+            io,
+            stages: (0..ports).map(|_| ArrayVec::new()).collect(),
+            headers: ArrayVec::new(),
+            spent: ArrayVec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Frees a packet, together with others.
+    #[inline]
+    pub fn recycle(&mut self, packet: I::Buf) {
+        if self.spent.is_full() {
+            self.io.recycle(&mut self.spent);
+        }
+        // There is room now, unless the port layer keeps what it should free; then dropping it is as good.
+        let _ = self.spent.try_push(packet);
+    }
+
+    /// Drops a received packet and counts why.
+    #[inline]
+    pub fn discard(&mut self, packet: I::Buf, reason: DropReason) {
+        self.tally.drop_one(reason);
+        self.recycle(packet);
+    }
+
+    /// Puts a frame on a port's stage. A full stage is sent off first; if the port takes nothing, the frame is
+    /// dropped and counted.
+    #[inline]
+    pub fn stage(&mut self, port: usize, frame: I::Buf, class: Class) {
+        match self.stages.get_mut(port).map(|stage| stage.try_push(frame)) {
+            Some(Ok(())) => {}
+            Some(Err(full)) => self.stage_full(port, full.element(), class),
+            // A port that does not exist takes nothing; the frame has been freed with the attempt.
+            None => self.count_unsent(class),
+        }
+    }
+
+    #[cold]
+    fn stage_full(&mut self, port: usize, frame: I::Buf, class: Class) {
+        self.send(port);
+        let full = match self.stages.get_mut(port).map(|stage| stage.try_push(frame)) {
+            Some(Ok(())) => return,
+            Some(Err(full)) => Some(full.element()),
+            None => None,
+        };
+        self.count_unsent(class);
+        if let Some(frame) = full {
+            self.recycle(frame);
+        }
+    }
+
+    fn count_unsent(&mut self, class: Class) {
+        match class {
+            Class::Forwarded => self.tally.forward_failed(),
+            Class::Own => self.tally.add(Counter::TransmitDropped, 1),
+        }
+    }
+
+    /// Hands a port as much of its stage as it takes. The rest waits for the next turn.
+    fn send(&mut self, port: usize) {
+        let Some(stage) = self.stages.get_mut(port) else { return };
+        if stage.is_empty() {
+            return;
+        }
+        let before = stage.len();
+        let bytes: usize = stage.iter().map(PacketBuf::total_len).sum();
+        self.io.transmit(port, stage);
+        let left: usize = stage.iter().map(PacketBuf::total_len).sum();
+        let sent = before - stage.len();
+        self.tally.add(Counter::Sent, sent as u64);
+        self.tally.add(Counter::SentBytes, (bytes - left) as u64);
+    }
+
+    /// Sends off all stages and frees what is spent: the end of a turn.
+    pub fn flush(&mut self) {
+        for port in 0..self.stages.len() {
+            self.send(port);
+        }
+        if !self.spent.is_empty() {
+            self.io.recycle(&mut self.spent);
+        }
+    }
+
+    /// Frames that no port has taken yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.stages.iter().map(ArrayVec::len).sum()
+    }
+
+    /// Gives up on frames that no port has taken: the end of the lcore.
+    ///
+    /// All of them count as transmit drops: a forwarded one among them has been published as such turns ago, and
+    /// published counters only grow.
+    pub fn abandon(&mut self) {
+        for stage in &mut self.stages {
+            self.tally.add(Counter::TransmitDropped, stage.len() as u64);
+            stage.clear();
+        }
+        self.headers.clear();
+    }
+
+    /// An empty buffer for headers.
+    #[inline]
+    pub fn header_buffer(&mut self) -> Option<I::Buf> {
+        if self.headers.is_empty() {
+            self.io.header_buffers(&mut self.headers);
+        }
+        let buffer = self.headers.pop();
+        if buffer.is_none() {
+            self.tally.add(Counter::NoBuffer, 1);
+        }
+        buffer
+    }
+
+    /// Stages a short frame of the appliance's own making.
+    pub fn stage_bytes(&mut self, port: usize, bytes: &[u8]) -> bool {
+        let Some(mut buffer) = self.header_buffer() else { return false };
+        let whole = buffer.set_len(bytes.len());
+        if let (true, Some(place)) = (whole, buffer.bytes_mut().get_mut(..bytes.len())) {
+            place.copy_from_slice(bytes);
+            self.stage(port, buffer, Class::Own);
+            true
+        } else {
+            self.recycle(buffer);
+            false
+        }
+    }
+
+    /// Stages a packet that consists of its headers only.
+    pub fn stage_header(&mut self, member: &Member, header: &Header) -> bool {
+        let mut bytes = [0u8; HEADER_ROOM];
+        match member.template.write(&mut bytes, header, &[]) {
+            Ok(len) => self.stage_bytes(member.endpoint.port, bytes.get(..len).unwrap_or_default()),
+            Err(_) => false,
+        }
+    }
+
+    /// Sends a result to one member: a header buffer of its own, the payload shared.
+    #[inline]
+    pub fn send_result(
+        &mut self,
+        member: &Member,
+        rank: u16,
+        head: &[u8; header::LEN],
+        payload: <I::Buf as PacketBuf>::Shared,
+    ) {
+        let port = member.endpoint.port;
+        let frame = if self.io.multi_segment(port) {
+            self.with_shared_payload(member, rank, head, payload)
+        } else {
+            self.with_copied_payload(member, rank, head, payload.bytes())
+        };
+        if let Some(frame) = frame {
+            self.tally.add(Counter::ResultsSent, 1);
+            self.stage(port, frame, Class::Own);
+        }
+    }
+
+    #[inline]
+    fn with_shared_payload(
+        &mut self,
+        member: &Member,
+        rank: u16,
+        head: &[u8; header::LEN],
+        payload: <I::Buf as PacketBuf>::Shared,
+    ) -> Option<I::Buf> {
+        let mut frame = self.header_buffer()?;
+        let len = member.template.len();
+        if frame.set_len(len)
+            && member.template.write_for(frame.bytes_mut(), head, rank, payload.bytes()).is_ok()
+        {
+            frame.append_shared(payload);
+            return Some(frame);
+        }
+        self.recycle(frame);
+        None
+    }
+
+    fn with_copied_payload(
+        &mut self,
+        member: &Member,
+        rank: u16,
+        head: &[u8; header::LEN],
+        payload: &[u8],
+    ) -> Option<I::Buf> {
+        let Some(mut frame) = self.io.frame_buffer() else {
+            self.tally.add(Counter::NoBuffer, 1);
+            return None;
+        };
+        let len = member.template.len();
+        if frame.set_len(len + payload.len())
+            && let Ok(len) = member.template.write_for(frame.bytes_mut(), head, rank, payload)
+            && let Some(place) = frame.bytes_mut().get_mut(len..)
+        {
+            place.copy_from_slice(payload);
+            self.tally.add(Counter::PayloadCopies, 1);
+            return Some(frame);
+        }
+        self.recycle(frame);
+        None
+    }
+
+    /// Sends a result to all members of its job.
+    #[inline]
+    pub fn fan_out(&mut self, job: &Job, result: &Aggregate<<I::Buf as PacketBuf>::Shared>) {
+        let Some(header) = result_header(result) else { return };
+        let head = header.to_bytes();
+        let members = (0..).zip(&job.members).filter_map(|(rank, member)| Some((rank, member.as_ref()?)));
+        // Clones come first: a member without one would be a result that is not sent. Those that are left over when
+        // ranks are missing are given back.
+        for (payload, (rank, member)) in result.payload.clones(job.members.len()).zip(members) {
+            self.send_result(member, rank, &head, payload);
+        }
+    }
+}
+
+/// The header of a result packet for rank 0. `None` for an element code that is not one, which the pool never has.
+#[inline]
+#[must_use]
+pub fn result_header<S>(result: &Aggregate<S>) -> Option<Header> {
+    Some(Header {
+        kind: Kind::Result,
+        flags: if result.overflow { Flags::OVERFLOW } else { Flags::NONE },
+        element: Element::from_code(result.element)?,
+        job: result.key.job(),
+        rank: 0,
+        psn: result.key.psn(),
+        fan_in: result.fan_in,
+        count: result.count,
+        priority: 0,
+        wnd_cap: u16::MAX,
+        tree: 0,
+        epoch: result.key.epoch(),
+    })
+}

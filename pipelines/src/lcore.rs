@@ -1,0 +1,309 @@
+//! One lcore: a turn takes a burst from every port and brings each packet to its end.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use pascaline_aggregator::{Key, Request, Session};
+use pascaline_buffer::PacketBuf;
+use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
+use pascaline_wire::arp;
+use pascaline_wire::frame::{Address, Frame, Mac, Net};
+use pascaline_wire::icmp;
+
+use crate::classify::{Class, Classifier};
+use crate::emit::{self, Emitter};
+use crate::idle::{Idle, IdlePolicy};
+use crate::io::{BURST, Io};
+use crate::jobs::JobTable;
+use crate::membership::ControlRequest;
+use crate::outcome::Outcome;
+use crate::shared::{LcoreEnd, Setup};
+
+/// What an lcore is made of.
+#[derive(Debug)]
+pub struct LcoreParts<I: Io, const WORDS: usize = 1> {
+    /// Its number, from 0.
+    pub number: usize,
+    /// Its queues.
+    pub io: I,
+    /// Its access to the aggregator pool.
+    pub session: Session<I::Buf, WORDS>,
+    /// The appliance.
+    pub setup: Arc<Setup>,
+    /// Its end of the control plane.
+    pub end: LcoreEnd,
+    /// Where it publishes its counters.
+    pub counters: Arc<LcoreCounters>,
+    /// Time from the first to the last contribution of a PSN.
+    pub spread: Recorder,
+    /// Time from a packet's reception to the end of its turn.
+    pub service: Recorder,
+}
+
+/// One lcore of the packet path.
+#[derive(Debug)]
+pub struct Lcore<I: Io, const WORDS: usize = 1> {
+    number: usize,
+    session: Session<I::Buf, WORDS>,
+    setup: Arc<Setup>,
+    end: LcoreEnd,
+    counters: Arc<LcoreCounters>,
+    spread: Recorder,
+    service: Recorder,
+    emitter: Emitter<I>,
+    table: Arc<JobTable>,
+    version: u64,
+    last_refusal: Option<u64>,
+    turns: u64,
+}
+
+/// Turns between two looks at what need not be looked at every time.
+const HOUSEKEEPING: u64 = 64;
+/// Sets that one round of housekeeping sweeps.
+const SWEEP: usize = 16;
+/// Answers of the control plane that one turn sends.
+const REPLIES: usize = 8;
+
+impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
+    /// Puts an lcore together.
+    #[must_use]
+    pub fn new(parts: LcoreParts<I, WORDS>) -> Self {
+        let LcoreParts { number, io, session, setup, end, counters, spread, service } = parts;
+        let ports = setup.ports.len();
+        // One that the control plane keeps as well, so that exchanging it later frees nothing here.
+        let (version, table) = end.first_table();
+        Self {
+            number,
+            session,
+            setup,
+            end,
+            counters,
+            spread,
+            service,
+            emitter: Emitter::new(io, ports),
+            table,
+            version,
+            last_refusal: None,
+            turns: 0,
+        }
+    }
+
+    /// Runs until the control plane wants it to end, then sends off what is left.
+    pub fn run(&mut self, policy: IdlePolicy) {
+        let mut idle = Idle::new(policy);
+        while !self.end.stopping() {
+            let found = self.turn() > 0;
+            idle.polled(found).take();
+        }
+        self.finish();
+    }
+
+    /// One turn: at most one burst from each port, whatever the control plane has to say, and the housekeeping that
+    /// is due. Returns the packets received. Work is bounded.
+    pub fn turn(&mut self) -> usize {
+        if let Some(table) = self.end.newer_table(&mut self.version) {
+            self.table = table;
+            self.end.adopted(self.version);
+        }
+        let mut received = 0;
+        for port in 0..self.setup.ports.len() {
+            received += self.burst(port);
+        }
+        // Replies first: sets may stay parked for as long as traffic lasts.
+        let busy = self.replies() || self.session.has_parked() || self.emitter.waiting() > 0;
+        if busy {
+            self.with_pool(|session, outcome| session.resume(outcome));
+            self.emitter.flush();
+        }
+        self.turns += 1;
+        if self.turns.is_multiple_of(HOUSEKEEPING) {
+            self.housekeeping();
+        }
+        self.emitter.tally.add(if received > 0 { Counter::BusyTurns } else { Counter::IdleTurns }, 1);
+        if received > 0 || busy || self.turns.is_multiple_of(HOUSEKEEPING) {
+            self.counters.publish(&mut self.emitter.tally);
+        }
+        received
+    }
+
+    /// One burst of a port, from reception to transmission.
+    fn burst(&mut self, port: usize) -> usize {
+        let mut packets = ArrayVec::<I::Buf, BURST>::new();
+        self.emitter.io.receive(port, &mut packets);
+        let received = packets.len();
+        if received == 0 {
+            return 0;
+        }
+        packets.iter().for_each(PacketBuf::prefetch);
+        let now = self.emitter.io.now();
+        self.emitter.tally.add(Counter::Received, received as u64);
+        let mut pool = ArrayVec::<(Request, I::Buf), BURST>::new();
+        let table = Arc::clone(&self.table);
+        let setup = Arc::clone(&self.setup);
+        let Some(own) = setup.ports.get(port) else { return 0 };
+        let classifier = Classifier { setup: &setup, table: &table, port, mac: own.mac, now };
+        let mut bytes = 0;
+        for packet in packets {
+            bytes += packet.total_len();
+            // Straight into its place: a request that travelled inside a larger value first would be copied twice.
+            if let Some(request) = classifier.plain(packet.bytes())
+                && !packet.bad_checksum()
+            {
+                // By the time the burst has been classified, the first sets are in the cache.
+                self.session.prefetch(request.key);
+                pool.push((request, packet));
+                continue;
+            }
+            match classifier.classify_any(packet.bytes()) {
+                Class::Bypass => self.other(&classifier, packet, Class::Bypass),
+                _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
+                Class::Pool(request) => pool.push((request, packet)),
+                other => self.other(&classifier, packet, other),
+            }
+        }
+        self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
+        self.with_pool(|session, outcome| {
+            for (request, _) in &pool {
+                session.prefetch_slot(request.key);
+            }
+            for (request, packet) in pool {
+                session.offer(&request, packet, outcome);
+            }
+        });
+        self.emitter.flush();
+        let end = self.emitter.io.now();
+        self.service.record(end.saturating_sub(now), received as u64);
+        received
+    }
+
+    /// Everything that is not the pool's business.
+    #[cold]
+    fn other(&mut self, by: &Classifier<'_>, mut packet: I::Buf, class: Class) {
+        let (port, mac) = (by.port, by.mac);
+        match class {
+            Class::Pool(_) => {}
+            Class::Drop(reason) => self.emitter.discard(packet, reason),
+            Class::Refuse(reason, objection) => {
+                if let Some((from, header)) = by.sender(packet.bytes()) {
+                    self.with_pool(|_, outcome| outcome.refuse(by.now, &from, &header, objection));
+                }
+                self.emitter.discard(packet, reason);
+            }
+            Class::Bypass => match self.setup.ports.get(port).and_then(|own| own.peer) {
+                Some(peer) => {
+                    self.emitter.tally.add(Counter::Forwarded, 1);
+                    self.emitter.stage(peer, packet, emit::Class::Forwarded);
+                }
+                None => self.emitter.discard(packet, DropReason::NotForUs),
+            },
+            Class::Control(control) => {
+                let request = by.sender(packet.bytes()).map(|(from, header)| ControlRequest {
+                    lcore: self.number,
+                    from,
+                    header,
+                    control,
+                });
+                if request.is_some_and(|request| self.end.request(request)) {
+                    self.emitter.tally.add(Counter::Answered, 1);
+                    self.emitter.recycle(packet);
+                } else {
+                    self.emitter.discard(packet, DropReason::ControlFull);
+                }
+            }
+            Class::Arp(at, request) => {
+                let done = arp::answer_in_place(packet.bytes_mut(), at, &request, mac).is_ok();
+                self.answer(port, packet, done);
+            }
+            Class::Echo => {
+                let done = answer_echo(&mut packet, mac);
+                self.answer(port, packet, done);
+            }
+            Class::Solicitation(target) => {
+                let done = advertise(&mut packet, target, mac);
+                self.answer(port, packet, done);
+            }
+        }
+    }
+
+    fn answer(&mut self, port: usize, packet: I::Buf, done: bool) {
+        if done {
+            self.emitter.tally.add(Counter::Answered, 1);
+            self.emitter.stage(port, packet, emit::Class::Own);
+        } else {
+            self.emitter.discard(packet, DropReason::Truncated);
+        }
+    }
+
+    /// Sends what the control plane has answered. True if there was anything.
+    fn replies(&mut self) -> bool {
+        for sent in 0..REPLIES {
+            let Some(reply) = self.end.reply() else { return sent > 0 };
+            self.emitter.stage_bytes(reply.port, reply.frame());
+        }
+        true
+    }
+
+    fn housekeeping(&mut self) {
+        let table = Arc::clone(&self.table);
+        let outdated = |key: Key| table.get(key.job()).is_none_or(|job| job.epoch != key.epoch());
+        self.with_pool(|session, outcome| session.sweep(SWEEP, outdated, outcome));
+        self.emitter.flush();
+        self.spread.publish();
+        self.service.publish();
+    }
+
+    /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
+    fn finish(&mut self) {
+        while self.session.has_parked() {
+            self.with_pool(|session, outcome| session.resume(outcome));
+        }
+        self.emitter.flush();
+        self.emitter.abandon();
+        self.counters.publish(&mut self.emitter.tally);
+        self.spread.publish();
+        self.service.publish();
+    }
+
+    #[inline]
+    fn with_pool<T>(&mut self, act: impl FnOnce(&mut Session<I::Buf, WORDS>, &mut Outcome<'_, I>) -> T) -> T {
+        let mut outcome = Outcome {
+            emitter: &mut self.emitter,
+            table: &self.table,
+            setup: &self.setup,
+            spread: &mut self.spread,
+            last_refusal: &mut self.last_refusal,
+        };
+        act(&mut self.session, &mut outcome)
+    }
+
+    /// Frames that no port has taken yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.emitter.waiting()
+    }
+
+    /// The ports.
+    pub fn io(&mut self) -> &mut I {
+        &mut self.emitter.io
+    }
+}
+
+/// Turns an echo request into its reply. False for anything else.
+fn answer_echo<B: PacketBuf>(packet: &mut B, mac: Mac) -> bool {
+    let Ok(Frame { l3, src, net: Net::Ip(ip), .. }) = Frame::parse(packet.bytes()) else { return false };
+    icmp::answer_echo_in_place(packet.bytes_mut(), l3, &ip, mac, src).is_ok()
+}
+
+/// Turns a solicitation into the advertisement that answers it, in the same buffer. False for anything else, or if
+/// the buffer is too small.
+fn advertise<B: PacketBuf>(packet: &mut B, target: Address, mac: Mac) -> bool {
+    let Ok(Frame { l3, src, net: Net::Ip(ip), .. }) = Frame::parse(packet.bytes()) else { return false };
+    if !packet.set_len(l3 + icmp::ADVERTISEMENT_PACKET_LEN) {
+        return false;
+    }
+    let bytes = packet.bytes_mut();
+    let Some(macs) = bytes.first_chunk_mut::<12>() else { return false };
+    macs[..6].copy_from_slice(&src.0);
+    macs[6..].copy_from_slice(&mac.0);
+    bytes.get_mut(l3..).is_some_and(|packet| icmp::write_advertisement(packet, target, mac, ip.src).is_ok())
+}

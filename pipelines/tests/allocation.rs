@@ -1,0 +1,255 @@
+//! The packet path neither allocates nor frees, and copies no payload where ports can send several segments.
+#![allow(unsafe_code, reason = "a global allocator that counts")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::appliance::{Appliance, Plan, single_slot};
+use common::frames::{Heard, OWN_V4, Worker};
+use common::memory::Clock;
+use common::slab::{Slab, SlabBuf, SlabIo};
+use pascaline_aggregator::PoolConfig;
+use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::arp::{Arp, Operation};
+use pascaline_wire::control::Action;
+use pascaline_wire::frame::Mac;
+use pascaline_wire::header::Kind;
+
+/// Counts what this thread asks of the allocator while it is told to.
+struct Counting;
+
+thread_local! {
+    static COUNTING: Cell<bool> = const { Cell::new(false) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn note() {
+    if COUNTING.get() {
+        CALLS.set(CALLS.get() + 1);
+    }
+}
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        note();
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Calls of the allocator during `act`.
+fn calls(act: impl FnOnce()) -> u64 {
+    let before = CALLS.get();
+    COUNTING.set(true);
+    act();
+    COUNTING.set(false);
+    CALLS.get() - before
+}
+
+fn linear(packet: &SlabBuf) -> Vec<u8> {
+    let mut frame = packet.bytes().to_vec();
+    if let Some(tail) = packet.tail() {
+        frame.extend_from_slice(tail.bytes());
+    }
+    frame
+}
+
+struct Rig {
+    appliance: Appliance<SlabIo>,
+    workers: Vec<Worker>,
+    slab: &'static Slab,
+    clock: Clock,
+    /// Calls of the allocator during turns.
+    calls: u64,
+}
+
+impl Rig {
+    fn new(pool: PoolConfig) -> Self {
+        let (slab, clock) = (Slab::new(8192), Clock::default());
+        clock.advance(1 << 40);
+        let appliance = Appliance::new(&Plan { pool, ..Plan::one_armed() }, vec![SlabIo::new(slab, &clock)]);
+        let workers = (0..4).map(|rank| Worker::new(rank, 4)).collect();
+        let mut rig = Self { appliance, workers, slab, clock, calls: 0 };
+        rig.join();
+        rig
+    }
+
+    fn io(&mut self) -> &mut SlabIo {
+        self.appliance.lcores[0].io()
+    }
+
+    fn join(&mut self) {
+        for at in (0..4).chain(0..4) {
+            let join = self.workers[at].control(Action::Join);
+            self.arrive(&join);
+            self.turns(1);
+            let request = self.appliance.plane.request().unwrap();
+            let (lcore, reply) = self.appliance.decide(&request).unwrap();
+            self.turns(1);
+            assert!(self.appliance.plane.settled());
+            assert!(self.appliance.plane.reply(lcore, reply));
+            self.turns(1);
+        }
+        let epoch = self.appliance.membership.status()[0].epoch;
+        self.workers.iter_mut().for_each(|worker| worker.epoch = epoch);
+        self.io().tx.clear();
+    }
+
+    fn arrive(&mut self, frame: &[u8]) {
+        let packet = self.slab.take(frame).unwrap();
+        self.io().rx.push_back(packet);
+    }
+
+    fn turns(&mut self, count: usize) {
+        let lcore = &mut self.appliance.lcores[0];
+        self.calls += calls(|| {
+            for _ in 0..count {
+                lcore.turn();
+            }
+        });
+    }
+
+    fn sent(&mut self) -> Vec<SlabBuf> {
+        self.io().tx.drain(..).collect()
+    }
+
+    fn contribute(&mut self, psn: u32) {
+        for worker in self.workers.clone() {
+            self.arrive(&worker.gradient(psn, &[1; 256]));
+        }
+    }
+}
+
+/// One round of everything that happens on the packet path.
+fn round(rig: &mut Rig, number: u32) {
+    let [a, b, c, _] = rig.workers[..] else { panic!("four workers") };
+    let old = Worker { epoch: a.epoch.wrapping_sub(1), ..a };
+    for psn in 8 * number..8 * number + 8 {
+        rig.contribute(psn);
+    }
+    rig.arrive(&b.gradient(8 * number, &[1; 256]));
+    rig.arrive(&a.reminder(8 * number));
+    rig.arrive(&a.reminder(u32::MAX - number));
+    rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 256]));
+    rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 256]));
+    rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 255]));
+    rig.arrive(&a.reminder(u32::MAX / 2 + number));
+    rig.arrive(&b.kept(u32::MAX / 4 + number, &[3; 256]));
+    rig.arrive(&old.gradient(1, &[1]));
+    rig.arrive(&a.gradient(1, &[1; 4])[..50]);
+    rig.arrive(&a.control(Action::Join));
+    let mut arp = [0; 28];
+    let (sender_mac, target_mac) = (a.mac, Mac::default());
+    let target_ip = OWN_V4.as_v4().unwrap();
+    let request =
+        Arp { operation: Operation::Request, sender_mac, sender_ip: [10, 77, 0, 1], target_mac, target_ip };
+    request.emit(&mut arp).unwrap();
+    rig.arrive(&[&[0xff; 6][..], &a.mac.0, &[8, 6], &arp].concat());
+    rig.turns(5);
+    rig.appliance.control();
+    rig.turns(70);
+    rig.appliance.readers.iter_mut().for_each(|reader| reader.collect());
+    rig.clock.advance(700_000_000);
+}
+
+#[test]
+fn a_turn_never_calls_the_allocator() {
+    for multi_segment in [true, false] {
+        let mut rig = Rig::new(PoolConfig { slots: 32, ways: 2, ..PoolConfig::default() });
+        rig.io().multi_segment = multi_segment;
+        let mut sent = 0;
+        for number in 0..40 {
+            if number == 20 {
+                // A new table on the way: the old one must not be freed by the lcore either.
+                rig.workers[3].session += 1;
+                rig.workers[3].epoch = rig.workers[3].epoch.wrapping_add(1);
+                rig.join();
+            }
+            round(&mut rig, number);
+            sent += rig.sent().len();
+        }
+        assert_eq!(rig.calls, 0);
+        let reading = rig.appliance.reading();
+        assert_eq!(reading.unaccounted(), 0);
+        assert!(sent > 40 * 4 * 8);
+        let happened = [
+            Counter::Completed,
+            Counter::Replayed,
+            Counter::Installed,
+            Counter::RemindersSent,
+            Counter::RefusalsSent,
+            Counter::DisplacedResults,
+            Counter::DisplacedPartials,
+        ];
+        for counter in happened {
+            assert!(reading.get(counter) >= 20, "{}: {}", counter.name(), reading.get(counter));
+        }
+        for reason in
+            [DropReason::WrongEpoch, DropReason::Duplicate, DropReason::LengthChanged, DropReason::Length]
+        {
+            assert!(reading.dropped(reason) >= 20, "{}", reason.name());
+        }
+        assert_eq!(reading.get(Counter::PayloadCopies) == 0, multi_segment);
+        assert!(rig.appliance.readers.iter().all(|reader| !reader.histogram().is_empty()));
+    }
+}
+
+#[test]
+fn every_members_result_is_the_first_contributions_memory() {
+    let mut rig = Rig::new(single_slot());
+    let frames: Vec<Vec<u8>> = rig.workers.iter().map(|worker| worker.gradient(1, &[1; 256])).collect();
+    let first = rig.slab.take(&frames[2]).unwrap();
+    let memory = first.bytes()[64..].as_ptr();
+    rig.io().rx.push_back(first);
+    for rank in [0, 1, 3] {
+        rig.arrive(&frames[rank]);
+    }
+    rig.turns(1);
+    // One of them again: a replay shares the same memory.
+    rig.arrive(&frames[0]);
+    rig.turns(1);
+    let sent = rig.sent();
+    assert_eq!(sent.len(), 5);
+    for frame in &sent {
+        let tail = frame.tail().expect("two segments");
+        assert_eq!(tail.bytes().as_ptr(), memory);
+        assert_eq!(tail.holders(), 5 + 1, "each frame, and the slot");
+        assert_eq!(frame.bytes().len(), 64);
+        let heard = Heard::parse(&linear(frame));
+        assert_eq!((heard.header.kind, &heard.body), (Kind::Result, &common::frames::bytes(&[4; 256])));
+    }
+    assert_eq!(rig.appliance.get(Counter::PayloadCopies), 0);
+    drop(sent);
+
+    // Where the port cannot, each frame has its own copy, and it is counted.
+    rig.io().multi_segment = false;
+    rig.contribute(2);
+    rig.turns(1);
+    let sent = rig.sent();
+    assert_eq!(sent.len(), 4);
+    assert!(sent.iter().all(|frame| frame.tail().is_none() && frame.bytes().len() == 64 + 1024));
+    assert_eq!(rig.appliance.get(Counter::PayloadCopies), 4);
+    drop(sent);
+    let slab = rig.slab;
+    drop(rig);
+    assert_eq!(slab.free(), 8192, "every block is back");
+}

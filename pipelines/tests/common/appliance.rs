@@ -1,0 +1,263 @@
+//! Lcores and the control plane around them, as an appliance puts them together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pascaline_aggregator::{Pool, PoolConfig};
+use pascaline_buffer::combine::Kernels;
+use pascaline_buffer::{HeapBuf, HeapPool};
+use pascaline_pipelines::membership::JobSpec;
+use pascaline_pipelines::{
+    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
+};
+use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, recorder};
+use pascaline_wire::control::{Action, Status};
+use pascaline_wire::header::Kind;
+
+use super::frames::{Heard, JOB, OWN_V4, OWN_V6, UDP_PORT, Worker, port_mac};
+use super::memory::{Clock, MemoryIo};
+
+/// What an appliance is to look like.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The peer of each port.
+    pub(crate) peers: Vec<Option<usize>>,
+    pub(crate) jobs: Vec<JobSpec>,
+    pub(crate) pool: PoolConfig,
+    pub(crate) first_epoch: u8,
+}
+
+pub(crate) fn job(id: u16, fan_in: u16) -> JobSpec {
+    JobSpec { id, fan_in, window: 512, max_payload: 1408, admitted: None }
+}
+
+impl Plan {
+    /// One port without a peer, one job of four ranks.
+    pub(crate) fn one_armed() -> Self {
+        Self {
+            peers: vec![None],
+            jobs: vec![job(JOB, 4)],
+            pool: PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() },
+            first_epoch: 5,
+        }
+    }
+
+    /// Two ports, each the other's peer.
+    pub(crate) fn inline() -> Self {
+        Self { peers: vec![Some(1), Some(0)], ..Self::one_armed() }
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
+        let port = |(port, &peer): (usize, &Option<usize>)| PortSetup {
+            mac: port_mac(u8::try_from(port).unwrap()),
+            peer,
+        };
+        Setup {
+            addresses: vec![OWN_V4, OWN_V6],
+            udp_port: UDP_PORT,
+            ports: self.peers.iter().enumerate().map(port).collect(),
+        }
+    }
+}
+
+pub(crate) struct Appliance<I: Io = MemoryIo> {
+    pub(crate) lcores: Vec<Lcore<I>>,
+    pub(crate) counters: Vec<Arc<LcoreCounters>>,
+    pub(crate) readers: Vec<RecorderReader>,
+    pub(crate) plane: ControlPlane,
+    pub(crate) membership: Membership,
+    pub(crate) setup: Arc<Setup>,
+    /// Requests that the control plane has taken, and answers it has given.
+    pub(crate) requests: u64,
+    pub(crate) replies: u64,
+}
+
+impl<I: Io> Appliance<I> {
+    /// An appliance with one lcore for each of these.
+    pub(crate) fn new(plan: &Plan, ios: Vec<I>) -> Self {
+        let setup = Arc::new(plan.setup());
+        let (mut plane, ends) = ControlPlane::new(ios.len());
+        let membership = Membership::new(plan.jobs.clone(), plan.first_epoch);
+        plane.publish(membership.table(|port| setup.ports[port].mac));
+        let sessions = Pool::sessions(&plan.pool, Kernels::detect(), ios.len()).unwrap();
+        let mut counters = Vec::new();
+        let mut readers = Vec::new();
+        let mut lcores = Vec::new();
+        for (number, ((io, end), session)) in ios.into_iter().zip(ends).zip(sessions).enumerate() {
+            let (spread, spread_reader) = recorder().unwrap();
+            let (service, service_reader) = recorder().unwrap();
+            readers.extend([spread_reader, service_reader]);
+            counters.push(Arc::new(LcoreCounters::default()));
+            let counters = Arc::clone(&counters[number]);
+            let setup = Arc::clone(&setup);
+            lcores.push(Lcore::new(LcoreParts {
+                number,
+                io,
+                session,
+                setup,
+                end,
+                counters,
+                spread,
+                service,
+            }));
+        }
+        Self { lcores, counters, readers, plane, membership, setup, requests: 0, replies: 0 }
+    }
+
+    /// The control plane's turn, with lcores that turn when it waits for them.
+    pub(crate) fn control(&mut self) {
+        while let Some(request) = self.plane.request() {
+            self.requests += 1;
+            let Some((lcore, reply)) = self.decide(&request) else { continue };
+            for _ in 0..2 {
+                self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
+            }
+            assert!(self.plane.settled(), "each lcore has turned");
+            self.plane.reap();
+            self.replies += u64::from(self.plane.reply(lcore, reply));
+        }
+    }
+
+    /// Decides on a request and puts the new table in force. The answer must wait until that has settled.
+    pub(crate) fn decide(&mut self, request: &ControlRequest) -> Option<(usize, Reply)> {
+        let answer = self.membership.handle(request)?;
+        let mac = |port: usize| self.setup.ports[port].mac;
+        if answer.changed {
+            self.plane.publish(self.membership.table(mac));
+        }
+        let reply = Reply::new(&request.from, mac(request.from.port), &answer.header, &answer.control);
+        Some((request.lcore, reply))
+    }
+
+    /// A turn of every lcore, whatever the control plane has to do, and another turn for its answers.
+    pub(crate) fn turn(&mut self) {
+        self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
+        self.control();
+        self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
+    }
+
+    /// The counters of all lcores.
+    pub(crate) fn reading(&self) -> Reading {
+        let mut sum = Reading::default();
+        self.counters.iter().for_each(|counters| sum.merge(&counters.read()));
+        sum
+    }
+
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.reading().get(counter)
+    }
+
+    pub(crate) fn dropped(&self, reason: DropReason) -> u64 {
+        self.reading().dropped(reason)
+    }
+}
+
+/// An appliance with one lcore over ports in memory.
+pub(crate) struct Bench {
+    pub(crate) appliance: Appliance,
+    pub(crate) pool: HeapPool,
+    pub(crate) clock: Clock,
+}
+
+impl Bench {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let (pool, clock) = (HeapPool::new(), Clock::default());
+        clock.advance(1_000_000_000);
+        let io = MemoryIo::new(plan.peers.len(), &pool, &clock);
+        Self { appliance: Appliance::new(plan, vec![io]), pool, clock }
+    }
+
+    pub(crate) fn io(&mut self) -> &mut MemoryIo {
+        self.appliance.lcores[0].io()
+    }
+
+    /// Puts frames in front of a port and lets the appliance work until they are done.
+    pub(crate) fn feed<'a>(&mut self, port: usize, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
+        for frame in frames {
+            self.io().arrive(port, frame);
+        }
+        self.settle();
+    }
+
+    pub(crate) fn feed_packet(&mut self, port: usize, packet: HeapBuf) {
+        self.io().ports[port].rx.push_back(packet);
+        self.settle();
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.appliance.turn();
+        while self.io().ports.iter().any(|port| !port.rx.is_empty()) {
+            self.appliance.turn();
+        }
+        assert_eq!(self.appliance.reading().unaccounted(), 0);
+    }
+
+    /// What a port has sent since the last call, taken apart.
+    pub(crate) fn heard(&mut self, port: usize) -> Vec<Heard> {
+        self.io().sent(port).iter().map(|frame| Heard::parse(frame)).collect()
+    }
+
+    /// What went to one worker since the last call, in the order sent; what went to others is lost.
+    pub(crate) fn heard_by(&mut self, worker: &Worker) -> Vec<Heard> {
+        let mut heard = self.heard(worker.port);
+        heard.retain(|heard| heard.to == (worker.address, worker.udp_port));
+        heard
+    }
+
+    /// Lets all workers join, and gives each the generation they are in.
+    pub(crate) fn join(&mut self, workers: &mut [Worker]) {
+        for _ in 0..2 {
+            for worker in workers.iter_mut() {
+                let (port, frame) = (worker.port, worker.control(Action::Join));
+                self.feed(port, [&frame]);
+                let heard = self.heard_by(worker);
+                let [ack] = &heard[..] else { panic!("one answer: {heard:?}") };
+                ack.assert_addressed_to(worker);
+                worker.epoch = ack.header.epoch;
+                let control = ack.control();
+                assert_eq!((control.answers, control.session), (Some(Action::Join), worker.session));
+                assert!(matches!(control.status, Status::Ok | Status::Pending), "{control:?}");
+            }
+        }
+        assert!(workers.iter().all(|worker| worker.epoch == workers[0].epoch));
+    }
+
+    /// Lets everything go, and asserts that no packet is left.
+    pub(crate) fn end(self) {
+        drop(self.appliance);
+        assert_eq!(self.pool.live(), 0, "packets leaked");
+    }
+}
+
+/// Four ranks that have joined a one-armed appliance, all behind port 0.
+pub(crate) fn four(plan: &Plan) -> (Bench, Vec<Worker>) {
+    let mut bench = Bench::new(plan);
+    let mut workers: Vec<Worker> = (0..4).map(|rank| Worker::new(rank, 4)).collect();
+    bench.join(&mut workers);
+    (bench, workers)
+}
+
+/// Asserts that each worker has heard exactly one result of this PSN with these values, and nothing else.
+pub(crate) fn assert_results(bench: &mut Bench, workers: &[Worker], psn: u32, expected: &[i32]) {
+    let ports = bench.io().ports.len();
+    let heard: Vec<Heard> = (0..ports).flat_map(|port| bench.heard(port)).collect();
+    assert_eq!(heard.len(), workers.len(), "{heard:?}");
+    for worker in workers {
+        let mine: Vec<&Heard> =
+            heard.iter().filter(|heard| heard.to == (worker.address, worker.udp_port)).collect();
+        let [result] = mine[..] else { panic!("one result for {worker:?}: {mine:?}") };
+        result.assert_addressed_to(worker);
+        let header = result.header;
+        assert_eq!((header.kind, header.psn, header.epoch), (Kind::Result, psn, worker.epoch));
+        assert_eq!(
+            (header.fan_in, header.count, header.element),
+            (worker.fan_in, worker.fan_in, worker.element)
+        );
+        assert_eq!(super::frames::values(&result.body), expected);
+    }
+}
+
+/// A pool that any conflict shows in: one set of one slot.
+pub(crate) fn single_slot() -> PoolConfig {
+    PoolConfig { slots: 1, ways: 1, age_limit: Duration::from_millis(500), ..PoolConfig::default() }
+}

@@ -1,0 +1,290 @@
+//! Two lcores on two threads share one pool: ranks arrive on either, sums are exact, and everything is accounted for.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
+
+mod common;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use common::appliance::{Appliance, Plan};
+use common::frames::{Heard, Worker, values};
+use common::memory::Clock;
+use crossbeam_queue::ArrayQueue;
+use pascaline_aggregator::PoolConfig;
+use pascaline_buffer::{HeapBuf, HeapPool};
+use pascaline_pipelines::{BURST, IdlePolicy, Io, Lcore, STAGE};
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::control::{Action, Status};
+use pascaline_wire::header::Kind;
+
+/// A queue pair whose other end is the test's.
+#[derive(Clone)]
+struct Wire {
+    rx: Arc<ArrayQueue<HeapBuf>>,
+    tx: Arc<ArrayQueue<HeapBuf>>,
+    pool: HeapPool,
+    clock: Clock,
+}
+
+impl Io for Wire {
+    type Buf = HeapBuf;
+
+    fn receive(&mut self, _: usize, into: &mut ArrayVec<HeapBuf, BURST>) {
+        while !into.is_full()
+            && let Some(packet) = self.rx.pop()
+        {
+            into.push(packet);
+        }
+    }
+
+    fn transmit(&mut self, _: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
+        while !frames.is_empty() && !self.tx.is_full() {
+            self.tx.push(frames.remove(0)).unwrap();
+        }
+    }
+
+    fn header_buffers(&mut self, into: &mut ArrayVec<HeapBuf, BURST>) {
+        while !into.is_full() {
+            into.push(self.pool.alloc(&[], 192));
+        }
+    }
+
+    fn frame_buffer(&mut self) -> Option<HeapBuf> {
+        Some(self.pool.alloc(&[], 2048))
+    }
+
+    fn multi_segment(&self, _: usize) -> bool {
+        true
+    }
+
+    fn recycle(&mut self, spent: &mut ArrayVec<HeapBuf, BURST>) {
+        spent.clear();
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+}
+
+/// Which lcore the NIC would send a packet to.
+fn rss(rank: u16, psn: u32) -> usize {
+    ((u32::from(rank) + 1).wrapping_mul(0x9e37_79b1) ^ psn.wrapping_mul(0x85eb_ca6b)) as usize >> 7 & 1
+}
+
+const RANKS: u16 = 4;
+
+struct Two {
+    appliance: Appliance<Wire>,
+    wires: Vec<Wire>,
+    pool: HeapPool,
+    workers: Vec<Worker>,
+}
+
+impl Two {
+    fn new(pool: PoolConfig) -> Self {
+        let (heap, clock) = (HeapPool::new(), Clock::default());
+        clock.advance(1_000_000_000);
+        let wire = |_| Wire {
+            rx: Arc::new(ArrayQueue::new(4096)),
+            tx: Arc::new(ArrayQueue::new(4096)),
+            pool: heap.clone(),
+            clock: clock.clone(),
+        };
+        let wires: Vec<Wire> = (0..2).map(wire).collect();
+        let appliance = Appliance::new(&Plan { pool, ..Plan::one_armed() }, wires.clone());
+        let workers = (0..RANKS).map(|rank| Worker::new(rank, RANKS)).collect();
+        let mut two = Self { appliance, wires, pool: heap, workers };
+        two.join();
+        two
+    }
+
+    fn send(&self, lcore: usize, frame: &[u8]) {
+        assert!(self.wires[lcore].rx.push(self.pool.alloc(frame, 2048)).is_ok(), "room for every frame");
+    }
+
+    fn heard(&self) -> Vec<(usize, Heard)> {
+        let all = |(lcore, wire): (usize, &Wire)| {
+            std::iter::from_fn(|| wire.tx.pop())
+                .map(|frame| (lcore, Heard::parse(&frame.to_vec())))
+                .collect::<Vec<_>>()
+        };
+        self.wires.iter().enumerate().flat_map(all).collect()
+    }
+
+    fn join(&mut self) {
+        for at in (0..4).chain(0..4) {
+            let lcore = at % 2;
+            self.send(lcore, &self.workers[at].control(Action::Join));
+            self.appliance.turn();
+            let heard = self.heard();
+            assert_eq!(heard.len(), 1);
+            assert_eq!(heard[0].0, lcore, "the answer leaves where the request came in");
+            self.workers[at].epoch = heard[0].1.header.epoch;
+            assert!(at < 3 || matches!(heard[0].1.control().status, Status::Ok | Status::Pending));
+        }
+    }
+
+    /// Contributions of all ranks to these PSNs, each to the lcore that the NIC would choose.
+    fn contribute(&self, psns: std::ops::Range<u32>, copies: usize) {
+        for psn in psns {
+            for worker in &self.workers {
+                let value = psn.cast_signed() * 7 + i32::from(worker.rank);
+                for _ in 0..copies {
+                    self.send(rss(worker.rank, psn), &worker.gradient(psn, &[value; 16]));
+                }
+            }
+        }
+    }
+}
+
+fn expected(psn: u32) -> i32 {
+    4 * (psn.cast_signed() * 7) + 6
+}
+
+/// Runs two lcores on two threads while `test` plays the network, then stops them.
+fn run(two: &mut Two, policy: IdlePolicy, test: impl FnOnce(&Two)) {
+    let lcores: Vec<Lcore<Wire>> = two.appliance.lcores.drain(..).collect();
+    let lcores = thread::scope(|scope| {
+        let threads: Vec<_> = lcores
+            .into_iter()
+            .map(|mut lcore| {
+                scope.spawn(move || {
+                    lcore.run(policy);
+                    lcore
+                })
+            })
+            .collect();
+        test(two);
+        two.appliance.plane.stop();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    two.appliance.lcores = lcores;
+}
+
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let limit = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < limit, "{what}");
+        thread::yield_now();
+    }
+}
+
+fn sums_are_exact(policy: IdlePolicy, pool: PoolConfig, rounds: u32, each: u32, copies: usize) {
+    let mut two = Two::new(pool);
+    run(&mut two, policy, |two| {
+        for round in 0..rounds {
+            let psns = round * each..(round + 1) * each;
+            two.contribute(psns.clone(), copies);
+            let mut missing = (each * u32::from(RANKS)) as usize;
+            let mut firsts = vec![[false; 4]; each as usize];
+            wait("results of every PSN for every rank", || {
+                for (_, heard) in two.heard() {
+                    assert_eq!((heard.header.kind, heard.header.count), (Kind::Result, RANKS));
+                    assert_eq!(values(&heard.body), [expected(heard.header.psn); 16]);
+                    heard.assert_addressed_to(&two.workers[usize::from(heard.header.rank)]);
+                    if psns.contains(&heard.header.psn) {
+                        let at = (heard.header.psn - psns.start) as usize;
+                        let first = &mut firsts[at][usize::from(heard.header.rank)];
+                        missing -= usize::from(!*first);
+                        *first = true;
+                    }
+                }
+                (missing == 0).then_some(())
+            });
+            wait("frames to be taken", || two.wires.iter().all(|wire| wire.rx.is_empty()).then_some(()));
+        }
+    });
+    let reading = two.appliance.reading();
+    assert_eq!(reading.unaccounted(), 0, "over both lcores");
+    assert_eq!(reading.get(Counter::Completed), u64::from(rounds * each));
+    assert_eq!(reading.dropped(DropReason::Conflict), 0);
+    let again = reading.dropped(DropReason::Duplicate) + reading.get(Counter::Replayed);
+    assert_eq!(again, u64::from(rounds * each * u32::from(RANKS)) * (copies as u64 - 1));
+    let received: Vec<u64> =
+        two.appliance.counters.iter().map(|one| one.read().get(Counter::Received)).collect();
+    assert!(received.iter().all(|&received| received > 100), "{received:?}: both had work");
+    let pool = two.pool.clone();
+    drop(two);
+    assert_eq!(pool.live(), 0);
+}
+
+#[test]
+fn one_set_that_both_lcores_want() {
+    let pool = PoolConfig { slots: 8, ways: 8, ..PoolConfig::default() };
+    sums_are_exact(IdlePolicy::Spin, pool, 60, 8, 1);
+}
+
+#[test]
+fn many_sets_and_every_packet_twice() {
+    let pool = PoolConfig { slots: 2048, ways: 4, ..PoolConfig::default() };
+    sums_are_exact(IdlePolicy::Spin, pool, 3, 256, 2);
+}
+
+#[test]
+fn lcores_that_nap_wake_up_for_packets() {
+    let pool = PoolConfig { slots: 256, ways: 4, ..PoolConfig::default() };
+    let policy = IdlePolicy::Backoff { longest_nap: Duration::from_micros(50) };
+    sums_are_exact(policy, pool, 20, 16, 1);
+}
+
+#[test]
+fn stopping_leaves_partials_behind_and_no_packet_unaccounted_for() {
+    let mut two = Two::new(PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() });
+    run(&mut two, IdlePolicy::Spin, |two| {
+        for psn in 0..8 {
+            for worker in &two.workers[..3] {
+                two.send(rss(worker.rank, psn), &worker.gradient(psn, &[1]));
+            }
+        }
+        wait("frames to be taken", || two.wires.iter().all(|wire| wire.rx.is_empty()).then_some(()));
+    });
+    let reading = two.appliance.reading();
+    assert_eq!(reading.unaccounted(), 0);
+    assert_eq!((reading.open_slots(), reading.get(Counter::Completed)), (8, 0));
+    let pool = two.pool.clone();
+    drop(two);
+    assert_eq!(pool.live(), 0, "partials are freed with the pool");
+}
+
+#[test]
+fn a_generation_that_changes_while_lcores_run_reaches_both_before_its_first_packet() {
+    let mut two = Two::new(PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() });
+    let lcores: Vec<Lcore<Wire>> = two.appliance.lcores.drain(..).collect();
+    thread::scope(|scope| {
+        for mut lcore in lcores {
+            scope.spawn(move || lcore.run(IdlePolicy::Spin));
+        }
+        for session in 2000..2040 {
+            two.workers.iter_mut().for_each(|worker| worker.session = session);
+            for rank in (0..4).chain([0]) {
+                two.send(rank % 2, &two.workers[rank].control(Action::Join));
+                let request = wait("the request", || two.appliance.plane.request());
+                let (lcore, reply) = two.appliance.decide(&request).unwrap();
+                wait("both lcores", || two.appliance.plane.settled().then_some(()));
+                two.appliance.plane.reap();
+                assert!(two.appliance.plane.reply(lcore, reply));
+                let (_, ack) = wait("the answer", || two.heard().pop());
+                two.workers.iter_mut().for_each(|worker| worker.epoch = ack.header.epoch);
+            }
+            two.contribute(0..2, 1);
+            let mut results = 0;
+            wait("results", || {
+                results += two.heard().len();
+                (results == 2 * usize::from(RANKS)).then_some(())
+            });
+        }
+        two.appliance.plane.stop();
+    });
+    assert_eq!(two.appliance.dropped(DropReason::WrongEpoch), 0);
+    assert_eq!(two.appliance.get(Counter::Completed), 80);
+}
