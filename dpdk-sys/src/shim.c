@@ -1,0 +1,103 @@
+#include "shim.h"
+
+uint16_t psc_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint16_t room, uint32_t *odd)
+{
+	const uint16_t count = rte_eth_rx_burst(port, queue, out, room);
+	uint64_t flags = 0;
+	uint32_t shape = 0;
+
+	/* Only fields that the driver has just written, in the line that the caller reads next. */
+	for (uint16_t i = 0; i < count; i++) {
+		flags |= out[i]->ol_flags;
+		shape |= (uint32_t)(rte_mbuf_refcnt_read(out[i]) ^ 1) | (uint32_t)(out[i]->nb_segs ^ 1);
+	}
+	*odd = (shape || (flags & PSC_F_NOT_DIRECT) ? PSC_ODD_SHAPE : 0) |
+	       (flags & PSC_F_RX_VLAN_STRIPPED ? PSC_ODD_VLAN : 0);
+	return count;
+}
+
+uint16_t psc_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, frames, count);
+}
+
+struct rte_mbuf *psc_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, out, count);
+}
+
+void psc_mbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+/* What rte_pktmbuf_free_bulk does, inlined for the case that nearly every packet is: one segment, its own memory, no
+ * other holder, the same pool as its neighbours. Runs of those go back to the pool in one piece. */
+void psc_mbuf_free_burst(struct rte_mbuf **mbufs, unsigned int count)
+{
+	unsigned int start = 0, i;
+
+	for (i = 0; i < count; i++) {
+		struct rte_mbuf *mbuf = mbufs[i];
+
+		if (likely(rte_mbuf_refcnt_read(mbuf) == 1 && mbuf->nb_segs == 1 && RTE_MBUF_DIRECT(mbuf) &&
+			   mbuf->next == NULL && mbuf->pool == mbufs[start]->pool))
+			continue;
+		if (i > start)
+			rte_mempool_put_bulk(mbufs[start]->pool, (void *const *)&mbufs[start], i - start);
+		rte_pktmbuf_free(mbuf);
+		start = i + 1;
+	}
+	if (count > start)
+		rte_mempool_put_bulk(mbufs[start]->pool, (void *const *)&mbufs[start], count - start);
+}
+
+int psc_mbuf_linearize(struct rte_mbuf *mbuf)
+{
+	return rte_pktmbuf_linearize(mbuf);
+}
+
+/* rte_vlan_insert takes the address of the pointer but does not change the pointer. */
+int psc_vlan_insert(struct rte_mbuf *mbuf)
+{
+	return rte_vlan_insert(&mbuf);
+}
+
+int psc_errno(void)
+{
+	return rte_errno;
+}
+
+unsigned int psc_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+uint64_t psc_rdtsc(void)
+{
+	return rte_rdtsc();
+}
+
+const char *psc_device_name(const struct rte_eth_dev_info *info)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(22, 11, 0, 0)
+	return info->device == NULL ? NULL : rte_dev_name(info->device);
+#else
+	return info->device == NULL ? NULL : info->device->name;
+#endif
+}
+
+/* 1: up, 0: down, negative: error. */
+int psc_link(uint16_t port, uint32_t *mbps)
+{
+	struct rte_eth_link link = {0};
+	const int failed = rte_eth_link_get_nowait(port, &link);
+
+	*mbps = link.link_speed;
+	return failed ? failed : link.link_status;
+}

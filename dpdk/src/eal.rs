@@ -1,0 +1,229 @@
+//! DPDK's environment abstraction layer.
+
+mod args;
+mod config;
+mod hugepages;
+
+use core::ffi::{c_char, c_int};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+
+use pascaline_dpdk_sys as sys;
+
+pub use config::{EalConfig, Hugepages, LogLevel};
+
+use crate::error::Errno;
+use crate::lcore::Lcore;
+
+/// Why the environment did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EalError {
+    /// DPDK can be started once per process, even if the first attempt failed.
+    #[error("DPDK has already been started in this process; it can be started once only")]
+    AlreadyStarted,
+    /// A string that C cannot take.
+    #[error("the EAL argument {argument:?} contains a NUL byte")]
+    NulByte {
+        /// The argument.
+        argument: String,
+    },
+    /// A core the process may not run on.
+    #[error("core {core} cannot be used: this process may run on {allowed:?} (see taskset, cgroup cpusets)")]
+    CoreUnavailable {
+        /// The core asked for.
+        core: usize,
+        /// The cores there are.
+        allowed: Vec<usize>,
+    },
+    /// Two polling threads would take turns on one core.
+    #[error(
+        "core {core} is listed twice among the dataplane cores; set `float` if lcores are to share cores"
+    )]
+    CoreTwice {
+        /// The core.
+        core: usize,
+    },
+    /// More than DPDK was built for.
+    #[error("{asked} lcores were asked for; this DPDK is built for {max}")]
+    TooManyLcores {
+        /// Asked for, the main lcore included.
+        asked: usize,
+        /// Built for.
+        max: usize,
+    },
+    /// Hugepages were required.
+    #[error(
+        "{wanted_mb} MB of hugepages are required and {free_mb} MB are free{}. Reserve them with e.g. \
+         `sysctl -w vm.nr_hugepages={}` (2 MB pages), or do not require them",
+        if *.mounted { "" } else { " and no hugetlbfs is mounted" },
+        .wanted_mb.div_ceil(2)
+    )]
+    NoHugepages {
+        /// Configured memory.
+        wanted_mb: u64,
+        /// Free hugepages of all sizes.
+        free_mb: u64,
+        /// Whether a hugetlbfs is mounted.
+        mounted: bool,
+    },
+    /// `rte_eal_init` failed.
+    #[error(
+        "DPDK did not start: {errno}. The lines before this one, from EAL, name the cause. Arguments: {arguments}"
+    )]
+    Init {
+        /// What it reported.
+        errno: Errno,
+        /// The command line it was given.
+        arguments: String,
+    },
+}
+
+/// The kind of memory that packets live in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Hugepages.
+    Huge,
+    /// Ordinary 4 kB pages: slower (TLB misses), unfit for most physical devices; for tests and virtual devices.
+    Small {
+        /// All the memory there is for pools and rings.
+        megabytes: u32,
+    },
+}
+
+impl core::fmt::Display for Memory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Huge => f.write_str("hugepages"),
+            Self::Small { megabytes } => write!(f, "{megabytes} MB of ordinary pages (no hugepages)"),
+        }
+    }
+}
+
+/// The running environment.
+///
+/// There is one per process, and it cannot be copied. Ports, pools and lcores each hold a count on it, so that it
+/// is shut down after the last of them, in whichever order they are dropped.
+///
+/// Memory is unmapped only where no other thread can be using it, without its own knowledge, at that moment: on the
+/// thread that called [`init`](Self::init), while no lcore has a job. A last handle that is dropped elsewhere leaves
+/// the memory to the end of the process. So join the lcores, then drop what is left on the main thread.
+///
+/// ```compile_fail
+/// fn two(eal: pascaline_dpdk::Eal) -> (pascaline_dpdk::Eal, pascaline_dpdk::Eal) {
+///     (eal.clone(), eal)
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Eal {
+    inner: Arc<EalInner>,
+    cores: Vec<usize>,
+    memory: Memory,
+}
+
+/// What the handles count on.
+#[derive(Debug)]
+pub(crate) struct EalInner {
+    /// The thread that became the main lcore.
+    main: ThreadId,
+    /// By lcore id: a job has been handed over and is not done with. Set by whoever launches, cleared by the lcore.
+    pub(crate) busy: Arc<[AtomicBool]>,
+    /// Ports that have a handle; also serialises attaching and detaching of devices.
+    pub(crate) open_ports: Mutex<BTreeSet<u16>>,
+}
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+impl Eal {
+    /// Starts DPDK. The calling thread becomes the main lcore and is bound to `main_core`; threads that it starts
+    /// afterwards inherit that binding.
+    ///
+    /// # Errors
+    /// Where the configuration does not fit this machine, or DPDK refuses. After a refusal the process has to be
+    /// started anew; a configuration that was found unfit can be corrected and tried again.
+    pub fn init(config: &EalConfig) -> Result<Self, EalError> {
+        args::check_cores(config, &args::allowed_cores())?;
+        let memory = hugepages::choose(config, &hugepages::Available::probe())?;
+        let words = args::command_line(config, memory);
+        let arguments = words.join(" ");
+        let strings = words
+            .into_iter()
+            .map(|word| CString::new(word.as_str()).map_err(|_| EalError::NulByte { argument: word }))
+            .collect::<Result<Vec<_>, _>>()?;
+        if STARTED.swap(true, Ordering::SeqCst) {
+            return Err(EalError::AlreadyStarted);
+        }
+
+        // EAL keeps pointers into its arguments and getopt reorders the array. There is one start per process, so
+        // neither is ever taken back.
+        let argv: &'static mut [*mut c_char] =
+            Vec::leak(strings.into_iter().map(CString::into_raw).chain([core::ptr::null_mut()]).collect());
+        let argc = c_int::try_from(argv.len() - 1).unwrap_or(c_int::MAX);
+        // SAFETY: argv is an array of argc terminated strings and a null, writable and valid for ever. The flag
+        // above makes this the only call in the process.
+        let parsed = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
+        if parsed < 0 {
+            return Err(EalError::Init { errno: Errno::last(), arguments });
+        }
+
+        let busy = (0..=config.cores.len()).map(|_| AtomicBool::new(false)).collect();
+        Ok(Self {
+            inner: Arc::new(EalInner {
+                main: thread::current().id(),
+                busy,
+                open_ports: Mutex::new(BTreeSet::new()),
+            }),
+            cores: config.cores.clone(),
+            memory,
+        })
+    }
+
+    /// The memory in use, for the operator to be told.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    /// The dataplane lcores, one per configured core, in that order.
+    #[must_use]
+    pub fn lcores(&self) -> Vec<Lcore> {
+        (1..).zip(&self.cores).map(|(id, core)| Lcore::new(id, *core, self.inner.clone())).collect()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<EalInner> {
+        &self.inner
+    }
+}
+
+impl EalInner {
+    /// True if no other thread can be inside a function of DPDK on an lcore's behalf.
+    ///
+    /// A pool may look full while an lcore is still writing into its cache of that pool (`rte_mempool_put` counts
+    /// before it stores), so a full pool alone does not say that its memory is out of use. Threads that are no
+    /// lcores have no cache; the count shows their packets after their last access.
+    pub(crate) fn is_quiet(&self) -> bool {
+        // Acquire: pairs with the release by which an lcore leaves its job.
+        thread::current().id() == self.main && self.busy.iter().all(|busy| !busy.load(Ordering::Acquire))
+    }
+
+    /// Keeps the environment, and with it all memory, until the process ends.
+    pub(crate) fn keep_for_ever(self: &Arc<Self>) {
+        mem::forget(Arc::clone(self));
+    }
+}
+
+impl Drop for EalInner {
+    fn drop(&mut self) {
+        if !self.is_quiet() {
+            // The kernel takes the memory back when the process ends.
+            tracing::debug!("EAL left to the end of the process: its last user was not the main lcore");
+            return;
+        }
+        // SAFETY: started by `init`, and nothing made from it is left, since ports, pools and jobs of lcores hold
+        // a count on self; a pool that did not get all packets back has pinned the count. No lcore is at work.
+        unsafe { sys::rte_eal_cleanup() };
+    }
+}

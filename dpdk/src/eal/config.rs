@@ -1,0 +1,75 @@
+//! How the environment is to be set up.
+
+/// What to do about hugepages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hugepages {
+    /// Use them if `memory_mb` of them are free, else ordinary pages.
+    #[default]
+    Auto,
+    /// Refuse to start without.
+    Require,
+    /// Do not use them.
+    No,
+}
+
+/// From which severity on DPDK's own messages go to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogLevel {
+    /// Failures only.
+    #[default]
+    Error,
+    /// What may explain a later failure.
+    Warning,
+    /// DPDK's own default.
+    Notice,
+    /// What was found and done.
+    Info,
+    /// Everything, drivers included.
+    Debug,
+}
+
+/// How the environment is to be set up. The default is one main lcore on core 0 and no dataplane lcore.
+#[derive(Debug, Clone)]
+pub struct EalConfig {
+    /// Name of the program in DPDK's messages.
+    pub program: String,
+    /// Tells the runtime files of this process from those of other DPDK processes; unique per process.
+    pub file_prefix: String,
+    /// CPU of the main lcore (id 0), which is the thread that calls `init`. It may be one of `cores`.
+    pub main_core: usize,
+    /// CPUs of the dataplane lcores, whose ids are 1, 2, ... in this order.
+    pub cores: Vec<usize>,
+    /// Let every lcore run on all of the CPUs named, instead of one each. For machines with fewer CPUs than lcores,
+    /// where `cores` may name a CPU several times; a polling lcore that is taken off its CPU delays its packets.
+    pub float: bool,
+    /// What to do about hugepages.
+    pub hugepages: Hugepages,
+    /// Memory for pools and rings. Without hugepages there is no more than this.
+    pub memory_mb: u32,
+    /// Virtual devices made at start (`net_ring0`); further ones can be opened later.
+    pub vdevs: Vec<String>,
+    /// Addresses of the PCI devices DPDK may take. Empty: the bus is not scanned.
+    pub pci_allow: Vec<String>,
+    /// Appended to EAL's command line as they are.
+    pub extra_args: Vec<String>,
+    /// Severity of what DPDK prints.
+    pub log_level: LogLevel,
+}
+
+impl Default for EalConfig {
+    fn default() -> Self {
+        Self {
+            program: "pascaline".to_owned(),
+            file_prefix: format!("pascaline-{}", std::process::id()),
+            main_core: 0,
+            cores: Vec::new(),
+            float: false,
+            hugepages: Hugepages::Auto,
+            memory_mb: 256,
+            vdevs: Vec::new(),
+            pci_allow: Vec::new(),
+            extra_args: Vec::new(),
+            log_level: LogLevel::Error,
+        }
+    }
+}

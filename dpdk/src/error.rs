@@ -1,0 +1,68 @@
+//! Error numbers as DPDK reports them.
+
+use core::ffi::{CStr, c_int};
+use core::fmt;
+
+use pascaline_dpdk_sys as sys;
+
+/// A positive error number, shown with the text that DPDK has for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(c_int);
+
+impl Errno {
+    /// No such device.
+    pub const NODEV: Self = Self(19);
+    /// Bad address, which is also what EAL says to a device whose name no driver claims.
+    pub const FAULT: Self = Self(14);
+    /// Already exists.
+    pub const EXIST: Self = Self(17);
+    /// Out of memory.
+    pub const NOMEM: Self = Self(12);
+    /// Not supported.
+    pub const NOTSUP: Self = Self(95);
+
+    /// Of a return value, where DPDK returns the negated number. Many drivers return a plain -1 for any failure,
+    /// which is `EPERM` by number.
+    #[must_use]
+    pub(crate) const fn from_return(value: c_int) -> Self {
+        Self(value.saturating_abs())
+    }
+
+    /// Of the calling thread, for functions documented to set `rte_errno`.
+    #[must_use]
+    pub(crate) fn last() -> Self {
+        // SAFETY: reads a thread-local variable.
+        Self(unsafe { sys::psc_errno() })
+    }
+
+    /// `Err` for a negative return value.
+    pub(crate) const fn check(value: c_int) -> Result<(), Self> {
+        if value < 0 { Err(Self::from_return(value)) } else { Ok(()) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 1 {
+            return f.write_str("not permitted, or a failure that is not specified (-1)");
+        }
+        // SAFETY: rte_strerror returns a string literal or a per-thread buffer, always terminated; it is copied
+        // out before the next call on this thread.
+        let text = unsafe { CStr::from_ptr(sys::rte_strerror(self.0)) };
+        write!(f, "{} (errno {})", text.to_string_lossy(), self.0)
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::error::Error for Errno {}

@@ -1,0 +1,211 @@
+//! Read-only packets, counted in the mbuf itself.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+use pascaline_buffer::SharedBuf;
+use pascaline_dpdk_sys::{self as sys, mbuf as field};
+
+use super::{Mbuf, data};
+
+/// One of several holders of a packet that nobody writes.
+///
+/// The count is the mbuf's own, so a holder can be handed to a device as the tail of a packet and is given back by
+/// the driver, on whichever lcore that happens.
+///
+/// **At the end of the counter.** It has 16 bits. A packet with [`MAX_HOLDERS`](Self::MAX_HOLDERS) holders is not
+/// shared further: `clone` copies it into a fresh packet of its pool, which holds the same bytes and is as good for
+/// every purpose. Where that cannot be (the pool is empty, or the packet has several segments) the process is aborted,
+/// as `std::sync::Arc` does at the end of its counter: 32768 holders of one packet are a leak, not a load.
+pub struct SharedMbuf(
+    /// Invariants: first segment of a packet of a `Mempool`, of which we hold one count on each segment, and which
+    /// is not written as long as we do.
+    NonNull<sys::rte_mbuf>,
+);
+
+// SAFETY: the count is atomic, and the last holder may free on any thread. Not Sync: nothing needs it.
+unsafe impl Send for SharedMbuf {}
+
+impl SharedMbuf {
+    /// Half the range of the counter: the other half is for threads that pass the limit at the same moment.
+    pub const MAX_HOLDERS: u16 = 1 << 15;
+
+    #[inline]
+    pub(super) fn new(packet: Mbuf) -> Self {
+        Self(ManuallyDrop::new(packet).0)
+    }
+
+    /// Gives up the count without letting go.
+    #[inline]
+    pub(super) fn into_reference(self) -> NonNull<sys::rte_mbuf> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Holders at this moment.
+    #[must_use]
+    pub fn holders(&self) -> u16 {
+        self.count().load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn count(&self) -> &AtomicU16 {
+        // SAFETY: the mbuf lives as long as self; DPDK accesses the field atomically, too.
+        unsafe { &*field::refcnt(self.0.as_ptr()) }
+    }
+
+    /// True without a segment behind the first, as nearly always: a packet that had a tail when it was frozen.
+    #[inline]
+    fn is_single(&self) -> bool {
+        // SAFETY: the mbuf lives and is not written.
+        unsafe { (*field::next(self.0.as_ptr())).is_null() }
+    }
+
+    #[cold]
+    fn copy(&self) -> Self {
+        // SAFETY: packet and pool live; the packet is only read. All of its bytes are copied.
+        let copy = unsafe {
+            let mbuf = self.0.as_ptr();
+            sys::rte_pktmbuf_copy(mbuf, *field::pool(mbuf), 0, u32::MAX)
+        };
+        match NonNull::new(copy).map(Self) {
+            // Else `bytes` of the copy would not be `bytes` of the original.
+            Some(copy) if self.is_single() && copy.is_single() => copy,
+            _ => std::process::abort(),
+        }
+    }
+
+    /// One count more on `segment`; false, and nothing done, at the limit.
+    ///
+    /// # Safety
+    /// We hold a count on `segment`.
+    #[inline]
+    unsafe fn count_up(segment: NonNull<sys::rte_mbuf>) -> bool {
+        // SAFETY: the mbuf lives by our count.
+        let count = unsafe { &*field::refcnt(segment.as_ptr()) };
+        // Relaxed, as for Arc: a new holder is made from an existing one, and passing it on synchronises.
+        let counted = count.fetch_add(1, Ordering::Relaxed) < Self::MAX_HOLDERS;
+        if !counted {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+        counted
+    }
+
+    /// Counts `more` holders at once; false, and nothing done, if they might not all have room, or if there are several
+    /// segments, each with a count of its own.
+    #[inline]
+    fn count_ahead(&self, more: usize) -> bool {
+        let Some(more) = u16::try_from(more).ok().filter(|&more| more < Self::MAX_HOLDERS) else {
+            return false;
+        };
+        if !self.is_single() {
+            return false;
+        }
+        // Below the limit before, and less than the limit more: no overflow. Relaxed, as in `count_up`.
+        let fits = self.count().fetch_add(more, Ordering::Relaxed) < Self::MAX_HOLDERS;
+        if !fits {
+            self.count().fetch_sub(more, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// As [`clone`](Clone::clone), where there are more segments than one: each has a count of its own.
+    #[cold]
+    fn clone_chain(&self) -> Self {
+        let mut segment = Some(self.0);
+        while let Some(raw) = segment {
+            // SAFETY: we hold a count on each segment. A limit reached half way ends in `copy`, which does not
+            // return for a chain, so that the counts already made need no undoing.
+            unsafe {
+                if !Self::count_up(raw) {
+                    return self.copy();
+                }
+                segment = NonNull::new(*field::next(raw.as_ptr()));
+            }
+        }
+        Self(self.0)
+    }
+}
+
+impl Clone for SharedMbuf {
+    #[inline]
+    fn clone(&self) -> Self {
+        if !self.is_single() {
+            return self.clone_chain();
+        }
+        // SAFETY: we hold a count.
+        if unsafe { Self::count_up(self.0) } { Self(self.0) } else { self.copy() }
+    }
+}
+
+impl Drop for SharedMbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // A copy that is not the last goes without a call. Release: our reads come before the last holder's free.
+        if self.is_single() {
+            let mut holders = self.count().load(Ordering::Relaxed);
+            while holders > 1 {
+                let fewer = holders - 1;
+                match self.count().compare_exchange_weak(holders, fewer, Ordering::Release, Ordering::Relaxed)
+                {
+                    Ok(_) => return,
+                    Err(now) => holders = now,
+                }
+            }
+            // The last holder. Acquire: other holders' reads come before the next owner's writes.
+            core::sync::atomic::fence(Ordering::Acquire);
+        }
+        // SAFETY: our count on each segment is given up; the last one out frees, and restores what a pool expects.
+        unsafe { sys::psc_mbuf_free(self.0.as_ptr()) };
+    }
+}
+
+impl SharedBuf for SharedMbuf {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: nobody writes a frozen packet while there are holders.
+        unsafe { data(self.0.as_ptr()) }
+    }
+
+    /// One atomic addition for all of them: half of what counting costs when a result goes to many members.
+    #[inline]
+    fn clones(&self, count: usize) -> impl Iterator<Item = Self> {
+        let counted = self.count_ahead(count);
+        let ahead = CountedAhead { of: self, left: if counted { count } else { 0 } };
+        let one_by_one = if counted { 0 } else { count };
+        ahead.chain(core::iter::repeat_with(|| self.clone()).take(one_by_one))
+    }
+}
+
+/// Clones that have been counted and not been made yet.
+struct CountedAhead<'a> {
+    of: &'a SharedMbuf,
+    left: usize,
+}
+
+impl Iterator for CountedAhead<'_> {
+    type Item = SharedMbuf;
+
+    #[inline]
+    fn next(&mut self) -> Option<SharedMbuf> {
+        self.left = self.left.checked_sub(1)?;
+        Some(SharedMbuf(self.of.0))
+    }
+}
+
+impl Drop for CountedAhead<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Ok(left @ 1..) = u16::try_from(self.left) {
+            // Never the last: the holder that was cloned is borrowed, so it is still there.
+            self.of.count().fetch_sub(left, Ordering::Release);
+        }
+    }
+}
+
+impl fmt::Debug for SharedMbuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedMbuf({} bytes, {} holders)", self.bytes().len(), self.holders())
+    }
+}

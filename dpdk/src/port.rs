@@ -1,0 +1,207 @@
+//! A network device as a typestate: [`Port<Stopped>`] is opened and told what to do, [`Port<Started>`] runs.
+
+mod active;
+mod caps;
+mod device;
+mod setup;
+mod stats;
+
+use std::sync::Arc;
+
+pub use active::{Active, Descriptors, RxChecksum};
+pub use caps::{Caps, RssHash};
+pub use device::{Device, OpenError};
+pub use setup::{StartError, StartFailure};
+pub use stats::{Link, PortStats, Stats};
+
+use device::DeviceHandle;
+
+use crate::eal::Eal;
+use crate::error::Errno;
+use crate::mempool::Mempool;
+use crate::queue::{RxQueue, TxQueue};
+
+/// How a port is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Receive queues.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+    /// Descriptors per receive queue; the driver may settle for another number.
+    pub rx_desc: u16,
+    /// Descriptors per transmit queue; the driver may settle for another number.
+    pub tx_desc: u16,
+    /// Largest packet behind the Ethernet header; `None` leaves it to the driver.
+    pub mtu: Option<u16>,
+    /// Spread received packets over the queues by addresses and ports, if the device can.
+    pub rss: bool,
+    /// Receive what is addressed to others, too.
+    pub promiscuous: bool,
+}
+
+impl Default for PortConfig {
+    fn default() -> Self {
+        Self {
+            rx_queues: 1,
+            tx_queues: 1,
+            rx_desc: 512,
+            tx_desc: 512,
+            mtu: None,
+            rss: true,
+            promiscuous: false,
+        }
+    }
+}
+
+/// An opened device that does not run.
+#[derive(Debug)]
+pub struct Stopped(());
+
+/// A running device. Its queues are [`RxQueue`] and [`TxQueue`].
+#[derive(Debug)]
+pub struct Started {
+    running: Arc<Running>,
+    active: Active,
+}
+
+/// A network device. One handle exists per device; it closes when handle, queues and [`PortStats`] are gone.
+#[derive(Debug)]
+pub struct Port<State> {
+    device: Arc<DeviceHandle>,
+    caps: Caps,
+    state: State,
+}
+
+/// A device in motion. The port and each of its queues hold a count; the last one stops the device, when nobody can
+/// be inside of one of its queues any more.
+#[derive(Debug)]
+pub(crate) struct Running {
+    device: Arc<DeviceHandle>,
+}
+
+impl Running {
+    pub(crate) fn port_id(&self) -> u16 {
+        self.device.port_id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Err(errno) = self.device.stop() {
+            tracing::warn!(device = self.device.name(), %errno, "device did not stop");
+        }
+    }
+}
+
+/// What a started port consists of. The queues are each moved to the lcore that serves them.
+#[derive(Debug)]
+pub struct StartedPort {
+    /// The handle.
+    pub port: Port<Started>,
+    /// Receive queues, by number.
+    pub rx: Vec<RxQueue>,
+    /// Transmit queues, by number.
+    pub tx: Vec<TxQueue>,
+}
+
+impl Port<Stopped> {
+    /// Opens a device: one that EAL found at its start, or a virtual one that is made now.
+    ///
+    /// # Errors
+    /// If there is no such device or the driver refuses it; the error names what to do.
+    pub fn open(eal: &Eal, device: &Device) -> Result<Self, OpenError> {
+        let device = Arc::new(DeviceHandle::open(eal, device)?);
+        let caps = caps::read(&device)?;
+        Ok(Self { device, caps, state: Stopped(()) })
+    }
+
+    /// Sets up queues, which take their packets from `pools` in turn, and starts the device.
+    ///
+    /// Only what the device offers is turned on; [`Port::active`] tells what that came to.
+    ///
+    /// # Errors
+    /// If the device cannot do what `config` says. The port comes back with the error.
+    pub fn start(self, config: &PortConfig, pools: &[Mempool]) -> Result<StartedPort, StartFailure> {
+        match setup::start(&self.device, &self.caps, config, pools) {
+            Ok(active) => {
+                let running = Arc::new(Running { device: self.device.clone() });
+                let multi = active.tx_multi_segment;
+                let rx = (0..config.rx_queues)
+                    .zip(pools.iter().cycle())
+                    .map(|(queue, pool)| RxQueue::new(running.clone(), queue, pool.clone()))
+                    .collect();
+                let tx =
+                    (0..config.tx_queues).map(|queue| TxQueue::new(running.clone(), queue, multi)).collect();
+                let state = Started { running, active };
+                Ok(StartedPort { port: Port { device: self.device, caps: self.caps, state }, rx, tx })
+            }
+            Err(error) => Err(StartFailure { error, port: self }),
+        }
+    }
+}
+
+impl Port<Started> {
+    /// What is in force.
+    #[must_use]
+    pub fn active(&self) -> &Active {
+        &self.state.active
+    }
+
+    /// Stops the device. All of its queues have to be dropped before; if some are left the port comes back as it is.
+    ///
+    /// # Errors
+    /// If there are queues left.
+    pub fn stop(self) -> Result<Port<Stopped>, Self> {
+        let Self { device, caps, state: Started { running, active } } = self;
+        match Arc::try_unwrap(running) {
+            Ok(running) => {
+                drop(running);
+                Ok(Port { device, caps, state: Stopped(()) })
+            }
+            Err(running) => Err(Self { device, caps, state: Started { running, active } }),
+        }
+    }
+}
+
+impl<State> Port<State> {
+    /// The device's name in DPDK.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    /// DPDK's number for the port.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        self.device.port_id()
+    }
+
+    /// What driver and device offer.
+    #[must_use]
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// The Ethernet address.
+    ///
+    /// # Errors
+    /// If the driver does not tell.
+    pub fn mac(&self) -> Result<[u8; 6], Errno> {
+        stats::mac(&self.device)
+    }
+
+    /// Whether there is a link at this moment.
+    ///
+    /// # Errors
+    /// If the driver does not tell.
+    pub fn link(&self) -> Result<Link, Errno> {
+        stats::link(&self.device)
+    }
+
+    /// The counters, to be read from any thread while the queues work elsewhere.
+    #[must_use]
+    pub fn stats(&self) -> PortStats {
+        PortStats::new(self.device.clone())
+    }
+}

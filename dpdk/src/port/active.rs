@@ -1,0 +1,43 @@
+//! What is in force on a started port.
+
+use super::caps::RssHash;
+
+/// Checksums that the device verifies on receipt; its verdict is `PacketBuf::bad_checksum`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RxChecksum {
+    /// Of the IPv4 header.
+    pub ipv4: bool,
+    /// Of UDP datagrams.
+    pub udp: bool,
+}
+
+/// Descriptors per queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Of each receive queue.
+    pub rx: u16,
+    /// Of each transmit queue.
+    pub tx: u16,
+}
+
+/// What is in force on a started port: what was asked for, as far as the device offers it.
+///
+/// Early release of packets by a driver that assumes single holders (`MBUF_FAST_FREE`) is never in force: packets
+/// are shared by count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Active {
+    /// As the driver settled for.
+    pub descriptors: Descriptors,
+    /// Largest packet behind the Ethernet header.
+    pub mtu: u16,
+    /// What the device verifies.
+    pub rx_checksum: RxChecksum,
+    /// Received packets may come in several buffers (and are then copied together).
+    pub rx_scatter: bool,
+    /// Packets with a tail are sent as they are; else their segments are copied together first.
+    pub tx_multi_segment: bool,
+    /// What is hashed to choose the receive queue.
+    pub rss: RssHash,
+    /// Packets addressed to others are received.
+    pub promiscuous: bool,
+}

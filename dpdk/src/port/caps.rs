@@ -1,0 +1,117 @@
+//! What driver and device offer.
+
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+
+use pascaline_dpdk_sys as sys;
+
+use super::device::{DeviceHandle, OpenError};
+use crate::error::Errno;
+
+/// A set of RSS hash types (`RTE_ETH_RSS_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RssHash(u64);
+
+impl RssHash {
+    /// No spreading.
+    pub const NONE: Self = Self(0);
+
+    /// DPDK's bits.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// True if nothing is hashed.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Addresses are hashed.
+    #[must_use]
+    pub const fn has_addresses(self) -> bool {
+        self.0 & sys::PSC_RSS_L3 != 0
+    }
+
+    /// UDP or TCP ports are hashed.
+    #[must_use]
+    pub const fn has_ports(self) -> bool {
+        self.0 & sys::PSC_RSS_L4 != 0
+    }
+
+    /// Those types that spread by addresses and ports.
+    pub(super) const fn flows(self) -> Self {
+        Self(self.0 & (sys::PSC_RSS_L3 | sys::PSC_RSS_L4))
+    }
+}
+
+/// What driver and device offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caps {
+    /// The driver's name.
+    pub driver: String,
+    /// Most receive queues.
+    pub max_rx_queues: u16,
+    /// Most transmit queues.
+    pub max_tx_queues: u16,
+    /// Sends packets of several segments without a copy.
+    pub tx_multi_segment: bool,
+    /// Can fill in IPv4 header checksums.
+    pub tx_ipv4_checksum: bool,
+    /// Can fill in UDP checksums.
+    pub tx_udp_checksum: bool,
+    /// Verifies IPv4 header checksums.
+    pub rx_ipv4_checksum: bool,
+    /// Verifies UDP checksums.
+    pub rx_udp_checksum: bool,
+    /// Can spread a received packet over several buffers.
+    pub rx_scatter: bool,
+    /// What it can hash to choose a queue.
+    pub rss: RssHash,
+    /// Smallest MTU.
+    pub min_mtu: u16,
+    /// Largest MTU; 65535 where the driver sets no limit.
+    pub max_mtu: u16,
+}
+
+/// Drivers that take packets of several segments without saying so. net_null frees what it is given, whole; it
+/// measures what the application costs, which must not include a copy that no network card needs.
+const SENDS_SEGMENTS: [&str; 1] = ["net_null"];
+
+pub(super) fn info(device: &DeviceHandle) -> Result<sys::rte_eth_dev_info, Errno> {
+    let mut info = MaybeUninit::zeroed();
+    // SAFETY: the port is open; the result goes to a live variable.
+    Errno::check(unsafe { sys::rte_eth_dev_info_get(device.port_id(), info.as_mut_ptr()) })?;
+    // SAFETY: numbers, pointers and arrays of them, for which zero is valid; and written by the call.
+    Ok(unsafe { info.assume_init() })
+}
+
+pub(super) fn read(device: &DeviceHandle) -> Result<Caps, OpenError> {
+    let info = {
+        let _control = device.control();
+        info(device).map_err(|errno| OpenError::Info { device: device.name().to_owned(), errno })?
+    };
+    let driver = if info.driver_name.is_null() {
+        String::new()
+    } else {
+        // SAFETY: drivers name themselves by terminated literals.
+        unsafe { CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned()
+    };
+    let tx = |offload| info.tx_offload_capa & offload != 0;
+    let rx = |offload| info.rx_offload_capa & offload != 0;
+    Ok(Caps {
+        max_rx_queues: info.max_rx_queues,
+        max_tx_queues: info.max_tx_queues,
+        tx_multi_segment: tx(sys::PSC_TX_MULTI_SEGS) || SENDS_SEGMENTS.contains(&driver.as_str()),
+        tx_ipv4_checksum: tx(sys::PSC_TX_IPV4_CKSUM),
+        tx_udp_checksum: tx(sys::PSC_TX_UDP_CKSUM),
+        rx_ipv4_checksum: rx(sys::PSC_RX_IPV4_CKSUM),
+        rx_udp_checksum: rx(sys::PSC_RX_UDP_CKSUM),
+        rx_scatter: rx(sys::PSC_RX_SCATTER),
+        rss: RssHash(info.flow_type_rss_offloads),
+        min_mtu: info.min_mtu,
+        max_mtu: info.max_mtu,
+        driver,
+    })
+}

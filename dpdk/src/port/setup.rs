@@ -1,0 +1,287 @@
+//! From a configuration to a running device.
+
+use core::mem::MaybeUninit;
+
+use pascaline_dpdk_sys as sys;
+
+use super::active::{Active, Descriptors, RxChecksum};
+use super::caps::{self, Caps, RssHash};
+use super::device::DeviceHandle;
+use super::{Port, PortConfig, Stopped};
+use crate::error::Errno;
+use crate::mempool::Mempool;
+
+/// Why a port did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// More queues than there are.
+    #[error(
+        "{device}: {rx} receive and {tx} transmit queues were asked for; the device has {max_rx} and {max_tx}"
+    )]
+    TooManyQueues {
+        /// The device.
+        device: String,
+        /// Asked for.
+        rx: u16,
+        /// Asked for.
+        tx: u16,
+        /// Available.
+        max_rx: u16,
+        /// Available.
+        max_tx: u16,
+    },
+    /// An MTU out of range.
+    #[error("{device}: an MTU of {mtu} is out of the device's range {min}..={max}")]
+    Mtu {
+        /// The device.
+        device: String,
+        /// Asked for.
+        mtu: u16,
+        /// Allowed.
+        min: u16,
+        /// Allowed.
+        max: u16,
+    },
+    /// Receive queues need a pool.
+    #[error("{device}: there are receive queues and no pool to fill them from")]
+    NoPool {
+        /// The device.
+        device: String,
+    },
+    /// A step failed.
+    #[error("{device}: {step}: {errno}{}", remedy(*.step, *.errno))]
+    Step {
+        /// The device.
+        device: String,
+        /// The step.
+        step: Step,
+        /// What it reported.
+        errno: Errno,
+    },
+}
+
+/// A step of starting a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Reading what the device can do.
+    Info,
+    /// Configuring queues and offloads.
+    Configure,
+    /// Settling the number of descriptors.
+    Descriptors,
+    /// Setting the MTU.
+    Mtu,
+    /// Setting up a receive queue.
+    RxQueue,
+    /// Setting up a transmit queue.
+    TxQueue,
+    /// Starting.
+    Start,
+    /// Receiving what is addressed to others.
+    Promiscuous,
+}
+
+impl core::fmt::Display for Step {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Info => "cannot read what the device can do",
+            Self::Configure => "the configuration was refused",
+            Self::Descriptors => "the numbers of descriptors were refused",
+            Self::Mtu => "the MTU was refused",
+            Self::RxQueue => "a receive queue was refused",
+            Self::TxQueue => "a transmit queue was refused",
+            Self::Start => "the device did not start",
+            Self::Promiscuous => "promiscuous mode was refused",
+        })
+    }
+}
+
+fn remedy(step: Step, errno: Errno) -> &'static str {
+    match (step, errno) {
+        (Step::RxQueue | Step::Start, Errno::NOMEM) => {
+            "; the pool may have fewer packets than the rings take"
+        }
+        (Step::RxQueue, _) => "; the pool's packets may be too small for the MTU",
+        _ => "",
+    }
+}
+
+/// The error, and the port as it was.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct StartFailure {
+    /// What went wrong.
+    #[source]
+    pub error: StartError,
+    /// To try again with another configuration.
+    pub port: Port<Stopped>,
+}
+
+/// Ethernet header, VLAN tag and checksum, as drivers reckon them in.
+const OVERHEAD: u32 = 14 + 4 + 4;
+
+pub(super) fn start(
+    device: &DeviceHandle,
+    caps: &Caps,
+    config: &PortConfig,
+    pools: &[Mempool],
+) -> Result<Active, StartError> {
+    check(device, caps, config, pools)?;
+    let mut held = device.control();
+    let at = |step| move |errno| StartError::Step { device: device.name().to_owned(), step, errno };
+    let port = device.port_id();
+
+    let info = caps::info(device).map_err(at(Step::Info))?;
+    let wanted_mtu = config.mtu.map_or(sys::PSC_ETHER_MTU, u32::from);
+    let smallest_room = pools.iter().map(Mempool::room).min().map_or(0, u32::from);
+    let choice = Choice::of(caps, config, wanted_mtu + OVERHEAD > smallest_room);
+
+    let mut conf = choice.to_dpdk(config);
+    conf.txmode.offloads &= info.tx_offload_capa; // what a driver does without advertising cannot be asked for
+    // SAFETY: the port is open and stopped, and we have its control functions to ourselves; `conf` is copied.
+    let status =
+        unsafe { sys::rte_eth_dev_configure(port, config.rx_queues, config.tx_queues, &raw const conf) };
+    Errno::check(status).map_err(at(Step::Configure))?;
+
+    let mut descriptors = Descriptors { rx: config.rx_desc, tx: config.tx_desc };
+    // SAFETY: as above; the numbers are live variables.
+    let status = unsafe {
+        sys::rte_eth_dev_adjust_nb_rx_tx_desc(port, &raw mut descriptors.rx, &raw mut descriptors.tx)
+    };
+    Errno::check(status).map_err(at(Step::Descriptors))?;
+
+    if let Some(mtu) = config.mtu {
+        // SAFETY: as above.
+        match Errno::check(unsafe { sys::rte_eth_dev_set_mtu(port, mtu) }) {
+            // Drivers without the function take the MTU from the configuration, or have no limit of their own.
+            Ok(()) | Err(Errno::NOTSUP) => {}
+            Err(errno) => return Err(at(Step::Mtu)(errno)),
+        }
+    }
+
+    // SAFETY: as above.
+    let socket = unsafe { sys::rte_eth_dev_socket_id(port) }.cast_unsigned();
+    // From now on the rings hold packets of these pools, until the device is closed.
+    held.extend_from_slice(pools);
+    let mut rx_conf = info.default_rxconf;
+    rx_conf.offloads = 0; // beyond those of the port
+    for (queue, pool) in (0..config.rx_queues).zip(pools.iter().cycle()) {
+        // SAFETY: as above; the pool lives as long as the device, which holds it.
+        let status = unsafe {
+            let raw = pool.as_raw();
+            sys::rte_eth_rx_queue_setup(port, queue, descriptors.rx, socket, &raw const rx_conf, raw)
+        };
+        Errno::check(status).map_err(at(Step::RxQueue))?;
+    }
+    let mut tx_conf = info.default_txconf;
+    tx_conf.offloads = 0; // beyond those of the port; above all not MBUF_FAST_FREE, as packets are shared
+    for queue in 0..config.tx_queues {
+        // SAFETY: as above.
+        let status =
+            unsafe { sys::rte_eth_tx_queue_setup(port, queue, descriptors.tx, socket, &raw const tx_conf) };
+        Errno::check(status).map_err(at(Step::TxQueue))?;
+    }
+
+    // SAFETY: as above; all queues are set up.
+    Errno::check(unsafe { sys::rte_eth_dev_start(port) }).map_err(at(Step::Start))?;
+    let promiscuous = match promiscuous(port, config.promiscuous) {
+        Ok(promiscuous) => promiscuous,
+        Err(errno) => {
+            // SAFETY: as above; nobody has a queue yet.
+            unsafe { sys::rte_eth_dev_stop(port) };
+            return Err(at(Step::Promiscuous)(errno));
+        }
+    };
+
+    let mut mtu = 0;
+    // SAFETY: as above; the result goes to a live variable.
+    let status = unsafe { sys::rte_eth_dev_get_mtu(port, &raw mut mtu) };
+    if status != 0 {
+        mtu = u16::try_from(wanted_mtu).unwrap_or(u16::MAX);
+    }
+    Ok(choice.active(descriptors, mtu, promiscuous))
+}
+
+fn check(
+    device: &DeviceHandle,
+    caps: &Caps,
+    config: &PortConfig,
+    pools: &[Mempool],
+) -> Result<(), StartError> {
+    let device = device.name().to_owned();
+    let (rx, tx, max_rx, max_tx) =
+        (config.rx_queues, config.tx_queues, caps.max_rx_queues, caps.max_tx_queues);
+    if rx > max_rx || tx > max_tx {
+        return Err(StartError::TooManyQueues { device, rx, tx, max_rx, max_tx });
+    }
+    if rx > 0 && pools.is_empty() {
+        return Err(StartError::NoPool { device });
+    }
+    match config.mtu {
+        Some(mtu) if mtu < caps.min_mtu || mtu > caps.max_mtu => {
+            Err(StartError::Mtu { device, mtu, min: caps.min_mtu, max: caps.max_mtu })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn promiscuous(port: u16, wanted: bool) -> Result<bool, Errno> {
+    if !wanted {
+        return Ok(false);
+    }
+    // SAFETY: the port is started and its control functions are ours.
+    match Errno::check(unsafe { sys::rte_eth_promiscuous_enable(port) }) {
+        Ok(()) => Ok(true),
+        // Drivers without addresses of their own receive everything anyway.
+        Err(Errno::NOTSUP) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// What to turn on: the wanted and offered.
+struct Choice {
+    rx_checksum: RxChecksum,
+    rx_scatter: bool,
+    tx_multi_segment: bool,
+    rss: RssHash,
+}
+
+impl Choice {
+    fn of(caps: &Caps, config: &PortConfig, larger_than_a_buffer: bool) -> Self {
+        let spread = config.rss && config.rx_queues > 1;
+        Self {
+            rx_checksum: RxChecksum { ipv4: caps.rx_ipv4_checksum, udp: caps.rx_udp_checksum },
+            rx_scatter: caps.rx_scatter && larger_than_a_buffer,
+            tx_multi_segment: caps.tx_multi_segment,
+            rss: if spread { caps.rss.flows() } else { RssHash::NONE },
+        }
+    }
+
+    fn to_dpdk(&self, config: &PortConfig) -> sys::rte_eth_conf {
+        // SAFETY: numbers, null pointers and bit fields; zero is DPDK's own default for each.
+        let mut conf: sys::rte_eth_conf = unsafe { MaybeUninit::zeroed().assume_init() };
+        let bit = |on: bool, offload: u64| if on { offload } else { 0 };
+        conf.rxmode.mtu = config.mtu.map_or(0, u32::from);
+        conf.rxmode.offloads = bit(self.rx_checksum.ipv4, sys::PSC_RX_IPV4_CKSUM)
+            | bit(self.rx_checksum.udp, sys::PSC_RX_UDP_CKSUM)
+            | bit(self.rx_scatter, sys::PSC_RX_SCATTER);
+        conf.txmode.offloads = bit(self.tx_multi_segment, sys::PSC_TX_MULTI_SEGS);
+        if !self.rss.is_none() {
+            conf.rxmode.mq_mode = sys::PSC_MQ_RSS;
+            conf.rx_adv_conf.rss_conf.rss_hf = self.rss.bits();
+        }
+        conf
+    }
+
+    fn active(&self, descriptors: Descriptors, mtu: u16, promiscuous: bool) -> Active {
+        Active {
+            descriptors,
+            mtu,
+            rx_checksum: self.rx_checksum,
+            rx_scatter: self.rx_scatter,
+            tx_multi_segment: self.tx_multi_segment,
+            rss: self.rss,
+            promiscuous,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Receiving.
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use pascaline_dpdk_sys::{self as sys, mbuf as field};
+
+use super::MAX_BURST;
+use super::hook::Hook;
+use crate::mbuf::{Mbuf, is_exclusive};
+use crate::mempool::Mempool;
+use crate::port::Running;
+
+/// One receive queue of a started port.
+///
+/// ```compile_fail,E0277
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<pascaline_dpdk::RxQueue>();
+/// ```
+///
+/// ```compile_fail,E0599
+/// fn two(queue: pascaline_dpdk::RxQueue) -> (pascaline_dpdk::RxQueue, pascaline_dpdk::RxQueue) {
+///     (queue.clone(), queue)
+/// }
+/// ```
+pub struct RxQueue {
+    port_id: u16,
+    queue_id: u16,
+    copied: u64,
+    copy_failed: u64,
+    pool: Mempool,
+    /// Before `running`: removed while the port is open.
+    hook: Option<Hook>,
+    running: Arc<Running>,
+    /// Send, but not Sync.
+    _single: PhantomData<Cell<()>>,
+}
+
+impl RxQueue {
+    pub(crate) fn new(running: Arc<Running>, queue_id: u16, pool: Mempool) -> Self {
+        let port_id = running.port_id();
+        Self { port_id, queue_id, copied: 0, copy_failed: 0, pool, hook: None, running, _single: PhantomData }
+    }
+
+    /// Appends what has arrived to `out`, as far as there is room, at most [`MAX_BURST`] packets. Tells how many.
+    ///
+    /// Every packet is exclusively owned, in one segment, its VLAN tag in place. Drivers that deliver otherwise cost
+    /// a copy per such packet; see [`copied`](Self::copied).
+    #[inline]
+    pub fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
+        let held = out.len();
+        let room = out.remaining_capacity().min(MAX_BURST);
+        let mut odd = 0;
+        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that no
+        // other thread is in it. `out` has room for `room` packets behind its last, and an Mbuf is a pointer to
+        // an mbuf.
+        let (first, got) = unsafe {
+            let first = out.as_mut_ptr().add(held).cast::<*mut sys::rte_mbuf>();
+            #[allow(clippy::cast_possible_truncation, reason = "at most MAX_BURST")]
+            let got = sys::psc_rx_burst(self.port_id, self.queue_id, first, room as u16, &raw mut odd);
+            (first, usize::from(got).min(room))
+        };
+        let kept = if odd == 0 {
+            got
+        } else {
+            // SAFETY: the driver has written `got` pointers there, whose mbufs are ours now.
+            self.regularise(unsafe { core::slice::from_raw_parts_mut(first, got) })
+        };
+        // SAFETY: `kept` packets that fulfil the invariants of Mbuf follow the `held` ones: the shim reported
+        // nothing odd, or they were put right.
+        unsafe { out.set_len(held + kept) };
+        kept
+    }
+
+    /// Packets that a driver delivered shared or in several segments, and that were copied.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Packets that were dropped because they could not be put into one buffer: the pool was empty or its packets
+    /// too small, or there was no room for the VLAN tag.
+    #[must_use]
+    pub fn copy_failed(&self) -> u64 {
+        self.copy_failed
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        self.queue_id
+    }
+
+    /// Has `hook` see, and write, every burst before [`rx`](Self::rx) returns it; in place of a hook set before.
+    ///
+    /// For benches and tests: with it, `net_null` delivers packets of any contents. The hook may change, lengthen
+    /// and exchange packets, and cannot change their number. A burst with shared packets, as `net_ring` can deliver,
+    /// is not shown to it. A panic in it aborts the process, as it would have to pass through C. False if DPDK has
+    /// no memory for it or was built without the facility.
+    #[must_use]
+    pub fn set_hook<F>(&mut self, hook: F) -> bool
+    where
+        F: FnMut(&mut [Mbuf]) + Send + 'static,
+    {
+        self.clear_hook();
+        self.hook = Hook::install(self.port_id, self.queue_id, Box::new(hook));
+        self.hook.is_some()
+    }
+
+    /// Removes the hook.
+    pub fn clear_hook(&mut self) {
+        // The queue is exclusively borrowed, so that the hook is not running.
+        self.hook = None;
+    }
+
+    /// Puts the packets of a burst right, one by one, and closes the gaps. Tells how many are left.
+    #[cold]
+    fn regularise(&mut self, burst: &mut [*mut sys::rte_mbuf]) -> usize {
+        let mut kept = 0;
+        for index in 0..burst.len() {
+            if let Some(mbuf) = self.regular(burst[index]) {
+                burst[kept] = mbuf;
+                kept += 1;
+            }
+        }
+        kept
+    }
+
+    fn regular(&mut self, received: *mut sys::rte_mbuf) -> Option<*mut sys::rte_mbuf> {
+        // SAFETY: a received mbuf, which is ours.
+        let whole = if unsafe { is_exclusive(received) } { Some(received) } else { self.copy(received) };
+        // SAFETY: ours, and exclusive by now. `psc_vlan_insert` puts the tag before the data, into the headroom.
+        let tagged = whole.filter(|&mbuf| unsafe {
+            let stripped = *field::ol_flags(mbuf) & sys::PSC_F_RX_VLAN_STRIPPED != 0;
+            let done = !stripped || sys::psc_vlan_insert(mbuf) == 0;
+            if !done {
+                sys::psc_mbuf_free(mbuf);
+            }
+            done
+        });
+        self.copy_failed += u64::from(tagged.is_none());
+        tagged
+    }
+
+    /// A copy of the packet in one fresh buffer; the packet itself is let go.
+    fn copy(&mut self, received: *mut sys::rte_mbuf) -> Option<*mut sys::rte_mbuf> {
+        // SAFETY: a received packet is ours; it is only read, and then freed. A copy that fits one buffer of the
+        // pool has one segment, which is fresh and therefore exclusive.
+        let copy = unsafe {
+            let fits = *field::pkt_len(received) <= u32::from(self.pool.room());
+            let copy = if fits {
+                sys::rte_pktmbuf_copy(received, self.pool.as_raw(), 0, u32::MAX)
+            } else {
+                core::ptr::null_mut()
+            };
+            sys::psc_mbuf_free(received);
+            copy
+        };
+        self.copied += u64::from(!copy.is_null());
+        (!copy.is_null()).then_some(copy)
+    }
+}
+
+impl fmt::Debug for RxQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RxQueue({} of {:?}, hook: {})", self.queue_id, self.running, self.hook.is_some())
+    }
+}

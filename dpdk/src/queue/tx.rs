@@ -1,0 +1,116 @@
+//! Sending.
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use pascaline_dpdk_sys as sys;
+
+use crate::mbuf::Mbuf;
+use crate::port::Running;
+
+/// One transmit queue of a started port.
+///
+/// ```compile_fail,E0277
+/// fn shared_between_threads<T: Sync>() {}
+/// shared_between_threads::<pascaline_dpdk::TxQueue>();
+/// ```
+///
+/// ```compile_fail,E0382
+/// use arrayvec::ArrayVec;
+/// use pascaline_dpdk::{Mbuf, TxQueue};
+///
+/// fn used_after_sending(queue: &mut TxQueue, packet: Mbuf) {
+///     let mut frames = ArrayVec::<Mbuf, 1>::new();
+///     frames.push(packet);
+///     queue.tx(&mut frames);
+///     drop(packet);
+/// }
+/// ```
+pub struct TxQueue {
+    port_id: u16,
+    queue_id: u16,
+    /// The device takes packets of several segments.
+    multi_segment: bool,
+    copied: u64,
+    copy_failed: u64,
+    running: Arc<Running>,
+    /// Send, but not Sync.
+    _single: PhantomData<Cell<()>>,
+}
+
+impl TxQueue {
+    pub(crate) fn new(running: Arc<Running>, queue_id: u16, multi_segment: bool) -> Self {
+        let port_id = running.port_id();
+        Self { port_id, queue_id, multi_segment, copied: 0, copy_failed: 0, running, _single: PhantomData }
+    }
+
+    /// Offers `frames` to the device, from the front. Tells how many it took; the others stay in `frames`.
+    ///
+    /// What the device took is its own: it gives the packets back to their pools when they are sent, which for most
+    /// drivers is during a later call. There is no retry: a full ring is for the caller to deal with.
+    #[inline]
+    pub fn tx<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
+        if !self.multi_segment {
+            self.join_segments(frames);
+        }
+        let offered = frames.len();
+        let count = u16::try_from(offered).unwrap_or(u16::MAX);
+        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that no
+        // other thread is in it. An Mbuf is a pointer to an mbuf, and `frames` holds at least `count`.
+        let taken =
+            unsafe { sys::psc_tx_burst(self.port_id, self.queue_id, frames.as_mut_ptr().cast(), count) };
+        let taken = usize::from(taken.min(count));
+        // SAFETY: the first `taken` packets belong to the device and are forgotten; the others are moved to the
+        // front, bit by bit. Nothing can unwind while they are in two places.
+        unsafe {
+            let start = frames.as_mut_ptr();
+            frames.set_len(0);
+            core::ptr::copy(start.add(taken), start, offered - taken);
+            frames.set_len(offered - taken);
+        }
+        taken
+    }
+
+    /// Packets with a tail whose segments were copied together, because the device does not send them otherwise.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Packets with a tail that were dropped, because the first segment had no room for the copy.
+    #[must_use]
+    pub fn copy_failed(&self) -> u64 {
+        self.copy_failed
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        self.queue_id
+    }
+
+    /// For devices without `Caps::tx_multi_segment`: several of these drivers would send the first segment alone
+    /// and report success.
+    fn join_segments<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) {
+        frames.retain(|frame| {
+            if frame.segments() == 1 {
+                return true;
+            }
+            // SAFETY: the packet is ours. Its first segment is written, which is exclusive; one count on the tail
+            // is let go. Nothing is done if the first segment has too little room.
+            let joined = unsafe { sys::psc_mbuf_linearize(frame.as_raw()) } == 0;
+            self.copied += u64::from(joined);
+            self.copy_failed += u64::from(!joined);
+            joined
+        });
+    }
+}
+
+impl fmt::Debug for TxQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TxQueue({} of {:?})", self.queue_id, self.running)
+    }
+}
