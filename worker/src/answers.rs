@@ -1,0 +1,62 @@
+//! Answers to reminders, limited so that a flood of reminders cannot make a flood of answers.
+
+use std::collections::VecDeque;
+
+use core::time::Duration;
+
+/// The least time between two reactions to reminders for one PSN.
+pub const INTERVAL: Duration = Duration::from_millis(1);
+
+/// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 0.5 Gbit/s.
+pub const PER_INTERVAL: u32 = 64;
+
+/// The PSNs whose results have been asked for, in order.
+#[derive(Debug)]
+pub struct Answers {
+    queue: VecDeque<u32>,
+    interval_began: Duration,
+    in_interval: u32,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Answers {
+    /// An empty queue. Its room is fixed: two intervals' worth of answers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            queue: VecDeque::with_capacity(2 * PER_INTERVAL as usize),
+            interval_began: Duration::ZERO,
+            in_interval: 0,
+        }
+    }
+
+    /// Whether a reminder may be reacted to now, given the time of the last reaction for the same PSN. If so, it
+    /// counts towards the limit.
+    pub fn admit(&mut self, now: Duration, last: Option<Duration>) -> bool {
+        if last.is_some_and(|last| now < last.saturating_add(INTERVAL)) {
+            return false;
+        }
+        if now >= self.interval_began.saturating_add(INTERVAL) {
+            self.interval_began = now;
+            self.in_interval = 0;
+        }
+        let admitted = self.in_interval < PER_INTERVAL && self.queue.len() < self.queue.capacity();
+        self.in_interval += u32::from(admitted);
+        admitted
+    }
+
+    /// Queues the answer for a PSN that has been [admitted](Self::admit).
+    pub fn push(&mut self, psn: u32) {
+        self.queue.push_back(psn);
+    }
+
+    /// The next PSN whose result is to be sent.
+    pub fn pop(&mut self) -> Option<u32> {
+        self.queue.pop_front()
+    }
+}

@@ -1,0 +1,79 @@
+//! Results of finished operations, kept for ranks that have lost theirs.
+//!
+//! A rank that waits for PSN p sends nothing at or beyond p + spread, so nobody can have completed more than `spread`
+//! PSNs from p on: the last `spread` results are all that anyone can still ask for.
+
+use core::time::Duration;
+
+use pascaline_wire::Element;
+
+/// What is known about a kept result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its element type and operation.
+    pub element: Element,
+    /// Whether an element saturated.
+    pub overflowed: bool,
+    /// When it was last sent in answer to a reminder.
+    pub reminded_at: Option<Duration>,
+    psn: u32,
+    len: u16,
+}
+
+/// The last results, by PSN.
+#[derive(Debug)]
+pub struct Kept {
+    entries: Box<[Option<Entry>]>,
+    bytes: Box<[u8]>,
+    payload: usize,
+    mask: u32,
+}
+
+impl Kept {
+    /// Room for `spread` results of up to `payload` bytes.
+    ///
+    /// Memory: `spread` rounded up to a power of two, times `payload`.
+    #[must_use]
+    pub fn new(spread: u16, payload: u16) -> Self {
+        let ring = u32::from(spread.max(1)).next_power_of_two();
+        let payload = usize::from(payload);
+        Self {
+            entries: vec![None; ring as usize].into_boxed_slice(),
+            bytes: vec![0; ring as usize * payload].into_boxed_slice(),
+            payload,
+            mask: ring - 1,
+        }
+    }
+
+    /// Keeps a result in place of the one that is a ring's length older. `bytes` beyond the payload length are cut.
+    pub fn keep(&mut self, psn: u32, element: Element, overflowed: bool, bytes: &[u8]) {
+        let at = (psn & self.mask) as usize;
+        let bytes = &bytes[..bytes.len().min(self.payload)];
+        self.bytes[at * self.payload..][..bytes.len()].copy_from_slice(bytes);
+        // Never more than `payload`, which came as u16.
+        let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        self.entries[at] = Some(Entry { element, overflowed, reminded_at: None, psn, len });
+    }
+
+    /// What is known about the result of a PSN, if it is kept.
+    #[must_use]
+    pub fn entry(&self, psn: u32) -> Option<&Entry> {
+        self.entries[(psn & self.mask) as usize].as_ref().filter(|entry| entry.psn == psn)
+    }
+
+    /// Takes note that a reminder is being answered.
+    pub fn note_answer(&mut self, psn: u32, now: Duration) {
+        if let Some(entry) =
+            self.entries[(psn & self.mask) as usize].as_mut().filter(|entry| entry.psn == psn)
+        {
+            entry.reminded_at = Some(now);
+        }
+    }
+
+    /// The bytes of a kept result; empty if it is not kept.
+    #[must_use]
+    pub fn bytes(&self, psn: u32) -> &[u8] {
+        let at = (psn & self.mask) as usize;
+        self.entry(psn).map_or(&[], |entry| &self.bytes[at * self.payload..][..usize::from(entry.len)])
+    }
+}

@@ -1,0 +1,111 @@
+//! When a packet counts as lost.
+//!
+//! A result that does not come is no sign of loss in itself: as long as one rank is late, nobody's results come. Hence
+//! four rules; the first three, from the surest evidence to the weakest:
+//!
+//! 1. *Early*, after RACK (RFC 8985): the result of a packet sent later than this one by more than the reordering
+//!    window has come. Resent at once, but only once per PSN: should the loss be another rank's, resending more would
+//!    not help.
+//! 2. *Overdue*: something sent later has its result, and the timeout has passed since this was sent.
+//! 3. *Stalled*: no result at all for a timeout. The oldest outstanding packet alone is resent, as a probe, and the
+//!    timeout doubles. Resending everything would add load just when a rank, or the network, is slow.
+//!
+//! The result of a packet that was itself resent may answer its first sending; taken as evidence that what was sent
+//! before its second one is lost, it would make a rank resend its whole window whenever a late rank goes on. So it is
+//! no evidence for rules 1 and 2. But after a true outage there is nothing else: the first result is a probe's.
+//! Hence the last:
+//!
+//! 4. *In doubt*: something resent later than this was sent has its result, and for a timeout since then no result has
+//!    come of anything that was sent only once.
+
+use core::time::Duration;
+
+use crate::rtt::Rtt;
+use crate::window::{Completion, Window};
+
+/// What rule 4 knows.
+#[derive(Debug, Clone, Copy)]
+struct Ambiguous {
+    /// Packets last sent before this are in doubt ...
+    sent_before: Duration,
+    /// ... and lost, if nothing unambiguous comes before this.
+    due: Duration,
+}
+
+/// The evidence about the running operation, and the timeout, which outlives operations.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    rtt: Rtt,
+    /// The latest sending of any packet that was sent only once and has its result.
+    newest: Option<Duration>,
+    ambiguous: Option<Ambiguous>,
+    /// When the last new result came, or the last probe was due, or the operation sent its first packet.
+    quiet_since: Option<Duration>,
+}
+
+impl Recovery {
+    /// Forgets the evidence about the operation before.
+    pub fn begin(&mut self) {
+        self.newest = None;
+        self.ambiguous = None;
+        self.quiet_since = None;
+    }
+
+    /// Takes note that a packet is being sent.
+    pub fn on_sent(&mut self, now: Duration) {
+        self.quiet_since.get_or_insert(now);
+    }
+
+    /// Takes note of a packet's result, and gives up what it proves lost.
+    pub fn on_result(&mut self, now: Duration, completion: &Completion, window: &mut Window) {
+        let Completion { sent_at, retransmissions } = *completion;
+        let resent = retransmissions > 0;
+        self.rtt.on_result(now.saturating_sub(sent_at), resent);
+        self.quiet_since = Some(now);
+        let due = now + self.rtt.timeout();
+        if resent {
+            let doubt = self.ambiguous.get_or_insert(Ambiguous { sent_before: sent_at, due });
+            doubt.sent_before = doubt.sent_before.max(sent_at);
+        } else {
+            if let Some(doubt) = &mut self.ambiguous {
+                doubt.due = due;
+            }
+            self.newest = self.newest.max(Some(sent_at));
+            window.lose_early(sent_at.saturating_sub(self.rtt.reordering()));
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) wants to be called next.
+    #[must_use]
+    pub fn poll_timeout(&self, window: &Window) -> Option<Duration> {
+        let timeout = self.rtt.timeout();
+        let doubt = self.ambiguous.map(|doubt| doubt.due);
+        let overdue =
+            window.oldest_sending().filter(|&sent| Some(sent) < self.newest).map(|sent| sent + timeout);
+        let stalled = self.quiet_since.map(|since| since + timeout);
+        [doubt, overdue, stalled].into_iter().flatten().min()
+    }
+
+    /// Gives up what the passing of time proves lost.
+    pub fn on_timeout(&mut self, now: Duration, window: &mut Window) {
+        let timeout = self.rtt.timeout();
+        let doubt = self.ambiguous.take_if(|doubt| doubt.due <= now).map(|doubt| doubt.sent_before);
+        while window
+            .oldest_sending()
+            .is_some_and(|sent| Some(sent) < doubt || Some(sent) < self.newest && sent + timeout <= now)
+        {
+            window.lose_oldest();
+        }
+        if self.quiet_since.is_some_and(|since| since + timeout <= now) {
+            window.lose(window.una());
+            self.rtt.back_off();
+            self.quiet_since = Some(now);
+        }
+    }
+
+    /// The estimator of the timeout.
+    #[must_use]
+    pub const fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+}

@@ -1,0 +1,132 @@
+//! Why an appliance refuses a worker or its packets.
+
+use pascaline_wire::control::{Control, Status};
+
+use crate::identity::Identity;
+
+/// A refusal, with what the appliance expected and what it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The appliance has no such job.
+    #[error("the appliance has no job {job}")]
+    UnknownJob {
+        /// The job asked for.
+        job: u16,
+    },
+    /// The job has fewer ranks than this one's number.
+    #[error("rank {rank} is out of range: the appliance's job {job} has {expected} ranks, 0 to {}", expected.saturating_sub(1))]
+    RankOutOfRange {
+        /// The job.
+        job: u16,
+        /// This worker's rank.
+        rank: u16,
+        /// The job's rank count.
+        expected: u32,
+    },
+    /// The job has another number of ranks.
+    #[error("the appliance's job {job} has {expected} ranks, this worker was started with {got}")]
+    RankCount {
+        /// The job.
+        job: u16,
+        /// The appliance's rank count.
+        expected: u32,
+        /// This worker's.
+        got: u32,
+    },
+    /// The job's configuration does not admit this source address.
+    #[error("the appliance's job {job} does not admit rank {rank} from this source address")]
+    Source {
+        /// The job.
+        job: u16,
+        /// This worker's rank.
+        rank: u16,
+    },
+    /// Another process has joined as the same rank since.
+    #[error("another worker has joined job {job} as rank {rank} since this one did")]
+    StaleSession {
+        /// The job.
+        job: u16,
+        /// The contested rank.
+        rank: u16,
+    },
+    /// Some rank has joined anew, which starts a new generation of the job for all of them.
+    #[error(
+        "job {job} is in generation {expected}, this worker in {got}: a rank has joined anew, so all of them must"
+    )]
+    Generation {
+        /// The job.
+        job: u16,
+        /// The job's generation.
+        expected: u32,
+        /// This worker's.
+        got: u32,
+    },
+    /// The appliance does not know this rank (any more): it was restarted, or all ranks have left.
+    #[error("rank {rank} is not a member of the appliance's job {job}: it must join (again)")]
+    NotMember {
+        /// The job.
+        job: u16,
+        /// This worker's rank.
+        rank: u16,
+    },
+    /// The other ranks send payloads of another length.
+    #[error("the appliance expects {expected} payload bytes from job {job}, this worker sends {got}")]
+    Payload {
+        /// The job.
+        job: u16,
+        /// The other ranks' payload length.
+        expected: u32,
+        /// This worker's.
+        got: u32,
+    },
+    /// The other ranks send elements of another type, or ask for another operation.
+    #[error(
+        "the appliance expects elements of code {expected:#04x} from job {job}, this worker sends {got:#04x}: \
+         the ranks disagree about the element type"
+    )]
+    Element {
+        /// The job.
+        job: u16,
+        /// The other ranks' element code.
+        expected: u32,
+        /// This worker's.
+        got: u32,
+    },
+    /// The packets come from another address than this rank's.
+    #[error("packets of rank {rank} in job {job} do not come from the address with which that rank joined")]
+    Spoofed {
+        /// The job.
+        job: u16,
+        /// This worker's rank.
+        rank: u16,
+    },
+    /// The appliance does not support what was asked of it.
+    #[error("the appliance does not support what job {job} asks of it")]
+    Unsupported {
+        /// The job.
+        job: u16,
+    },
+}
+
+impl Refusal {
+    /// The refusal that an Ack expresses; `None` if it is none.
+    #[must_use]
+    pub const fn of(ack: &Control, identity: &Identity) -> Option<Self> {
+        let Identity { job, rank, .. } = *identity;
+        let Control { expected, got, .. } = *ack;
+        Some(match ack.status {
+            Status::Ok | Status::Pending => return None,
+            Status::UnknownJob => Self::UnknownJob { job },
+            Status::RankOutOfRange => Self::RankOutOfRange { job, rank, expected },
+            Status::FanInMismatch => Self::RankCount { job, expected, got },
+            Status::SourceRefused => Self::Source { job, rank },
+            Status::StaleSession => Self::StaleSession { job, rank },
+            Status::WrongEpoch => Self::Generation { job, expected, got },
+            Status::NotMember => Self::NotMember { job, rank },
+            Status::PayloadMismatch => Self::Payload { job, expected, got },
+            Status::ElementMismatch => Self::Element { job, expected, got },
+            Status::RankSpoofed => Self::Spoofed { job, rank },
+            Status::Unsupported => Self::Unsupported { job },
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! The driver over a kernel UDP socket: [`Worker`].
+
+use std::io;
+use std::net::SocketAddr;
+
+use core::time::Duration;
+
+use pascaline_wire::MAX_RANKS;
+
+use crate::allreduce::Failure;
+use crate::membership::JoinFailure;
+use crate::session::StartError;
+
+mod element;
+mod socket;
+mod transfer;
+mod worker;
+
+pub use element::Element;
+pub use worker::{Departure, Worker};
+
+/// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a trailer.
+pub const MAX_PAYLOAD: u16 = 65_280;
+
+/// Where to join, as what, and how to behave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The appliance's address.
+    pub appliance: SocketAddr,
+    /// The job.
+    pub job: u16,
+    /// This worker's rank, below `ranks`.
+    pub rank: u16,
+    /// The job's rank count, 1 to 1,024.
+    pub ranks: u16,
+    /// Payload bytes of a full packet: a multiple of 8, the same for all ranks. With 1,024, the default, the datagram
+    /// fits into any Ethernet frame; larger ones should still fit into the path's MTU, since an appliance cannot
+    /// aggregate fragments.
+    pub payload: u16,
+    /// Packets in flight, 128 by default. The bandwidth-delay product divided by the payload is enough; what is
+    /// beyond it waits in queues.
+    pub in_flight: u16,
+    /// How far a PSN may run ahead of the oldest one without a result: what to ask for, 512 by default; the
+    /// appliance may grant less. A few times `in_flight`, so that one lost packet does not stop the others while it
+    /// is recovered. Costs 2 × 64 bytes and one payload per PSN.
+    pub spread: u16,
+    /// The local address and port; by default, what routing chooses, and any free port.
+    pub bind: Option<SocketAddr>,
+    /// How long to wait until all ranks have joined, 30 s by default.
+    pub join_deadline: Duration,
+    /// How long one allreduce may take, 30 s by default.
+    pub deadline: Duration,
+    /// How long a worker that leaves goes on helping the others, 500 ms by default.
+    pub linger: Duration,
+}
+
+impl Config {
+    /// A configuration with the defaults.
+    #[must_use]
+    pub const fn new(appliance: SocketAddr, job: u16, rank: u16, ranks: u16) -> Self {
+        Self {
+            appliance,
+            job,
+            rank,
+            ranks,
+            payload: 1024,
+            in_flight: 128,
+            spread: 512,
+            bind: None,
+            join_deadline: Duration::from_secs(30),
+            deadline: Duration::from_secs(30),
+            linger: Duration::from_millis(500),
+        }
+    }
+
+    /// Checks what can be checked without an appliance.
+    ///
+    /// # Errors
+    /// The first value that is out of range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Self { ranks, rank, payload, .. } = *self;
+        if ranks == 0 || ranks > MAX_RANKS {
+            return Err(ConfigError::Ranks { ranks });
+        }
+        if rank >= ranks {
+            return Err(ConfigError::Rank { rank, ranks });
+        }
+        if payload == 0 || payload > MAX_PAYLOAD || !payload.is_multiple_of(8) {
+            return Err(ConfigError::Payload { payload });
+        }
+        if self.in_flight == 0 || self.spread == 0 {
+            return Err(ConfigError::NothingInFlight);
+        }
+        match self.bind {
+            Some(bind) if bind.is_ipv4() != self.appliance.is_ipv4() => {
+                Err(ConfigError::Family { bind, appliance: self.appliance })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A configuration that cannot work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No ranks, or too many.
+    #[error("{ranks} ranks: a job has 1 to {MAX_RANKS}")]
+    Ranks {
+        /// The rank count.
+        ranks: u16,
+    },
+    /// The rank is not below the rank count.
+    #[error("rank {rank} of {ranks}: ranks are counted from 0 to {}", ranks - 1)]
+    Rank {
+        /// The rank.
+        rank: u16,
+        /// The rank count.
+        ranks: u16,
+    },
+    /// The payload length is out of range or no multiple of the largest element.
+    #[error("payload of {payload} bytes: must be a multiple of 8, at most {MAX_PAYLOAD}")]
+    Payload {
+        /// The payload length.
+        payload: u16,
+    },
+    /// A window of 0.
+    #[error("in_flight and spread must be at least 1")]
+    NothingInFlight,
+    /// One address is IPv4, the other IPv6.
+    #[error("cannot bind to {bind} to reach {appliance}: one is IPv4, the other IPv6")]
+    Family {
+        /// The local address.
+        bind: SocketAddr,
+        /// The appliance's.
+        appliance: SocketAddr,
+    },
+}
+
+/// Why a worker could not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The operating system would not do what was needed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was needed.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The appliance refused, or time ran out.
+    #[error("joining at {appliance} failed: {failure}")]
+    Failed {
+        /// The appliance.
+        appliance: SocketAddr,
+        /// Why.
+        #[source]
+        failure: JoinFailure,
+    },
+}
+
+/// Why an allreduce failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AllreduceError {
+    /// The deadline passed, or the appliance refused a packet. The tensor's content is unspecified, and the worker can
+    /// only be dropped: to go on, all ranks must join again.
+    #[error("allreduce failed: {0}")]
+    Failed(#[from] Failure),
+    /// It could not begin. The tensor is unchanged.
+    #[error("allreduce not started: {0}")]
+    Start(#[from] StartError),
+    /// The operating system would not do what was needed. As with `Failed`, the worker can only be dropped.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was needed.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,100 @@
+//! A connected UDP socket that moves datagrams in batches.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+
+use core::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
+
+use crate::session::{Session, Transmit};
+
+/// Datagrams moved by one system call.
+pub(super) const BATCH: usize = 64;
+
+pub(super) struct Socket {
+    udp: UdpSocket,
+}
+
+impl Socket {
+    /// Opens a socket that talks to `peer` only, with room for `buffer` bytes each way if the system allows.
+    pub(super) fn open(bind: Option<SocketAddr>, peer: SocketAddr, buffer: usize) -> io::Result<Self> {
+        let any = match peer {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
+        let udp = UdpSocket::bind(bind.unwrap_or(any))?;
+        udp.connect(peer)?;
+        udp.set_nonblocking(true)?;
+        // Only root may exceed the system's limits; whatever size is granted is taken, a small buffer costs
+        // retransmissions only.
+        if setsockopt(&udp, sockopt::RcvBufForce, &buffer).is_err() {
+            let _ = setsockopt(&udp, sockopt::RcvBuf, &buffer);
+        }
+        if setsockopt(&udp, sockopt::SndBufForce, &buffer).is_err() {
+            let _ = setsockopt(&udp, sockopt::SndBuf, &buffer);
+        }
+        Ok(Self { udp })
+    }
+
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.udp.local_addr()
+    }
+
+    /// Waits until a datagram (or with `POLLOUT`: room for one) is there, or for `timeout`.
+    pub(super) fn wait(&self, events: PollFlags, timeout: Duration) -> io::Result<bool> {
+        let mut fds = [PollFd::new(self.udp.as_fd(), events)];
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(timeout)), None) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::EINTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn send(&self, datagram: &[u8]) -> io::Result<usize> {
+        self.udp.send(datagram)
+    }
+
+    pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.udp.recv(buffer)
+    }
+
+    /// Sends up to [`BATCH`] packets straight from where their parts lie. Returns how many were taken, at least one.
+    pub(super) fn send_batch(
+        &self,
+        headers: &mut MultiHeaders<()>,
+        batch: &[Transmit],
+        session: &Session,
+        tensor: &[u8],
+    ) -> Result<usize, Errno> {
+        let parts: [[IoSlice<'_>; 2]; BATCH] = core::array::from_fn(|i| match batch.get(i) {
+            Some(packet) => [IoSlice::new(&packet.header), IoSlice::new(session.payload(packet, tensor))],
+            None => [IoSlice::new(&[]), IoSlice::new(&[])],
+        });
+        let count = batch.len().min(BATCH);
+        let no_control: [ControlMessage<'_>; 0] = [];
+        let fd = self.udp.as_raw_fd();
+        let to_peer = [None; BATCH];
+        sendmmsg(fd, headers, &parts[..count], to_peer, no_control, MsgFlags::MSG_DONTWAIT)
+            .map(Iterator::count)
+    }
+
+    /// Receives what is there, up to [`BATCH`] datagrams, without waiting: into one of `places` each. Returns how many.
+    pub(super) fn receive_batch<'a>(
+        &self,
+        headers: &mut MultiHeaders<SockaddrStorage>,
+        mut places: impl Iterator<Item = &'a mut [u8]>,
+        lengths: &mut [usize; BATCH],
+    ) -> Result<usize, Errno> {
+        let mut places: [[IoSliceMut<'_>; 1]; BATCH] =
+            core::array::from_fn(|_| [IoSliceMut::new(places.next().unwrap_or_default())]);
+        let received = recvmmsg(self.udp.as_raw_fd(), headers, &mut places, MsgFlags::MSG_DONTWAIT, None)?;
+        Ok(lengths.iter_mut().zip(received).map(|(length, datagram)| *length = datagram.bytes).count())
+    }
+}

@@ -1,0 +1,135 @@
+//! Batches between a session and a socket.
+
+use std::io;
+use std::time::Instant;
+
+use core::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{MultiHeaders, SockaddrStorage};
+
+use super::socket::{BATCH, Socket};
+use crate::session::{Session, Transmit};
+
+/// How long to wait for the system to take more packets before the rest of a batch is given up, to be recovered like
+/// any lost packet.
+const SEND_PATIENCE: Duration = Duration::from_millis(10);
+
+/// Attempts at sending a batch while the system reports errors, most of which earlier packets have caused.
+const SEND_ATTEMPTS: u32 = 3;
+
+/// What moving batches needs. Made anew for each operation: the system's structures hold pointers, so a worker that
+/// kept them could not move to another thread.
+pub(super) struct Transfer<'a> {
+    socket: &'a Socket,
+    origin: &'a Instant,
+    outgoing: MultiHeaders<()>,
+    batch: [Transmit; BATCH],
+    /// With room for addresses although the peer's is known: the system writes them back wherever there is a pointer.
+    incoming: MultiHeaders<SockaddrStorage>,
+    bytes: &'a mut [u8],
+    stride: usize,
+    lengths: [usize; BATCH],
+}
+
+impl<'a> Transfer<'a> {
+    /// `bytes` is room for [`BATCH`] datagrams.
+    pub(super) fn new(socket: &'a Socket, origin: &'a Instant, bytes: &'a mut [u8]) -> Self {
+        let stride = bytes.len() / BATCH;
+        Self {
+            socket,
+            origin,
+            outgoing: MultiHeaders::preallocate(BATCH, None),
+            batch: [Transmit::PLACEHOLDER; BATCH],
+            incoming: MultiHeaders::preallocate(BATCH, None),
+            bytes,
+            stride,
+            lengths: [0; BATCH],
+        }
+    }
+
+    /// Sends everything that the session wants to send.
+    pub(super) fn flush(&mut self, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
+        loop {
+            let now = self.origin.elapsed();
+            let mut count = 0;
+            while count < BATCH
+                && let Some(packet) = session.poll_transmit(now)
+            {
+                self.batch[count] = packet;
+                count += 1;
+            }
+            self.send(count, session, tensor)?;
+            if count < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends the batch's first `count` packets, all of them before anything is received: a result could overwrite the
+    /// payloads.
+    fn send(&mut self, count: usize, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
+        let mut batch = &self.batch[..count];
+        let mut attempts = 0;
+        while !batch.is_empty() && attempts < SEND_ATTEMPTS {
+            match self.socket.send_batch(&mut self.outgoing, batch, session, tensor) {
+                Ok(sent) => {
+                    batch = &batch[sent..];
+                    continue;
+                }
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => {
+                    if !self.socket.wait(PollFlags::POLLOUT, SEND_PATIENCE)? {
+                        break;
+                    }
+                }
+                Err(error) if is_unreachable(error) => session.counters_mut().unreachable += 1,
+                Err(error) => return Err(error.into()),
+            }
+            attempts += 1;
+        }
+        session.counters_mut().not_sent += batch.len() as u64;
+        Ok(())
+    }
+
+    /// Receives up to a batch, without waiting. Returns how many datagrams that were.
+    pub(super) fn receive(&mut self, session: &mut Session) -> io::Result<usize> {
+        let places = self.bytes.chunks_exact_mut(self.stride);
+        match self.socket.receive_batch(&mut self.incoming, places, &mut self.lengths) {
+            Ok(count) => Ok(count),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
+            Err(error) if is_unreachable(error) => {
+                session.counters_mut().unreachable += 1;
+                Ok(0)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The datagram at a position below the count that [`receive`](Self::receive) returned last.
+    pub(super) fn datagram(&self, at: usize) -> &[u8] {
+        &self.bytes[at * self.stride..][..self.lengths[at].min(self.stride)]
+    }
+}
+
+/// What ICMP or routing reports about the peer may change before the deadline: an appliance that is being started, a
+/// link that comes back.
+pub(super) const fn is_unreachable(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::EHOSTDOWN | Errno::ENETDOWN
+    )
+}
+
+/// `None` in place of errors that may pass.
+pub(super) fn transient<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS => Ok(None),
+            errno if is_unreachable(errno) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}

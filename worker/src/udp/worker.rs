@@ -1,0 +1,246 @@
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Instant, SystemTime};
+
+use core::time::Duration;
+
+use nix::poll::PollFlags;
+use pascaline_wire::{control, header, trailer};
+
+use super::element::{self, Element};
+use super::socket::{BATCH, Socket};
+use super::transfer::{Transfer, transient};
+use super::{AllreduceError, Config, JoinError};
+use crate::allreduce::Report;
+use crate::counters::Counters;
+use crate::identity::{Identity, Membership};
+use crate::membership::{Join, JoinFailure, Leave, Left};
+use crate::session::{Event, Session};
+
+/// Timeouts are looked at after so many full batches at the latest.
+const FULL_BATCHES: u32 = 16;
+
+/// A member of a job, connected to its appliance.
+///
+/// All ranks must call [`allreduce`](Self::allreduce) with tensors of the same type and length in the same order.
+/// Between calls, reminders from other ranks wait in the socket; in long pauses [`tend`](Self::tend) answers them.
+/// Dropping a worker without [`leave`](Self::leave) is like a crash: the others may miss results that only it had.
+pub struct Worker {
+    config: Config,
+    socket: Socket,
+    session: Session,
+    origin: Instant,
+    buffer: Vec<u8>,
+}
+
+impl core::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Worker").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// How a worker left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// Whether everyone had left.
+    pub left: Left,
+    /// All that the worker did.
+    pub counters: Counters,
+}
+
+impl Worker {
+    /// Joins a job and waits until all its ranks have.
+    ///
+    /// # Errors
+    /// See [`JoinError`]; a refusal says what disagreed.
+    pub fn join(config: Config) -> Result<Self, JoinError> {
+        config.check()?;
+        let io = |what| move |source| JoinError::Io { what, source };
+        let identity =
+            Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
+        let spread = config.spread.max(config.in_flight);
+        let stride = usize::from(config.payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
+        // The system accounts for about twice a small packet's length.
+        let room = usize::from(spread) * stride * 4;
+        let socket =
+            Socket::open(config.bind, config.appliance, room).map_err(io("cannot open a UDP socket"))?;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let number = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let origin = Instant::now();
+        let mut buffer = vec![0; stride * BATCH];
+        let mut join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
+        let membership = handshake(&socket, &mut join, origin, &mut buffer)
+            .map_err(io("cannot use the UDP socket"))?
+            .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
+        let session = Session::new(membership, config.in_flight, 0);
+        Ok(Self { config, socket, session, origin, buffer })
+    }
+
+    /// Replaces every element of `tensor` by the sum of that element over all ranks. An empty tensor is done at once.
+    ///
+    /// `f32` sums are rounded after each addition, in the order in which the appliance is configured to add; `i32`
+    /// sums saturate, which [`Counters::overflows`] tells.
+    ///
+    /// # Errors
+    /// See [`AllreduceError`]. It never waits beyond [`Config::deadline`].
+    pub fn allreduce<T: Element>(&mut self, tensor: &mut [T]) -> Result<Report, AllreduceError> {
+        let tensor: &mut [u8] = bytemuck::cast_slice_mut(tensor);
+        let now = self.origin.elapsed();
+        if self.session.start(now, tensor.len(), element::code::<T>(), self.config.deadline)? {
+            self.drive(tensor)?;
+        }
+        Ok(*self.session.report())
+    }
+
+    fn drive(&mut self, tensor: &mut [u8]) -> Result<(), AllreduceError> {
+        let io = |what| move |source: io::Error| AllreduceError::Io { what, source };
+        let Self { socket, session, origin, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, origin, buffer);
+        let mut full_batches = 0;
+        loop {
+            transfer.flush(session, tensor).map_err(io("cannot send"))?;
+            let mut event = None;
+            let mut count = 0;
+            // While an operation runs, there is always a timeout: its deadline.
+            let patience = session.poll_timeout().unwrap_or_default().saturating_sub(origin.elapsed());
+            if socket.wait(PollFlags::POLLIN, patience).map_err(io("cannot wait"))? {
+                count = transfer.receive(session).map_err(io("cannot receive"))?;
+                let now = origin.elapsed();
+                for at in 0..count {
+                    let end = session.handle_datagram(now, transfer.datagram(at), tensor);
+                    event = event.or(end);
+                }
+            }
+            // If this thread was kept from running, the results that seem late may lie in the socket: what is there
+            // is read first, but not for ever.
+            full_batches = if count == BATCH { full_batches + 1 } else { 0 };
+            if full_batches % FULL_BATCHES == 0 {
+                event = event.or_else(|| session.handle_timeout(origin.elapsed()));
+            }
+            match event {
+                None => {}
+                Some(Event::Completed) => {
+                    transfer.flush(session, tensor).map_err(io("cannot send"))?;
+                    return Ok(());
+                }
+                Some(Event::Failed(failure)) => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// Answers the reminders that have come since the last call, without waiting: for long pauses between
+    /// allreduces, in which other ranks may miss a result that the appliance no longer has.
+    ///
+    /// # Errors
+    /// The operating system's, from sending or receiving.
+    pub fn tend(&mut self) -> io::Result<()> {
+        let Self { socket, session, origin, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, origin, buffer);
+        // At most as much as the socket can hold, even if more keeps coming.
+        for _ in 0..64 {
+            let count = transfer.receive(session)?;
+            let now = origin.elapsed();
+            for at in 0..count {
+                session.handle_datagram(now, transfer.datagram(at), &mut []);
+            }
+            transfer.flush(session, &[])?;
+            if count < BATCH {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the job. Until everyone has left, or for [`Config::linger`], reminders are answered.
+    ///
+    /// Errors of the socket end the wait: there is nothing more that could be done for the others.
+    pub fn leave(mut self) -> Departure {
+        let left = self.linger().unwrap_or(Left::Lingered);
+        Departure { left, counters: *self.session.counters() }
+    }
+
+    fn linger(&mut self) -> io::Result<Left> {
+        let Self { socket, session, origin, buffer, config } = self;
+        let mut transfer = Transfer::new(socket, origin, buffer);
+        let mut leave = Leave::new(*session.membership(), origin.elapsed(), config.linger);
+        loop {
+            let now = origin.elapsed();
+            if let Some(left) = leave.handle_timeout(now) {
+                return Ok(left);
+            }
+            if let Some(request) = leave.poll_transmit(now) {
+                tolerate(socket.send(request), session)?;
+            }
+            if socket.wait(PollFlags::POLLIN, leave.poll_timeout().saturating_sub(now))? {
+                let count = transfer.receive(session)?;
+                let now = origin.elapsed();
+                for datagram in (0..count).map(|at| transfer.datagram(at)) {
+                    if let Some(left) = leave.handle_datagram(datagram) {
+                        return Ok(left);
+                    }
+                    if !leave.is_answer(datagram) {
+                        session.handle_datagram(now, datagram, &mut []);
+                    }
+                }
+            }
+            transfer.flush(session, &[])?;
+        }
+    }
+
+    /// Changes [`Config::deadline`] for the allreduces to come. Returns what it was.
+    pub const fn set_deadline(&mut self, deadline: Duration) -> Duration {
+        core::mem::replace(&mut self.config.deadline, deadline)
+    }
+
+    /// What the appliance agreed to.
+    #[must_use]
+    pub const fn membership(&self) -> &Membership {
+        self.session.membership()
+    }
+
+    /// All that the worker has done so far.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        self.session.counters()
+    }
+
+    /// The address that the appliance sees, unless it is translated on the way.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+/// Runs the join handshake to its end.
+fn handshake(
+    socket: &Socket,
+    join: &mut Join,
+    origin: Instant,
+    buffer: &mut [u8],
+) -> io::Result<Result<Membership, JoinFailure>> {
+    loop {
+        let now = origin.elapsed();
+        if let Some(failure) = join.handle_timeout(now) {
+            return Ok(Err(failure));
+        }
+        if let Some(request) = join.poll_transmit(now) {
+            transient(socket.send(request))?;
+        }
+        if socket.wait(PollFlags::POLLIN, join.poll_timeout().saturating_sub(now))?
+            && let Some(length) = transient(socket.receive(buffer))?
+            && let Some(end) = join.handle_datagram(&buffer[..length])
+        {
+            return Ok(end);
+        }
+    }
+}
+
+/// Counts errors that may pass.
+fn tolerate(result: io::Result<usize>, session: &mut Session) -> io::Result<()> {
+    if transient(result)?.is_none() {
+        session.counters_mut().unreachable += 1;
+    }
+    Ok(())
+}

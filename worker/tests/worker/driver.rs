@@ -1,0 +1,242 @@
+//! The driver over loopback sockets, with the tests' aggregator on a thread.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::{Header, Kind};
+use pascaline_worker::udp::ConfigError;
+use pascaline_worker::{
+    AllreduceError, Config, Failure, JoinError, JoinFailure, Left, Refusal, StartError, Worker,
+};
+
+use crate::adversary::{Conditions, Random};
+use crate::aggregator::{Aggregator, packet};
+
+const JOB: u16 = 3;
+const RANKS: u16 = 3;
+
+/// The aggregator on a thread; stopped when dropped.
+struct Appliance {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Appliance {
+    /// Serves until dropped; `answer` turns a datagram into datagrams by rank.
+    fn serve(bind: &str, mut answer: impl FnMut(&[u8]) -> Vec<(u16, Vec<u8>)> + Send + 'static) -> Self {
+        let socket = UdpSocket::bind(bind).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let address = socket.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut peers = BTreeMap::new();
+            let mut buffer = [0; 4096];
+            while !stopped.load(Ordering::Relaxed) {
+                let Ok((length, peer)) = socket.recv_from(&mut buffer) else { continue };
+                let (header, _) = Header::parse(&buffer[..length]).unwrap();
+                peers.insert(header.rank, peer);
+                for (rank, bytes) in answer(&buffer[..length]) {
+                    if let Some(peer) = peers.get(&rank) {
+                        // A worker that has gone refuses packets.
+                        let _ = socket.send_to(&bytes, peer);
+                    }
+                }
+            }
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+
+    fn start(bind: &str, conditions: Conditions) -> Self {
+        let mut aggregator = Aggregator::new(JOB, RANKS, 64);
+        let mut random = Random(1);
+        Self::serve(bind, move |datagram| {
+            if random.chance(conditions.loss) {
+                return Vec::new();
+            }
+            let mut answers = aggregator.handle(datagram, &conditions, &mut random);
+            answers.retain(|_| !random.chance(conditions.loss));
+            answers
+        })
+    }
+
+    fn config(&self, rank: u16) -> Config {
+        Config {
+            in_flight: 32,
+            join_deadline: Duration::from_secs(20),
+            deadline: Duration::from_secs(20),
+            linger: Duration::from_secs(5),
+            ..Config::new(self.address, JOB, rank, RANKS)
+        }
+    }
+}
+
+impl Drop for Appliance {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().unwrap().join();
+        assert!(std::thread::panicking() || ended.is_ok(), "the aggregator found fault with a packet");
+    }
+}
+
+/// Runs every rank on a thread of its own.
+fn on_every_rank<T: Send>(appliance: &Appliance, work: impl Fn(u16, Worker) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let start = |rank| scope.spawn(move || work(rank, Worker::join(appliance.config(rank)).unwrap()));
+        let threads: Vec<_> = (0..RANKS).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn sums_of_all_shapes(rank: u16, mut worker: Worker) -> u64 {
+    assert_eq!(worker.membership().spread, 64);
+    let rank = i32::from(rank);
+    // Empty, less than a packet, exactly two, a short last one, and many.
+    for elements in [0_i32, 1, 512, 1000, 100_003] {
+        let mut tensor: Vec<i32> = (0..elements).map(|i| i * (rank + 1)).collect();
+        let report = worker.allreduce(&mut tensor).unwrap();
+        assert_eq!(report.packets, elements.unsigned_abs().div_ceil(256));
+        assert!(tensor.iter().zip(0..).all(|(&sum, i)| sum == 6 * i), "{elements}");
+
+        let mut tensor: Vec<f32> = tensor.iter().map(|&sum| sum as f32 / 2.0).collect();
+        worker.allreduce(&mut tensor).unwrap();
+        assert!(tensor.iter().zip(0..).all(|(&sum, i)| sum == 9.0 * i as f32), "{elements}");
+        worker.tend().unwrap();
+    }
+    let mut tensor = [i32::MAX - 1, 0];
+    let report = worker.allreduce(&mut tensor).unwrap();
+    assert_eq!((tensor, report.counters.overflows), ([i32::MAX, 0], 1));
+    let departure = worker.leave();
+    assert_eq!(departure.left, Left::Everyone);
+    assert_eq!(departure.counters.not_sent, 0);
+    departure.counters.retransmissions
+}
+
+#[test]
+fn ipv4() {
+    on_every_rank(&Appliance::start("127.0.0.1:0", Conditions::IDEAL), sums_of_all_shapes);
+}
+
+#[test]
+fn ipv6() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("skipped: this machine has no IPv6 loopback");
+        return;
+    }
+    on_every_rank(&Appliance::start("[::1]:0", Conditions::IDEAL), sums_of_all_shapes);
+}
+
+#[test]
+fn losses_and_forgotten_results_are_recovered() {
+    let conditions = Conditions { loss: 0.03, forget_result: 0.3, ..Conditions::IDEAL };
+    let resent = on_every_rank(&Appliance::start("127.0.0.1:0", conditions), sums_of_all_shapes);
+    assert!(resent.iter().all(|&resent| resent > 0), "{resent:?}");
+}
+
+#[test]
+fn a_refusal_names_both_numbers() {
+    let appliance = Appliance::serve("127.0.0.1:0", |datagram| {
+        let (header, body) = Header::parse(datagram).unwrap();
+        let request = Control::parse(body).unwrap();
+        let ack = Control {
+            action: Action::Ack,
+            status: Status::FanInMismatch,
+            answers: Some(Action::Join),
+            expected: 4,
+            got: u32::from(header.fan_in),
+            ..request
+        };
+        vec![(header.rank, packet(&header, &ack.to_bytes()))]
+    });
+    let error = Worker::join(appliance.config(0)).unwrap_err();
+    let expected = Refusal::RankCount { job: JOB, expected: 4, got: 3 };
+    assert!(matches!(error, JoinError::Failed { failure: JoinFailure::Refused(r), .. } if r == expected));
+    assert!(error.to_string().ends_with("job 3 has 4 ranks, this worker was started with 3"), "{error}");
+}
+
+#[test]
+fn nobody_listening_is_not_an_error_until_the_deadline() {
+    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = Config { join_deadline: Duration::from_millis(150), ..Config::new(address, JOB, 0, RANKS) };
+    let began = Instant::now();
+    let error = Worker::join(config).unwrap_err();
+    assert!(matches!(error, JoinError::Failed { failure: JoinFailure::NoAnswer { .. }, .. }), "{error}");
+    assert!(began.elapsed() >= Duration::from_millis(150));
+}
+
+#[test]
+fn an_appliance_that_disappears_makes_the_allreduce_fail_in_time() {
+    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    let address = appliance.address;
+    let mut workers = on_every_rank(&appliance, |_, worker| worker);
+    drop(appliance);
+    let mut worker = workers.remove(0);
+    let mut tensor = vec![1.0_f32; 10_000];
+    // The deadline of the configuration would take long.
+    assert!(worker.set_deadline(Duration::from_millis(200)) > Duration::from_secs(1));
+    let began = Instant::now();
+    let error = worker.allreduce(&mut tensor).unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(10));
+    let AllreduceError::Failed(Failure::Deadline(progress)) = error else { panic!("{error}") };
+    assert_eq!((progress.completed, progress.packets, progress.oldest_missing), (0, 40, 0));
+    assert!(progress.unreachable > 0, "nobody listens at {address}");
+    let again = worker.allreduce(&mut tensor).unwrap_err();
+    assert!(matches!(again, AllreduceError::Start(StartError::Broken)), "{again}");
+}
+
+#[test]
+fn a_refused_packet_makes_the_allreduce_fail_at_once() {
+    let mut aggregator = Aggregator::new(JOB, 1, 64);
+    let appliance = Appliance::serve("127.0.0.1:0", move |datagram| {
+        let (header, _) = Header::parse(datagram).unwrap();
+        if header.kind == Kind::Control {
+            return aggregator.handle(datagram, &Conditions::IDEAL, &mut Random(1));
+        }
+        let ack = Control {
+            status: Status::ElementMismatch,
+            expected: 1,
+            got: 2,
+            ..Control::request(Action::Ack, 0)
+        };
+        vec![(header.rank, packet(&Header { kind: Kind::Control, ..header }, &ack.to_bytes()))]
+    });
+    let mut worker = Worker::join(Config { ranks: 1, ..appliance.config(0) }).unwrap();
+    let error = worker.allreduce(&mut [1_i32; 5]).unwrap_err();
+    let expected = Refusal::Element { job: JOB, expected: 1, got: 2 };
+    assert!(
+        matches!(error, AllreduceError::Failed(Failure::Refused { refusal, .. }) if refusal == expected),
+        "{error}"
+    );
+}
+
+#[test]
+fn configurations_that_cannot_work() {
+    let good = Config::new("127.0.0.1:1".parse().unwrap(), JOB, 0, RANKS);
+    assert_eq!(good.check(), Ok(()));
+    let check = |change: fn(&mut Config)| {
+        let mut config = good.clone();
+        change(&mut config);
+        config.check().unwrap_err()
+    };
+    assert_eq!(check(|config| config.rank = 3), ConfigError::Rank { rank: 3, ranks: 3 });
+    assert_eq!(check(|config| config.ranks = 0), ConfigError::Ranks { ranks: 0 });
+    assert_eq!(check(|config| config.ranks = 1025), ConfigError::Ranks { ranks: 1025 });
+    assert_eq!(check(|config| config.payload = 1020), ConfigError::Payload { payload: 1020 });
+    assert_eq!(check(|config| config.payload = 0), ConfigError::Payload { payload: 0 });
+    assert_eq!(check(|config| config.in_flight = 0), ConfigError::NothingInFlight);
+    let family = check(|config| config.bind = Some("[::1]:0".parse().unwrap()));
+    assert!(matches!(family, ConfigError::Family { .. }));
+}
+
+#[test]
+fn a_worker_may_move_to_another_thread() {
+    const fn is_send<T: Send>() {}
+    is_send::<Worker>();
+}

@@ -1,0 +1,11 @@
+//! The worker against an adversary under a virtual clock, and over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "that is how tests fail")]
+
+mod adversary;
+mod aggregator;
+mod datagrams;
+mod driver;
+mod membership;
+mod simulation;
+mod units;
+mod world;

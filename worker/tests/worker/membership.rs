@@ -1,0 +1,173 @@
+//! The handshakes.
+
+use std::time::Duration;
+
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
+use pascaline_worker::{Identity, Join, JoinFailure, Leave, Left, Membership, Refusal};
+
+use crate::aggregator::packet;
+
+const IDENTITY: Identity = Identity { job: 1, rank: 2, ranks: 3, payload: 1024 };
+const MEMBERSHIP: Membership = Membership { identity: IDENTITY, session: 55, epoch: 6, spread: 512 };
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn join() -> Join {
+    Join::new(IDENTITY, 55, 512, ms(1000), ms(2000))
+}
+
+fn ack(change: impl FnOnce(&mut Header, &mut Control)) -> Vec<u8> {
+    let mut header = Header {
+        kind: Kind::Control,
+        flags: Flags::NONE,
+        element: Element::F32_SUM,
+        job: 1,
+        rank: 2,
+        psn: 0,
+        fan_in: 3,
+        count: 3,
+        priority: 0,
+        wnd_cap: 0,
+        tree: 0,
+        epoch: 6,
+    };
+    let mut control = Control {
+        answers: Some(Action::Join),
+        payload: 1024,
+        window: 256,
+        ..Control::request(Action::Ack, 55)
+    };
+    change(&mut header, &mut control);
+    packet(&header, &control.to_bytes())
+}
+
+#[test]
+fn the_request_says_who_joins() {
+    let mut join = join();
+    let (header, body) = Header::parse(join.poll_transmit(ms(1000)).unwrap()).unwrap();
+    assert_eq!((header.kind, header.job, header.rank, header.fan_in), (Kind::Control, 1, 2, 3));
+    assert_eq!((header.epoch, header.count, header.psn), (0, 0, 0));
+    let expected = Control { payload: 1024, window: 512, ..Control::request(Action::Join, 55) };
+    assert_eq!(Control::parse(body), Ok(expected));
+}
+
+#[test]
+fn it_asks_less_and_less_often_until_the_deadline() {
+    let mut join = join();
+    let mut times = Vec::new();
+    let failure = loop {
+        let now = join.poll_timeout();
+        if let Some(failure) = join.handle_timeout(now) {
+            break failure;
+        }
+        assert!(join.poll_transmit(now).is_some());
+        assert_eq!(join.poll_transmit(now), None);
+        times.push(now);
+    };
+    assert_eq!(failure, JoinFailure::NoAnswer { waited: ms(2000) });
+    assert_eq!(times[0], ms(1000));
+    assert_eq!(times[1] - times[0], FIRST_INTERVAL);
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= LAST_INTERVAL));
+    assert_eq!(times[19] - times[18], LAST_INTERVAL);
+}
+
+#[test]
+fn pending_keeps_asking_and_ok_admits() {
+    let mut join = join();
+    let pending = ack(|header, ack| {
+        header.count = 2;
+        ack.status = Status::Pending;
+    });
+    assert_eq!(join.handle_datagram(&pending), None);
+    assert_eq!(join.joined(), Some(2));
+    let incomplete = JoinFailure::Incomplete { joined: 2, ranks: 3, waited: ms(2000) };
+    assert_eq!(join.handle_timeout(ms(3000)), Some(incomplete));
+    assert_eq!(incomplete.to_string(), "only 2 of 3 ranks had joined after 2.0s");
+    let admitted = join.handle_datagram(&ack(|_, _| {}));
+    assert_eq!(admitted, Some(Ok(Membership { spread: 256, ..MEMBERSHIP })));
+}
+
+#[test]
+fn what_is_no_answer_to_this_request_is_ignored() {
+    let foreign: [fn(&mut Header, &mut Control); 6] = [
+        |header, _| header.job = 2,
+        |header, _| header.kind = Kind::Result,
+        |_, ack| ack.session = 54,
+        |_, ack| ack.answers = Some(Action::Leave),
+        |_, ack| ack.answers = None,
+        |_, ack| ack.action = Action::Halt,
+    ];
+    for (number, change) in foreign.into_iter().enumerate() {
+        assert_eq!(join().handle_datagram(&ack(change)), None, "{number}");
+    }
+    assert_eq!(join().handle_datagram(&ack(|_, _| {})[..45]), None);
+}
+
+#[test]
+fn each_refusal_gives_its_error() {
+    let refusals = [
+        (Status::UnknownJob, "the appliance has no job 1"),
+        (Status::RankOutOfRange, "rank 2 is out of range: the appliance's job 1 has 4 ranks, 0 to 3"),
+        (Status::FanInMismatch, "the appliance's job 1 has 4 ranks, this worker was started with 3"),
+        (Status::SourceRefused, "the appliance's job 1 does not admit rank 2 from this source address"),
+        (Status::StaleSession, "another worker has joined job 1 as rank 2 since this one did"),
+        (
+            Status::WrongEpoch,
+            "job 1 is in generation 4, this worker in 3: a rank has joined anew, so all of them must",
+        ),
+        (Status::NotMember, "rank 2 is not a member of the appliance's job 1: it must join (again)"),
+        (Status::PayloadMismatch, "the appliance expects 4 payload bytes from job 1, this worker sends 3"),
+        (
+            Status::ElementMismatch,
+            "the appliance expects elements of code 0x04 from job 1, this worker sends 0x03: the ranks disagree \
+             about the element type",
+        ),
+        (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
+        (
+            Status::RankSpoofed,
+            "packets of rank 2 in job 1 do not come from the address with which that rank joined",
+        ),
+    ];
+    for (status, message) in refusals {
+        let refused = ack(|_, ack| {
+            (ack.status, ack.expected, ack.got, ack.window) = (status, 4, 3, 0);
+        });
+        let Some(Err(failure @ JoinFailure::Refused(_))) = join().handle_datagram(&refused) else {
+            panic!("{status:?}")
+        };
+        assert_eq!(failure.to_string(), message);
+    }
+}
+
+#[test]
+fn grants_that_cannot_work_are_errors() {
+    assert_eq!(join().handle_datagram(&ack(|_, ack| ack.window = 0)), Some(Err(JoinFailure::NoWindow)));
+    let refusal = Refusal::Payload { job: 1, expected: 512, got: 1024 };
+    assert_eq!(join().handle_datagram(&ack(|_, ack| ack.payload = 512)), Some(Err(refusal.into())));
+}
+
+#[test]
+fn leaving_lasts_until_everyone_has_left_or_the_linger_limit() {
+    let mut leave = Leave::new(MEMBERSHIP, ms(0), ms(500));
+    let (header, body) = Header::parse(leave.poll_transmit(ms(0)).unwrap()).unwrap();
+    assert_eq!((header.rank, header.epoch), (2, 6));
+    assert_eq!(Control::parse(body), Ok(Control::request(Action::Leave, 55)));
+    let answer = |status| {
+        ack(|_, ack| {
+            ack.answers = Some(Action::Leave);
+            ack.status = status;
+        })
+    };
+    assert_eq!(leave.handle_datagram(&answer(Status::Pending)), None);
+    assert!(leave.is_answer(&answer(Status::Pending)));
+    assert!(!leave.is_answer(&ack(|_, _| {})), "a late answer to Join");
+    assert_eq!(leave.handle_datagram(&ack(|_, _| {})), None);
+    assert_eq!(leave.handle_datagram(&answer(Status::Ok)), Some(Left::Everyone));
+    assert_eq!(leave.handle_datagram(&answer(Status::NotMember)), Some(Left::Everyone));
+    assert_eq!(leave.handle_timeout(ms(499)), None);
+    assert_eq!(leave.handle_timeout(ms(500)), Some(Left::Lingered));
+}
