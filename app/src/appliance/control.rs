@@ -1,0 +1,158 @@
+//! The control plane's loop, on the main core: memberships, signals, metrics.
+
+use std::collections::VecDeque;
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use pascaline_dpdk::lcore::LcoreHandle;
+use pascaline_pipelines::{IdlePolicy, PortSetup, Reply};
+use pascaline_telemetry::Telemetry;
+use tracing::{error, info};
+
+use super::accounting;
+use super::bring_up::Appliance;
+use super::gauges::{ApplianceGauges, Shared};
+use super::http;
+use crate::config::Config;
+
+/// How often requests of workers are looked for. They are few and at the start of a session.
+const TURN: Duration = Duration::from_millis(1);
+/// How often histograms are collected from the lcores.
+const COLLECT: Duration = Duration::from_millis(50);
+/// Requests that one turn answers.
+const REQUESTS: usize = 64;
+
+/// Launches the lcores and serves until a signal ends it.
+pub(super) fn run(
+    config: &Config,
+    appliance: Appliance,
+    listener: Option<TcpListener>,
+) -> anyhow::Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("installing a signal handler")?;
+    }
+    let Appliance {
+        lcores,
+        mut plane,
+        mut membership,
+        setup,
+        counters,
+        histograms,
+        ports,
+        pools,
+        pool_slots,
+        pool_bytes,
+    } = appliance;
+    let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
+    plane.publish(membership.table(mac));
+    let shared = Arc::new(Shared::new(membership.status()));
+    let gauges = ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared));
+    let telemetry = Telemetry::new(counters, histograms, Box::new(gauges));
+    let handles = launch(lcores, config.idle)?;
+    let server = listener
+        .map(|listener| http::serve(listener, Arc::clone(&telemetry), Arc::clone(&shared)))
+        .transpose()?;
+    info!(
+        lcores = handles.len(),
+        ports = ports.len(),
+        jobs = config.jobs.len(),
+        addresses = ?config.addresses,
+        udp_port = config.udp_port,
+        metrics = ?config.listen.as_ref().map(|listen| listen.value),
+        "ready"
+    );
+
+    let mut waiting: VecDeque<(usize, Reply)> = VecDeque::new();
+    let mut collected = Instant::now();
+    let mut draining: Option<Instant> = None;
+    loop {
+        let mut changed = false;
+        for _ in 0..REQUESTS {
+            let Some(request) = plane.request() else { break };
+            if let Some(answer) = membership.handle(&request) {
+                changed |= answer.changed;
+                let reply =
+                    Reply::new(&request.from, mac(request.from.port), &answer.header, &answer.control);
+                waiting.push_back((request.lcore, reply));
+                if answer.changed {
+                    info!(
+                        job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,
+                        joined = answer.header.count, of = answer.header.fan_in, address = %request.from.address,
+                        "{:?}", request.control.action
+                    );
+                }
+            }
+        }
+        if changed {
+            plane.publish(membership.table(mac));
+            shared.set_jobs(membership.status());
+        }
+        // A worker may send as soon as it hears that it is a member: every lcore must know before.
+        if plane.settled() {
+            for (lcore, reply) in waiting.drain(..) {
+                plane.reply(lcore, reply);
+            }
+            plane.reap();
+        }
+        if collected.elapsed() >= COLLECT {
+            telemetry.collect();
+            collected = Instant::now();
+        }
+        if handles.iter().any(LcoreHandle::is_finished) {
+            shared.set_healthy(false);
+            error!("an lcore ended by itself");
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            let since = *draining.get_or_insert_with(|| {
+                info!(limit = ?config.drain, "draining");
+                shared.set_healthy(false);
+                Instant::now()
+            });
+            if telemetry.total().open_slots() == 0 || since.elapsed() >= config.drain {
+                break;
+            }
+        }
+        std::thread::park_timeout(TURN);
+    }
+    plane.stop();
+    let mut whole = draining.is_some();
+    for handle in handles {
+        let lcore = handle.lcore();
+        if let Err(panic) = handle.join() {
+            error!(lcore, %panic, "an lcore panicked");
+            whole = false;
+        }
+    }
+    drop(server);
+    telemetry.collect();
+    let balanced = accounting::report(&telemetry.total());
+    for (name, port) in ports {
+        if port.stop().is_err() {
+            error!(port = name, "queues of the port are still held; it is left to the end of the process");
+        }
+    }
+    Ok(if whole && balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+type Launched = (pascaline_dpdk::Lcore, pascaline_pipelines::Lcore<super::DpdkIo>);
+
+fn launch(lcores: Vec<Launched>, idle: IdlePolicy) -> anyhow::Result<Vec<LcoreHandle<()>>> {
+    lcores
+        .into_iter()
+        .map(|(lcore, mut machine)| {
+            let run = move || {
+                // Naps are of microseconds; the default slack of 50 µs would double them. A kernel that refuses
+                // only naps longer.
+                let _ = nix::sys::prctl::set_timerslack(1);
+                machine.run(idle);
+            };
+            lcore.launch(run).with_context(|| format!("launching lcore {}", lcore.id()))
+        })
+        .collect()
+}

@@ -1,0 +1,159 @@
+//! What a scrape learns beside the lcores' counters: ports, packet pools, jobs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pascaline_dpdk::port::{PortStats, Started, Stats};
+use pascaline_dpdk::{Mempool, Port};
+use pascaline_pipelines::membership::JobStatus;
+use pascaline_telemetry::{Gauge, Gauges};
+
+use crate::config::Config;
+
+/// What the control plane tells the metrics server.
+#[derive(Debug)]
+pub(super) struct Shared {
+    healthy: AtomicBool,
+    jobs: Mutex<Vec<JobStatus>>,
+}
+
+impl Shared {
+    pub(super) fn new(jobs: Vec<JobStatus>) -> Self {
+        Self { healthy: AtomicBool::new(true), jobs: Mutex::new(jobs) }
+    }
+
+    pub(super) fn set_jobs(&self, jobs: Vec<JobStatus>) {
+        *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    pub(super) fn set_healthy(&self, healthy: bool) {
+        self.healthy.store(healthy, Ordering::Relaxed);
+    }
+
+    /// True while all lcores run and nobody has asked the appliance to end.
+    pub(super) fn healthy(&self) -> bool {
+        self.healthy.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ApplianceGauges {
+    ports: Vec<(String, PortStats)>,
+    pools: Vec<Mempool>,
+    pool_slots: usize,
+    pool_bytes: usize,
+    job_names: Vec<(u16, String)>,
+    shared: Arc<Shared>,
+}
+
+impl ApplianceGauges {
+    pub(super) fn new(
+        config: &Config,
+        ports: &[(String, Port<Started>)],
+        pools: Vec<Mempool>,
+        pool_slots: usize,
+        pool_bytes: usize,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            ports: ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect(),
+            pools,
+            pool_slots,
+            pool_bytes,
+            job_names: config.jobs.iter().map(|job| (job.id, job.name.clone())).collect(),
+            shared,
+        }
+    }
+
+    fn ports(&self, out: &mut Vec<Gauge>) {
+        type Pick = fn(&Stats) -> u64;
+        let picks: [(&'static str, &'static str, Pick); 6] = [
+            ("port_received_packets", "Packets that the device has received.", |s| s.rx_packets),
+            ("port_sent_packets", "Packets that the device has sent.", |s| s.tx_packets),
+            ("port_missed_packets", "Packets lost because the receive ring was full.", |s| s.rx_missed),
+            ("port_receive_errors", "Packets that the device received with errors.", |s| s.rx_errors),
+            ("port_no_buffer", "Packets lost because no packet buffer was free.", |s| s.rx_no_buffer),
+            ("port_send_errors", "Packets that the device failed to send.", |s| s.tx_errors),
+        ];
+        // A device that cannot be read at the moment has no sample.
+        let read: Vec<_> =
+            self.ports.iter().filter_map(|(name, port)| Some((name, port.read().ok()?))).collect();
+        for (name, help, pick) in picks {
+            let samples = read
+                .iter()
+                .map(|(port, stats)| (vec![("port", (*port).clone())], float(pick(stats))))
+                .collect();
+            out.push(Gauge { name, help, counter: true, samples });
+        }
+        let up = |(name, port): &(String, PortStats)| {
+            Some((vec![("port", name.clone())], f64::from(u8::from(port.link().ok()?.up))))
+        };
+        let samples = self.ports.iter().filter_map(up).collect();
+        out.push(Gauge { name: "port_up", help: "1 if the port's link is up.", counter: false, samples });
+    }
+
+    fn pools(&self, out: &mut Vec<Gauge>) {
+        let samples = |value: fn(&Mempool) -> usize| {
+            let sample = |pool: &Mempool| (vec![("pool", pool.name().to_owned())], float(value(pool) as u64));
+            self.pools.iter().map(sample).collect()
+        };
+        out.push(Gauge {
+            name: "packet_buffers",
+            help: "Packet buffers of a pool.",
+            counter: false,
+            samples: samples(Mempool::capacity),
+        });
+        out.push(Gauge {
+            name: "packet_buffers_in_use",
+            help: "Packet buffers of a pool that are in use.",
+            counter: false,
+            samples: samples(Mempool::in_use),
+        });
+        out.push(Gauge {
+            name: "pool_slots",
+            help: "Slots of the aggregator pool.",
+            counter: false,
+            samples: vec![(vec![], float(self.pool_slots as u64))],
+        });
+        out.push(Gauge {
+            name: "pool_bytes",
+            help: "Memory of the aggregator pool's sets and slots, packet buffers not included.",
+            counter: false,
+            samples: vec![(vec![], float(self.pool_bytes as u64))],
+        });
+    }
+
+    fn jobs(&self, out: &mut Vec<Gauge>) {
+        type Pick = fn(&JobStatus) -> u16;
+        let jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let picks: [(&'static str, &'static str, Pick); 3] = [
+            ("job_ranks", "Ranks of a job.", |job| job.fan_in),
+            ("job_members", "Ranks of a job that have joined.", |job| job.joined),
+            ("job_epoch", "Generation of a job.", |job| u16::from(job.epoch)),
+        ];
+        for (name, help, pick) in picks {
+            let sample = |job: &JobStatus| {
+                let called =
+                    self.job_names.iter().find(|(id, _)| *id == job.id).map(|(_, name)| name.clone());
+                let labels = vec![("job", job.id.to_string()), ("name", called.unwrap_or_default())];
+                (labels, f64::from(pick(job)))
+            };
+            out.push(Gauge { name, help, counter: false, samples: jobs.iter().map(sample).collect() });
+        }
+    }
+}
+
+impl Gauges for ApplianceGauges {
+    fn gauges(&self) -> Vec<Gauge> {
+        let mut out = Vec::new();
+        self.ports(&mut out);
+        self.pools(&mut out);
+        self.jobs(&mut out);
+        out
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "Prometheus values are doubles")]
+fn float(value: u64) -> f64 {
+    value as f64
+}

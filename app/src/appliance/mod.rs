@@ -1,0 +1,24 @@
+//! `pascaline run`: bringing an appliance up, keeping it running, taking it down.
+
+mod accounting;
+mod bring_up;
+mod control;
+mod gauges;
+mod http;
+mod ports;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::config::Config;
+
+pub(crate) use ports::{DpdkIo, Queues};
+
+/// Runs an appliance until SIGTERM or SIGINT.
+pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
+    let config = Config::load(file)?;
+    // The listener comes first: it is the cheapest thing that can fail.
+    let listener = http::bind(&config)?;
+    let appliance = bring_up::bring_up(&config)?;
+    control::run(&config, appliance, listener)
+}

@@ -1,0 +1,76 @@
+//! DPDK ports as the packet path sees them.
+
+use arrayvec::ArrayVec;
+use pascaline_dpdk::{Clock, Mbuf, Mempool, RxQueue, TxQueue};
+use pascaline_pipelines::{BURST, Io, STAGE};
+
+/// One lcore's queue pair of each port.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(crate) rx: RxQueue,
+    pub(crate) tx: TxQueue,
+    pub(crate) multi_segment: bool,
+}
+
+/// Packet I/O of one lcore over DPDK.
+#[derive(Debug)]
+pub(crate) struct DpdkIo {
+    queues: Vec<Queues>,
+    frames: Mempool,
+    headers: Mempool,
+    clock: Clock,
+}
+
+impl DpdkIo {
+    pub(crate) fn new(queues: Vec<Queues>, frames: Mempool, headers: Mempool, clock: Clock) -> Self {
+        Self { queues, frames, headers, clock }
+    }
+}
+
+impl Io for DpdkIo {
+    type Buf = Mbuf;
+
+    #[inline]
+    fn receive(&mut self, port: usize, into: &mut ArrayVec<Mbuf, BURST>) {
+        if let Some(queues) = self.queues.get_mut(port) {
+            queues.rx.rx(into);
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, port: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
+        if let Some(queues) = self.queues.get_mut(port) {
+            queues.tx.tx(frames);
+        }
+    }
+
+    #[inline]
+    fn header_buffers(&mut self, into: &mut ArrayVec<Mbuf, BURST>) {
+        let room = into.remaining_capacity();
+        if !self.headers.alloc_bulk(into, room)
+            && let Some(last) = self.headers.alloc()
+        {
+            // Fewer are left than a whole refill: take what there is, one at a time.
+            let _ = into.try_push(last);
+        }
+    }
+
+    fn frame_buffer(&mut self) -> Option<Mbuf> {
+        self.frames.alloc()
+    }
+
+    #[inline]
+    fn multi_segment(&self, port: usize) -> bool {
+        self.queues.get(port).is_some_and(|queues| queues.multi_segment)
+    }
+
+    #[inline]
+    fn recycle(&mut self, spent: &mut ArrayVec<Mbuf, BURST>) {
+        Mbuf::free_bulk(spent);
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+}

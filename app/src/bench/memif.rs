@@ -1,0 +1,134 @@
+//! The pipeline over net_memif: every packet comes from another process on another core, and results go back there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use pascaline_dpdk::port::StartedPort;
+use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mempool, Port, PortConfig};
+use pascaline_wire::Mac;
+
+use super::PipelineArgs;
+use super::fixture::{self, L2, Shape};
+use super::source::SourceReport;
+use crate::appliance::{DpdkIo, Queues};
+
+/// The server's device: both ends agree on ring and buffer sizes.
+pub(super) fn device(number: usize, socket: &Path, shape: &Shape) -> String {
+    let buffer = shape.frame_len().next_power_of_two().max(2048);
+    format!(
+        "net_memif{number},role=server,socket={},socket-abstract=no,bsize={buffer},rsize=10",
+        socket.display()
+    )
+}
+
+/// A socket path of its own in the temporary directory; removed on drop, since a stale one keeps a server from starting.
+pub(super) struct Socket(PathBuf);
+
+impl Socket {
+    pub(super) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("pascaline-{name}-{}.sock", std::process::id())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // It may never have come into being.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Starts the source as another process.
+pub(super) fn start_source(
+    args: &PipelineArgs,
+    socket: &Path,
+    mac: Mac,
+    verify: bool,
+) -> anyhow::Result<Source> {
+    let mut command = Command::new(std::env::current_exe().context("finding the own executable")?);
+    command.args(["bench", "source", "--socket"]).arg(socket);
+    command.args(["--core", &args.main_core.to_string(), "--seconds", &args.seconds.to_string()]);
+    command.args(["--fan-in", &args.shape.fan_in.to_string(), "--payload", &args.shape.payload.to_string()]);
+    command.args(["--mac", &mac.to_string()]);
+    if verify {
+        command.arg("--verify");
+    }
+    Ok(Source(Some(command.stdout(Stdio::piped()).spawn().context("starting the traffic source")?)))
+}
+
+/// The source's process; ended if it is dropped before it has reported.
+pub(super) struct Source(Option<Child>);
+
+impl Source {
+    /// Waits for its report.
+    pub(super) fn report(mut self) -> anyhow::Result<SourceReport> {
+        let child = self.0.take().context("the source has reported already")?;
+        let output = child.wait_with_output().context("waiting for the traffic source")?;
+        anyhow::ensure!(output.status.success(), "the traffic source failed: {}", output.status);
+        let line = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(line.lines().last().unwrap_or_default())
+            .context("reading the traffic source's report")
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended meanwhile.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Millions of packets per second that came back to the source.
+pub(super) fn measure(
+    eal: &Eal,
+    lcore: &Lcore,
+    args: &PipelineArgs,
+    (frames, headers): (Mempool, Mempool),
+) -> anyhow::Result<f64> {
+    let shape = args.shape;
+    let socket = Socket::new("bench");
+    let port = Port::open(eal, &Device::Vdev(device(0, socket.path(), &shape)))?;
+    let config = PortConfig { rx_desc: 1024, tx_desc: 1024, ..PortConfig::default() };
+    let StartedPort { port, mut rx, mut tx } =
+        port.start(&config, std::slice::from_ref(&frames)).map_err(|failure| failure.error)?;
+    let mac = Mac(port.mac()?);
+    let queues = Queues {
+        rx: rx.pop().context("a receive queue")?,
+        tx: tx.pop().context("a transmit queue")?,
+        multi_segment: port.active().tx_multi_segment,
+    };
+    let mut bench =
+        fixture::lcore(&shape, L2, DpdkIo::new(vec![queues], frames, headers, Clock::new(eal)), mac)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let handle = lcore.launch(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            bench.lcore.turn();
+        }
+        let account = bench.counters.read();
+        (account.unaccounted(), account.dropped_total())
+    })?;
+    let report = start_source(args, socket.path(), mac, true).and_then(Source::report);
+    stop.store(true, Ordering::Relaxed);
+    let (unaccounted, dropped) = handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))?;
+    let report = report?;
+    anyhow::ensure!(
+        unaccounted == 0 && dropped == 0 && report.wrong == 0 && report.checked > 0,
+        "{dropped} packets dropped, {} of {} results wrong: the measurement is void",
+        report.wrong,
+        report.checked
+    );
+    if port.stop().is_err() {
+        anyhow::bail!("queues of the memif port are still held");
+    }
+    Ok(report.mpps)
+}

@@ -1,0 +1,67 @@
+//! `pascaline bench`: what the packet path costs, each figure beside its limit from the same run.
+
+mod fixture;
+mod hot;
+mod memif;
+mod pool;
+mod report;
+mod source;
+mod testpmd;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+pub(crate) use source::SourceArgs;
+
+/// Measure the packet path
+///
+/// Absolute times swing on shared machines; every figure is reported with its limit from the same run, as a ratio.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// The aggregator pool: parse, look up, deduplicate, add, emit results; against the bare add of the same payloads
+    #[command(after_help = "Example:\n  pascaline bench pool --json")]
+    Pool(pool::PoolArgs),
+    /// The whole pipeline over net_null (packets hot in cache) and over net_memif (source in another process), against
+    /// dpdk-testpmd macswap on the same ports plus the bare add
+    #[command(after_help = "Example:\n  pascaline bench pipeline --json --seconds 3
+
+The ratio is the time that nobody can save, divided by the time taken:
+  (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)")]
+    Pipeline(PipelineArgs),
+    /// The traffic source that `bench pipeline` starts as another process
+    #[command(hide = true)]
+    Source(SourceArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PipelineArgs {
+    #[command(flatten)]
+    shape: fixture::Shape,
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Measurements of each kind, taken in turns; the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=15))]
+    repeat: u32,
+    /// The core of the lcore that is measured
+    #[arg(long, default_value_t = 1)]
+    core: usize,
+    /// The core of the traffic source and of everything else
+    #[arg(long, default_value_t = 0)]
+    main_core: usize,
+    /// The dpdk-testpmd to compare with
+    #[arg(long, default_value = "dpdk-testpmd")]
+    testpmd: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        BenchCommand::Pool(args) => pool::run(args),
+        BenchCommand::Pipeline(args) => report::pipeline(args),
+        BenchCommand::Source(args) => source::run(args),
+    }
+}

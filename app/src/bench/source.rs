@@ -1,0 +1,176 @@
+//! The traffic source of `bench pipeline`: all workers of the job in one process, at the other end of a memif.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use arrayvec::ArrayVec;
+use clap::Args;
+use pascaline_buffer::PacketBuf;
+use pascaline_dpdk::port::StartedPort;
+use pascaline_dpdk::{Clock, Device, Mbuf, Mempool, Port, PortConfig, RxQueue, TxQueue};
+use pascaline_wire::Mac;
+use pascaline_wire::frame::UDP_LEN;
+use serde::{Deserialize, Serialize};
+
+use super::fixture::{self, Arrival, EPOCH, Frames, HEADERS, L2, Shape};
+use super::pool::nanos;
+
+const BURST: usize = 32;
+/// One in this many results is checked.
+const CHECK_EVERY: u64 = 1024;
+/// How long the link may take to come up, in nanoseconds.
+const LINK_NS: u64 = 10_000_000_000;
+/// Before the measurement, in nanoseconds.
+const WARM_UP_NS: u64 = 500_000_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct SourceArgs {
+    #[command(flatten)]
+    shape: Shape,
+    /// The memif socket of the server
+    #[arg(long)]
+    socket: PathBuf,
+    /// MAC of the server's port
+    #[arg(long, value_parser = mac)]
+    mac: Mac,
+    /// The core to run on
+    #[arg(long)]
+    core: usize,
+    /// Seconds to measure
+    #[arg(long)]
+    seconds: u64,
+    /// Check the contents of what comes back
+    #[arg(long)]
+    verify: bool,
+}
+
+fn mac(text: &str) -> Result<Mac, String> {
+    let octets: Vec<u8> = text
+        .split(':')
+        .map(|octet| u8::from_str_radix(octet, 16))
+        .collect::<Result<_, _>>()
+        .map_err(|e| e.to_string())?;
+    octets.try_into().map(Mac).map_err(|_| "a MAC address has six octets".to_owned())
+}
+
+/// What the source saw.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SourceReport {
+    /// Millions of packets per second that came back.
+    pub(super) mpps: f64,
+    /// Results whose contents were checked.
+    pub(super) checked: u64,
+    /// Those that were wrong.
+    pub(super) wrong: u64,
+}
+
+struct Source {
+    writer: Frames,
+    pool: Mempool,
+    rx: RxQueue,
+    tx: TxQueue,
+    arrival: Arrival,
+    /// Contributions that have been made and not sent yet.
+    pending: ArrayVec<Mbuf, BURST>,
+    received: u64,
+    verify: bool,
+    report: SourceReport,
+}
+
+pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
+    let eal = fixture::eal("bench-source", args.core, Vec::new())?;
+    let (pool, _) = fixture::pools(&eal, &args.shape)?;
+    // Packets to be sent keep their payload from one use to the next, so nothing else may be received into them.
+    let received = fixture::receive_pool(&eal, &args.shape)?;
+    let buffer = args.shape.frame_len().next_power_of_two().max(2048);
+    let device = format!(
+        "net_memif0,role=client,socket={},socket-abstract=no,bsize={buffer},rsize=10",
+        args.socket.display()
+    );
+    let config = PortConfig { rx_desc: 1024, tx_desc: 1024, ..PortConfig::default() };
+    let StartedPort { port, mut rx, mut tx } = Port::open(&eal, &Device::Vdev(device))?
+        .start(&config, std::slice::from_ref(&received))
+        .map_err(|failure| failure.error)?;
+    let mut source = Source {
+        writer: Frames::new(&args.shape, args.mac, EPOCH),
+        pool,
+        rx: rx.pop().context("a receive queue")?,
+        tx: tx.pop().context("a transmit queue")?,
+        arrival: Arrival::new(&args.shape, L2),
+        pending: ArrayVec::new(),
+        received: 0,
+        verify: args.verify,
+        report: SourceReport { mpps: 0.0, checked: 0, wrong: 0 },
+    };
+    source.write_payloads()?;
+    let clock = Clock::new(&eal);
+    let limit = clock.now_ns() + LINK_NS;
+    while !port.link()?.up {
+        anyhow::ensure!(clock.now_ns() < limit, "the memif link does not come up");
+        source.receive();
+    }
+    source.run_for(&clock, WARM_UP_NS);
+    let before = source.received;
+    let elapsed = source.run_for(&clock, args.seconds * 1_000_000_000);
+    source.report.mpps = nanos(source.received - before) * 1e3 / nanos(elapsed);
+    println!("{}", serde_json::to_string(&source.report)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Source {
+    /// Every packet of the pool gets its payload once.
+    fn write_payloads(&mut self) -> anyhow::Result<()> {
+        let mut all = Vec::new();
+        while let Some(mut packet) = self.pool.alloc() {
+            anyhow::ensure!(
+                packet.set_len(HEADERS + self.writer.payload().len()),
+                "packet buffers are too small"
+            );
+            packet.bytes_mut()[HEADERS..].copy_from_slice(self.writer.payload());
+            all.push(packet);
+        }
+        Ok(())
+    }
+
+    fn run_for(&mut self, clock: &Clock, nanos: u64) -> u64 {
+        let start = clock.now_ns();
+        loop {
+            for _ in 0..64 {
+                self.send();
+                self.receive();
+            }
+            let elapsed = clock.now_ns() - start;
+            if elapsed >= nanos {
+                return elapsed;
+            }
+        }
+    }
+
+    /// Sends a burst; what the ring does not take is tried again the next time, so that no contribution is lost.
+    fn send(&mut self) {
+        if self.pending.is_empty() && self.pool.alloc_bulk(&mut self.pending, BURST) {
+            for packet in &mut self.pending {
+                let (rank, psn) = self.arrival.next();
+                if packet.set_len(HEADERS + self.writer.payload().len()) {
+                    self.writer.write_headers(packet.bytes_mut(), rank, psn);
+                }
+            }
+        }
+        self.tx.tx(&mut self.pending);
+    }
+
+    fn receive(&mut self) {
+        let mut packets = ArrayVec::<Mbuf, BURST>::new();
+        self.rx.rx(&mut packets);
+        for packet in &packets {
+            self.received += 1;
+            if self.verify && self.received.is_multiple_of(CHECK_EVERY) {
+                self.report.checked += 1;
+                let body = packet.bytes().get(14 + 20 + UDP_LEN..).unwrap_or_default();
+                self.report.wrong += u64::from(!self.writer.is_right_result(body));
+            }
+        }
+        Mbuf::free_bulk(&mut packets);
+    }
+}

@@ -1,0 +1,150 @@
+//! The appliance's configuration: as written ([`raw`]) and as accepted ([`Config`]).
+
+mod accept;
+mod raw;
+
+use core::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pascaline_aggregator::PoolConfig;
+use pascaline_dpdk::{Device, Hugepages};
+use pascaline_pipelines::IdlePolicy;
+
+/// A place in the configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn of(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            line: before.bytes().filter(|&byte| byte == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+/// A value and where it was written. Values that were not written stand at the table that lacks them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
+}
+
+/// What is wrong with a configuration, where, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct ConfigError {
+    file: PathBuf,
+    place: Option<Place>,
+    message: String,
+    remedy: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(Place { line, column }) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if !self.remedy.is_empty() {
+            write!(f, "\n  remedy: {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A port as accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct PortConfig {
+    pub(crate) name: String,
+    pub(crate) device: Located<Device>,
+    pub(crate) mtu: u16,
+    pub(crate) rx_descriptors: u16,
+    pub(crate) tx_descriptors: u16,
+    pub(crate) peer: Option<usize>,
+}
+
+/// A job as accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct JobConfig {
+    pub(crate) id: u16,
+    pub(crate) name: String,
+    pub(crate) fan_in: u16,
+    pub(crate) window: u16,
+    pub(crate) members: Option<Vec<IpAddr>>,
+}
+
+/// A configuration that has been checked as far as that is possible without the hardware.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) file: PathBuf,
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) udp_port: u16,
+    pub(crate) main_core: usize,
+    pub(crate) cores: Located<Vec<usize>>,
+    pub(crate) float: bool,
+    pub(crate) idle: IdlePolicy,
+    pub(crate) hugepages: Hugepages,
+    pub(crate) memory_mb: Located<u32>,
+    pub(crate) drain: Duration,
+    pub(crate) ports: Vec<PortConfig>,
+    pub(crate) pool: PoolConfig,
+    pub(crate) jobs: Vec<JobConfig>,
+    pub(crate) listen: Option<Located<SocketAddr>>,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: None,
+            message: error.to_string(),
+            remedy: "give the path of a configuration file; conf/appliance.toml is an annotated example"
+                .into(),
+        })?;
+        Self::parse(file, &text)
+    }
+
+    /// Checks the text of a file.
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let raw: raw::Raw = toml::from_str(text).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: error.span().map(|span| Place::of(text, span.start)),
+            message: error.message().replace('\n', " "),
+            remedy: "correct the key or value; conf/appliance.toml lists every key".into(),
+        })?;
+        accept::Accept { file, text }.config(raw)
+    }
+
+    /// An error at a value of this configuration, found when it was put to use.
+    pub(crate) fn error<T>(&self, at: &Located<T>, message: impl fmt::Display, remedy: &str) -> ConfigError {
+        ConfigError {
+            file: self.file.clone(),
+            place: Some(at.place),
+            message: message.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    /// Longest payload that fits into a packet on every port, in whole 8-byte elements.
+    pub(crate) fn max_payload(&self) -> u16 {
+        let ip = if self.addresses.iter().any(IpAddr::is_ipv6) { 40 } else { 20 };
+        let overhead = ip + 8 + 22;
+        let mtu = self.ports.iter().map(|port| port.mtu).min().unwrap_or(0);
+        mtu.saturating_sub(overhead) / 8 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! The configuration as it is written. Every table refuses keys that it does not know.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    pub(super) appliance: Appliance,
+    pub(super) dataplane: Spanned<Dataplane>,
+    pub(super) ports: Spanned<Vec<Spanned<Port>>>,
+    #[serde(default)]
+    pub(super) pool: Pool,
+    #[serde(default)]
+    pub(super) jobs: Vec<Spanned<Job>>,
+    #[serde(default)]
+    pub(super) telemetry: Telemetry,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Appliance {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) addresses: Spanned<Vec<Spanned<String>>>,
+    pub(super) udp_port: Option<Spanned<u16>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Dataplane {
+    pub(super) main_core: Spanned<usize>,
+    pub(super) cores: Spanned<Vec<Spanned<usize>>>,
+    #[serde(default)]
+    pub(super) float: bool,
+    pub(super) idle: Option<Spanned<String>>,
+    pub(super) longest_nap: Option<Spanned<String>>,
+    pub(super) hugepages: Option<Spanned<String>>,
+    pub(super) memory_mb: Option<Spanned<u32>>,
+    pub(super) drain: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Port {
+    pub(super) name: Spanned<String>,
+    pub(super) device: Spanned<String>,
+    pub(super) mtu: Option<Spanned<u16>>,
+    pub(super) rx_descriptors: Option<Spanned<u16>>,
+    pub(super) tx_descriptors: Option<Spanned<u16>>,
+    pub(super) peer: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pool {
+    pub(super) slots: Option<Spanned<usize>>,
+    pub(super) ways: Option<Spanned<usize>>,
+    pub(super) age_limit: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Job {
+    pub(super) id: Spanned<u16>,
+    pub(super) name: Option<String>,
+    pub(super) fan_in: Spanned<u16>,
+    pub(super) window: Option<Spanned<u16>>,
+    pub(super) members: Option<Spanned<Vec<Spanned<String>>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Telemetry {
+    pub(super) listen: Option<Spanned<String>>,
+}

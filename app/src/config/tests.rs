@@ -1,0 +1,113 @@
+//! Every mistake is found, with its place.
+
+use std::path::Path;
+
+use super::*;
+
+const GOOD: &str = r#"
+[appliance]
+addresses = ["10.77.0.254", "fd00::254"]
+
+[dataplane]
+main_core = 0
+cores = [1]
+
+[[ports]]
+name = "p0"
+device = "net_af_packet0,iface=veth0"
+
+[[ports]]
+name = "p1"
+device = "0000:01:00.0"
+peer = "p0"
+
+[[jobs]]
+id = 7
+fan_in = 2
+members = ["10.77.0.1", "10.77.0.2"]
+
+[telemetry]
+listen = "127.0.0.1:9464"
+"#;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(Path::new("test.toml"), text)
+}
+
+/// Replaces one piece of the good configuration, and returns the error with the line and column it names and the
+/// text that stands there.
+fn broken(from: &str, to: &str) -> (String, String) {
+    assert!(GOOD.contains(from), "{from}");
+    let text = GOOD.replacen(from, to, 1);
+    let error = parse(&text).expect_err(to);
+    let place = error.place.expect("a place");
+    let line = text.lines().nth(place.line - 1).unwrap_or_default();
+    (error.to_string(), line.chars().skip(place.column - 1).collect())
+}
+
+#[test]
+fn a_good_configuration_is_accepted_with_its_defaults() {
+    let config = parse(GOOD).unwrap();
+    assert_eq!(config.udp_port, 16420);
+    assert_eq!(config.ports[0].peer, Some(1));
+    assert_eq!(config.ports[1].peer, Some(0));
+    assert_eq!(config.ports[1].device.value, Device::Pci("0000:01:00.0".into()));
+    assert_eq!(config.pool, PoolConfig::default());
+    assert_eq!(config.jobs[0].window, 512);
+    assert_eq!(config.jobs[0].name, "job7");
+    // The smaller MTU minus IPv6, UDP and the aggregation header, in whole 8-byte elements.
+    assert_eq!(config.max_payload(), (1500 - 40 - 8 - 22) / 8 * 8);
+}
+
+#[test]
+fn the_example_configuration_is_accepted() {
+    let text = include_str!("../../../conf/appliance.toml");
+    let config = Config::parse(Path::new("conf/appliance.toml"), text).unwrap();
+    assert!(!config.jobs.is_empty());
+}
+
+#[test]
+fn every_mistake_names_its_place() {
+    let cases = [
+        ("main_core", "main_cor", "main_cor = 0", "unknown field"),
+        ("cores = [1]", "cores = [1, 1]", "1]", "another lcore"),
+        ("cores = [1]", "cores = [0]", "0]", "main_core"),
+        ("cores = [1]", "cores = []", "[]", "no dataplane core"),
+        ("cores = [1]", "cores = [1]\nidle = \"nap\"", "\"nap\"", "not a policy"),
+        ("cores = [1]", "cores = [1]\nhugepages = \"maybe\"", "\"maybe\"", "not a choice"),
+        ("cores = [1]", "cores = [1]\ndrain = \"soon\"", "\"soon\"", ""),
+        ("cores = [1]", "cores = [1]\ndrain = \"0s\"", "\"0s\"", "zero"),
+        ("\"10.77.0.254\"", "\"10.77.0.256\"", "\"10.77.0.256\", \"fd00::254\"]", "10.77.0.256"),
+        ("[\"10.77.0.254\", \"fd00::254\"]", "[]", "[]", "no address"),
+        ("name = \"p1\"", "name = \"p0\"", "\"p0\"", "two ports"),
+        ("peer = \"p0\"", "peer = \"p1\"", "\"p1\"", "no other port"),
+        ("peer = \"p0\"", "mtu = 60", "60", "out of range"),
+        ("id = 7", "id = 70000", "70000", ""),
+        ("fan_in = 2", "fan_in = 0", "0", "out of range"),
+        ("fan_in = 2", "fan_in = 65", "65", "out of range"),
+        ("fan_in = 2", "fan_in = 3", "[\"10.77.0.1\", \"10.77.0.2\"]", "2 members"),
+        ("fan_in = 2", "fan_in = 2\nwindow = 0", "0", "out of range"),
+        ("[[jobs]]", "[pool]\nslots = 1000\n[[jobs]]", "1000", "power of two"),
+        ("[[jobs]]", "[pool]\nways = 3\n[[jobs]]", "3", "1, 2, 4 or 8"),
+        ("127.0.0.1:9464", "127.0.0.1", "\"127.0.0.1\"", ""),
+        ("id = 7", "id = 7\nfan_in = 2", "fan_in = 2", "duplicate key"),
+    ];
+    for (from, to, at, says) in cases {
+        let (message, found) = broken(from, to);
+        assert!(message.contains(says), "{to}: {message}");
+        assert!(found.starts_with(at), "{to}: the place is at {found:?}: {message}");
+        assert!(message.contains("remedy: "), "{message}");
+    }
+}
+
+#[test]
+fn a_second_job_of_the_same_number_is_refused() {
+    let text = format!("{GOOD}\n[[jobs]]\nid = 7\nfan_in = 4\n");
+    assert!(parse(&text).unwrap_err().to_string().contains("two jobs"));
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = Config::load(Path::new("/nonexistent/appliance.toml")).unwrap_err().to_string();
+    assert!(error.contains("/nonexistent/appliance.toml"), "{error}");
+}

@@ -1,0 +1,104 @@
+//! `pascaline`: the in-network aggregator's one command.
+#![forbid(unsafe_code)]
+
+mod appliance;
+mod bench;
+mod config;
+mod impair;
+mod worker_cmd;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, ConfigError};
+
+/// An in-network aggregator: sums the gradients of N workers while they cross the network
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  pascaline check conf/appliance.toml
+  pascaline run -c conf/appliance.toml
+  pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
+
+Environment:
+  RUST_LOG   what is logged, e.g. RUST_LOG=debug (default: info)"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an appliance until SIGTERM or SIGINT
+    ///
+    /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. Exit code 2: the
+    /// configuration cannot be put to use; 1: something failed later.
+    #[command(after_help = "Example:\n  pascaline run -c conf/appliance.toml")]
+    Run {
+        /// The configuration file
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Check a configuration file without touching any device
+    ///
+    /// Exit code 0: it is fine; 2: it is not, and the error names line, column and remedy.
+    #[command(after_help = "Example:\n  pascaline check conf/appliance.toml")]
+    Check {
+        /// The configuration file
+        file: PathBuf,
+    },
+    /// Be a worker
+    #[command(
+        subcommand,
+        after_help = "Example:
+  pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB"
+    )]
+    Worker(WorkerCommand),
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  pascaline bench pool\n  pascaline bench pipeline --json"
+    )]
+    Bench(bench::BenchCommand),
+    Impair(impair::ImpairArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkerCommand {
+    Allreduce(worker_cmd::AllreduceArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let outcome = match &cli.command {
+        Command::Run { config } => appliance::run(config),
+        Command::Check { file } => check(file),
+        Command::Worker(WorkerCommand::Allreduce(args)) => worker_cmd::allreduce(args),
+        Command::Bench(command) => bench::run(command),
+        Command::Impair(args) => impair::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("pascaline: {error:#}");
+        ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+    })
+}
+
+fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let config = Config::load(file)?;
+    println!(
+        "{}: ok: {} port(s), {} lcore(s), {} slots, {} job(s), payload up to {} bytes",
+        file.display(),
+        config.ports.len(),
+        config.cores.value.len(),
+        config.pool.slots,
+        config.jobs.len(),
+        config.max_payload()
+    );
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,147 @@
+//! An appliance in the path between two hosts, and one with two lcores.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+use common::appliance::{Appliance, SOON, UDP_PORT, Wanted, cores};
+use common::net::{Network, possible, skipped, worker_mac};
+use common::raw::Raw;
+
+/// Bytes that are all different for a while.
+fn pattern(length: u32) -> Vec<u8> {
+    (0..length).flat_map(|index| index.wrapping_mul(0x9e37_79b1).to_be_bytes()).collect()
+}
+
+/// Sends bytes from one host to the other, which sends them back.
+fn exchange(network: &Network, sent: &[u8]) -> Vec<u8> {
+    let server: SocketAddr = "10.77.0.2:7".parse().unwrap();
+    let listener = network.workers[1].within(|| TcpListener::bind(server)).unwrap();
+    let mut client = network.workers[0].within(|| TcpStream::connect_timeout(&server, SOON)).unwrap();
+    let (mut accepted, from) = listener.accept().unwrap();
+    assert_eq!(from.ip().to_string(), "10.77.0.1");
+    for stream in [&client, &accepted] {
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_write_timeout(Some(SOON)).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut bytes = Vec::new();
+            accepted.read_to_end(&mut bytes).unwrap();
+            accepted.write_all(&bytes).unwrap();
+        });
+        client.write_all(sent).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut back = Vec::new();
+        client.read_to_end(&mut back).unwrap();
+        back
+    })
+}
+
+#[test]
+fn what_is_not_for_the_appliance_passes_unchanged() {
+    if !possible("what_is_not_for_the_appliance_passes_unchanged") {
+        return;
+    }
+    let network = Network::new(2);
+    let mut appliance = Appliance::start(&network, Wanted { inline: true, ..Wanted::default() });
+    let [left, right] = [&network.workers[0], &network.workers[1]];
+    assert!(left.ping("10.77.0.2"), "from host to host");
+    assert!(right.ping("10.77.0.1"), "and back");
+    let passed = appliance.metrics();
+    assert!(passed.packets("forwarded") >= 4, "{}", passed.text);
+    assert!(left.ping("10.77.0.254") && right.ping("10.77.0.254"), "the appliance's own address");
+    let answered = appliance.metrics();
+    assert!(answered.packets("answered") >= passed.packets("answered") + 2, "{}", answered.text);
+    let sent = pattern(100_000);
+    assert_eq!(exchange(&network, &sent), sent);
+    let after = appliance.metrics_when("the exchange is over", |_| true);
+    assert!(after.packets("forwarded") > answered.packets("forwarded") + 500, "{}", after.text);
+    // While all that passes, the appliance does its own work.
+    appliance.allreduce(1, 1, &["--elements", "10001", "--dtype", "i32"]);
+    appliance.terminate();
+    appliance.ends_well();
+}
+
+#[test]
+fn frames_pass_bit_by_bit() {
+    if !possible("frames_pass_bit_by_bit") {
+        return;
+    }
+    let network = Network::new(2);
+    let appliance = Appliance::start(&network, Wanted { inline: true, ..Wanted::default() });
+    let (left, right) = (Raw::open(&network.workers[0]), Raw::open(&network.workers[1]));
+    let from_to = [worker_mac(1), worker_mac(0)].concat();
+    let address = |last: u8| [10, 77, 0, last];
+    // IPv4 headers with an option and with a wrong checksum: not the appliance's business. (Fragments are not tried:
+    // net_af_packet has the kernel put them together before it takes them.)
+    let ip = |first: [u8; 8]| [&first[..], &[64, 17, 0xba, 0xad], &address(1), &address(2)].concat();
+    let to_port = [&40000u16.to_be_bytes()[..], &UDP_PORT.to_be_bytes(), &[0, 40, 0, 0]].concat();
+    let rest = pattern(8);
+    let frames = [
+        [&from_to[..], &[0x88, 0xb5], &pattern(20)].concat(),
+        [&from_to[..], &[0x88, 0xb5], &pattern(375)].concat(),
+        [&from_to[..], &[8, 0], &ip([0x46, 0, 0, 64, 0, 1, 0, 0]), &[1, 1, 1, 0], &to_port, &rest].concat(),
+        [&from_to[..], &[8, 0], &ip([0x45, 0, 0, 60, 0, 3, 0, 0]), &to_port, &rest].concat(),
+        [&from_to[..], &[0x81, 0, 0, 42, 0x88, 0xb5], &pattern(20)].concat(),
+    ];
+    let before = appliance.metrics();
+    for (number, frame) in frames.iter().enumerate() {
+        left.send(frame);
+        let is_tagged = frame[12] == 0x81;
+        // The receiving kernel takes the outer tag off; what is inside must be the same.
+        let expected = if is_tagged { [&frame[..12], &frame[16..]].concat() } else { frame.clone() };
+        right.receive(&format!("frame {number}"), SOON, |bytes| bytes == frame || bytes == expected);
+    }
+    let after = appliance
+        .metrics_when("all forwarded", |m| m.packets("forwarded") >= before.packets("forwarded") + 5);
+    assert_eq!(after.packets("dropped"), before.packets("dropped"), "{}", after.text);
+}
+
+#[test]
+fn two_lcores_do_one_job() {
+    if !possible("two_lcores_do_one_job") {
+        return;
+    }
+    if cores().len() < 2 {
+        skipped("two_lcores_do_one_job", "this process may use one core only");
+        return;
+    }
+    let network = Network::new(2);
+    let mut appliance = match Appliance::try_start(&network, Wanted { two_lcores: true, ..Wanted::default() })
+    {
+        Ok(appliance) => appliance,
+        Err(ended) => {
+            // Only the driver may refuse: `device` is what its refusal points at.
+            ended.refused(2, &["net_af_packet"]);
+            skipped("two_lcores_do_one_job", &ended.err);
+            return;
+        }
+    };
+    for dtype in ["f32", "i32"] {
+        appliance.allreduce(1, 2, &["--elements", "50021", "--dtype", dtype]);
+    }
+    // The kernel deals flows to queues by their ports, which differ from session to session: sooner or later both
+    // lcores have a part in the sums.
+    let has_part = |lcore: &str| appliance.metrics().sum("absorbed_packets_total", lcore) > 0;
+    let both = || has_part("lcore=\"0\"") && has_part("lcore=\"1\"");
+    let sessions =
+        (0..20).take_while(|_| !both()).map(|_| appliance.allreduce(1, 1, &["--elements", "2000"])).count();
+    assert!(sessions < 20 || both(), "one lcore has done it all");
+    appliance.metrics_when("no partial left", |m| m.sum("pool_slots_used", "state=\"open\"") == 0);
+    appliance.terminate();
+    appliance.ends_well();
+}
+
+#[test]
+fn a_device_with_fewer_queues_than_lcores_is_refused() {
+    if !possible("a_device_with_fewer_queues_than_lcores_is_refused") {
+        return;
+    }
+    let network = Network::new(1);
+    let wanted = Wanted { two_lcores: true, one_queue: true, ..Wanted::default() };
+    let ended = Appliance::try_start(&network, wanted).expect_err("one queue for two lcores");
+    ended.refused(2, &["appliance.toml:", "offers 1 queue pairs", "2 lcores", "remedy: ", "qpairs="]);
+}
