@@ -1,0 +1,66 @@
+"""Getting the machine and the program ready."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from process import Failure, Stop
+
+ROOT = Path(__file__).resolve().parents[2]
+_GRACE_SECONDS = 10.0
+
+
+def ready(stop: Stop, binary: Path | None) -> Path:
+    """Runs scripts/setup and builds the release; returns the program. With `binary` there is nothing to build."""
+    _run([str(ROOT / "scripts/setup")], stop, "scripts/setup failed")
+    if binary:
+        return binary.resolve()
+    cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
+    command = [cargo, "build", "--release", "--locked", "-p", "pascaline"]
+    # Cargo says where it put the program; the target directory may be anywhere.
+    messages = _run([*command, "--message-format=json-render-diagnostics"], stop, "the build failed")
+    for line in reversed(messages.splitlines()):
+        message = json.loads(line)
+        if message.get("executable") and message.get("target", {}).get("name") == "pascaline":
+            return Path(message["executable"])
+    raise Failure("cargo built no program named pascaline")
+
+
+def _run(command: list[str], stop: Stop, failure: str) -> str:
+    """Runs a long command with its progress on our stderr and returns its stdout; a signal ends it too."""
+    child = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr, text=True
+    )
+    try:
+        while True:
+            stop.check()
+            try:
+                output, _ = child.communicate(timeout=0.1)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(_GRACE_SECONDS)
+    if child.returncode != 0:
+        raise Failure(failure)
+    return output
+
+
+def become_root(script: Path, arguments: list[str], binary: Path | None = None) -> None:
+    """Starts the script again as root unless it is already; what it needs built has been built by then, not as root."""
+    if os.geteuid() == 0:
+        return
+    sudo = shutil.which("sudo")
+    if not sudo:
+        raise Failure("network namespaces and raw ports need root, and there is no sudo: run it as root")
+    command = [sudo, "--", sys.executable, "-B", str(script), *arguments]
+    if binary:
+        command += ["--binary", str(binary)]
+    os.execv(sudo, command)

@@ -1,0 +1,152 @@
+"""scripts/demo: the main job end to end, on real DPDK ports, with nothing but this machine.
+
+Builds a network of namespaces, starts the appliance, pings it from every worker, lets the workers allreduce, reads the
+appliance's metrics, ends everything and judges. Exit code 0 only if every allreduce was verified by every worker, the
+appliance's accounts add up and it left in good order.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import build
+import impairment
+import netns
+import report
+from appliance import Appliance, Settings
+from netns import Network
+from options import Options, parse
+from process import Failure, Interrupted, Stop
+from workers import Load, Workers
+
+# How far ranks may drift apart, in packets, at least.
+_LEAST_WINDOW = 512
+_PING_TRIES = 10
+# The build has its own clock.
+_BUILD_SECONDS = 3600.0
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the demonstration and returns the exit code."""
+    options = parse(arguments)
+    stop = Stop(_BUILD_SECONDS)
+    try:
+        if options.cleanup:
+            return _cleanup(arguments)
+        binary = build.ready(stop, options.binary)
+        build.become_root(Path(__file__).resolve(), arguments, binary)
+        outcome = demonstrate(options, binary, Stop(options.timeout))
+    except Interrupted as interrupted:
+        _say(f"demo: {interrupted}; everything is cleaned up")
+        return interrupted.exit_code
+    except Failure as failure:
+        _say(f"demo: {failure}" + (f"\n{failure.log}" if failure.log else ""))
+        if options.json:
+            print(report.dump({"ok": False, "error": str(failure)}), flush=True)
+        return 1
+    print(report.text(outcome), file=sys.stderr if options.json else sys.stdout, flush=True)
+    for problem in outcome.problems:
+        _say(f"demo: {problem}")
+    if options.json:
+        print(report.dump(outcome.to_json()), flush=True)
+    return 0 if outcome.good else 1
+
+
+def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
+    """One run, from nothing to nothing."""
+    for name in netns.remove_leftovers():
+        _say(f"demo: removed {name}, which an earlier run left behind")
+    rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
+    network = Network(options.workers, options.mtu, middle=rates.any)
+    files = netns.work_directory(os.getpid())
+    with ExitStack() as cleanup:
+        # Registered before it exists: whatever happens from here on, it is removed.
+        cleanup.callback(_remove, network, files, keep=options.keep)
+        files.mkdir(mode=0o700)
+        _say(f"{options.workers} workers, each in a network namespace with a veth pair to the appliance's")
+        network.create()
+        stop.check()
+        bad = impairment.choose(binary, network, rates, files, options.impairment)
+        cleanup.callback(bad.stop)
+        bad.start(stop)
+
+        window = max(_LEAST_WINDOW, options.in_flight)
+        settings = Settings(options.driver, options.pool_slots, window)
+        appliance = Appliance(binary, network, settings, files)
+        cleanup.callback(appliance.stop)
+        appliance.wait_ready(stop)
+        _say(f"appliance ready, {options.driver} ports; every worker pings it")
+        pings = []
+        for rank in range(options.workers):
+            stop.check()
+            pings.append(network.ping(rank, _PING_TRIES))
+
+        workers = Workers(binary, network, files)
+        cleanup.callback(workers.stop)
+        workers.start(_load(options))
+
+        def check() -> None:
+            appliance.check_running()
+            bad.check()
+
+        _watch(workers, options, stop, check)
+        try:
+            results = workers.results()
+        except Failure as failure:
+            failure.log += f"\n[appliance]\n{appliance.tail()}"
+            raise
+        metrics = appliance.settled(stop)
+        code = appliance.stop()
+        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code)
+        if not outcome.good:
+            _say(f"[appliance]\n{appliance.tail()}")
+        return outcome
+
+
+def _watch(workers: Workers, options: Options, stop: Stop, check: Callable[[], None]) -> None:
+    progress = report.Progress(options.allreduces * options.workers)
+    try:
+        workers.wait(stop, check, progress.show)
+    finally:
+        progress.close()
+
+
+def _load(options: Options) -> Load:
+    return Load(
+        allreduces=options.allreduces,
+        bytes=options.bytes,
+        dtype=options.dtype,
+        payload=options.payload,
+        in_flight=options.in_flight,
+        seed=options.seed,
+        deadline=options.timeout,
+    )
+
+
+def _remove(network: Network, files: Path, *, keep: bool) -> None:
+    if keep and files.exists():
+        (files / netns.KEPT).touch()
+        _say(f"kept: namespaces {' '.join(network.namespaces)}, files {files}\nremove them: scripts/demo --cleanup")
+        return
+    network.destroy()
+    shutil.rmtree(files, ignore_errors=True)
+
+
+def _cleanup(arguments: list[str]) -> int:
+    build.become_root(Path(__file__).resolve(), arguments)
+    removed = netns.remove_leftovers(also_kept=True)
+    _say(f"removed: {' '.join(removed)}" if removed else "nothing to remove")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

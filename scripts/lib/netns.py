@@ -1,0 +1,166 @@
+"""Network namespaces: a small data centre inside one machine, gone without a trace afterwards.
+
+One namespace for the appliance, one per worker, a veth pair from each worker to the appliance. The appliance's ends have
+no address: DPDK owns them. With `middle`, each pair is cut in two and both halves end in a namespace between, where the
+frames can be tampered with:
+
+    worker i: eth0 ── w{i} :middle: a{i} ── pas{i} :appliance
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from process import Failure, run
+
+APPLIANCE_ADDRESS = "10.77.0.254"
+NAMESPACES = Path("/run/netns")
+KEPT = "kept"
+
+_NAME = re.compile(r"pas-(\d+)-[a-z0-9]+")
+_CLONE_NEWNET = 0x40000000
+_T = TypeVar("_T")
+
+
+def worker_address(rank: int) -> str:
+    """The address of a worker, without the prefix length."""
+    return f"10.77.0.{rank + 1}"
+
+
+def work_directory(pid: int) -> Path:
+    """Where the run of a process keeps its files: found again by the process id, as the namespaces are."""
+    return Path(tempfile.gettempdir()) / f"pas-{pid}-files"
+
+
+class Network:
+    """The namespaces of one run and the links between them."""
+
+    def __init__(self, workers: int, mtu: int, *, middle: bool) -> None:
+        prefix = f"pas-{os.getpid()}"
+        self.mtu = mtu
+        self.appliance = f"{prefix}-app"
+        self.middle = f"{prefix}-mid" if middle else None
+        self.workers = [f"{prefix}-w{rank}" for rank in range(workers)]
+
+    @property
+    def namespaces(self) -> list[str]:
+        """All names, whether they exist yet or not."""
+        return [self.appliance, *([self.middle] if self.middle else []), *self.workers]
+
+    def create(self) -> None:
+        """Builds everything. What was built before a failure is removed by `destroy`."""
+        for name in self.namespaces:
+            run("ip", "netns", "add", name)
+            in_namespace(name, _without_ipv6)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        for rank, worker in enumerate(self.workers):
+            if self.middle:
+                self._pair(worker, "eth0", self.middle, f"w{rank}")
+                self._pair(self.middle, f"a{rank}", self.appliance, f"pas{rank}")
+            else:
+                self._pair(worker, "eth0", self.appliance, f"pas{rank}")
+            run("ip", "-n", worker, "addr", "add", f"{worker_address(rank)}/24", "dev", "eth0")
+
+    def destroy(self) -> None:
+        """Removes every namespace that exists; the links go with them."""
+        for name in self.namespaces:
+            if (NAMESPACES / name).exists():
+                run("ip", "netns", "del", name)
+
+    def ping(self, rank: int, tries: int) -> str:
+        """One answered echo request from a worker to the appliance: ARP and ICMP work. Returns the round trip time."""
+        command = ("ip", "netns", "exec", self.workers[rank], "ping", "-n", "-c1", "-W1", APPLIANCE_ADDRESS)
+        for _ in range(tries):
+            done = run(*command, check=False)
+            if done.returncode == 0:
+                found = re.search(r"time=([\d.]+ ms)", done.stdout)
+                return found.group(1) if found else "?"
+        raise Failure(f"worker {rank} cannot ping the appliance at {APPLIANCE_ADDRESS}", done.stdout.strip())
+
+    def _pair(self, left: str, left_if: str, right: str, right_if: str) -> None:
+        mtu = ("mtu", str(self.mtu))
+        one, other = ("name", left_if, *mtu, "netns", left), ("name", right_if, *mtu, "netns", right)
+        run("ip", "link", "add", *one, "type", "veth", "peer", *other)
+        for name, interface in ((left, left_if), (right, right_if)):
+            # Raw sockets must see what a wire would carry: no packet larger than the MTU.
+            features = ("gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
+            run("ip", "netns", "exec", name, "ethtool", "-K", interface, *features)
+            run("ip", "-n", name, "link", "set", interface, "up")
+
+
+def in_namespace(name: str, action: Callable[[], _T]) -> _T:
+    """Does something inside a namespace, in a thread that then ends, so that this one never leaves its own.
+
+    Raises what the action raises. Cheaper than a process, and a socket made inside stays there for good.
+    """
+    def inside() -> _T:
+        _enter(name)
+        return action()
+
+    with ThreadPoolExecutor(max_workers=1) as one_thread:
+        return one_thread.submit(inside).result()
+
+
+def _enter(name: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with (NAMESPACES / name).open("rb") as handle:
+        if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), name)
+
+
+def _without_ipv6() -> None:
+    """Neighbour discovery of interfaces that nobody asked for would only blur the packet counts."""
+    for scope in ("all", "default"):
+        switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
+        if switch.exists():
+            switch.write_text("1")
+
+
+def remove_leftovers(*, also_kept: bool = False) -> list[str]:
+    """Removes what runs left behind that were killed outright, and returns the names of the namespaces.
+
+    A run is over if its process is; what was kept on purpose stays unless `also_kept`.
+    """
+    removed = []
+    names = sorted(path.name for path in NAMESPACES.glob("pas-*")) if NAMESPACES.exists() else []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if not match or not _is_over(int(match.group(1)), also_kept=also_kept):
+            continue
+        # Only a run of the demo starts processes in a namespace of this name, and that run is over.
+        for pid in run("ip", "netns", "pids", name).stdout.split():
+            _kill(int(pid))
+        run("ip", "netns", "del", name)
+        removed.append(name)
+    for directory in Path(tempfile.gettempdir()).glob("pas-*-files"):
+        match = _NAME.fullmatch(directory.name)
+        if match and _is_over(int(match.group(1)), also_kept=also_kept):
+            shutil.rmtree(directory, ignore_errors=True)
+    return removed
+
+
+def _is_over(pid: int, *, also_kept: bool) -> bool:
+    if (work_directory(pid) / KEPT).exists() and not also_kept:
+        return False
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    # Another program may have got the number since.
+    return b"/lib/demo.py" not in command and b"/lib/soak.py" not in command
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

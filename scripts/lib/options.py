@@ -1,0 +1,130 @@
+"""The command line of scripts/demo."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
+_HEADERS = 50
+_UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
+
+_EXAMPLES = """\
+examples:
+  scripts/demo                                       ten allreduces of 16 MiB by four workers
+  scripts/demo --json | tail -n1 | python3 -m json.tool
+  scripts/demo --workers 8 --bytes 4MiB --dtype i32
+  scripts/demo --loss 1 --duplicate 1 --reorder 1    the same over a bad network
+  scripts/demo --mtu 9000 --payload 8192 --driver af_xdp
+  scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
+
+needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and removes what it
+made, also when interrupted.
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to demonstrate, checked."""
+
+    workers: int
+    allreduces: int
+    bytes: int
+    dtype: str
+    payload: int
+    mtu: int
+    in_flight: int
+    loss: float
+    duplicate: float
+    reorder: float
+    impairment: str
+    seed: int
+    pool_slots: int
+    driver: str
+    timeout: float
+    binary: Path | None
+    keep: bool
+    cleanup: bool
+    json: bool
+
+
+def size(text: str) -> int:
+    """A number of bytes such as 65536, 64KiB or 16MiB."""
+    match = re.fullmatch(r"(\d+)\s*([KMG]?I?)B?", text.strip().upper())
+    if not match or match.group(2) not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 65536, 64KiB or 16MiB")
+    return int(match.group(1)) * _UNITS[match.group(2)]
+
+
+def _between(low: int, high: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not between {low} and {high}")
+        return int(text)
+
+    return number
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 100.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 100")
+    return value
+
+
+def parse(arguments: list[str]) -> Options:
+    """Reads the command line; a mistake ends the script with exit code 2."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo",
+        description="Workers in network namespaces allreduce tensors through a DPDK appliance on veth ports.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--workers", type=_between(1, 64), default=4, metavar="N", help="ranks (default 4)")
+    add("--allreduces", type=_between(1, 10**6), default=10, metavar="N", help="how many each does (default 10)")
+    add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
+    add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
+    add("--payload", type=_between(4, 9000), default=1024, metavar="BYTES", help="tensor bytes per packet (1024)")
+    add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
+    add("--in-flight", type=_between(1, 4096), default=128, metavar="N", help="packets per worker (default 128)")
+    bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
+    bad.add_argument("--loss", type=_percent, default=0.0, metavar="PCT", help="lost")
+    bad.add_argument("--duplicate", type=_percent, default=0.0, metavar="PCT", help="sent twice")
+    bad.add_argument("--reorder", type=_percent, default=0.0, metavar="PCT", help="overtaken by later ones")
+    bad.add_argument(
+        "--impairment",
+        choices=("auto", "netem", "userspace"),
+        default="auto",
+        help="who does it: the kernel's netem or `pascaline impair` (default auto: netem if the kernel has it)",
+    )
+    more = parser.add_argument_group("more")
+    more.add_argument("--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)")
+    more.add_argument("--pool-slots", type=_between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)")
+    more.add_argument("--driver", choices=("af_packet", "af_xdp"), default="af_packet", help="of the DPDK ports")
+    more.add_argument("--timeout", type=_between(1, 86400), default=300, metavar="S", help="give up after (300)")
+    more.add_argument("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
+    more.add_argument("--keep", action="store_true", help="leave namespaces and files for inspection")
+    more.add_argument("--cleanup", action="store_true", help="only remove what --keep or a killed run left")
+    more.add_argument("--json", action="store_true", help="last line of output: one JSON object; all else on stderr")
+    options = Options(**vars(parser.parse_args(arguments)))
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: Options) -> None:
+    """What argparse cannot see: values that do not fit each other."""
+    if options.payload % 4 or options.bytes % 4 or not options.bytes:
+        parser.error("--payload and --bytes are multiples of 4, the size of an element, and not 0")
+    if options.payload + _HEADERS > options.mtu:
+        largest = (options.mtu - _HEADERS) // 4 * 4
+        parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
+    if options.binary and not options.binary.is_file():
+        parser.error(f"--binary {options.binary}: no such file")

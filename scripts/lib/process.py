@@ -1,0 +1,156 @@
+"""Starting and ending processes so that nothing outlives the script, however the script ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+POLL_SECONDS = 0.05
+LOG_TAIL_LINES = 15
+
+
+class Failure(Exception):
+    """Something that has to work did not. The message is for the person who started the script."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class Interrupted(Exception):
+    """A signal asked the script to end."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(signum).name}")
+        self.exit_code = 128 + signum
+
+
+class Stop:
+    """Says when to give up: on a signal or when the time is over.
+
+    The handler only remembers the signal; the script asks at points where it can be left safely. An exception raised by
+    a handler could strike between creating a thing and noting that it has to be removed.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._signum: int | None = None
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(signum, self._remember)
+
+    def _remember(self, signum: int, _frame: FrameType | None) -> None:
+        self._signum = signum
+
+    def restart_clock(self) -> None:
+        """What came before (a build, say) does not count against the time limit."""
+        self._deadline = time.monotonic() + self._timeout
+
+    def check(self) -> None:
+        """Raises if it is time to give up."""
+        if self._signum is not None:
+            raise Interrupted(self._signum)
+        if time.monotonic() > self._deadline:
+            raise Failure(f"not done after {self._timeout:.0f} s (see --timeout)")
+
+    def sleep(self, seconds: float = POLL_SECONDS) -> None:
+        """Sleeps, but not through a signal."""
+        end = time.monotonic() + seconds
+        while True:
+            self.check()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, POLL_SECONDS))
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Polls until the condition holds; false if it does not within the time."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                return False
+            self.sleep()
+        return True
+
+
+def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.CompletedProcess[str]:
+    """Runs a short command. In a session of its own: Ctrl-C is for this script, which then still needs `ip`."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            start_new_session=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise Failure(f"{command[0]} is not installed: run scripts/setup") from error
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"no answer in {timeout:.0f} s from: {' '.join(command)}") from error
+    if check and done.returncode != 0:
+        raise Failure(f"failed ({done.returncode}): {' '.join(command)}", done.stderr.strip())
+    return done
+
+
+class Child:
+    """A process that this script started, in a process group of its own, with its output in files."""
+
+    def __init__(self, name: str, command: Sequence[str], logs: Path, namespace: str | None = None) -> None:
+        self.name = name
+        self.out = logs / f"{name}.out"
+        self.err = logs / f"{name}.err"
+        self.ended_by_us = False
+        prefix = ["ip", "netns", "exec", namespace] if namespace else []
+        # Both `ip netns exec` and setpriv replace themselves: the pid is that of the program. pdeathsig covers the one
+        # end that this script cannot handle, its own SIGKILL.
+        full = [*prefix, "setpriv", "--pdeathsig", "KILL", *command]
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            self._popen = subprocess.Popen(
+                full, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._popen.pid
+
+    def exit_code(self) -> int | None:
+        """The exit code, none while it runs; negative if a signal ended it."""
+        return self._popen.poll()
+
+    def stop(self, grace: float, signum: int = signal.SIGTERM) -> int:
+        """Asks it to end, insists after `grace` seconds, and returns the exit code."""
+        if self._popen.poll() is None:
+            self.ended_by_us = True
+            self._signal(signum)
+            try:
+                self._popen.wait(grace)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                self._popen.wait(5)
+        return self._popen.returncode
+
+    def _signal(self, signum: int) -> None:
+        # Not reaped yet, so the id is still ours and cannot mean another process.
+        if self._popen.poll() is None:
+            os.killpg(self._popen.pid, signum)
+
+    def tail(self) -> str:
+        """The last lines that it wrote, for an error message."""
+        return tail(self.err) or tail(self.out)
+
+
+def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
+    """The last lines of a file, empty if there is none."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,220 @@
+"""What a run showed: for people a table, for programs one JSON object."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import metrics as m
+from options import Options
+
+_BAR = 32
+# Without a terminal a bar is only noise: say something now and then.
+_QUIET_SECONDS = 5.0
+
+
+@dataclass
+class Outcome:
+    """Everything that a run found out."""
+
+    options: Options
+    workers: list[dict[str, Any]]
+    metrics: m.Metrics
+    impairment: dict[str, Any]
+    pings: list[str]
+    appliance_exit: int
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.accounting = m.Accounting.of(self.metrics)
+        self.drops = self.metrics.by_label(m.DROPPED, "reason")
+        per_allreduce = list(zip(*(worker["checksums"] for worker in self.workers), strict=False))
+        self.equal = sum(len(set(checksums)) == 1 for checksums in per_allreduce)
+        # A worker says how many it verified, and the results are the same bits everywhere: good is what is both.
+        self.verified = min([self.equal, *(worker["verified"] for worker in self.workers)])
+        self.mismatches = sum(worker["mismatches"] for worker in self.workers)
+        # An allreduce is done when the last rank has its result.
+        self.seconds = [max(times) for times in zip(*(w["seconds"] for w in self.workers), strict=False)]
+        self.problems += self._problems()
+
+    def _problems(self) -> list[str]:
+        found = []
+        wanted = self.options.allreduces
+        if self.verified != wanted:
+            found.append(f"{self.verified} of {wanted} allreduces verified by all workers")
+        if self.mismatches:
+            found.append(f"{self.mismatches} mismatches")
+        if self.equal != wanted:
+            found.append(f"the workers' checksums agree for {self.equal} of {wanted} allreduces")
+        if not self.accounting.holds:
+            found.append(f"the appliance's accounts do not add up: {self.accounting}")
+        if self.appliance_exit != 0:
+            found.append(f"the appliance's exit code after SIGTERM is {self.appliance_exit}")
+        return found
+
+    @property
+    def good(self) -> bool:
+        """Whether all is as it has to be."""
+        return not self.problems
+
+    def sum(self, key: str) -> int:
+        """A count over all workers."""
+        return sum(int(worker.get(key, 0)) for worker in self.workers)
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract of --json."""
+        goodputs = [worker["goodput_gbps"] for worker in self.workers]
+        return {
+            "ok": self.good,
+            "workers": len(self.workers),
+            "allreduces": self.options.allreduces,
+            "verified": self.verified,
+            "mismatches": self.mismatches,
+            "checksums_equal": self.equal == self.options.allreduces,
+            "bytes": self.options.bytes,
+            "dtype": self.options.dtype,
+            "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
+            "seconds_per_allreduce": {
+                "median": round(statistics.median(self.seconds), 6),
+                "min": round(min(self.seconds), 6),
+                "max": round(max(self.seconds), 6),
+            },
+            "packets_sent": self.sum("packets_sent"),
+            "retransmissions": self.sum("retransmissions"),
+            "drops": self.drops,
+            "identity_holds": self.accounting.holds,
+            "accounting": vars(self.accounting),
+            "impairment": self.impairment,
+            "driver": self.options.driver,
+            "appliance_exit": self.appliance_exit,
+            "problems": self.problems,
+        }
+
+
+class Progress:
+    """A bar on stderr; on anything but a terminal a line every few seconds."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._start = time.monotonic()
+        self._last_line = self._start
+        self._tty = sys.stderr.isatty()
+
+    def show(self, done: int) -> None:
+        """Draws it anew."""
+        passed = time.monotonic() - self._start
+        text = f"{done}/{self._total} allreduces × ranks, {passed:.1f} s"
+        if self._tty:
+            filled = _BAR * done // self._total
+            print(f"\r  [{'█' * filled}{'·' * (_BAR - filled)}] {text} ", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self._last_line > _QUIET_SECONDS:
+            self._last_line = time.monotonic()
+            print(f"  {text}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leaves the line."""
+        if self._tty:
+            print(file=sys.stderr, flush=True)
+
+
+def text(outcome: Outcome) -> str:
+    """The report for people."""
+    parts = [_workers(outcome), _totals(outcome), _appliance(outcome)]
+    if outcome.impairment["by"] != "none":
+        parts.insert(2, _impairment(outcome.impairment))
+    return "\n\n".join(parts)
+
+
+def _workers(outcome: Outcome) -> str:
+    rows = []
+    for worker, ping in zip(outcome.workers, outcome.pings, strict=True):
+        seconds = worker["seconds"]
+        exact = worker["verified"] == worker["iterations"] and not worker["mismatches"]
+        rows.append(
+            [
+                str(worker["rank"]),
+                f"{worker['goodput_gbps']:.3f}",
+                *(_milliseconds(value) for value in (statistics.median(seconds), min(seconds), max(seconds))),
+                str(worker["packets_sent"]),
+                str(worker["retransmissions"]),
+                f"{worker['verified']}/{worker['iterations']} {_mark(exact)}",
+                ping,
+            ]
+        )
+    head = ["rank", "goodput Gbit/s", "median ms", "min ms", "max ms", "packets", "resent", "exact", "ping"]
+    return table(head, rows)
+
+
+def _totals(outcome: Outcome) -> str:
+    options = outcome.options
+    times = [_milliseconds(v) for v in (statistics.median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))]
+    return "\n".join(
+        [
+            f"{options.allreduces} allreduces of {options.bytes / (1 << 20):g} MiB {options.dtype} by "
+            f"{options.workers} workers; until the slowest has its result: median {times[0]} ms, "
+            f"min {times[1]} ms, max {times[2]} ms",
+            f"{_mark(outcome.verified == options.allreduces)} {outcome.verified} verified by every worker, "
+            f"{outcome.mismatches} mismatches",
+            f"{_mark(outcome.equal == options.allreduces)} every worker has the same bits in "
+            f"{outcome.equal} of {options.allreduces}",
+        ]
+    )
+
+
+def _impairment(done: dict[str, Any]) -> str:
+    counts = ", ".join(
+        f"{'unknown' if done[key] is None else done[key]} {key}"
+        for key in ("lost", "duplicated", "reordered", "overflow")
+        if key in done
+    )
+    asked = done["asked"]
+    return (
+        f"bad network made by {done['by']}, asked for loss {asked['loss']:g} %, duplicates {asked['duplicate']:g} %, "
+        f"reordering {asked['reorder']:g} %:\n  of {done['received']} frames really {counts}"
+    )
+
+
+def _appliance(outcome: Outcome) -> str:
+    found, a = outcome.metrics, outcome.accounting
+    lines = [
+        f"/metrics of the appliance ({outcome.options.driver} ports):",
+        f"{_mark(a.holds)} received {a.received} = forwarded {a.forwarded} + absorbed {a.absorbed} + "
+        f"answered {a.answered} + dropped {a.dropped}",
+        f"  results {found.total(m.RESULTS)}, sent as {found.total(m.RESULTS_SENT)} packets, "
+        f"{found.total(m.TX_DROPPED)} not accepted by a port",
+    ]
+    for name, meaning in ((m.SPREAD, "first to last contribution"), (m.SERVICE, "packet service time")):
+        estimates = [_microseconds(found.quantile(name, q)) for q in (0.5, 0.99)]
+        lines.append(f"  {meaning}: median {estimates[0]}, 99 % below {estimates[1]}")
+    drops = ", ".join(f"{reason} {count}" for reason, count in outcome.drops.items())
+    lines.append(f"  drops by reason: {drops or 'none'}")
+    return "\n".join(lines)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need to be, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:]])
+
+
+def dump(found: dict[str, Any]) -> str:
+    """One line of JSON."""
+    return json.dumps(found, separators=(",", ":"))
+
+
+def _mark(good: bool) -> str:
+    return "✓" if good else "✗"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f}"
+
+
+def _microseconds(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{seconds * 1e6:.1f} µs"

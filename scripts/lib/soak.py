@@ -1,0 +1,142 @@
+"""A soak: continuous allreduces for a while, and the appliance's memory may not grow.
+
+Workers come and go in batches, so that joining and leaving are soaked too. What counts is the memory between the moment
+when everything has been used once and the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import build
+import netns
+import report
+from appliance import Appliance, Settings
+from metrics import Accounting
+from netns import Network
+from process import Failure, Interrupted, Stop
+from workers import Load, Workers
+
+_WARM_UP_SECONDS = 15.0
+_SAMPLE_SECONDS = 1.0
+_ALLOWED_KIB = 1024
+# Beyond the soak itself: bringing up, the last batch, draining.
+_SLACK_SECONDS = 120.0
+_BATCH = Load(allreduces=10, bytes=4 << 20, dtype="f32", payload=1024, in_flight=128, seed=1, deadline=60)
+_BUILD_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class _Options:
+    seconds: float
+    workers: int
+    binary: Path | None
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the soak; the last line of output is one JSON object. Exit code 0 if nothing grew and all was exact."""
+    parser = argparse.ArgumentParser(prog="soak.py", description="Continuous allreduces; memory may not grow.")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default 60)")
+    parser.add_argument("--workers", type=int, default=4, help="ranks (default 4)")
+    parser.add_argument("--binary", type=Path, help="use this pascaline instead of building it")
+    options = _Options(**vars(parser.parse_args(arguments)))
+    try:
+        binary = build.ready(Stop(_BUILD_SECONDS), options.binary)
+        build.become_root(Path(__file__).resolve(), arguments, binary)
+        return soak(options, binary, Stop(options.seconds + _SLACK_SECONDS))
+    except Interrupted as interrupted:
+        print(f"soak: {interrupted}", file=sys.stderr)
+        return interrupted.exit_code
+    except Failure as failure:
+        print(f"soak: {failure}\n{failure.log}", file=sys.stderr)
+        return 1
+
+
+def soak(options: _Options, binary: Path, stop: Stop) -> int:
+    """One soak from nothing to nothing."""
+    netns.remove_leftovers()
+    network = Network(options.workers, 1500, middle=False)
+    files = netns.work_directory(os.getpid())
+    with ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, files, ignore_errors=True)
+        cleanup.callback(network.destroy)
+        files.mkdir(mode=0o700)
+        network.create()
+        appliance = Appliance(binary, network, Settings("af_packet", pool_slots=4096, window=512), files)
+        cleanup.callback(appliance.stop)
+        appliance.wait_ready(stop)
+        watch = _Memory(appliance.pid)
+        workers = Workers(binary, network, files)
+        cleanup.callback(workers.stop)
+        wrong, allreduces = _allreduce(workers, appliance, watch, stop, options.seconds)
+        accounting = Accounting.of(appliance.settled(stop))
+        code = appliance.stop()
+    growth = watch.growth(min(_WARM_UP_SECONDS, options.seconds / 4))
+    good = growth <= _ALLOWED_KIB and not wrong and accounting.holds and code == 0
+    found = {
+        "ok": good,
+        "seconds": round(watch.samples[-1][0], 1),
+        "allreduces": allreduces,
+        "not_verified": wrong,
+        "memory_kib": watch.samples[-1][1],
+        "growth_kib": growth,
+        "allowed_kib": _ALLOWED_KIB,
+        "identity_holds": accounting.holds,
+        "packets_received": accounting.received,
+        "appliance_exit": code,
+    }
+    print(report.dump(found))
+    return 0 if good else 1
+
+
+def _allreduce(
+    workers: Workers, appliance: Appliance, watch: _Memory, stop: Stop, seconds: float
+) -> tuple[int, int]:
+    """Batch after batch until the time is over; how many allreduces of how many were not verified."""
+    wrong = done = 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        workers.start(_BATCH)
+        workers.wait(stop, appliance.check_running, lambda _: watch.sample())
+        for result in workers.results():
+            wrong += _BATCH.allreduces - result["verified"] + result["mismatches"]
+        done += _BATCH.allreduces
+    watch.sample(now=True)
+    return wrong, done
+
+
+class _Memory:
+    """What a process holds, over time: (seconds since the start, KiB)."""
+
+    def __init__(self, pid: int) -> None:
+        self._status = Path(f"/proc/{pid}/status")
+        self._start = time.monotonic()
+        self.samples: list[tuple[float, int]] = []
+        self.sample(now=True)
+
+    def sample(self, *, now: bool = False) -> None:
+        """Looks once a second, however often it is called."""
+        passed = time.monotonic() - self._start
+        if now or passed - self.samples[-1][0] >= _SAMPLE_SECONDS:
+            self.samples.append((passed, self._held()))
+
+    def growth(self, since: float) -> int:
+        """KiB between the first look after `since` seconds and the last look."""
+        first = next((held for passed, held in self.samples if passed >= since), self.samples[-1][1])
+        return self.samples[-1][1] - first
+
+    def _held(self) -> int:
+        lines = (line.split() for line in self._status.read_text().splitlines())
+        # Huge pages are not part of VmRSS.
+        return sum(int(words[1]) for words in lines if words and words[0] in ("VmRSS:", "HugetlbPages:"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

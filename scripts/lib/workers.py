@@ -1,0 +1,142 @@
+"""The workers of a run: one `pascaline worker allreduce` per namespace."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appliance import JOB, UDP_PORT
+from netns import APPLIANCE_ADDRESS, Network
+from process import Child, Failure, Stop
+
+# When one worker has failed the others can only wait for their deadline; this is for what they still have to say.
+_OTHERS_SECONDS = 2.0
+_STOP_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the workers do."""
+
+    allreduces: int
+    bytes: int
+    dtype: str
+    payload: int
+    in_flight: int
+    seed: int
+    deadline: float
+
+
+@dataclass
+class _Worker:
+    rank: int
+    child: Child
+    finished: int = 0
+    read_to: int = 0
+
+    def advance(self) -> None:
+        """Counts the allreduces that it has reported since the last look."""
+        with self.child.err.open("rb") as log:
+            log.seek(self.read_to)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self.read_to += len(line)
+                self.finished += _is_progress(line)
+
+
+class Workers:
+    """All workers, started together."""
+
+    def __init__(self, binary: Path, network: Network, files: Path) -> None:
+        self._binary = binary
+        self._network = network
+        self._files = files
+        self._workers: list[_Worker] = []
+
+    def start(self, load: Load) -> None:
+        """Starts every rank; `stop` ends those that were started, also if a later one cannot be."""
+        self._workers = []
+        ranks = len(self._network.workers)
+        for rank, namespace in enumerate(self._network.workers):
+            command = [str(self._binary), *_arguments(load, rank, ranks)]
+            self._workers.append(_Worker(rank, Child(f"worker{rank}", command, self._files, namespace)))
+
+    def wait(self, stop: Stop, check: Callable[[], None], progress: Callable[[int], None]) -> None:
+        """Returns when all have ended by themselves. `check` may raise; `progress` gets the allreduces, all ranks."""
+        give_up: float | None = None
+        while True:
+            codes = [worker.child.exit_code() for worker in self._workers]
+            for worker in self._workers:
+                worker.advance()
+            progress(sum(worker.finished for worker in self._workers))
+            if None not in codes:
+                return
+            check()
+            if any(codes):
+                give_up = give_up or time.monotonic() + _OTHERS_SECONDS
+                if time.monotonic() > give_up:
+                    return
+            stop.sleep()
+
+    def stop(self) -> None:
+        """Ends those that still run."""
+        for worker in self._workers:
+            worker.child.stop(_STOP_SECONDS)
+
+    def results(self) -> list[dict[str, Any]]:
+        """What each said at its end, by rank. Raises for the ones that failed, with their own words."""
+        self.stop()
+        failed = [worker for worker in self._workers if worker.child.exit_code() != 0]
+        # Where one failed the others had to be ended: they are no news.
+        failed = [worker for worker in failed if not worker.child.ended_by_us] or failed
+        if failed:
+            names = ", ".join(f"worker {w.rank} ended with exit code {w.child.exit_code()}" for w in failed)
+            log = "\n".join(f"[worker {w.rank}]\n{_without_progress(w.child.tail())}" for w in failed)
+            raise Failure(names, log)
+        return [_last_object(worker) for worker in self._workers]
+
+
+def _arguments(load: Load, rank: int, ranks: int) -> list[str]:
+    options = {
+        "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
+        "--job": JOB,
+        "--rank": rank,
+        "--ranks": ranks,
+        "--bytes": load.bytes,
+        "--iterations": load.allreduces,
+        "--dtype": load.dtype,
+        "--payload": load.payload,
+        "--in-flight": load.in_flight,
+        "--seed": load.seed,
+        "--deadline": f"{load.deadline:.0f}s",
+        "--progress": "lines",
+    }
+    words = [word for option, value in options.items() for word in (option, str(value))]
+    return ["worker", "allreduce", *words, "--json"]
+
+
+def _is_progress(line: bytes) -> bool:
+    try:
+        return "iteration" in json.loads(line)
+    except (ValueError, TypeError):
+        return False
+
+
+def _without_progress(log: str) -> str:
+    return "\n".join(line for line in log.splitlines() if not _is_progress(line.encode()))
+
+
+def _last_object(worker: _Worker) -> dict[str, Any]:
+    lines = worker.child.out.read_text(errors="replace").splitlines()
+    try:
+        found = json.loads(lines[-1])
+    except (IndexError, ValueError) as error:
+        raise Failure(f"worker {worker.rank} ended well but reported nothing", worker.child.tail()) from error
+    if not isinstance(found, dict):
+        raise Failure(f"worker {worker.rank} reported {lines[-1]!r} instead of an object")
+    return found
