@@ -1,12 +1,30 @@
-//! Combining two payloads element by element, in place.
+//! Combining payloads element by element, in place.
 //!
-//! Payloads are byte slices in little endian, as on the wire. Each kernel exists once in plain Rust ([`scalar`], the
-//! oracle of the tests and the fallback) and once per instruction set; [`Kernels::detect`] picks the widest that the
-//! processor has, once, at start-up.
+//! Payloads are byte slices in little endian, as on the wire, at any alignment. Each kernel exists once in plain Rust
+//! ([`scalar`], the oracle of the tests and the fallback) and once per instruction set; [`Kernels::detect`] picks the
+//! widest that the processor has, once, at start-up. All give the same bits.
+//!
+//! **NaNs.** Each float type has one canonical NaN, quiet, positive and with nothing else set: 7fc00000 (f32),
+//! 7ff8000000000000 (f64), 7e00 (f16), 7fc0 (bf16). Results have no other, so that the bits of a NaN depend neither
+//! on the order of arrival nor on the processor. Two exceptions: sums of two payloads of f32 or f64, and the wide
+//! accumulators of [`WideSum`], have some NaN, because IEEE 754 does not say which of two comes out.
+//!
+//! **Lengths.** No length is an error and none panics. Elements beyond the shortest of the slices, and bytes that do
+//! not fill an element, are left alone: callers check lengths beforehand, a kernel only has to be safe.
 
+mod element;
+mod half;
 pub mod scalar;
+mod set;
 #[cfg(target_arch = "x86_64")]
-mod x86;
+mod simd;
+mod wide;
+
+use core::fmt;
+
+pub use element::{Op, Type};
+use set::{Set, Sums, Table};
+pub use wide::WideSum;
 
 /// Combines `from` into `into` and tells whether an element saturated.
 ///
@@ -14,8 +32,21 @@ mod x86;
 /// check lengths beforehand, a kernel only has to be safe.
 pub type Combine = fn(into: &mut [u8], from: &[u8]) -> bool;
 
+/// Combines all of `from` into `into`, strictly in the order of `from`, and tells whether an element saturated.
+///
+/// With `into` as x0 and `from` as x1 … xk, each element becomes ((x0 ∘ x1) ∘ x2) ∘ … ∘ xk, where sums of 16-bit floats
+/// are accumulated in binary32 and rounded once. Each element of `into` is written once, however many inputs there are.
+/// Without any input nothing is changed, not even a NaN. Elements that one of the slices does not have are left alone.
+pub type InOrder = fn(into: &mut [u8], from: &[&[u8]]) -> bool;
+
+/// Counts the elements of a payload that are infinite or NaN.
+pub type NonFinite = fn(bytes: &[u8]) -> usize;
+
+/// Changes the form of the values in a buffer.
+pub type Reshape = fn(buffer: &mut [u8]);
+
 /// One kernel per element type and operation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Kernels {
     /// Sums of binary32. Never reports saturation.
     pub f32_sum: Combine,
@@ -23,13 +54,14 @@ pub struct Kernels {
     pub i32_sum: Combine,
     /// The instruction set in use, for messages and metrics.
     pub isa: &'static str,
+    set: &'static Set,
 }
 
 impl Kernels {
     /// The plain-Rust kernels.
     #[must_use]
     pub const fn scalar() -> Self {
-        Self { f32_sum: scalar::f32_sum, i32_sum: scalar::i32_sum, isa: "scalar" }
+        Self { f32_sum: scalar::f32_sum, i32_sum: scalar::i32_sum, isa: "scalar", set: &scalar::SET }
     }
 
     /// The widest kernels that this processor runs.
@@ -45,9 +77,60 @@ impl Kernels {
         let mut sets = vec![Self::scalar()];
         #[cfg(target_arch = "x86_64")]
         {
-            sets.extend(x86::avx2());
-            sets.extend(x86::avx512());
+            sets.extend(simd::avx2::kernels());
+            sets.extend(simd::avx512::kernels());
         }
         sets
+    }
+
+    /// Combines two payloads; `None` for sums of 16-bit floats, which need a wide accumulator:
+    /// [`wide_sum`](Self::wide_sum).
+    #[must_use]
+    pub fn combine(&self, of: Type, op: Op) -> Option<Combine> {
+        let table = self.table(of);
+        match (op, &table.sum) {
+            (Op::Sum, Sums::Plain(sum)) => Some(*sum),
+            (Op::Sum, Sums::Wide(_)) => None,
+            (Op::Min, _) => Some(table.min),
+            (Op::Max, _) => Some(table.max),
+        }
+    }
+
+    /// Adds 16-bit floats in a wide accumulator; `None` for the other types, whose sums are made by
+    /// [`combine`](Self::combine).
+    #[must_use]
+    pub fn wide_sum(&self, of: Type) -> Option<WideSum> {
+        match self.table(of).sum {
+            Sums::Plain(_) => None,
+            Sums::Wide(sum) => Some(sum),
+        }
+    }
+
+    /// Combines many payloads in a given order.
+    #[must_use]
+    pub fn in_order(&self, of: Type, op: Op) -> InOrder {
+        self.table(of).in_order[op as usize]
+    }
+
+    /// Counts infinities and NaNs; always 0 for integers.
+    #[must_use]
+    pub fn non_finite(&self, of: Type) -> NonFinite {
+        self.table(of).non_finite
+    }
+
+    const fn table(&self, of: Type) -> &'static Table {
+        match of {
+            Type::F32 => &self.set.f32,
+            Type::F64 => &self.set.f64,
+            Type::I32 => &self.set.i32,
+            Type::F16 => &self.set.f16,
+            Type::Bf16 => &self.set.bf16,
+        }
+    }
+}
+
+impl fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernels").field("isa", &self.isa).finish_non_exhaustive()
     }
 }

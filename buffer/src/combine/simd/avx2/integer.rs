@@ -1,0 +1,105 @@
+//! 256 bits of integers.
+
+use core::arch::x86_64::{
+    __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps,
+    _mm256_loadu_si256, _mm256_max_epi32, _mm256_min_epi32, _mm256_movemask_ps, _mm256_or_si256,
+    _mm256_set1_epi32, _mm256_setzero_si256, _mm256_srai_epi32, _mm256_storeu_si256, _mm256_xor_si256,
+};
+
+use super::super::lanes::{Extremes, Finite, Lanes, Sums};
+use super::part;
+
+/// 8 integers of 32 bits.
+#[derive(Clone, Copy)]
+pub(super) struct I32(__m256i);
+
+// SAFETY: loads and stores of 256 bits, for unaligned addresses, or of those 32-bit words that the bytes fill.
+unsafe impl Lanes for I32 {
+    const BYTES: usize = 32;
+    const ELEMENT: usize = 4;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { part::load(from, bytes) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { part::store(to, bytes, self.0) };
+    }
+}
+
+impl Sums for I32 {
+    type Flag = __m256i;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn clear() -> __m256i {
+        _mm256_setzero_si256()
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn sum(self, other: Self, saturated: &mut __m256i) -> Self {
+        let sum = _mm256_add_epi32(self.0, other.0);
+        // The sum overflowed where its sign differs from the signs of both terms.
+        let overflow = _mm256_and_si256(_mm256_xor_si256(self.0, sum), _mm256_xor_si256(other.0, sum));
+        let limit = _mm256_xor_si256(_mm256_srai_epi32::<31>(self.0), _mm256_set1_epi32(i32::MAX));
+        *saturated = _mm256_or_si256(*saturated, overflow);
+        Self(_mm256_castps_si256(_mm256_blendv_ps(
+            _mm256_castsi256_ps(sum),
+            _mm256_castsi256_ps(limit),
+            _mm256_castsi256_ps(overflow),
+        )))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn any(saturated: __m256i) -> bool {
+        _mm256_movemask_ps(_mm256_castsi256_ps(saturated)) != 0
+    }
+
+    #[inline]
+    unsafe fn settled(self) -> Self {
+        self
+    }
+}
+
+impl Extremes for I32 {
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn min(self, other: Self) -> Self {
+        Self(_mm256_min_epi32(self.0, other.0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn max(self, other: Self) -> Self {
+        Self(_mm256_max_epi32(self.0, other.0))
+    }
+}
+
+impl Finite for I32 {
+    #[inline]
+    unsafe fn non_finite(self) -> u32 {
+        0
+    }
+}

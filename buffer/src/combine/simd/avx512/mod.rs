@@ -1,0 +1,28 @@
+//! Registers of 512 bits.
+
+mod float;
+mod integer;
+mod part;
+mod sixteen;
+
+use super::super::Kernels;
+use super::super::half::{Bf16, F16};
+use float::{F32, F64};
+use integer::I32;
+use sixteen::{ExactBf16, ExactF16, Widened};
+
+super::kernels!("avx512f,avx512dq,avx512bw,popcnt");
+
+/// The kernels of this instruction set, where the processor has it.
+pub(in super::super) fn kernels() -> Option<Kernels> {
+    let has_all = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("popcnt");
+    has_all.then_some(Kernels {
+        f32_sum: combine::<F32, Sum>,
+        i32_sum: combine::<I32, Sum>,
+        isa: "avx512",
+        set: &SET,
+    })
+}

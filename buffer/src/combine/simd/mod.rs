@@ -1,0 +1,102 @@
+//! Vector kernels: all `unsafe` of the kernels is here.
+//!
+//! Three layers. [`lanes`] says what a register of elements can do; [`avx2`] and [`avx512`] say how their registers
+//! do it, with intrinsics. [`payload`] and [`wide`] hold the loops over payloads, written once for any register.
+//! `kernels!` makes an entry point of each loop for one instruction set. A further instruction set (NEON) is one more
+//! module like [`avx2`].
+//!
+//! Intrinsics, and not the auto-vectoriser: that prefers 256-bit registers on processors where 512-bit ones are
+//! faster, and has no saturating 32-bit add to offer.
+
+mod lanes;
+mod payload;
+mod wide;
+
+/// The entry points of an instruction set, and its `SET`.
+///
+/// Each loop is inlined into a function that has the features, and only there do intrinsics become instructions;
+/// around it is a function without, which can be put into a table.
+macro_rules! kernels {
+    ($features:literal) => {
+        use crate::combine::scalar::{Max, Min, Sum};
+        use crate::combine::set::{Set, Sums, Table};
+        use crate::combine::simd::lanes;
+
+        $crate::combine::simd::entry! {
+            $features, payload;
+            combine<V: lanes::Lanes, R: lanes::Rule<V>>(into: &mut [u8], from: &[u8]) -> bool;
+            in_order<V: lanes::Lanes, R: lanes::Rule<V>>(into: &mut [u8], from: &[&[u8]]) -> bool;
+            non_finite<V: lanes::Finite>(bytes: &[u8]) -> usize;
+        }
+        $crate::combine::simd::entry! {
+            $features, wide;
+            second<V: lanes::Wide>(buffer: &mut [u8], from: &[u8]) -> bool;
+            next<V: lanes::Wide>(buffer: &mut [u8], from: &[u8]) -> bool;
+            last<V: lanes::Wide>(buffer: &mut [u8], from: &[u8]) -> bool;
+            widen<V: lanes::Wide>(buffer: &mut [u8]) -> ();
+            narrow<V: lanes::Wide>(buffer: &mut [u8]) -> ();
+        }
+
+        const fn plain<V: lanes::Sums + lanes::Extremes + lanes::Finite>() -> Table {
+            Table {
+                sum: Sums::Plain(combine::<V, Sum>),
+                min: combine::<V, Min>,
+                max: combine::<V, Max>,
+                in_order: [in_order::<V, Sum>, in_order::<V, Min>, in_order::<V, Max>],
+                non_finite: non_finite::<V>,
+            }
+        }
+
+        /// `W` is the register for adding, `V` the one for everything else.
+        const fn sixteen<V: lanes::Extremes + lanes::Finite, W: lanes::Wide>() -> Table {
+            Table {
+                sum: Sums::Wide($crate::combine::WideSum {
+                    second: second::<W>,
+                    next: next::<W>,
+                    last: last::<W>,
+                    only_two: combine::<W, Sum>,
+                    widen: widen::<W>,
+                    narrow: narrow::<W>,
+                }),
+                min: combine::<V, Min>,
+                max: combine::<V, Max>,
+                in_order: [in_order::<W, Sum>, in_order::<V, Min>, in_order::<V, Max>],
+                non_finite: non_finite::<V>,
+            }
+        }
+
+        static SET: Set = Set {
+            f32: plain::<F32>(),
+            f64: plain::<F64>(),
+            i32: plain::<I32>(),
+            f16: sixteen::<ExactF16, Widened<F16>>(),
+            bf16: sixteen::<ExactBf16, Widened<Bf16>>(),
+        };
+    };
+}
+
+/// Entry points: for each, the loop of the same name in a module.
+macro_rules! entry {
+    ($features:literal, $module:ident;) => {};
+    (
+        $features:literal, $module:ident;
+        $name:ident<$($of:ident: $bound:path),+>($($arg:ident: $type:ty),+) -> $out:ty;
+        $($more:tt)*
+    ) => {
+        fn $name<$($of: $bound),+>($($arg: $type),+) -> $out {
+            #[target_feature(enable = $features)]
+            fn with_features<$($of: $bound),+>($($arg: $type),+) -> $out {
+                // SAFETY: this function has the features of the instruction set whose registers these are.
+                unsafe { $crate::combine::simd::$module::$name::<$($of),+>($($arg),+) }
+            }
+            // SAFETY: reachable only through `SET`, which is handed out only where the processor has the features.
+            unsafe { with_features::<$($of),+>($($arg),+) }
+        }
+        $crate::combine::simd::entry! { $features, $module; $($more)* }
+    };
+}
+
+use {entry, kernels};
+
+pub(super) mod avx2;
+pub(super) mod avx512;

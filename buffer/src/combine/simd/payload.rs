@@ -1,0 +1,117 @@
+//! The loops over payloads of one element size.
+//!
+//! What does not fill a register goes through it all the same, with zeros for what is missing: they join to zeros,
+//! saturate nothing and are finite. The condition of all of them: the processor has the instruction set of `V`.
+
+use super::lanes::{Finite, Lanes, Rule};
+
+/// [`Combine`](super::super::Combine)
+#[inline(always)]
+pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[u8]) -> bool {
+    let shorter = into.len().min(from.len());
+    let (into, from) = (&mut into[..shorter - shorter % V::ELEMENT], &from[..shorter - shorter % V::ELEMENT]);
+    let (mut into, mut from) = (into.chunks_exact_mut(V::BYTES), from.chunks_exact(V::BYTES));
+    // SAFETY: the caller's promise.
+    let mut saturated = unsafe { R::clear() };
+    for (a, b) in (&mut into).zip(&mut from) {
+        // SAFETY: both are chunks of as many bytes as the register has.
+        unsafe { R::join(V::load(a.as_ptr()), V::load(b.as_ptr()), &mut saturated).store(a.as_mut_ptr()) };
+    }
+    let (a, b) = (into.into_remainder(), from.remainder());
+    if !a.is_empty() {
+        let bytes = a.len();
+        // SAFETY: both have so many bytes, which are whole elements.
+        unsafe {
+            let sum =
+                R::join(V::load_part(a.as_ptr(), bytes), V::load_part(b.as_ptr(), bytes), &mut saturated);
+            sum.store_part(a.as_mut_ptr(), bytes);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { R::any(saturated) }
+}
+
+/// Registers that take part in one pass over the inputs: as many chains of dependent additions as it takes to hide
+/// the latency of one.
+const ABREAST: usize = 8;
+
+/// [`InOrder`](super::super::InOrder)
+#[inline(always)]
+pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[&[u8]]) -> bool {
+    let shortest = from.iter().map(|input| input.len()).min().unwrap_or(0).min(into.len());
+    let into = &mut into[..shortest - shortest % V::ELEMENT];
+    // SAFETY: the caller's promise.
+    let mut saturated = unsafe { R::clear() };
+    let mut at = 0;
+    while into.len() - at >= ABREAST * V::BYTES {
+        // SAFETY: so many bytes are left of `into`, which is not longer than any input.
+        unsafe { columns::<V, R, ABREAST>(into, from, at, &mut saturated) };
+        at += ABREAST * V::BYTES;
+    }
+    while into.len() - at >= V::BYTES {
+        // SAFETY: as above.
+        unsafe { columns::<V, R, 1>(into, from, at, &mut saturated) };
+        at += V::BYTES;
+    }
+    let bytes = into.len() - at;
+    if bytes > 0 {
+        // SAFETY: so many bytes are left of all of them, and they are whole elements.
+        unsafe {
+            let into = into.as_mut_ptr().add(at);
+            let mut sum = V::load_part(into, bytes);
+            for input in from {
+                sum = R::join(sum, V::load_part(input.as_ptr().add(at), bytes), &mut saturated);
+            }
+            R::settle(sum).store_part(into, bytes);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { R::any(saturated) }
+}
+
+/// Brings `N` registers' worth of all inputs together, from byte `at` on.
+///
+/// # Safety
+/// `into` and every input have `N * V::BYTES` bytes from there, and the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn columns<V: Lanes, R: Rule<V>, const N: usize>(
+    into: &mut [u8],
+    from: &[&[u8]],
+    at: usize,
+    saturated: &mut R::Flag,
+) {
+    // SAFETY: every access is to one of the N registers' worth of bytes from `at`.
+    unsafe {
+        let into = into.as_mut_ptr().add(at);
+        let mut sums = [V::load(into); N];
+        for (index, sum) in sums.iter_mut().enumerate() {
+            *sum = V::load(into.add(index * V::BYTES));
+        }
+        for input in from {
+            let input = input.as_ptr().add(at);
+            for (index, sum) in sums.iter_mut().enumerate() {
+                *sum = R::join(*sum, V::load(input.add(index * V::BYTES)), saturated);
+            }
+        }
+        for (index, sum) in sums.iter().enumerate() {
+            R::settle(*sum).store(into.add(index * V::BYTES));
+        }
+    }
+}
+
+/// [`NonFinite`](super::super::NonFinite)
+#[inline(always)]
+pub(in super::super) unsafe fn non_finite<V: Finite>(bytes: &[u8]) -> usize {
+    let mut chunks = bytes[..bytes.len() - bytes.len() % V::ELEMENT].chunks_exact(V::BYTES);
+    let mut count = 0;
+    for chunk in &mut chunks {
+        // SAFETY: a chunk has as many bytes as the register.
+        count += unsafe { V::load(chunk.as_ptr()).non_finite() } as usize;
+    }
+    let rest = chunks.remainder();
+    if !rest.is_empty() {
+        // SAFETY: the bytes that are left are whole elements.
+        count += unsafe { V::load_part(rest.as_ptr(), rest.len()).non_finite() } as usize;
+    }
+    count
+}
