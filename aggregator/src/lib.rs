@@ -21,6 +21,7 @@
 pub mod handoff;
 pub mod key;
 pub mod pool;
+mod prefetch;
 pub mod rankset;
 pub mod request;
 mod session;
@@ -33,5 +34,5 @@ pub use key::Key;
 pub use pool::{Pool, PoolConfig, PoolConfigError};
 pub use rankset::RankSet;
 pub use request::{Request, Verb};
-pub use session::Session;
+pub use session::{Foreseen, Place, Session};
 pub use sink::{Aggregate, Displaced, Refusal, Reminded, Sink};

@@ -15,7 +15,7 @@ use crate::request::{Request, Verb};
 use crate::session::Session;
 use crate::set::{Directory, Displacement, MAX_WAYS, Set};
 use crate::sink::{Refusal, Reminded, Sink};
-use crate::slot::{Added, Hold, Slot};
+use crate::slot::{Hold, Slot, range};
 
 /// How a pool is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +154,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             .saturating_add(config.slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
     }
 
+    #[inline]
     pub(crate) fn kernel(&self, element: u8) -> Option<Combine> {
         const F32: u8 = Element::F32_SUM.code();
         const I32: u8 = Element::I32_SUM.code();
@@ -195,7 +196,6 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    #[inline]
     fn add<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
@@ -203,12 +203,81 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        let combine = match self.admit(request, &packet) {
-            Ok(combine) => combine,
-            Err(why) => return sink.refused(request, packet, why),
-        };
-        if let Some(way) = set.find(request.key) {
-            return Self::add_to(&mut set.slots[way], request, packet, combine, sink);
+        let Some(way) = set.find(request.key) else { return self.open(set, request, packet, sink) };
+        if let Some(packet) = self.add_to(&mut set.slots[way], request, packet, sink) {
+            self.add_last(set, way, request, packet, sink);
+        }
+    }
+
+    /// Adds a contribution that agrees in every respect with what is inside, which needs no further questions, and that
+    /// is not the last one. Gives back any other.
+    #[inline(always)]
+    pub(crate) fn add_to<S: Sink<B, WORDS>>(
+        &self,
+        slot: &mut Slot<B, WORDS>,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) -> Option<B> {
+        if let Some(into) = slot.expects(request, false)
+            && let Some(combine) = self.kernel(request.element)
+            && let Some(from) = packet.bytes().get(range(request.offset, request.len))
+        {
+            let overflow = combine(into, from);
+            slot.added(request, overflow);
+            sink.added(request, packet);
+            return None;
+        }
+        Some(packet)
+    }
+
+    /// Adds the last contribution; any other finds out what is wrong with it.
+    #[inline(never)]
+    fn add_last<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let slot = &mut set.slots[way];
+        if let Some(into) = slot.expects(request, true)
+            && let Some(combine) = self.kernel(request.element)
+            && let Some(from) = packet.bytes().get(range(request.offset, request.len))
+        {
+            let overflow = combine(into, from);
+            slot.added(request, overflow);
+            return self.complete(set, way, request, packet, sink);
+        }
+        self.add_doubtful(set, way, request, packet, sink);
+    }
+
+    fn complete<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        set.directory.use_result(way);
+        match set.slots[way].complete() {
+            Some(result) => sink.completed(request, Some(packet), result),
+            None => sink.refused(request, packet, Refusal::LengthChanged),
+        }
+    }
+
+    #[inline(never)]
+    fn open<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        if let Some(why) = self.objection(request, &packet) {
+            return sink.refused(request, packet, why);
         }
         if request.fan_in != request.job_fan_in {
             return sink.refused(request, packet, Refusal::FanInMismatch);
@@ -221,23 +290,54 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
         match set.slots[way].open(request, packet) {
             None => sink.opened(request),
-            Some(result) => sink.completed(request, None, result),
+            Some(result) => {
+                set.directory.use_result(way);
+                sink.completed(request, None, result);
+            }
         }
     }
 
+    /// A contribution to a PSN that is known, which the slot did not expect like this: finds out why.
+    #[cold]
+    fn add_doubtful<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        if let Some(why) = self.objection(request, &packet) {
+            return sink.refused(request, packet, why);
+        }
+        if let Hold::Done(_) = set.slots[way].hold {
+            return match set.kept(way, request.now) {
+                Some(result) => sink.replayed(request, packet, result),
+                None => sink.refused(request, packet, Refusal::Duplicate),
+            };
+        }
+        let slot = &mut set.slots[way];
+        let why = slot.disagrees(request).unwrap_or_else(|| {
+            // A rank that sends again still waits for the result.
+            slot.touch(request.now);
+            Refusal::Duplicate
+        });
+        sink.refused(request, packet, why);
+    }
+
     /// What can be said against a contribution without looking at a slot.
-    #[inline]
-    fn admit(&self, request: &Request, packet: &B) -> Result<Combine, Refusal> {
+    fn objection(&self, request: &Request, packet: &B) -> Option<Refusal> {
         if request.rank >= request.job_fan_in || request.rank >= RankSet::<WORDS>::CAPACITY {
-            return Err(Refusal::RankOutOfRange);
+            Some(Refusal::RankOutOfRange)
+        } else if request.count != 1 {
+            Some(Refusal::BadCount)
+        } else if packet.bytes().len() < usize::from(request.offset) + usize::from(request.len) {
+            Some(Refusal::LengthChanged)
+        } else if self.kernel(request.element).is_none() {
+            Some(Refusal::ElementUnsupported)
+        } else {
+            None
         }
-        if request.count != 1 {
-            return Err(Refusal::BadCount);
-        }
-        if packet.bytes().len() < usize::from(request.offset) + usize::from(request.len) {
-            return Err(Refusal::LengthChanged);
-        }
-        self.kernel(request.element).ok_or(Refusal::ElementUnsupported)
     }
 
     /// What can be said against an installed result without looking at a slot.
@@ -257,31 +357,6 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    #[inline]
-    fn add_to<S: Sink<B, WORDS>>(
-        slot: &mut Slot<B, WORDS>,
-        request: &Request,
-        packet: B,
-        combine: Combine,
-        sink: &mut S,
-    ) {
-        if let Hold::Done(_) = slot.hold {
-            match slot.kept(request.now) {
-                Some(result) => sink.replayed(request, packet, result),
-                None => sink.refused(request, packet, Refusal::Duplicate),
-            }
-            return;
-        }
-        match slot.add(request, &packet, combine) {
-            Ok(Added::Absorbed) => sink.added(request, packet),
-            Ok(Added::Last) => match slot.complete() {
-                Some(result) => sink.completed(request, Some(packet), result),
-                None => sink.refused(request, packet, Refusal::LengthChanged),
-            },
-            Err(why) => sink.refused(request, packet, why),
-        }
-    }
-
     fn remind<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,
@@ -289,14 +364,14 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        let state = match set.find(request.key).map(|way| &mut set.slots[way]) {
+        let state = match set.find(request.key) {
             None => Reminded::Unknown,
-            Some(slot) => match slot.kept(request.now) {
-                Some(result) => Reminded::Kept(result),
-                None => slot
-                    .remind(request.now, self.remind_interval)
-                    .map_or(Reminded::Recently, Reminded::Partial),
-            },
+            Some(way) if matches!(set.slots[way].hold, Hold::Done(_)) => {
+                set.kept(way, request.now).map_or(Reminded::Unknown, Reminded::Kept)
+            }
+            Some(way) => set.slots[way]
+                .remind(request.now, self.remind_interval)
+                .map_or(Reminded::Recently, Reminded::Partial),
         };
         sink.reminded(request, packet, state);
     }
@@ -333,7 +408,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             },
         };
         match set.slots[way].install(request, packet) {
-            Ok((partial, result)) => sink.installed(request, partial, result),
+            Ok(partial) => {
+                set.directory.use_result(way);
+                if let Some(result) = set.slots[way].aggregate() {
+                    sink.installed(request, partial, result);
+                }
+            }
             Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),
         }
     }

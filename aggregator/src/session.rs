@@ -11,6 +11,7 @@ use pascaline_buffer::PacketBuf;
 use crate::handoff::{Left, Linked};
 use crate::key::Key;
 use crate::pool::Pool;
+use crate::prefetch::prefetch;
 use crate::request::Request;
 use crate::sink::{Refusal, Sink};
 
@@ -21,6 +22,19 @@ pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
     /// waited longest is first.
     parked: VecDeque<u32>,
     sweep_at: usize,
+}
+
+/// Where a key belongs in the pool that said so: [`Session::place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(u32);
+
+/// Which slot will probably be used for a key: [`Session::foresee`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Foreseen(u32);
+
+impl Foreseen {
+    /// No slot; a pool has at most 2^28.
+    const NOTHING: Self = Self(u32::MAX);
 }
 
 /// Links and requests travel in the packets' scratch lines.
@@ -67,30 +81,46 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.pool.kernel(element).is_some()
     }
 
-    /// Asks the processor to bring in what a request for this key will look at first; a hint only.
+    /// Where a key belongs in this pool.
+    #[must_use]
     #[inline]
-    pub fn prefetch(&self, key: Key) {
-        let set = key.place(self.pool.set_bits);
-        prefetch(&raw const self.pool.heads[set]);
-        prefetch(&raw const self.pool.slots[set * self.pool.ways]);
+    pub fn place(&self, key: Key) -> Place {
+        // A pool has at most 2^28 slots.
+        #[expect(clippy::cast_possible_truncation, reason = "see above")]
+        Place(key.place(self.pool.set_bits) as u32)
     }
 
-    /// As [`prefetch`](Self::prefetch), once what that brought in has arrived: the slot that holds the key, if there is
-    /// only one session. With several, nobody may look into a set that it does not own.
+    /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only.
     #[inline]
-    pub fn prefetch_slot(&mut self, key: Key) {
-        // A pool of this size is in the second-level cache anyway.
-        const SMALL: usize = 1024;
-        if self.pool.shared || self.pool.slots.len() <= SMALL {
-            return;
+    pub fn prefetch(&self, place: Place) {
+        // Past the end nothing is fetched, and nothing goes wrong.
+        prefetch(self.pool.heads.as_ptr().wrapping_add(place.0 as usize));
+    }
+
+    /// Looks ahead, once what [`prefetch`](Self::prefetch) brought in has arrived: which slot will probably be used for
+    /// the key, and asks for it. With several sessions nobody may look into a set that it does not own, so that nothing
+    /// is foreseen.
+    #[inline]
+    pub fn foresee(&mut self, place: Place, key: Key) -> Foreseen {
+        if self.pool.shared {
+            return Foreseen::NOTHING;
         }
-        let set = key.place(self.pool.set_bits);
+        let set = place.0 as usize;
         // SAFETY: there is only one session, and it is borrowed exclusively.
-        let set = unsafe { self.pool.set(set) };
-        if let Some(way) = set.likely(key)
-            && let Some(slot) = set.slots.get(way)
-        {
-            prefetch(core::ptr::from_ref(slot));
+        let way = unsafe { self.pool.set(set) }.likely(key);
+        // A pool has at most 2^28 slots.
+        #[expect(clippy::cast_possible_truncation, reason = "see above")]
+        let slot = (set * self.pool.ways + way) as u32;
+        prefetch(self.pool.slots.as_ptr().wrapping_add(slot as usize));
+        Foreseen(slot)
+    }
+
+    /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
+    #[inline]
+    pub fn prefetch_contents(&mut self, foreseen: Foreseen) {
+        if let Some(slot) = self.pool.slots.get(foreseen.0 as usize) {
+            // SAFETY: something was foreseen, so there is only one session, and it is borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch();
         }
     }
 
@@ -98,11 +128,42 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// packets that other lcores left meanwhile.
     #[inline]
     pub fn offer<S: Sink<B, WORDS>>(&mut self, request: &Request, packet: B, sink: &mut S) {
-        let set = request.key.place(self.pool.set_bits);
-        if !self.pool.shared {
+        self.offer_in(self.place(request.key).0 as usize, request, packet, sink);
+    }
+
+    /// As [`offer`](Self::offer) for an [`Add`](crate::Verb::Add), where it is known already where the key
+    /// [belongs](Self::place) and what was [foreseen](Self::foresee) for it. With another key's place the PSN would be summed
+    /// there, and in vain; what was foreseen may have changed since.
+    #[inline(always)]
+    pub fn add_at<S: Sink<B, WORDS>>(
+        &mut self,
+        (place, foreseen): (Place, Foreseen),
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        debug_assert_eq!(place, self.place(request.key));
+        let packet = match self.pool.slots.get(foreseen.0 as usize) {
+            // SAFETY: something was foreseen, so there is only one session, and it is borrowed exclusively.
+            Some(slot) => match self.pool.add_to(unsafe { &mut *slot.get() }, request, packet, sink) {
+                None => return,
+                Some(packet) => packet,
+            },
+            None => packet,
+        };
+        self.offer_in(place.0 as usize, request, packet, sink);
+    }
+
+    #[inline]
+    fn offer_in<S: Sink<B, WORDS>>(&mut self, set: usize, request: &Request, packet: B, sink: &mut S) {
+        if self.pool.shared {
+            self.offer_shared(set, request, packet, sink);
+        } else {
             self.pool.apply(set, request, packet, sink);
-            return;
         }
+    }
+
+    fn offer_shared<S: Sink<B, WORDS>>(&mut self, set: usize, request: &Request, packet: B, sink: &mut S) {
         let owner = &self.pool.heads[set].owner;
         if owner.enter() {
             self.pool.apply(set, request, packet, sink);
@@ -210,15 +271,4 @@ impl<B: PacketBuf, const WORDS: usize> Drop for Session<B, WORDS> {
             }
         }
     }
-}
-
-#[inline]
-fn prefetch<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and faults nowhere; SSE is part of the architecture.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(place.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }

@@ -6,9 +6,9 @@ use crate::key::Key;
 use crate::rankset::RankSet;
 use crate::request::Request;
 
-/// A complete aggregate; the payload is shared with the slot that keeps it.
+/// A complete aggregate, as it lies in the slot that keeps it. Whoever sends it clones the payload.
 #[derive(Debug, Clone)]
-pub struct Aggregate<S> {
+pub struct Aggregate<'a, S> {
     /// Which PSN.
     pub key: Key,
     /// Element type and operation, as the header's code.
@@ -22,7 +22,7 @@ pub struct Aggregate<S> {
     /// When the first contribution arrived, in nanoseconds of the caller's clock.
     pub first: u64,
     /// The payload, and nothing but the payload.
-    pub payload: S,
+    pub payload: &'a S,
 }
 
 /// Why a request was refused. The packet is the caller's again.
@@ -52,9 +52,9 @@ pub enum Refusal {
 
 /// What is known of a PSN that a rank waits for.
 #[derive(Debug)]
-pub enum Reminded<S, const WORDS: usize> {
+pub enum Reminded<'a, S, const WORDS: usize> {
     /// Here it is.
-    Kept(Aggregate<S>),
+    Kept(Aggregate<'a, S>),
     /// These ranks have contributed; reminded no more often than the pool's interval.
     Partial(RankSet<WORDS>),
     /// A partial that the missing ranks were reminded of a moment ago.
@@ -80,13 +80,13 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     /// The contribution was added; its packet is spent.
     fn added(&mut self, request: &Request, spent: B);
     /// The contribution completed the PSN. `spent` is `None` if its own packet became the result.
-    fn completed(&mut self, request: &Request, spent: Option<B>, result: Aggregate<B::Shared>);
+    fn completed(&mut self, request: &Request, spent: Option<B>, result: Aggregate<'_, B::Shared>);
     /// The rank has contributed to a result that is still kept: here it is again.
-    fn replayed(&mut self, request: &Request, packet: B, result: Aggregate<B::Shared>);
+    fn replayed(&mut self, request: &Request, packet: B, result: Aggregate<'_, B::Shared>);
     /// A rank's kept result was taken over. `partial` is what stood in its place.
-    fn installed(&mut self, request: &Request, partial: Option<B>, result: Aggregate<B::Shared>);
+    fn installed(&mut self, request: &Request, partial: Option<B>, result: Aggregate<'_, B::Shared>);
     /// The answer to a reminder.
-    fn reminded(&mut self, request: &Request, packet: B, state: Reminded<B::Shared, WORDS>);
+    fn reminded(&mut self, request: &Request, packet: B, state: Reminded<'_, B::Shared, WORDS>);
     /// The request was refused.
     fn refused(&mut self, request: &Request, packet: B, why: Refusal);
     /// The packet was left with the lcore that owns its set; its event will come there.

@@ -3,10 +3,10 @@
 //! Done is not freed: the result stays until another PSN wants the slot, so that a worker that lost it gets it again
 //! at once. An open slot owns its accumulator; a done one shares it, and nobody can write to it any more.
 
-use pascaline_buffer::PacketBuf;
-use pascaline_buffer::combine::Combine;
+use pascaline_buffer::{PacketBuf, SharedBuf};
 
 use crate::key::Key;
+use crate::prefetch::prefetch;
 use crate::rankset::RankSet;
 use crate::request::Request;
 use crate::sink::{Aggregate, Refusal};
@@ -23,13 +23,15 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     pub(crate) key: Key,
     ranks: RankSet<WORDS>,
     pub(crate) first: u64,
+    /// Where the accumulator's payload lies, as long as the slot is open: to find it through the packet would cost the
+    /// cache line of the packet's descriptor.
+    payload: *mut u8,
     /// Microseconds, wrapping: when the slot was last of use to someone.
     touched: u32,
     /// Microseconds, wrapping: when the missing ranks were last reminded; `None` before the first time.
     reminded: Option<core::num::NonZeroU32>,
     fan_in: u16,
     count: u16,
-    offset: u16,
     len: u16,
     element: u8,
     overflow: bool,
@@ -38,24 +40,17 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
 
 const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
 
-/// What a contribution did to an open slot.
-pub(crate) enum Added {
-    Absorbed,
-    /// It was the last one: [`Slot::complete`] is due.
-    Last,
-}
-
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) const fn new() -> Self {
         Self {
             key: Key::from_bits(0),
             ranks: RankSet::EMPTY,
             first: 0,
+            payload: core::ptr::null_mut(),
             touched: 0,
             reminded: None,
             fan_in: 0,
             count: 0,
-            offset: 0,
             len: 0,
             element: 0,
             overflow: false,
@@ -63,23 +58,28 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// Opens the slot with a first contribution, whose packet becomes the accumulator. Whatever the slot held before
-    /// must have been taken out. `Some` if that completes it.
-    pub(crate) fn open(&mut self, request: &Request, packet: B) -> Option<Aggregate<B::Shared>> {
+    /// Opens the slot with a first contribution, whose packet, reduced to its payload, becomes the accumulator. Whatever
+    /// the slot held before must have been taken out. `Some` if that completes it.
+    ///
+    /// A packet that is shorter than the request says becomes a shorter payload: the pool has checked that it is not.
+    pub(crate) fn open(&mut self, request: &Request, mut packet: B) -> Option<Aggregate<'_, B::Shared>> {
         debug_assert!(matches!(self.hold, Hold::Empty));
         let mut ranks = RankSet::EMPTY;
         let fits = ranks.insert(request.rank);
         debug_assert!(fits, "the pool has checked the rank");
+        let whole = strip(&mut packet, request.offset, request.len);
+        debug_assert!(whole, "the pool has checked the length");
+        let bytes = packet.bytes_mut();
         *self = Self {
             key: request.key,
             ranks,
             first: request.now,
+            payload: bytes.as_mut_ptr(),
             touched: micros(request.now),
             reminded: None,
             fan_in: request.fan_in,
             count: 1,
-            offset: request.offset,
-            len: request.len,
+            len: u16::try_from(bytes.len()).map_or(0, |len| len.min(request.len)),
             element: request.element,
             overflow: request.overflow,
             hold: Hold::Open(packet),
@@ -102,11 +102,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
 
     /// Takes over a result that a rank has kept, in the place of whatever the slot holds for the same PSN, and gives
     /// that back if it was a partial. The packet comes back if it is shorter than the request says.
-    pub(crate) fn install(
-        &mut self,
-        request: &Request,
-        mut packet: B,
-    ) -> Result<(Option<B>, Aggregate<B::Shared>), B> {
+    pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<Option<B>, B> {
         if !strip(&mut packet, request.offset, request.len) {
             return Err(packet);
         }
@@ -122,48 +118,72 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.len = request.len;
         self.element = request.element;
         self.overflow = request.overflow;
-        let payload = packet.freeze();
-        self.hold = Hold::Done(payload.clone());
-        Ok((partial, self.aggregate(payload)))
+        self.hold = Hold::Done(packet.freeze());
+        Ok(partial)
     }
 
-    /// Adds a contribution to an open slot.
-    #[inline]
-    pub(crate) fn add(&mut self, request: &Request, packet: &B, combine: Combine) -> Result<Added, Refusal> {
-        if let Some(why) = self.disagrees(request) {
-            return Err(why);
-        }
-        if self.ranks.contains(request.rank) {
-            // A rank that sends again still waits for the result.
-            self.touched = micros(request.now);
-            return Err(Refusal::Duplicate);
-        }
-        let Hold::Open(accumulator) = &mut self.hold else { return Err(Refusal::Duplicate) };
-        let into =
-            accumulator.bytes_mut().get_mut(range(self.offset, self.len)).ok_or(Refusal::LengthChanged)?;
-        let from = packet.bytes().get(range(request.offset, request.len)).ok_or(Refusal::LengthChanged)?;
-        self.overflow |= combine(into, from) | request.overflow;
-        // Only now, when nothing can go wrong any more, does the rank count as inside.
+    /// The accumulator's payload, if the slot is open for this PSN and this is a contribution that agrees with those inside
+    /// and is not among them, and is or is not the last one.
+    #[inline(always)]
+    pub(crate) fn expects(&mut self, request: &Request, last: bool) -> Option<&mut [u8]> {
+        let agrees = request.key == self.key
+            && request.fan_in == self.fan_in
+            && request.len == self.len
+            && request.element == self.element
+            && request.count == 1
+            && request.rank < self.fan_in
+            && last == (self.count + 1 == self.fan_in)
+            && !self.ranks.contains(request.rank);
+        // SAFETY: an open slot owns the packet that `payload` was taken from, whose memory stays where it is; no method
+        // of the packet is called while the slot is open. `len` is not more than there were bytes.
+        (agrees && matches!(self.hold, Hold::Open(_)))
+            .then(|| unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len)) })
+    }
+
+    /// Notes that an expected contribution has been added. Only now, when nothing can go wrong any more, does the
+    /// rank count as inside.
+    #[inline(always)]
+    pub(crate) fn added(&mut self, request: &Request, overflow: bool) {
         let new = self.ranks.insert(request.rank);
         debug_assert!(new);
+        self.overflow |= overflow | request.overflow;
         self.count += 1;
-        self.touched = micros(request.now);
-        Ok(if self.count < self.fan_in { Added::Absorbed } else { Added::Last })
+        self.touch(request.now);
+    }
+
+    /// Asks the processor to bring in what will be needed: the start of a partial's payload, the descriptor of a result,
+    /// which probably has to make room. A hint only.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        match &self.hold {
+            Hold::Open(_) => {
+                prefetch(self.payload);
+                for line in 1..4 {
+                    prefetch(self.payload.wrapping_add(line * 64));
+                }
+            }
+            Hold::Done(result) => result.prefetch(),
+            Hold::Empty => {}
+        }
+    }
+
+    /// Notes that the slot is of use.
+    #[inline]
+    pub(crate) fn touch(&mut self, now: u64) {
+        self.touched = micros(now);
     }
 
     /// Makes the accumulator read-only and keeps it as the result.
-    pub(crate) fn complete(&mut self) -> Option<Aggregate<B::Shared>> {
-        let Hold::Open(mut packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
-        if !strip(&mut packet, self.offset, self.len) {
-            return None;
-        }
-        let payload = packet.freeze();
-        self.hold = Hold::Done(payload.clone());
-        Some(self.aggregate(payload))
+    pub(crate) fn complete(&mut self) -> Option<Aggregate<'_, B::Shared>> {
+        let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        self.hold = Hold::Done(packet.freeze());
+        self.aggregate()
     }
 
-    fn aggregate(&self, payload: B::Shared) -> Aggregate<B::Shared> {
-        Aggregate {
+    /// The result, if there is one.
+    pub(crate) fn aggregate(&self) -> Option<Aggregate<'_, B::Shared>> {
+        let Hold::Done(payload) = &self.hold else { return None };
+        Some(Aggregate {
             key: self.key,
             element: self.element,
             fan_in: self.fan_in,
@@ -171,15 +191,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             overflow: self.overflow,
             first: self.first,
             payload,
-        }
-    }
-
-    /// The kept result, if there is one. Being asked for makes it young again.
-    pub(crate) fn kept(&mut self, now: u64) -> Option<Aggregate<B::Shared>> {
-        let Hold::Done(payload) = &self.hold else { return None };
-        let payload = payload.clone();
-        self.touched = micros(now);
-        Some(self.aggregate(payload))
+        })
     }
 
     /// The ranks inside an open slot, unless this was asked less than `interval` microseconds ago. Being waited for
@@ -210,7 +222,7 @@ fn strip<B: PacketBuf>(packet: &mut B, offset: u16, len: u16) -> bool {
 }
 
 #[inline]
-fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
+pub(crate) fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
     usize::from(offset)..usize::from(offset) + usize::from(len)
 }
 

@@ -48,19 +48,19 @@ impl Sink<HeapBuf> for Others {
         Sink::<HeapBuf>::added(&mut self.recorder, request, spent);
         self.act();
     }
-    fn completed(&mut self, request: &Request, spent: Option<HeapBuf>, result: Aggregate<HeapShared>) {
+    fn completed(&mut self, request: &Request, spent: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
         Sink::<HeapBuf>::completed(&mut self.recorder, request, spent, result);
         self.act();
     }
-    fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<HeapShared>) {
+    fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {
         Sink::<HeapBuf>::replayed(&mut self.recorder, request, packet, result);
         self.act();
     }
-    fn installed(&mut self, request: &Request, partial: Option<HeapBuf>, result: Aggregate<HeapShared>) {
+    fn installed(&mut self, request: &Request, partial: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
         Sink::<HeapBuf>::installed(&mut self.recorder, request, partial, result);
         self.act();
     }
-    fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<HeapShared, 1>) {
+    fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, HeapShared, 1>) {
         self.recorder.reminded(request, packet, state);
         self.act();
     }

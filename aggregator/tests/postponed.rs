@@ -58,16 +58,16 @@ impl Sink<HeapBuf> for Counter<'_> {
     fn added(&mut self, _: &Request, _: HeapBuf) {
         self.event();
     }
-    fn completed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<HeapShared>) {
+    fn completed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
-    fn replayed(&mut self, _: &Request, _: HeapBuf, _: Aggregate<HeapShared>) {
+    fn replayed(&mut self, _: &Request, _: HeapBuf, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
-    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<HeapShared>) {
+    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
-    fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<HeapShared, 1>) {
+    fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, 1>) {
         self.event();
     }
     fn refused(&mut self, _: &Request, _: HeapBuf, _: Refusal) {

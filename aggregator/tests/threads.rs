@@ -84,21 +84,21 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
         self.tally.added += 1;
         self.dawdle();
     }
-    fn completed(&mut self, request: &Request, _: Option<HeapBuf>, result: Aggregate<HeapShared>) {
+    fn completed(&mut self, request: &Request, _: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
         assert_eq!((result.key, result.fan_in, result.count), (request.key, request.fan_in, request.fan_in));
         self.tally.completed.push((request.key, values(result.payload.bytes())));
         self.to_complete.fetch_sub(1, Ordering::SeqCst);
         self.dawdle();
     }
-    fn replayed(&mut self, request: &Request, _: HeapBuf, result: Aggregate<HeapShared>) {
+    fn replayed(&mut self, request: &Request, _: HeapBuf, result: Aggregate<'_, HeapShared>) {
         assert_eq!(values(result.payload.bytes()), full_signature(request.fan_in));
         self.tally.replayed += 1;
         self.dawdle();
     }
-    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<HeapShared>) {
+    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
         panic!("nobody installs");
     }
-    fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<HeapShared, WORDS>) {
+    fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, WORDS>) {
         panic!("nobody reminds");
     }
     fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {

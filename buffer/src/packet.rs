@@ -22,6 +22,8 @@ pub struct Scratch {
 /// # Safety
 /// Implementors promise that
 /// - [`bytes_mut`](Self::bytes_mut) and [`scratch_mut`](Self::scratch_mut) are memory nobody else can reach,
+/// - the memory of `bytes_mut` stays where it is when the packet is moved, and a pointer to it stays usable until the
+///   next call of a method on the packet,
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
 ///   thread, gives the same packet back,
 /// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking.
@@ -54,6 +56,16 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     ///
     /// After this `bytes` is still only the first segment.
     fn append_shared(&mut self, tail: Self::Shared);
+
+    /// Makes an empty packet one of `len` bytes of headers followed by `tail`, and gives the headers for writing,
+    /// contents as they happen to be. `None`, and `tail` let go, where the memory does not suffice.
+    fn compose(&mut self, len: usize, tail: Self::Shared) -> Option<&mut [u8]> {
+        if !self.set_len(len) {
+            return None;
+        }
+        self.append_shared(tail);
+        self.bytes_mut().get_mut(..len)
+    }
 
     /// Length over all segments.
     fn total_len(&self) -> usize;
@@ -90,6 +102,9 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
 pub trait SharedBuf: Clone + Send + 'static {
     /// The bytes of the packet.
     fn bytes(&self) -> &[u8];
+
+    /// Asks the processor to bring in what counts the holders; a hint only.
+    fn prefetch(&self) {}
 
     /// `count` clones. Where holders are counted atomically, all at once.
     fn clones(&self, count: usize) -> impl Iterator<Item = Self> {

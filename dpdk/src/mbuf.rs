@@ -246,6 +246,22 @@ unsafe impl PacketBuf for Mbuf {
         }
     }
 
+    /// All fields in one go: this is done for every result and every member.
+    #[inline]
+    fn compose(&mut self, len: usize, tail: SharedMbuf) -> Option<&mut [u8]> {
+        let data_len = u16::try_from(len).ok().filter(|_| len <= self.room() && self.segments() == 1)?;
+        let (mbuf, tail) = (self.as_raw(), tail.into_reference());
+        // SAFETY: as in `append_shared`; the bytes as in `bytes_mut`, and `len` bytes have room.
+        unsafe {
+            *field::next(mbuf) = tail.as_ptr();
+            *field::nb_segs(mbuf) = 1 + *field::nb_segs(tail.as_ptr());
+            *field::pkt_len(mbuf) = u32::from(data_len) + *field::pkt_len(tail.as_ptr());
+            *field::data_len(mbuf) = data_len;
+            let start = (*field::buf_addr(mbuf)).add(usize::from(*field::data_off(mbuf)));
+            Some(slice::from_raw_parts_mut(start, len))
+        }
+    }
+
     #[inline]
     fn total_len(&self) -> usize {
         // SAFETY: the mbuf is ours. u32 fits.

@@ -8,7 +8,7 @@ use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{self, Flags, Header, Kind};
 use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
-use pascaline_wire::plain;
+use pascaline_wire::plain::{self, Plain};
 
 use crate::jobs::{Endpoint, JobTable};
 use crate::shared::Setup;
@@ -72,6 +72,15 @@ impl From<Malformed> for Class {
     }
 }
 
+/// A plain gradient from a member, in brief.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainGradient {
+    /// Where its job is in the table.
+    index: u16,
+    rank: u16,
+    plain: Plain,
+}
+
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Classifier<'a> {
@@ -92,26 +101,37 @@ impl Classifier<'_> {
     #[inline]
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        match self.plain(bytes) {
+        match self.plain(bytes).and_then(|gradient| self.request(gradient, self.key(gradient))) {
             Some(request) => Class::Pool(request),
             None => self.classify_any(bytes),
         }
     }
 
-    /// The request of a plain gradient from a member. `None` for anything else, which [`classify_any`] deals with, and
-    /// for plain gradients with which something is wrong: it finds out what.
+    /// A plain gradient from a member. `None` for anything else, which [`classify_any`] deals with, and for plain
+    /// gradients with which something is wrong: it finds out what.
     ///
     /// [`classify_any`]: Self::classify_any
     #[inline(always)]
     #[must_use]
-    pub fn plain(&self, bytes: &[u8]) -> Option<Request> {
+    pub fn plain(&self, bytes: &[u8]) -> Option<PlainGradient> {
+        #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
+        let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
-        let job = self.table.get(id)?;
-        let member = job.member(rank)?;
-        let plain = member.expected.read(bytes)?;
-        (member.endpoint.port == self.port && plain.payload_len <= job.payload).then(|| Request {
+        let index = self.table.index(id);
+        let job = self.table.at(index)?;
+        let plain = job.expected(rank)?.read(bytes, port)?;
+        (plain.payload_len <= job.payload).then_some(PlainGradient { index, rank, plain })
+    }
+
+    /// What a plain gradient wants of the pool, under its key.
+    #[inline(always)]
+    #[must_use]
+    pub fn request(&self, gradient: PlainGradient, key: Key) -> Option<Request> {
+        let PlainGradient { index, rank, plain } = gradient;
+        let job = self.table.at(index)?;
+        Some(Request {
             verb: Verb::Add,
-            key: Key::new(id, job.epoch, plain.psn),
+            key,
             rank,
             fan_in: job.fan_in,
             job_fan_in: job.fan_in,
@@ -122,6 +142,15 @@ impl Classifier<'_> {
             len: plain.payload_len,
             now: self.now,
         })
+    }
+
+    /// The key of a plain gradient; of none that exists if the job does not.
+    #[inline(always)]
+    #[must_use]
+    pub fn key(&self, gradient: PlainGradient) -> Key {
+        self.table
+            .at(gradient.index)
+            .map_or(Key::default(), |job| Key::new(job.id, job.epoch, gradient.plain.psn))
     }
 
     /// What is to be done with a frame of any kind.

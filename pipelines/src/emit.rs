@@ -4,7 +4,8 @@ use arrayvec::ArrayVec;
 use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::{Counter, DropReason, Tally};
-use pascaline_wire::header::{self, Element, Flags, Header, Kind};
+use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::template::{Heads, PLAIN};
 
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::{Job, Member};
@@ -18,13 +19,36 @@ pub enum Class {
     Own,
 }
 
+/// What waits for a port.
+#[derive(Debug)]
+struct Stage<B> {
+    frames: ArrayVec<B, STAGE>,
+    /// Their bytes.
+    bytes: usize,
+}
+
+impl<B: PacketBuf> Stage<B> {
+    /// Gives the frame back if there is no room.
+    #[inline]
+    fn push(&mut self, frame: B) -> Option<B> {
+        let bytes = frame.total_len();
+        match self.frames.try_push(frame) {
+            Ok(()) => {
+                self.bytes += bytes;
+                None
+            }
+            Err(full) => Some(full.element()),
+        }
+    }
+}
+
 /// Everything on the way out of one lcore.
 #[derive(Debug)]
 pub struct Emitter<I: Io> {
     /// The ports.
     pub io: I,
-    /// Frames that wait for each port.
-    stages: Vec<ArrayVec<I::Buf, STAGE>>,
+    /// What waits for each port.
+    stages: Vec<Stage<I::Buf>>,
     headers: ArrayVec<I::Buf, BURST>,
     spent: ArrayVec<I::Buf, BURST>,
     /// Counts.
@@ -36,7 +60,7 @@ impl<I: Io> Emitter<I> {
     pub fn new(io: I, ports: usize) -> Self {
         Self {
             io,
-            stages: (0..ports).map(|_| ArrayVec::new()).collect(),
+            stages: (0..ports).map(|_| Stage { frames: ArrayVec::new(), bytes: 0 }).collect(),
             headers: ArrayVec::new(),
             spent: ArrayVec::new(),
             tally: Tally::default(),
@@ -64,10 +88,13 @@ impl<I: Io> Emitter<I> {
     /// dropped and counted.
     #[inline]
     pub fn stage(&mut self, port: usize, frame: I::Buf, class: Class) {
-        match self.stages.get_mut(port).map(|stage| stage.try_push(frame)) {
-            Some(Ok(())) => {}
-            Some(Err(full)) => self.stage_full(port, full.element(), class),
-            // A port that does not exist takes nothing; the frame has been freed with the attempt.
+        match self.stages.get_mut(port) {
+            Some(stage) => {
+                if let Some(frame) = stage.push(frame) {
+                    self.stage_full(port, frame, class);
+                }
+            }
+            // A port that does not exist takes nothing.
             None => self.count_unsent(class),
         }
     }
@@ -75,13 +102,8 @@ impl<I: Io> Emitter<I> {
     #[cold]
     fn stage_full(&mut self, port: usize, frame: I::Buf, class: Class) {
         self.send(port);
-        let full = match self.stages.get_mut(port).map(|stage| stage.try_push(frame)) {
-            Some(Ok(())) => return,
-            Some(Err(full)) => Some(full.element()),
-            None => None,
-        };
-        self.count_unsent(class);
-        if let Some(frame) = full {
+        if let Some(frame) = self.stages.get_mut(port).and_then(|stage| stage.push(frame)) {
+            self.count_unsent(class);
             self.recycle(frame);
         }
     }
@@ -96,16 +118,14 @@ impl<I: Io> Emitter<I> {
     /// Hands a port as much of its stage as it takes. The rest waits for the next turn.
     fn send(&mut self, port: usize) {
         let Some(stage) = self.stages.get_mut(port) else { return };
-        if stage.is_empty() {
+        if stage.frames.is_empty() {
             return;
         }
-        let before = stage.len();
-        let bytes: usize = stage.iter().map(PacketBuf::total_len).sum();
-        self.io.transmit(port, stage);
-        let left: usize = stage.iter().map(PacketBuf::total_len).sum();
-        let sent = before - stage.len();
-        self.tally.add(Counter::Sent, sent as u64);
-        self.tally.add(Counter::SentBytes, (bytes - left) as u64);
+        let before = (stage.frames.len(), stage.bytes);
+        self.io.transmit(port, &mut stage.frames);
+        stage.bytes = stage.frames.iter().map(PacketBuf::total_len).sum();
+        self.tally.add(Counter::Sent, (before.0 - stage.frames.len()) as u64);
+        self.tally.add(Counter::SentBytes, (before.1 - stage.bytes) as u64);
     }
 
     /// Sends off all stages and frees what is spent: the end of a turn.
@@ -121,7 +141,7 @@ impl<I: Io> Emitter<I> {
     /// Frames that no port has taken yet.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.stages.iter().map(ArrayVec::len).sum()
+        self.stages.iter().map(|stage| stage.frames.len()).sum()
     }
 
     /// Gives up on frames that no port has taken: the end of the lcore.
@@ -130,8 +150,9 @@ impl<I: Io> Emitter<I> {
     /// published counters only grow.
     pub fn abandon(&mut self) {
         for stage in &mut self.stages {
-            self.tally.add(Counter::TransmitDropped, stage.len() as u64);
-            stage.clear();
+            self.tally.add(Counter::TransmitDropped, stage.frames.len() as u64);
+            stage.frames.clear();
+            stage.bytes = 0;
         }
         self.headers.clear();
     }
@@ -173,19 +194,41 @@ impl<I: Io> Emitter<I> {
     }
 
     /// Sends a result to one member: a header buffer of its own, the payload shared.
-    #[inline]
+    #[inline(always)]
     pub fn send_result(
         &mut self,
         member: &Member,
         rank: u16,
-        head: &[u8; header::LEN],
+        heads: &Heads,
+        payload: <I::Buf as PacketBuf>::Shared,
+    ) {
+        let port = member.endpoint.port;
+        if !(member.template.is_plain_for(heads) && self.io.multi_segment(port)) {
+            return self.send_other_result(member, rank, heads, payload);
+        }
+        let Some(mut frame) = self.header_buffer() else { return };
+        match frame.compose(PLAIN, payload).and_then(<[u8]>::first_chunk_mut) {
+            Some(out) => member.template.write_plain(out, heads, rank),
+            None => return self.recycle(frame),
+        }
+        self.tally.add(Counter::ResultsSent, 1);
+        self.stage(port, frame, Class::Own);
+    }
+
+    /// Other headers than the plain ones, or a port that sends single segments only.
+    #[inline(never)]
+    fn send_other_result(
+        &mut self,
+        member: &Member,
+        rank: u16,
+        heads: &Heads,
         payload: <I::Buf as PacketBuf>::Shared,
     ) {
         let port = member.endpoint.port;
         let frame = if self.io.multi_segment(port) {
-            self.with_shared_payload(member, rank, head, payload)
+            self.with_shared_payload(member, rank, heads, payload)
         } else {
-            self.with_copied_payload(member, rank, head, payload.bytes())
+            self.with_copied_payload(member, rank, heads, payload.bytes())
         };
         if let Some(frame) = frame {
             self.tally.add(Counter::ResultsSent, 1);
@@ -193,18 +236,16 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    #[inline]
     fn with_shared_payload(
         &mut self,
         member: &Member,
         rank: u16,
-        head: &[u8; header::LEN],
+        heads: &Heads,
         payload: <I::Buf as PacketBuf>::Shared,
     ) -> Option<I::Buf> {
         let mut frame = self.header_buffer()?;
-        let len = member.template.len();
-        if frame.set_len(len)
-            && member.template.write_for(frame.bytes_mut(), head, rank, payload.bytes()).is_ok()
+        if frame.set_len(member.template.len())
+            && member.template.write_for(frame.bytes_mut(), heads, rank, payload.bytes()).is_ok()
         {
             frame.append_shared(payload);
             return Some(frame);
@@ -217,7 +258,7 @@ impl<I: Io> Emitter<I> {
         &mut self,
         member: &Member,
         rank: u16,
-        head: &[u8; header::LEN],
+        heads: &Heads,
         payload: &[u8],
     ) -> Option<I::Buf> {
         let Some(mut frame) = self.io.frame_buffer() else {
@@ -226,7 +267,7 @@ impl<I: Io> Emitter<I> {
         };
         let len = member.template.len();
         if frame.set_len(len + payload.len())
-            && let Ok(len) = member.template.write_for(frame.bytes_mut(), head, rank, payload)
+            && let Ok(len) = member.template.write_for(frame.bytes_mut(), heads, rank, payload)
             && let Some(place) = frame.bytes_mut().get_mut(len..)
         {
             place.copy_from_slice(payload);
@@ -239,22 +280,29 @@ impl<I: Io> Emitter<I> {
 
     /// Sends a result to all members of its job.
     #[inline]
-    pub fn fan_out(&mut self, job: &Job, result: &Aggregate<<I::Buf as PacketBuf>::Shared>) {
-        let Some(header) = result_header(result) else { return };
-        let head = header.to_bytes();
-        let members = (0..).zip(&job.members).filter_map(|(rank, member)| Some((rank, member.as_ref()?)));
+    pub fn fan_out(&mut self, job: &Job, result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>) {
+        let Some(heads) = heads(result) else { return };
+        let members = (0..).zip(job.members()).filter_map(|(rank, member)| Some((rank, member.as_ref()?)));
         // Clones come first: a member without one would be a result that is not sent. Those that are left over when
         // ranks are missing are given back.
-        for (payload, (rank, member)) in result.payload.clones(job.members.len()).zip(members) {
-            self.send_result(member, rank, &head, payload);
+        for (payload, (rank, member)) in result.payload.clones(job.members().len()).zip(members) {
+            self.send_result(member, rank, &heads, payload);
         }
     }
+}
+
+/// What the packets of a result have in common. `None` for an element code that is not one, or a payload that no
+/// datagram holds, which the pool never has.
+#[inline]
+#[must_use]
+pub fn heads<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<Heads> {
+    Heads::new(&result_header(result)?, result.payload.bytes().len()).ok()
 }
 
 /// The header of a result packet for rank 0. `None` for an element code that is not one, which the pool never has.
 #[inline]
 #[must_use]
-pub fn result_header<S>(result: &Aggregate<S>) -> Option<Header> {
+pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
     Some(Header {
         kind: Kind::Result,
         flags: if result.overflow { Flags::OVERFLOW } else { Flags::NONE },

@@ -45,8 +45,7 @@ impl Endpoint {
 pub struct Member {
     /// Where it is.
     pub endpoint: Endpoint,
-    /// What its gradients look like.
-    pub expected: Expected,
+    expected: Expected,
     /// Headers of packets towards it.
     pub template: Template,
 }
@@ -79,7 +78,8 @@ impl Member {
             tree: 0,
             epoch,
         };
-        Self { endpoint, expected: Expected::new(&back, &header), template: Template::new(&there) }
+        let port = u32::try_from(endpoint.port).unwrap_or(u32::MAX);
+        Self { endpoint, expected: Expected::new(&back, &header, port), template: Template::new(&there) }
     }
 }
 
@@ -95,10 +95,36 @@ pub struct Job {
     /// Longest payload of its packets, in bytes.
     pub payload: u16,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
-    pub members: Vec<Option<Member>>,
+    members: Vec<Option<Member>>,
+    /// What the gradients of each rank look like: apart from the members, so that a packet is judged by two cache lines.
+    expected: Vec<Expected>,
 }
 
 impl Job {
+    /// A job of this generation with these members, by rank.
+    #[must_use]
+    pub fn new(id: u16, fan_in: u16, epoch: u8, payload: u16, members: Vec<Option<Member>>) -> Self {
+        let expected = members
+            .iter()
+            .map(|member| member.as_ref().map_or(Expected::NONE, |member| member.expected))
+            .collect();
+        Self { id, fan_in, epoch, payload, members, expected }
+    }
+
+    /// Its members by rank; `None` for ranks that have not joined.
+    #[must_use]
+    #[inline]
+    pub fn members(&self) -> &[Option<Member>] {
+        &self.members
+    }
+
+    /// What the gradients of a rank look like.
+    #[must_use]
+    #[inline]
+    pub fn expected(&self, rank: u16) -> Option<&Expected> {
+        self.expected.get(usize::from(rank))
+    }
+
     /// The member with a rank.
     #[must_use]
     #[inline]
@@ -113,7 +139,7 @@ const NONE: u16 = u16::MAX;
 #[derive(Debug, Clone)]
 pub struct JobTable {
     /// Job number → index; dense, so that a lookup is one load.
-    index: Box<[u16]>,
+    index: Box<[u16; 1 << 16]>,
     jobs: Vec<Job>,
 }
 
@@ -130,7 +156,7 @@ impl JobTable {
     #[must_use]
     pub fn new(mut jobs: Vec<Job>) -> Self {
         jobs.truncate(usize::from(NONE));
-        let mut index = vec![NONE; 1 << 16].into_boxed_slice();
+        let mut index = Box::new([NONE; 1 << 16]);
         for (at, job) in (0..NONE).zip(&jobs) {
             index[usize::from(job.id)] = at;
         }
@@ -141,7 +167,21 @@ impl JobTable {
     #[must_use]
     #[inline]
     pub fn get(&self, id: u16) -> Option<&Job> {
-        self.jobs.get(usize::from(self.index[usize::from(id)]))
+        self.at(self.index(id))
+    }
+
+    /// Where in the table a job number is; if it is in none, where nothing is.
+    #[must_use]
+    #[inline]
+    pub fn index(&self, id: u16) -> u16 {
+        self.index[usize::from(id)]
+    }
+
+    /// The job at a place in the table.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, index: u16) -> Option<&Job> {
+        self.jobs.get(usize::from(index))
     }
 
     /// All jobs.

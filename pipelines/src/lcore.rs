@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Key, Request, Session};
+use pascaline_aggregator::{Foreseen, Key, Place, Session};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
 use pascaline_wire::arp;
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::icmp;
 
-use crate::classify::{Class, Classifier};
+use crate::classify::{Class, Classifier, PlainGradient};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
@@ -61,6 +61,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
 const HOUSEKEEPING: u64 = 64;
 /// Sets that one round of housekeeping sweeps.
 const SWEEP: usize = 16;
+/// Packets by which the contents of a slot are asked for ahead of time.
+const AHEAD: usize = 4;
 /// Answers of the control plane that one turn sends.
 const REPLIES: usize = 8;
 
@@ -137,47 +139,81 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         packets.iter().for_each(PacketBuf::prefetch);
         let now = self.emitter.io.now();
         self.emitter.tally.add(Counter::Received, received as u64);
-        let mut pool = ArrayVec::<(Request, I::Buf), BURST>::new();
-        let table = Arc::clone(&self.table);
-        let setup = Arc::clone(&self.setup);
-        let Some(own) = setup.ports.get(port) else { return 0 };
-        let classifier = Classifier { setup: &setup, table: &table, port, mac: own.mac, now };
+        let mut gradients = ArrayVec::<(PlainGradient, Key, Place, I::Buf), BURST>::new();
+        let mut others = ArrayVec::<I::Buf, BURST>::new();
+        let Some(own) = self.setup.ports.get(port) else { return 0 };
+        let mac = own.mac;
+        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         let mut bytes = 0;
-        for packet in packets {
+        // Drained, not consumed: that would move the whole array first.
+        for packet in packets.drain(..) {
             bytes += packet.total_len();
-            // Straight into its place: a request that travelled inside a larger value first would be copied twice.
-            if let Some(request) = classifier.plain(packet.bytes())
+            if let Some(gradient) = classifier.plain(packet.bytes())
                 && !packet.bad_checksum()
             {
+                let key = classifier.key(gradient);
+                let place = self.session.place(key);
                 // By the time the burst has been classified, the first sets are in the cache.
-                self.session.prefetch(request.key);
-                pool.push((request, packet));
-                continue;
-            }
-            match classifier.classify_any(packet.bytes()) {
-                Class::Bypass => self.other(&classifier, packet, Class::Bypass),
-                _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
-                Class::Pool(request) => pool.push((request, packet)),
-                other => self.other(&classifier, packet, other),
+                self.session.prefetch(place);
+                gradients.push((gradient, key, place, packet));
+            } else {
+                others.push(packet);
             }
         }
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
-        self.with_pool(|session, outcome| {
-            for (request, _) in &pool {
-                session.prefetch_slot(request.key);
+        let mut ahead = ArrayVec::<Foreseen, BURST>::new();
+        for (_, key, place, _) in &gradients {
+            ahead.push(self.session.foresee(*place, *key));
+        }
+        for foreseen in ahead.iter().take(AHEAD) {
+            self.session.prefetch_contents(*foreseen);
+        }
+        let mut outcome = Outcome {
+            emitter: &mut self.emitter,
+            table: &self.table,
+            setup: &self.setup,
+            spread: &mut self.spread,
+            last_refusal: &mut self.last_refusal,
+        };
+        for (at, (gradient, key, place, packet)) in gradients.drain(..).enumerate() {
+            if let Some(foreseen) = ahead.get(at + AHEAD) {
+                self.session.prefetch_contents(*foreseen);
             }
-            for (request, packet) in pool {
-                session.offer(&request, packet, outcome);
+            match (classifier.request(gradient, key), ahead.get(at)) {
+                (Some(request), Some(foreseen)) => {
+                    self.session.add_at((place, *foreseen), &request, packet, &mut outcome);
+                }
+                // Cannot be: the table is the one in which the job was found.
+                _ => outcome.emitter.discard(packet, DropReason::UnknownJob),
             }
-        });
+        }
+        if !others.is_empty() {
+            self.others(port, mac, now, others);
+        }
         self.emitter.flush();
         let end = self.emitter.io.now();
         self.service.record(end.saturating_sub(now), received as u64);
         received
     }
 
+    /// Packets that are not plain gradients.
+    #[inline(never)]
+    fn others(&mut self, port: usize, mac: Mac, now: u64, packets: ArrayVec<I::Buf, BURST>) {
+        let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
+        let classifier = Classifier { setup: &setup, table: &table, port, mac, now };
+        for packet in packets {
+            match classifier.classify_any(packet.bytes()) {
+                Class::Bypass => self.other(&classifier, packet, Class::Bypass),
+                _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
+                Class::Pool(request) => {
+                    self.with_pool(|session, outcome| session.offer(&request, packet, outcome));
+                }
+                other => self.other(&classifier, packet, other),
+            }
+        }
+    }
+
     /// Everything that is not the pool's business.
-    #[cold]
     fn other(&mut self, by: &Classifier<'_>, mut packet: I::Buf, class: Class) {
         let (port, mac) = (by.port, by.mac);
         match class {

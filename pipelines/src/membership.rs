@@ -205,7 +205,7 @@ impl Membership {
                 Some(Member::new(endpoint, mac(endpoint.port), id, rank, fan_in, epoch))
             };
             let members = (0..).zip(&job.members).map(member).collect();
-            Job { id, fan_in, epoch, payload: job.payload.unwrap_or(0), members }
+            Job::new(id, fan_in, epoch, job.payload.unwrap_or(0), members)
         };
         JobTable::new(self.jobs.values().map(job).collect())
     }

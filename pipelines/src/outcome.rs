@@ -7,7 +7,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
 use crate::classify::Objection;
-use crate::emit::{Emitter, result_header};
+use crate::emit::{Emitter, heads};
 use crate::io::Io;
 use crate::jobs::{Endpoint, Job, JobTable};
 use crate::membership::{Reply, answer_header};
@@ -40,20 +40,20 @@ impl<I: Io> Outcome<'_, I> {
     }
 
     /// Sends a kept result to the rank that asked.
-    fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<Shared<I>>) {
+    fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<'_, Shared<I>>) {
         self.count(Counter::Answered);
         self.count(Counter::Replayed);
         self.emitter.recycle(packet);
         let table = self.table;
         if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch())
             && let Some(member) = job.member(request.rank)
-            && let Some(header) = result_header(result)
+            && let Some(heads) = heads(result)
         {
-            self.emitter.send_result(member, request.rank, &header.to_bytes(), result.payload.clone());
+            self.emitter.send_result(member, request.rank, &heads, result.payload.clone());
         }
     }
 
-    fn finish(&mut self, request: &Request, result: &Aggregate<Shared<I>>) {
+    fn finish(&mut self, request: &Request, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {
             self.count(Counter::Overflowed);
         }
@@ -164,7 +164,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     #[inline]
-    fn completed(&mut self, request: &Request, spent: Option<I::Buf>, result: Aggregate<Shared<I>>) {
+    fn completed(&mut self, request: &Request, spent: Option<I::Buf>, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Completed);
         match spent {
@@ -176,11 +176,11 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.finish(request, &result);
     }
 
-    fn replayed(&mut self, request: &Request, packet: I::Buf, result: Aggregate<Shared<I>>) {
+    fn replayed(&mut self, request: &Request, packet: I::Buf, result: Aggregate<'_, Shared<I>>) {
         self.answer(request, packet, &result);
     }
 
-    fn installed(&mut self, request: &Request, partial: Option<I::Buf>, result: Aggregate<Shared<I>>) {
+    fn installed(&mut self, request: &Request, partial: Option<I::Buf>, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Installed);
         if let Some(partial) = partial {
@@ -190,7 +190,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.finish(request, &result);
     }
 
-    fn reminded(&mut self, request: &Request, packet: I::Buf, state: Reminded<Shared<I>, WORDS>) {
+    fn reminded(&mut self, request: &Request, packet: I::Buf, state: Reminded<'_, Shared<I>, WORDS>) {
         self.count(Counter::RemindersReceived);
         match state {
             Reminded::Kept(result) => return self.answer(request, packet, &result),

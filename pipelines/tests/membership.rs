@@ -172,7 +172,7 @@ fn generations_go_round_after_256() {
 
 #[test]
 fn a_table_knows_its_jobs_and_no_others() {
-    let job = |id| Job { id, fan_in: 1, epoch: 0, payload: 8, members: vec![None] };
+    let job = |id| Job::new(id, 1, 0, 8, vec![None]);
     let table = JobTable::new((0..=u16::MAX).map(job).collect());
     assert_eq!(table.jobs().len(), 65_535);
     assert!(table.get(65_534).is_some_and(|job| job.id == 65_534));

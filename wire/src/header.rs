@@ -303,13 +303,18 @@ impl Header {
     }
 
     /// The header as bytes.
-    ///
-    /// Put together in registers and written in four pieces: field by field it would be written in small pieces and
-    /// read back in large ones, which processors cannot forward from one to the other.
     #[must_use]
     #[inline(always)]
     pub fn to_bytes(&self) -> [u8; LEN] {
-        let mut bytes = [0; LEN];
+        from_words(self.to_words())
+    }
+
+    /// The header in four numbers, most significant byte first on the wire: offsets 0, 8, 16 and 20.
+    ///
+    /// Put together in registers and written in four pieces: field by field it would be written in small pieces and
+    /// read back in large ones, which processors cannot forward from one to the other.
+    #[inline(always)]
+    pub(crate) fn to_words(self) -> (u64, u64, u32, u16) {
         let first = u64::from(VERSION) << 56
             | (self.kind as u64) << 48
             | u64::from(self.flags.bits()) << 40
@@ -318,12 +323,7 @@ impl Header {
             | u64::from(self.rank);
         let second = u64::from(self.psn) << 32 | u64::from(self.fan_in) << 16 | u64::from(self.count);
         let third = u32::from(self.priority) << 16 | u32::from(self.wnd_cap);
-        bytes[0..8].copy_from_slice(&first.to_be_bytes());
-        bytes[8..16].copy_from_slice(&second.to_be_bytes());
-        bytes[16..20].copy_from_slice(&third.to_be_bytes());
-        bytes[20] = self.tree;
-        bytes[21] = self.epoch;
-        bytes
+        (first, second, third, u16::from(self.tree) << 8 | u16::from(self.epoch))
     }
 
     /// Writes the header to the start of `out` and returns what lies behind it.
@@ -336,4 +336,15 @@ impl Header {
         *head = self.to_bytes();
         Ok(rest)
     }
+}
+
+/// The bytes of a header given as [`Header::to_words`] gives it.
+#[inline(always)]
+pub(crate) fn from_words((first, second, third, fourth): (u64, u64, u32, u16)) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    bytes[0..8].copy_from_slice(&first.to_be_bytes());
+    bytes[8..16].copy_from_slice(&second.to_be_bytes());
+    bytes[16..20].copy_from_slice(&third.to_be_bytes());
+    bytes[20..22].copy_from_slice(&fourth.to_be_bytes());
+    bytes
 }

@@ -19,6 +19,7 @@ pub mod control;
 pub mod frame;
 pub mod header;
 pub mod icmp;
+mod line;
 pub mod malformed;
 pub mod payload;
 pub mod plain;

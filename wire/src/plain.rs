@@ -7,14 +7,15 @@
 
 use crate::frame::{IPV4_LEN, UDP_LEN, protocol};
 use crate::header::{self, Element, Flags, Header, Kind};
+use crate::line;
 use crate::template::{Path, Template};
 
 /// Length of the headers before the payload.
 pub const HEADERS: usize = 14 + IPV4_LEN + UDP_LEN + header::LEN;
 
 /// What is compared, byte by byte: not the source MAC (it may change with the route), not the fields of IPv4 and UDP
-/// that senders choose, not lengths and checksums (checked by arithmetic), and of the aggregation header not flags,
-/// element, PSN, priority, `wnd_cap` and tree.
+/// that senders choose, not lengths and checksums (checked by arithmetic), and of the aggregation header not
+/// element, PSN, priority, `wnd_cap` and tree. Of the flags, those that make a gradient anything but plain.
 const COMPARED: [u8; HEADERS] = {
     let mut mask = [0xff; HEADERS];
     let free: [(usize, usize); 9] =
@@ -30,15 +31,20 @@ const COMPARED: [u8; HEADERS] = {
     }
     // Of the fragment field, only "don't fragment" may be set or not.
     mask[20] = 0x3f;
+    mask[FLAGS] =
+        !(Flags::RETRANSMISSION.bits() | Flags::OVERFLOW.bits() | Flags::FIN.bits() | Flags::ECN_ECHO.bits());
     mask
 };
+
+const FLAGS: usize = 44;
 
 /// The first 64 bytes of a member's gradients, as far as they are known.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Expected {
-    line: [u64; HEADERS / 8],
-    possible: bool,
+    line: [u8; HEADERS],
+    /// Where they come in; [`NOWHERE`](Self::NOWHERE) where there is none.
+    port: u32,
 }
 
 /// What a plain gradient says beyond what was expected of it.
@@ -55,51 +61,53 @@ pub struct Plain {
 }
 
 impl Expected {
+    /// What is expected of nobody: no frame is plain.
+    pub const NONE: Self = Self { line: [0; HEADERS], port: Self::NOWHERE };
+
+    /// No port has this number.
+    const NOWHERE: u32 = u32::MAX;
+
     /// What gradients on this path (from the worker to the appliance) with this job, rank, fan-in, count and epoch
-    /// look like. Over IPv6 or with VLAN tags none is plain.
+    /// look like, and that they come in on the port with this number. Over IPv6 or with VLAN tags none is plain.
     #[must_use]
-    pub fn new(path: &Path, header: &Header) -> Self {
+    pub fn new(path: &Path, header: &Header, port: u32) -> Self {
         let mut bytes = [0; HEADERS];
         let possible = header.kind == Kind::Gradient
             && Template::new(path).write(&mut bytes, header, &[]) == Ok(HEADERS);
-        Self { line: core::array::from_fn(|at| word(&bytes, at) & word(&COMPARED, at)), possible }
+        for (byte, mask) in bytes.iter_mut().zip(&COMPARED) {
+            *byte &= mask;
+        }
+        Self { line: bytes, port: if possible { port } else { Self::NOWHERE } }
     }
 
-    /// Reads a frame, if it is a plain gradient that is as expected: everything that
+    /// Reads a frame from a port, if it is a plain gradient that is as expected: everything that
     /// [`Frame::parse`](crate::Frame::parse), [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and
     /// [`Header::payload`] check has been checked. `None` says nothing about the frame.
     #[must_use]
     #[inline(always)]
-    pub fn read(&self, frame: &[u8]) -> Option<Plain> {
-        const QUIET: u8 = Flags::RETRANSMISSION.bits() | Flags::OVERFLOW.bits() | Flags::FIN.bits();
-        const QUIET_OR_ECHO: u8 = QUIET | Flags::ECN_ECHO.bits();
+    pub fn read(&self, frame: &[u8], port: u32) -> Option<Plain> {
         let head = frame.first_chunk::<HEADERS>()?;
-        let line: [u64; HEADERS / 8] = zerocopy::transmute!(*head);
-        let mut different = 0;
-        for ((there, mask), here) in line.iter().zip(const { &MASK }).zip(&self.line) {
-            different |= (there & mask) ^ here;
-        }
-        let total = u32::from(be16(head, 16));
-        let udp_len = u32::from(be16(head, 38));
-        let (flags, element) = (head[44], head[45]);
-        let payload_len = be16(head, 38).wrapping_sub(30);
-        // All doubts are collected in one word: one branch that is never taken, instead of eight.
-        different |= u64::from(total ^ (udp_len + 20))
-            | u64::from(flags & !QUIET_OR_ECHO)
-            | u64::from(payload_len & SIZE_MASK[usize::from(element & 0x0f)])
-            | u64::from(element & 0xc0)
-            | u64::from(element >> 4 == 3);
-        let plain = self.possible
-            && different == 0
+        // Whole words first, then the comparison: compilers would take single bytes out of vectors that are there already.
+        let ip = [word(head, 14), word(head, 22), u64::from(half(head, 30))];
+        let udp = word(head, 38).to_be();
+        let psn = half(head, 50).to_be();
+        #[expect(clippy::cast_possible_truncation, reason = "the second 16 bits, where the total length is")]
+        let total = u32::from((ip[0].to_be() >> 32) as u16);
+        let udp_len = (udp >> 48) as u32;
+        #[expect(clippy::cast_possible_truncation, reason = "the bytes at 44 and 45")]
+        let (flags, element) = ((udp >> 8) as u8, udp as u8);
+        let payload_len = udp_len.wrapping_sub(30);
+        let plain = total == udp_len + 20
             && udp_len > 30
+            && payload_len & u32::from(SIZE_MASK[usize::from(element)]) == 0
             && total as usize <= frame.len() - 14
-            && checksum_holds(head);
-        plain.then(|| Plain {
-            psn: u32::from_be_bytes([head[50], head[51], head[52], head[53]]),
-            element,
-            overflow: flags & Flags::OVERFLOW.bits() != 0,
-            payload_len,
-        })
+            && checksum_holds(ip)
+            && line::matches(head, &COMPARED, &self.line)
+            && self.port == port
+            && port != Self::NOWHERE;
+        #[allow(clippy::cast_possible_truncation, reason = "less than a UDP length, which has 16 bits")]
+        let payload_len = payload_len as u16;
+        plain.then_some(Plain { psn, element, overflow: flags & Flags::OVERFLOW.bits() != 0, payload_len })
     }
 }
 
@@ -107,29 +115,23 @@ impl Expected {
 #[must_use]
 #[inline(always)]
 pub fn job_and_rank(frame: &[u8]) -> Option<(u16, u16)> {
-    let head = frame.first_chunk::<HEADERS>()?;
-    Some((be16(head, 46), be16(head, 48)))
+    let both = half(frame.first_chunk()?, 46).to_be();
+    #[expect(clippy::cast_possible_truncation, reason = "the upper and the lower half")]
+    Some(((both >> 16) as u16, both as u16))
 }
 
-const MASK: [u64; HEADERS / 8] = {
-    let mut mask = [0; HEADERS / 8];
-    let mut at = 0;
-    while at < HEADERS / 8 {
-        mask[at] = word(&COMPARED, at);
-        at += 1;
-    }
-    mask
-};
-
-/// By element type: the bits of a payload length that must be zero. Undefined types let no length pass but 0.
-const SIZE_MASK: [u16; 16] = {
-    let mut mask = [u16::MAX; 16];
-    let mut code = 0;
-    while code < 16 {
+/// By element code: the bits of a payload length that must be zero. Undefined codes let no length pass but 0.
+const SIZE_MASK: [u16; 256] = {
+    let mut mask = [u16::MAX; 256];
+    let mut code = 0u8;
+    loop {
         if let Some(Element { dtype, .. }) = Element::from_code(code) {
             #[expect(clippy::cast_possible_truncation, reason = "2, 4 or 8")]
             let size = dtype.size() as u16;
             mask[code as usize] = size - 1;
+        }
+        if code == u8::MAX {
+            break;
         }
         code += 1;
     }
@@ -138,34 +140,25 @@ const SIZE_MASK: [u16; 16] = {
 
 const _: () = assert!(COMPARED[23] == 0xff && protocol::UDP == 17);
 
-#[inline(always)]
-const fn word(bytes: &[u8; HEADERS], at: usize) -> u64 {
-    let b = at * 8;
-    u64::from_ne_bytes([
-        bytes[b],
-        bytes[b + 1],
-        bytes[b + 2],
-        bytes[b + 3],
-        bytes[b + 4],
-        bytes[b + 5],
-        bytes[b + 6],
-        bytes[b + 7],
-    ])
-}
-
 /// The IPv4 header checksum: its sum does not depend on the byte order of the words.
 #[inline(always)]
-fn checksum_holds(head: &[u8; HEADERS]) -> bool {
-    let word =
-        |at: usize| u64::from(u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
-    let sum = word(14) + word(18) + word(22) + word(26) + word(30);
+fn checksum_holds(ip: [u64; 3]) -> bool {
+    const LOW: u64 = 0xffff_ffff;
+    let sum = (ip[0] & LOW) + (ip[0] >> 32) + (ip[1] & LOW) + (ip[1] >> 32) + ip[2];
     let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     sum == 0xffff
 }
 
+/// Eight bytes as they lie.
 #[inline(always)]
-fn be16(head: &[u8; HEADERS], at: usize) -> u16 {
-    u16::from_be_bytes([head[at], head[at + 1]])
+fn word(head: &[u8; HEADERS], at: usize) -> u64 {
+    head[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// Four bytes as they lie.
+#[inline(always)]
+fn half(head: &[u8; HEADERS], at: usize) -> u32 {
+    head[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }

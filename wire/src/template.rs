@@ -105,36 +105,32 @@ impl Template {
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`len`](Self::len) or the payload does not fit into a datagram.
-    #[inline]
     pub fn write(&self, out: &mut [u8], header: &Header, payload: &[u8]) -> Result<usize, NoRoom> {
-        self.write_for(out, &header.to_bytes(), header.rank, payload)
+        self.write_for(out, &Heads::new(header, payload.len())?, header.rank, payload)
     }
 
-    /// As [`write`](Self::write) for a header that is the same for many ranks but for the rank itself: `head` is its
-    /// bytes with any rank.
+    /// As [`write`](Self::write) for a packet of which others differ only in the rank and the path.
     ///
     /// # Errors
     /// As `write`.
-    #[inline]
     pub fn write_for(
         &self,
         out: &mut [u8],
-        head: &[u8; header::LEN],
+        heads: &Heads,
         rank: u16,
         payload: &[u8],
     ) -> Result<usize, NoRoom> {
         let len = self.len();
-        let udp_len = u16::try_from(UDP_LEN + header::LEN + payload.len()).map_err(|_| NoRoom)?;
-        if let (PLAIN, Some(out)) = (len, out.first_chunk_mut::<PLAIN>()) {
-            self.write_plain(out, head, rank, udp_len)?;
+        if let (true, Some(out)) = (self.is_plain_for(heads), out.first_chunk_mut::<PLAIN>()) {
+            self.write_plain(out, heads, rank);
             return Ok(PLAIN);
         }
         let l3 = usize::from(self.l3);
-        let mut head = *head;
-        head[RANK..RANK + 2].copy_from_slice(&rank.to_be_bytes());
+        let head = heads.bytes(rank);
         let out = out.get_mut(..len).ok_or(NoRoom)?;
         out.copy_from_slice(&self.bytes[..len]);
         let l4 = len - header::LEN - UDP_LEN;
+        let udp_len = heads.udp_len;
         if self.v6 {
             out[l3 + 4..l3 + 6].copy_from_slice(&udp_len.to_be_bytes());
             // The length stands in the pseudo-header and in the UDP header.
@@ -146,7 +142,10 @@ impl Template {
             };
             out[l4 + 6..l4 + 8].copy_from_slice(&sum.to_be_bytes());
         } else {
-            let total = u16::try_from(IPV4_LEN).ok().and_then(|ip| udp_len.checked_add(ip)).ok_or(NoRoom)?;
+            let total = heads.ipv4_len;
+            if total == 0 {
+                return Err(NoRoom);
+            }
             out[l3 + 2..l3 + 4].copy_from_slice(&total.to_be_bytes());
             let sum = checksum::finish(self.base_sum + u64::from(total));
             out[l3 + 10..l3 + 12].copy_from_slice(&sum.to_be_bytes());
@@ -156,36 +155,64 @@ impl Template {
         Ok(len)
     }
 
-    /// Untagged IPv4, the common case: 64 bytes, every place known when this is compiled.
+    /// True for untagged IPv4, the common case: [`PLAIN`] bytes, every place known when this is compiled.
+    #[must_use]
+    #[inline]
+    pub fn is_plain_for(&self, heads: &Heads) -> bool {
+        usize::from(self.len) == PLAIN && heads.ipv4_len != 0
+    }
+
+    /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is written is
+    /// meaningless.
     #[inline(always)]
-    fn write_plain(
-        &self,
-        out: &mut [u8; PLAIN],
-        head: &[u8; header::LEN],
-        rank: u16,
-        udp_len: u16,
-    ) -> Result<(), NoRoom> {
-        let total = udp_len.checked_add(20).ok_or(NoRoom)?;
-        *out = *self.bytes.first_chunk::<PLAIN>().ok_or(NoRoom)?;
-        out[16..18].copy_from_slice(&total.to_be_bytes());
+    pub fn write_plain(&self, out: &mut [u8; PLAIN], heads: &Heads, rank: u16) {
+        let Some(bytes) = self.bytes.first_chunk::<PLAIN>() else { return };
+        *out = *bytes;
+        out[16..18].copy_from_slice(&heads.ipv4_len.to_be_bytes());
         // `base_sum` has been folded: together they are 17 bits, and one fold is enough.
         #[expect(clippy::cast_possible_truncation, reason = "17 bits")]
-        let sum = self.base_sum as u32 + u32::from(total);
+        let sum = self.base_sum as u32 + u32::from(heads.ipv4_len);
         #[expect(clippy::cast_possible_truncation, reason = "folded")]
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         out[24..26].copy_from_slice(&sum.to_be_bytes());
-        out[38..40].copy_from_slice(&udp_len.to_be_bytes());
-        out[42..].copy_from_slice(head);
-        out[42 + RANK..42 + RANK + 2].copy_from_slice(&rank.to_be_bytes());
-        Ok(())
+        out[38..40].copy_from_slice(&heads.udp_len.to_be_bytes());
+        out[42..].copy_from_slice(&heads.bytes(rank));
     }
 }
 
-/// Offset of the rank in the aggregation header.
-const RANK: usize = 6;
+/// What packets to several ranks have in common: worked out once, written for each.
+#[derive(Debug, Clone, Copy)]
+pub struct Heads {
+    /// The aggregation header as it is on the wire, in pieces that fit registers; in the first one, the rank is 0.
+    head: (u64, u64, u32, u16),
+    udp_len: u16,
+    /// 0 if it does not fit; an IPv6 packet may be longer.
+    ipv4_len: u16,
+}
+
+impl Heads {
+    /// For packets with this header, whatever its rank, and a payload (with trailer, if any) of this many bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if the payload does not fit into a datagram.
+    #[inline]
+    pub fn new(header: &Header, payload: usize) -> Result<Self, NoRoom> {
+        let udp_len = u16::try_from(UDP_LEN + header::LEN + payload).map_err(|_| NoRoom)?;
+        const { assert!(IPV4_LEN == 20) }
+        let ipv4_len = udp_len.checked_add(20).unwrap_or(0);
+        Ok(Self { head: Header { rank: 0, ..*header }.to_words(), udp_len, ipv4_len })
+    }
+
+    /// The aggregation header for a rank.
+    #[inline(always)]
+    fn bytes(&self, rank: u16) -> [u8; header::LEN] {
+        let (first, ..) = self.head;
+        header::from_words((first | u64::from(rank), self.head.1, self.head.2, self.head.3))
+    }
+}
 
 /// Headers of an untagged IPv4 packet. No other combination has this length.
-const PLAIN: usize = ETH_LEN + IPV4_LEN + UDP_LEN + header::LEN;
+pub const PLAIN: usize = ETH_LEN + IPV4_LEN + UDP_LEN + header::LEN;
 
 #[expect(clippy::cast_possible_truncation, reason = "at most MAX_LEN, which is below 256")]
 const fn narrow(len: usize) -> u8 {

@@ -17,6 +17,8 @@ const PATH: Path = Path {
     src_port: 40000,
 };
 
+const PORT: u32 = 3;
+
 /// A plain gradient frame.
 fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
     let mut bytes = vec![0xa5; HEADERS + payload.len()];
@@ -26,7 +28,7 @@ fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
 }
 
 fn expected() -> Expected {
-    Expected::new(&PATH, &HEADER)
+    Expected::new(&PATH, &HEADER, PORT)
 }
 
 const HEADER: Header = Header {
@@ -71,7 +73,7 @@ fn ordinary(bytes: &[u8]) -> Option<Plain> {
 #[test]
 fn a_gradient_is_read() {
     let bytes = frame(&[1; 1024], &HEADER);
-    let plain = expected().read(&bytes).expect("plain");
+    let plain = expected().read(&bytes, PORT).expect("plain");
     assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
     assert_eq!(Some(plain), ordinary(&bytes));
     assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
@@ -82,16 +84,24 @@ fn what_senders_choose_is_not_compared() {
     let other = Header { psn: 1, priority: 0, wnd_cap: 0, tree: 0, flags: Flags::OVERFLOW, ..HEADER };
     let mut bytes = frame(&[1; 16], &Header { element: Element::I32_SUM, ..other });
     bytes[6..12].fill(0x22);
-    let plain = expected().read(&bytes).expect("plain");
+    let plain = expected().read(&bytes, PORT).expect("plain");
     assert!(plain.overflow);
     assert_eq!(plain.element, Element::I32_SUM.code());
+}
+
+#[test]
+fn on_another_port_nothing_is_plain() {
+    let bytes = frame(&[1; 8], &HEADER);
+    assert_eq!(expected().read(&bytes, PORT + 1), None);
+    assert_eq!(Expected::NONE.read(&bytes, PORT), None);
+    assert_eq!(Expected::NONE.read(&bytes, u32::MAX), None);
 }
 
 #[test]
 fn ethernet_padding_is_ignored() {
     let mut bytes = frame(&[1; 8], &HEADER);
     bytes.extend([0; 40]);
-    assert_eq!(expected().read(&bytes).expect("plain").payload_len, 8);
+    assert_eq!(expected().read(&bytes, PORT).expect("plain").payload_len, 8);
 }
 
 #[test]
@@ -102,7 +112,7 @@ fn over_ipv6_or_with_a_tag_nothing_is_plain() {
     for path in [Path { vlan, ..PATH }, Path { src, dst, ..PATH }] {
         let mut bytes = [0; 256];
         let len = Template::new(&path).write(&mut bytes, &HEADER, &[1; 8]).unwrap();
-        assert_eq!(Expected::new(&path, &HEADER).read(&bytes[..len + 8]), None);
+        assert_eq!(Expected::new(&path, &HEADER, PORT).read(&bytes[..len + 8], PORT), None);
     }
 }
 
@@ -126,12 +136,12 @@ proptest! {
             bytes[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
-        prop_assert_eq!(expected().read(&bytes), ordinary(&bytes));
+        prop_assert_eq!(expected().read(&bytes, PORT), ordinary(&bytes));
     }
 
     #[test]
     fn any_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Some(plain) = expected().read(&bytes) {
+        if let Some(plain) = expected().read(&bytes, PORT) {
             prop_assert_eq!(Some(plain), ordinary(&bytes));
         }
     }

@@ -92,10 +92,10 @@ impl Recorder {
         std::mem::take(&mut self.events)
     }
 
-    fn sum(&mut self, aggregate: Aggregate<HeapShared>) -> Sum {
+    fn sum(&mut self, aggregate: Aggregate<'_, HeapShared>) -> Sum {
         let Aggregate { key, element, fan_in, count, overflow, first, payload } = aggregate;
         let values = values(payload.bytes());
-        self.payloads.push(payload);
+        self.payloads.push(payload.clone());
         Sum { key, element, fan_in, count, overflow, first, values }
     }
 }
@@ -114,27 +114,27 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::Added(who(request)));
     }
 
-    fn completed(&mut self, request: &Request, spent: Option<HeapBuf>, result: Aggregate<HeapShared>) {
+    fn completed(&mut self, request: &Request, spent: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
         let own = spent.is_none();
         self.returned.extend(spent);
         let sum = self.sum(result);
         self.events.push(Event::Completed { who: who(request), own, sum });
     }
 
-    fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<HeapShared>) {
+    fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {
         self.returned.push(packet);
         let sum = self.sum(result);
         self.events.push(Event::Replayed(who(request), sum));
     }
 
-    fn installed(&mut self, request: &Request, partial: Option<HeapBuf>, result: Aggregate<HeapShared>) {
+    fn installed(&mut self, request: &Request, partial: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
         let had_partial = partial.is_some();
         self.returned.extend(partial);
         let sum = self.sum(result);
         self.events.push(Event::Installed { who: who(request), partial: had_partial, sum });
     }
 
-    fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<HeapShared, WORDS>) {
+    fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, HeapShared, WORDS>) {
         self.returned.push(packet);
         let known = match state {
             Reminded::Kept(result) => Known::Kept(self.sum(result)),

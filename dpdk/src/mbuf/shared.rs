@@ -58,8 +58,8 @@ impl SharedMbuf {
     /// True without a segment behind the first, as nearly always: a packet that had a tail when it was frozen.
     #[inline]
     fn is_single(&self) -> bool {
-        // SAFETY: the mbuf lives and is not written.
-        unsafe { (*field::next(self.0.as_ptr())).is_null() }
+        // SAFETY: the mbuf lives and is not written. Not by the pointer to the next one: it is in another cache line.
+        unsafe { *field::nb_segs(self.0.as_ptr()) == 1 }
     }
 
     #[cold]
@@ -168,36 +168,51 @@ impl SharedBuf for SharedMbuf {
         unsafe { data(self.0.as_ptr()) }
     }
 
+    #[inline]
+    fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: prefetching has no effect that a program can observe, at whatever address.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast_const().cast::<i8>());
+        }
+    }
+
     /// One atomic addition for all of them: half of what counting costs when a result goes to many members.
     #[inline]
     fn clones(&self, count: usize) -> impl Iterator<Item = Self> {
-        let counted = self.count_ahead(count);
-        let ahead = CountedAhead { of: self, left: if counted { count } else { 0 } };
-        let one_by_one = if counted { 0 } else { count };
-        ahead.chain(core::iter::repeat_with(|| self.clone()).take(one_by_one))
+        let ahead = if self.count_ahead(count) { count } else { 0 };
+        Clones { of: self, ahead, singly: count - ahead }
     }
 }
 
-/// Clones that have been counted and not been made yet.
-struct CountedAhead<'a> {
+/// Clones to be made; one plain iterator instead of two in a chain, since it runs for every result and member.
+struct Clones<'a> {
     of: &'a SharedMbuf,
-    left: usize,
+    /// Of those that have been counted already.
+    ahead: usize,
+    /// Of those that have to be counted one by one.
+    singly: usize,
 }
 
-impl Iterator for CountedAhead<'_> {
+impl Iterator for Clones<'_> {
     type Item = SharedMbuf;
 
     #[inline]
     fn next(&mut self) -> Option<SharedMbuf> {
-        self.left = self.left.checked_sub(1)?;
-        Some(SharedMbuf(self.of.0))
+        if let Some(left) = self.ahead.checked_sub(1) {
+            self.ahead = left;
+            return Some(SharedMbuf(self.of.0));
+        }
+        self.singly = self.singly.checked_sub(1)?;
+        Some(self.of.clone())
     }
 }
 
-impl Drop for CountedAhead<'_> {
+impl Drop for Clones<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Ok(left @ 1..) = u16::try_from(self.left) {
+        if let Ok(left @ 1..) = u16::try_from(self.ahead) {
             // Never the last: the holder that was cloned is borrowed, so it is still there.
             self.of.count().fetch_sub(left, Ordering::Release);
         }
