@@ -1,0 +1,96 @@
+//! What a packet must say to be let into a job.
+
+use pascaline_buffer::combine::Kernels;
+use pascaline_wire::trailer::Bitmap;
+use pascaline_wire::{Element, Header, Kind};
+
+use crate::combine::Combiner;
+use crate::config::JobParams;
+use crate::outcome::{Refusal, Refused};
+use crate::ranks::RankSet;
+
+/// Whether the packet is of this generation and size of the job, and names a rank that there is. The `rank` of partials
+/// and results is not looked at: it may be the one they were once sent to.
+pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Refusal> {
+    if header.epoch != params.epoch {
+        return Err(Refusal::new(Refused::WrongEpoch, params.epoch, header.epoch));
+    }
+    if header.fan_in != params.fan_in {
+        return Err(Refusal::new(Refused::FanInMismatch, params.fan_in, header.fan_in));
+    }
+    if matches!(header.kind, Kind::Gradient | Kind::Reminder) && header.rank >= params.fan_in {
+        return Err(Refusal::new(Refused::RankOutOfRange, params.fan_in, header.rank));
+    }
+    Ok(())
+}
+
+/// Whether the job takes elements of this type and operation and a payload of this length; if so, what combines them.
+pub(crate) fn elements(
+    params: &JobParams,
+    kernels: &Kernels,
+    element: Element,
+    payload: &[u8],
+) -> Result<Combiner, Refusal> {
+    if let Some(admitted) = params.element {
+        same_element(admitted, element)?;
+    }
+    let longest = usize::from(params.payload_max);
+    if payload.len() > longest {
+        return Err(Refusal::payload(longest, payload.len()));
+    }
+    Combiner::new(kernels, element).ok_or_else(|| Refused::UnsupportedElement.into())
+}
+
+/// Whether two contributions have the same element type and operation.
+pub(crate) fn same_element(expected: Element, got: Element) -> Result<(), Refusal> {
+    if expected == got {
+        Ok(())
+    } else {
+        Err(Refusal::new(Refused::ElementMismatch, expected.code(), got.code()))
+    }
+}
+
+/// Whether two contributions have the same length.
+pub(crate) fn same_len(expected: usize, got: usize) -> Result<(), Refusal> {
+    if expected == got { Ok(()) } else { Err(Refusal::payload(expected, got)) }
+}
+
+/// The one rank inside a gradient.
+pub(crate) fn gradient(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Refusal> {
+    if header.count != 1 {
+        return Err(Refusal::new(Refused::WrongCount, 1_u16, header.count));
+    }
+    let mut ranks = RankSet::EMPTY;
+    if !ranks.insert(header.rank) {
+        return Err(Refused::RankOutOfRange.into());
+    }
+    match bitmap {
+        Some(bitmap) if RankSet::from_bitmap(bitmap, header.fan_in) != Some(ranks) => {
+            Err(Refused::WrongBitmap.into())
+        }
+        _ => Ok(ranks),
+    }
+}
+
+/// The ranks inside a partial, which must say so: at least one, and as many as it counts.
+pub(crate) fn partial(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Refusal> {
+    bitmap
+        .and_then(|bitmap| RankSet::from_bitmap(bitmap, header.fan_in))
+        .filter(|ranks| header.count > 0 && ranks.count() == header.count)
+        .ok_or_else(|| Refused::WrongBitmap.into())
+}
+
+/// The ranks inside a result: all, or enough and as its bitmap says.
+pub(crate) fn result(
+    params: &JobParams,
+    header: &Header,
+    bitmap: Option<&Bitmap>,
+) -> Result<RankSet, Refusal> {
+    let ranks = match bitmap {
+        None if header.count == params.fan_in => RankSet::first(params.fan_in),
+        None if header.count < params.needed() => return Err(Refused::Incomplete.into()),
+        None => return Err(Refused::WrongBitmap.into()),
+        Some(_) => partial(header, bitmap)?,
+    };
+    if ranks.count() < params.needed() { Err(Refused::Incomplete.into()) } else { Ok(ranks) }
+}

@@ -1,0 +1,179 @@
+//! What the server and each of its jobs are told.
+
+use core::time::Duration;
+
+use pascaline_wire::{DType, Element, MAX_RANKS, Op};
+
+use crate::combine::accumulator_len;
+
+/// What all jobs share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// What the jobs' capacities may add up to.
+    pub capacity: Capacity,
+    /// Results that a job keeps for those who come late; at least 1, because a result is sent from where it is kept.
+    pub kept: u32,
+    /// Requests (fetches and reminders) that may be sent between two calls of
+    /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own network.
+    /// At least 1.
+    pub burst: u32,
+    /// The least timeout of an entry (DSA, section VI: 1 ms).
+    pub floor: Duration,
+    /// The timeout before an entry of the job has completed.
+    pub initial: Duration,
+    /// The longest timeout, however often it has doubled.
+    pub ceiling: Duration,
+    /// How long an entry may stay incomplete, and a result kept. PSNs are used again after 2³²: a result must be
+    /// forgotten before its number comes round.
+    pub age_limit: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            capacity: Capacity { entries: 1 << 16, bytes: 1 << 28 },
+            kept: 256,
+            burst: 64,
+            floor: Duration::from_millis(1),
+            initial: Duration::from_millis(20),
+            ceiling: Duration::from_secs(1),
+            age_limit: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Room for incomplete entries, and for payload bytes of entries and kept results together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Entries.
+    pub entries: u32,
+    /// Payload bytes; what an entry takes is [`JobParams::entry_bytes`].
+    pub bytes: usize,
+}
+
+/// When a PSN is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// With the contributions of all ranks.
+    All,
+    /// With this many (iSwitch, section 3.3: threshold H), at least 1 and at most the fan-in.
+    AtLeast(u16),
+}
+
+/// In which order contributions are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they arrive, on the fly.
+    Arrival,
+    /// By rank, once all are there: the same inputs give the same bits, whatever the network did. Partials cannot be
+    /// taken apart again and are refused; for such a job the appliance evicts originals.
+    Rank,
+}
+
+/// One job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobParams {
+    /// Ranks of the job, 1 to 1,024.
+    pub fan_in: u16,
+    /// The job's generation. Another one forgets everything of the one before.
+    pub epoch: u8,
+    /// When a PSN is complete.
+    pub completion: Completion,
+    /// In which order contributions are added.
+    pub order: Order,
+    /// The longest payload, in bytes.
+    pub payload_max: u16,
+    /// The only element type and operation that is admitted; `None` for all that there are kernels for.
+    pub element: Option<Element>,
+    /// The job's share of [`Config::capacity`].
+    pub capacity: Capacity,
+}
+
+impl JobParams {
+    /// A job whose PSNs need all ranks, with contributions added as they arrive, payloads of up to 8 KiB, any element,
+    /// and room for 4,096 entries in 16 MiB.
+    #[must_use]
+    pub const fn new(fan_in: u16, epoch: u8) -> Self {
+        Self {
+            fan_in,
+            epoch,
+            completion: Completion::All,
+            order: Order::Arrival,
+            payload_max: 8192,
+            element: None,
+            capacity: Capacity { entries: 4096, bytes: 1 << 24 },
+        }
+    }
+
+    /// Contributions that complete a PSN.
+    #[must_use]
+    pub const fn needed(&self) -> u16 {
+        match self.completion {
+            Completion::All => self.fan_in,
+            Completion::AtLeast(count) => count,
+        }
+    }
+
+    /// Bytes that an entry of `len`-byte contributions takes up: in the order of arrival one payload (two, for sums of
+    /// 16-bit floats, which are accumulated in binary32), in the order of ranks the fan-in's.
+    #[must_use]
+    pub fn entry_bytes(&self, element: Element, len: usize) -> usize {
+        match self.order {
+            Order::Arrival => accumulator_len(element, len),
+            Order::Rank => len.saturating_mul(usize::from(self.fan_in)),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), SetJobError> {
+        let Self { fan_in, capacity, .. } = *self;
+        if fan_in == 0 || fan_in > MAX_RANKS {
+            return Err(SetJobError::FanIn { fan_in });
+        }
+        let needed = self.needed();
+        if needed == 0 || needed > fan_in {
+            return Err(SetJobError::Completion { needed, fan_in });
+        }
+        let widest = self.element.unwrap_or(Element { dtype: DType::F16, op: Op::Sum });
+        let bytes = self.entry_bytes(widest, usize::from(self.payload_max));
+        if bytes == 0 || capacity.entries == 0 || capacity.bytes < bytes {
+            return Err(SetJobError::TooSmall { bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Why a job was not accepted. The job that had the number before, if any, is unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SetJobError {
+    /// A job has 1 to 1,024 ranks.
+    #[error("a job has 1 to {MAX_RANKS} ranks, not {fan_in}")]
+    FanIn {
+        /// What was asked for.
+        fan_in: u16,
+    },
+    /// The threshold is not among 1 to the fan-in.
+    #[error("{needed} contributions cannot complete a PSN of {fan_in} ranks")]
+    Completion {
+        /// The threshold.
+        needed: u16,
+        /// The job's ranks.
+        fan_in: u16,
+    },
+    /// The job's capacity does not hold a single entry, or its payload is empty.
+    #[error("the job's capacity must hold at least one entry, of {bytes} bytes (and more than none)")]
+    TooSmall {
+        /// Bytes of one entry of the longest payload.
+        bytes: usize,
+    },
+    /// The other jobs leave less capacity than this one asks for.
+    #[error(
+        "the job asks for {} entries and {} bytes, but the other jobs leave {} and {}",
+        wanted.entries, wanted.bytes, left.entries, left.bytes
+    )]
+    Capacity {
+        /// What the job asks for.
+        wanted: Capacity,
+        /// What is left.
+        left: Capacity,
+    },
+}

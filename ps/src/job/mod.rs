@@ -1,0 +1,185 @@
+//! One job: its incomplete entries, its kept results, and what is to be sent for them.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use pascaline_buffer::combine::Kernels;
+use pascaline_wire::Header;
+
+use crate::action::Destination;
+use crate::combine::Combiner;
+use crate::config::{Config, JobParams};
+use crate::counters::Counters;
+use crate::entry::{Content, Entry};
+use crate::kept::Kept;
+use crate::outcome::{Refusal, Refused};
+use crate::timeout::Estimator;
+
+mod ask;
+mod receive;
+mod send;
+
+pub(crate) use send::Packet;
+
+/// Results waiting to be fetched by the driver. It does so after every packet; this only bounds what one that does not
+/// could make us hold.
+const REPLIES: usize = 1024;
+
+/// A result to be sent.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    psn: u32,
+    to: Destination,
+}
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    id: u16,
+    params: JobParams,
+    config: Config,
+    kernels: Kernels,
+    entries: HashMap<u32, Entry>,
+    /// The entries by the time of their next timer.
+    timers: BTreeSet<(Duration, u32)>,
+    /// The entries for which a round of asking is under way, by ticket: they take turns.
+    asking: BTreeMap<u64, u32>,
+    next_ticket: u64,
+    kept: Kept,
+    replies: VecDeque<Reply>,
+    estimator: Estimator,
+    /// Payload bytes of the entries.
+    entry_bytes: usize,
+    /// Under which time the server's agenda knows the job.
+    pub(crate) on_agenda: Option<Duration>,
+    /// Whether the job is in the server's queue of those that may have something to send.
+    pub(crate) ready: bool,
+}
+
+impl Job {
+    pub(crate) fn new(id: u16, params: JobParams, config: Config, kernels: Kernels) -> Self {
+        Self {
+            id,
+            params,
+            config,
+            kernels,
+            entries: HashMap::new(),
+            timers: BTreeSet::new(),
+            asking: BTreeMap::new(),
+            next_ticket: 0,
+            kept: Kept::default(),
+            replies: VecDeque::new(),
+            estimator: Estimator::new(&config),
+            entry_bytes: 0,
+            on_agenda: None,
+            ready: false,
+        }
+    }
+
+    pub(crate) const fn params(&self) -> &JobParams {
+        &self.params
+    }
+
+    /// Incomplete entries.
+    pub(crate) fn open(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Results kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Payload bytes of entries and kept results.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entry_bytes + self.kept.bytes()
+    }
+
+    /// What an entry's first timeout would be now.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.estimator.timeout(0)
+    }
+
+    /// Sees to it that `more` payload bytes fit beside `entries` bytes of entries, if need be by forgetting kept
+    /// results.
+    fn make_room(&mut self, entries: usize, more: usize) -> Result<(), Refusal> {
+        let wanted = entries.saturating_add(more);
+        if wanted > self.params.capacity.bytes {
+            return Err(Refused::Full.into());
+        }
+        while wanted + self.kept.bytes() > self.params.capacity.bytes {
+            self.kept.forget_oldest();
+        }
+        Ok(())
+    }
+
+    /// Whether one entry more is allowed.
+    fn room_for_entry(&self) -> Result<(), Refusal> {
+        if self.entries.len() < self.params.capacity.entries as usize {
+            Ok(())
+        } else {
+            Err(Refused::Full.into())
+        }
+    }
+
+    /// Opens an entry; there must be room for it.
+    fn open_entry(
+        &mut self,
+        now: Duration,
+        header: &Header,
+        content: Option<Content>,
+        counters: &mut Counters,
+    ) {
+        let psn = header.psn;
+        let wake =
+            now.saturating_add(self.estimator.timeout(0)).min(now.saturating_add(self.config.age_limit));
+        self.entry_bytes += content.as_ref().map_or(0, |content| content.bytes.len());
+        let helped = content.is_none();
+        let entry =
+            Entry { content, tree: header.tree, opened: now, wake, asked: None, tries: 0, ask: None, helped };
+        self.timers.insert((wake, psn));
+        self.entries.insert(psn, entry);
+        counters.opened += 1;
+    }
+
+    /// Takes an entry out, with its timer and its round of asking.
+    fn close_entry(&mut self, psn: u32) -> Option<Entry> {
+        let entry = self.entries.remove(&psn)?;
+        self.timers.remove(&(entry.wake, psn));
+        if let Some(ask) = &entry.ask {
+            self.asking.remove(&ask.ticket);
+        }
+        self.entry_bytes -= entry.content.as_ref().map_or(0, |content| content.bytes.len());
+        Some(entry)
+    }
+
+    /// Finishes an entry with what it has collected, if that is enough.
+    fn finish_if_complete(&mut self, now: Duration, psn: u32, combiner: &Combiner, counters: &mut Counters) {
+        let needed = self.params.needed();
+        if self.entries.get(&psn).is_none_or(|entry| entry.ranks().count() < needed) {
+            return;
+        }
+        let Some(entry) = self.close_entry(psn) else { return };
+        if !entry.helped {
+            self.estimator.on_sample(now.saturating_sub(entry.opened));
+        }
+        if let Some(mut content) = entry.content {
+            content.seal(self.params.order, combiner);
+            self.publish(now, psn, content, counters);
+        }
+    }
+
+    /// Keeps a result and has it sent to all ranks.
+    fn publish(&mut self, now: Duration, psn: u32, content: Content, counters: &mut Counters) {
+        self.kept.keep(now, psn, content, self.config.kept);
+        counters.finished += 1;
+        self.reply(psn, Destination::Appliance, counters);
+    }
+
+    fn reply(&mut self, psn: u32, to: Destination, counters: &mut Counters) {
+        if self.replies.len() < REPLIES {
+            self.replies.push_back(Reply { psn, to });
+        } else {
+            counters.results_lost += 1;
+        }
+    }
+}

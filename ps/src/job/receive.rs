@@ -1,0 +1,183 @@
+//! What a packet does.
+
+use core::time::Duration;
+
+use pascaline_wire::trailer::Bitmap;
+use pascaline_wire::{Flags, Header, Kind};
+
+use super::Job;
+use crate::action::Destination;
+use crate::check;
+use crate::config::Order;
+use crate::counters::Counters;
+use crate::entry::{Content, Marks};
+use crate::outcome::{Outcome, Refusal, Refused};
+use crate::ranks::RankSet;
+
+impl Job {
+    /// Handles a packet of this job whose payload is whole.
+    pub(crate) fn handle(
+        &mut self,
+        now: Duration,
+        header: &Header,
+        payload: &[u8],
+        bitmap: Option<&Bitmap>,
+        counters: &mut Counters,
+    ) -> Result<Outcome, Refusal> {
+        self.kept.expire(now, self.config.age_limit);
+        check::membership(&self.params, header)?;
+        match header.kind {
+            Kind::Gradient => {
+                let ranks = check::gradient(header, bitmap)?;
+                self.collect(now, header, payload, &ranks, counters)
+            }
+            Kind::Partial if self.params.order == Order::Rank => Err(Refused::OrderedPartial.into()),
+            Kind::Partial => {
+                let ranks = check::partial(header, bitmap)?;
+                self.collect(now, header, payload, &ranks, counters)
+            }
+            Kind::Result => {
+                let ranks = check::result(&self.params, header, bitmap)?;
+                self.replace(now, header, payload, ranks, counters)
+            }
+            Kind::Reminder => self.remind(now, header, counters),
+            Kind::Update | Kind::Ack | Kind::Fetch | Kind::Control => Err(Refused::Unexpected.into()),
+        }
+    }
+
+    /// A contribution or a partial.
+    fn collect(
+        &mut self,
+        now: Duration,
+        header: &Header,
+        payload: &[u8],
+        ranks: &RankSet,
+        counters: &mut Counters,
+    ) -> Result<Outcome, Refusal> {
+        let combiner = check::elements(&self.params, &self.kernels, header.element, payload)?;
+        let psn = header.psn;
+        if let Some(finished) = self.kept.get(psn) {
+            finished.content.check(header, payload)?;
+            self.answer_late(now, header, counters);
+            return Ok(Outcome::Late);
+        }
+        let entry = self.entries.get(&psn);
+        match entry.and_then(|entry| entry.content.as_ref()) {
+            Some(content) => {
+                content.check(header, payload)?;
+                if content.ranks.overlaps(ranks) {
+                    return self.overlap(now, header, ranks);
+                }
+            }
+            None => {
+                if entry.is_none() {
+                    self.room_for_entry()?;
+                }
+                self.make_room(self.entry_bytes, self.params.entry_bytes(header.element, payload.len()))?;
+            }
+        }
+        let content = || Content::new(&self.params, header, *ranks, payload, &combiner);
+        match self.entries.get_mut(&psn) {
+            None => {
+                let content = content();
+                self.open_entry(now, header, Some(content), counters);
+            }
+            Some(entry) => {
+                entry.helped |=
+                    header.flags.has(Flags::BYPASS) || header.kind == Kind::Partial && entry.asked.is_some();
+                match &mut entry.content {
+                    Some(there) => there.add(self.params.order, header, ranks, payload, &combiner),
+                    none => self.entry_bytes += none.insert(content()).bytes.len(),
+                }
+            }
+        }
+        self.finish_if_complete(now, psn, &combiner, counters);
+        Ok(if header.kind == Kind::Partial { Outcome::Merged } else { Outcome::Added })
+    }
+
+    /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is lost, and
+    /// has to be asked for as originals.
+    fn overlap(&mut self, now: Duration, header: &Header, ranks: &RankSet) -> Result<Outcome, Refusal> {
+        if header.kind != Kind::Partial {
+            return Ok(Outcome::Duplicate);
+        }
+        if self.entries.get(&header.psn).is_some_and(|entry| !entry.ranks().includes(ranks)) {
+            self.hasten(now, header.psn);
+        }
+        Err(Refused::Overlap.into())
+    }
+
+    /// A result from elsewhere: the appliance had it, or a rank kept it. It may already be known to other ranks, so it
+    /// counts, and not what the entry holds, whose sum could differ from it in the last bits.
+    fn replace(
+        &mut self,
+        now: Duration,
+        header: &Header,
+        payload: &[u8],
+        ranks: RankSet,
+        counters: &mut Counters,
+    ) -> Result<Outcome, Refusal> {
+        check::elements(&self.params, &self.kernels, header.element, payload)?;
+        let psn = header.psn;
+        if let Some(finished) = self.kept.get(psn) {
+            finished.content.check(header, payload)?;
+            return Ok(Outcome::Duplicate);
+        }
+        let entry = self.entries.get(&psn).ok_or(Refused::Unasked)?;
+        let freed = match &entry.content {
+            Some(content) => {
+                content.check(header, payload)?;
+                content.bytes.len()
+            }
+            None => 0,
+        };
+        self.make_room(self.entry_bytes - freed, payload.len())?;
+        self.close_entry(psn);
+        let (element, marks, len) = (header.element, Marks::of(header), payload.len());
+        self.publish(now, psn, Content { element, ranks, marks, len, bytes: payload.to_vec() }, counters);
+        Ok(Outcome::Completed)
+    }
+
+    /// A rank misses the result (DSA, section IV.B).
+    fn remind(
+        &mut self,
+        now: Duration,
+        header: &Header,
+        counters: &mut Counters,
+    ) -> Result<Outcome, Refusal> {
+        if header.flags.has(Flags::BYPASS) {
+            // The server's own: an answer to it would come back in turn.
+            return Err(Refused::Unexpected.into());
+        }
+        let psn = header.psn;
+        if self.kept.get(psn).is_some() {
+            self.answer_late(now, header, counters);
+            return Ok(Outcome::Late);
+        }
+        if !self.entries.contains_key(&psn) {
+            self.room_for_entry()?;
+            self.open_entry(now, header, None, counters);
+        }
+        self.hasten(now, psn);
+        Ok(Outcome::Reminded)
+    }
+
+    /// Answers a packet for a complete PSN with the result: to its rank, or to all if it is a partial, whose ranks all
+    /// seem to lack it.
+    fn answer_late(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
+        let (psn, interval) = (header.psn, self.config.floor);
+        let (to, admitted) = if header.kind == Kind::Partial {
+            (Destination::Appliance, self.kept.admit_all(now, psn, interval))
+        } else {
+            let solicited = header.flags.has(Flags::BYPASS);
+            let most = self.params.fan_in;
+            let admitted = self.kept.admit_answer(now, psn, solicited, most, interval);
+            (Destination::Rank(header.rank), admitted)
+        };
+        if admitted {
+            self.reply(psn, to, counters);
+        } else {
+            counters.answers_limited += 1;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What is to be sent for a job.
+
+use pascaline_wire::{Element, Flags, Header, Kind};
+
+use super::Job;
+use crate::action::{Action, Destination};
+use crate::counters::Counters;
+use crate::entry::{Ask, Entry};
+
+/// A packet to send, before its payload is borrowed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Packet {
+    /// A kept result.
+    Result { psn: u32, to: Destination },
+    /// A fetch or a reminder.
+    Request { header: Header, to: Destination },
+}
+
+impl Job {
+    /// Whether there may be something to send.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.replies.is_empty() || !self.asking.is_empty()
+    }
+
+    /// The next packet: results first, then requests, if those are allowed.
+    pub(crate) fn next_packet(&mut self, may_ask: bool, counters: &mut Counters) -> Option<Packet> {
+        while let Some(reply) = self.replies.pop_front() {
+            if self.kept.get(reply.psn).is_none() {
+                counters.results_lost += 1;
+                continue;
+            }
+            match reply.to {
+                Destination::Appliance => counters.results_sent += 1,
+                Destination::Rank(_) => counters.answers_sent += 1,
+            }
+            return Some(Packet::Result { psn: reply.psn, to: reply.to });
+        }
+        while may_ask && let Some((_, psn)) = self.asking.pop_first() {
+            if let Some(packet) = self.next_request(psn, counters) {
+                return Some(packet);
+            }
+        }
+        None
+    }
+
+    /// The next request of an entry's round, which then goes to the end of the queue; `None` ends the round.
+    fn next_request(&mut self, psn: u32, counters: &mut Counters) -> Option<Packet> {
+        let entry = self.entries.get_mut(&psn)?;
+        let ask = entry.ask.take()?;
+        let (next_rank, to) = if ask.fetch {
+            counters.asked += 1;
+            counters.fetches_sent += 1;
+            (0, Destination::Appliance)
+        } else {
+            let rank = entry.ranks().next_missing(ask.next_rank, self.params.fan_in)?;
+            counters.reminders_sent += 1;
+            (rank + 1, Destination::Rank(rank))
+        };
+        entry.ask = Some(Ask { ticket: self.next_ticket, fetch: false, next_rank });
+        self.asking.insert(self.next_ticket, psn);
+        self.next_ticket += 1;
+        let header = self.request(psn, self.entries.get(&psn)?, to);
+        Some(Packet::Request { header, to })
+    }
+
+    fn request(&self, psn: u32, entry: &Entry, to: Destination) -> Header {
+        let element = entry.content.as_ref().map_or(Element::F32_SUM, |content| content.element);
+        let kind = match to {
+            Destination::Appliance => Kind::Fetch,
+            Destination::Rank(_) => Kind::Reminder,
+        };
+        Header { tree: entry.tree, ..self.header(kind, psn, element, to) }
+    }
+
+    fn header(&self, kind: Kind, psn: u32, element: Element, to: Destination) -> Header {
+        let (flags, rank) = match to {
+            Destination::Appliance => (Flags::NONE, 0),
+            Destination::Rank(rank) => (Flags::BYPASS, rank),
+        };
+        Header {
+            kind,
+            flags,
+            element,
+            job: self.id,
+            rank,
+            psn,
+            fan_in: self.params.fan_in,
+            count: 0,
+            priority: 0,
+            wnd_cap: u16::MAX,
+            tree: 0,
+            epoch: self.params.epoch,
+        }
+    }
+
+    /// The packet with its payload; `None` if its result has been forgotten since.
+    pub(crate) fn action(&self, packet: Packet) -> Option<Action<'_>> {
+        let (psn, to) = match packet {
+            Packet::Request { header, to } => return Some(Action { to, header, payload: &[], bitmap: None }),
+            Packet::Result { psn, to } => (psn, to),
+        };
+        let content = &self.kept.get(psn)?.content;
+        let count = content.ranks.count();
+        let fan_in = self.params.fan_in;
+        let bitmap = if count < fan_in { content.ranks.to_bitmap(fan_in) } else { None };
+        let mut header = self.header(Kind::Result, psn, content.element, to);
+        header.count = count;
+        header.wnd_cap = content.marks.wnd_cap;
+        header.tree = content.marks.tree;
+        header.flags = header.flags.with(content.marks.flags);
+        if bitmap.is_some() {
+            header.flags = header.flags.with(Flags::TRAILER);
+        }
+        Some(Action { to, header, payload: &content.bytes, bitmap })
+    }
+}

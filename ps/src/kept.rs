@@ -1,0 +1,108 @@
+//! Results of complete PSNs, kept for those who come late.
+//!
+//! DSA deletes an entry when its result has been sent (section III.B); a rank that lost the result then starts the PSN
+//! anew. Here the last results of a job stay, and a late packet is answered with one at once.
+
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+
+use crate::entry::Content;
+
+/// A result.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Sealed: `bytes` is the sum.
+    pub(crate) content: Content,
+    at: Duration,
+    /// When it was last sent to all ranks.
+    sent_to_all: Duration,
+    /// Answers to single ranks since this time.
+    limit_since: Duration,
+    answers: u16,
+}
+
+/// The last results of one job, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    results: HashMap<u32, Finished>,
+    order: VecDeque<u32>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// The result of a PSN.
+    pub(crate) fn get(&self, psn: u32) -> Option<&Finished> {
+        self.results.get(&psn)
+    }
+
+    /// Keeps a result that is about to be sent to all ranks, and forgets the oldest ones beyond `most`. There must be
+    /// none of this PSN yet.
+    pub(crate) fn keep(&mut self, now: Duration, psn: u32, content: Content, most: u32) {
+        self.bytes += content.bytes.len();
+        let finished = Finished { content, at: now, sent_to_all: now, limit_since: now, answers: 0 };
+        self.results.insert(psn, finished);
+        self.order.push_back(psn);
+        while self.order.len() > most.max(1) as usize {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets the oldest result; the bytes that were freed.
+    pub(crate) fn forget_oldest(&mut self) -> usize {
+        let oldest = self.order.pop_front().and_then(|psn| self.results.remove(&psn));
+        let freed = oldest.map_or(0, |finished| finished.content.bytes.len());
+        self.bytes -= freed;
+        freed
+    }
+
+    /// Forgets what is older than `limit`.
+    pub(crate) fn expire(&mut self, now: Duration, limit: Duration) {
+        let old = |finished: &Finished| finished.at.saturating_add(limit) <= now;
+        while self.order.front().and_then(|psn| self.results.get(psn)).is_some_and(old) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Whether a rank that came late may be sent the result now: `most` times per `interval`. `solicited` is for what
+    /// was asked for before the PSN was complete: it crossed the result on its way.
+    pub(crate) fn admit_answer(
+        &mut self,
+        now: Duration,
+        psn: u32,
+        solicited: bool,
+        most: u16,
+        interval: Duration,
+    ) -> bool {
+        let Some(finished) = self.results.get_mut(&psn) else { return false };
+        if solicited && now < finished.sent_to_all.saturating_add(interval) {
+            return false;
+        }
+        if now >= finished.limit_since.saturating_add(interval) {
+            finished.limit_since = now;
+            finished.answers = 0;
+        }
+        let admitted = finished.answers < most;
+        finished.answers += u16::from(admitted);
+        admitted
+    }
+
+    /// Whether the result may be sent to all ranks once more: once per `interval`.
+    pub(crate) fn admit_all(&mut self, now: Duration, psn: u32, interval: Duration) -> bool {
+        let Some(finished) = self.results.get_mut(&psn) else { return false };
+        let admitted = now >= finished.sent_to_all.saturating_add(interval);
+        if admitted {
+            finished.sent_to_all = now;
+        }
+        admitted
+    }
+
+    /// Results kept.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Payload bytes kept.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

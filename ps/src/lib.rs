@@ -1,0 +1,60 @@
+//! The parameter server: the place where an aggregation ends that the appliance alone could not complete.
+//!
+//! DSA (section III.B and IV) calls it PS: a dictionary from (job, PSN) to {values, bitmap, time}. What loses the
+//! conflict for a slot of the appliance, or is evicted from one, is added up here. When an entry is late, or a worker
+//! says so, the *reminder* mechanism collects what is missing: the partial that the appliance holds and the originals
+//! of the workers. A complete sum goes back to the appliance, which passes it on to all ranks.
+//!
+//! Contract of this crate: a pure state machine. Packets and times go in, [`Action`]s come out; no socket, no clock,
+//! no thread. A UDP driver, the appliance's control core and a fault harness run the same code. Memory is bounded by
+//! [`Config`] and, per job, by [`JobParams::capacity`], which is reserved: no job can starve another. Every packet
+//! ends in one counted [`Outcome`].
+//!
+//! **Panics.** Nothing that is received makes any function here panic.
+//!
+//! From the inside out: [`ranks`] is the contribution bitmap, [`combine`] knows the kernels, [`timeout`] estimates when
+//! an entry is late; an entry collects, a kept result answers those who come late, a job holds both; [`Server`] is all
+//! jobs together. [`action`], [`outcome`] and [`counters`] are what the driver sees.
+//!
+//! ```
+//! use core::time::Duration;
+//! use pascaline_ps::{Config, Destination, JobParams, Outcome, Server};
+//! use pascaline_wire::{Element, Flags, Header, Kind};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut server = Server::new(Config::default());
+//! server.set_job(1, JobParams::new(2, 7))?;
+//! for rank in 0..2 {
+//!     let header = Header {
+//!         kind: Kind::Gradient, flags: Flags::NONE, element: Element::F32_SUM, job: 1, rank, psn: 0, fan_in: 2,
+//!         count: 1, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
+//!     };
+//!     assert_eq!(server.handle(Duration::ZERO, &header, &1.5_f32.to_le_bytes()), Outcome::Added);
+//! }
+//! let result = server.poll_action().ok_or("complete")?;
+//! assert_eq!(result.to, Destination::Appliance);
+//! assert_eq!(result.payload, 3.0_f32.to_le_bytes());
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod action;
+mod agenda;
+mod check;
+pub mod combine;
+pub mod config;
+pub mod counters;
+mod entry;
+mod job;
+mod kept;
+pub mod outcome;
+pub mod ranks;
+mod server;
+pub mod timeout;
+
+pub use action::{Action, Destination};
+pub use config::{Capacity, Completion, Config, JobParams, Order, SetJobError};
+pub use counters::Counters;
+pub use outcome::{Answer, Outcome, Refused};
+pub use server::{Server, Usage};

@@ -1,0 +1,212 @@
+//! What became of a packet.
+
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::{Element, Flags, Header, Kind, Malformed, header};
+
+/// What became of a packet: exactly one of these, and each is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A contribution has been added to its entry, which may have completed it.
+    Added,
+    /// A partial has been merged into its entry, which may have completed it.
+    Merged,
+    /// A reminder has made its entry due, or found that it was asked for a moment ago.
+    Reminded,
+    /// A result has completed an entry in place of what it held.
+    Completed,
+    /// A contribution that the entry has already, or a further result: nothing changed.
+    Duplicate,
+    /// A contribution, partial or reminder for a PSN whose result is kept: answered with the result, within limits.
+    Late,
+    /// The bytes are no packet of this protocol.
+    Malformed(Malformed),
+    /// Refused; nothing changed.
+    Refused {
+        /// Why.
+        reason: Refused,
+        /// What may be told the sender, if anything.
+        answer: Option<Answer>,
+    },
+}
+
+/// Why a well-formed packet was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refused {
+    /// A kind that is not for the parameter server, or its own reminder come back.
+    Unexpected,
+    /// No such job.
+    UnknownJob,
+    /// Another generation of the job.
+    WrongEpoch,
+    /// `fan_in` is not the job's.
+    FanInMismatch,
+    /// The rank is not below the job's fan-in.
+    RankOutOfRange,
+    /// The payload is longer than the job's longest, or its length differs from the other contributions'.
+    PayloadMismatch,
+    /// The element type or operation is not the job's or differs from the other contributions'.
+    ElementMismatch,
+    /// There is no kernel for this element type and operation.
+    UnsupportedElement,
+    /// `count` is not what this kind of packet must have: 1 in a gradient.
+    WrongCount,
+    /// The bitmap is missing where it is needed, names ranks that cannot be, or has another number of ranks than
+    /// `count` says.
+    WrongBitmap,
+    /// A partial that contains a rank that the entry contains too.
+    Overlap,
+    /// A partial of a job that adds in the order of ranks.
+    OrderedPartial,
+    /// A result that does not contain enough contributions.
+    Incomplete,
+    /// A result for a PSN that nobody has asked for.
+    Unasked,
+    /// The job's entries or bytes are used up.
+    Full,
+}
+
+impl Refused {
+    /// All reasons, in the order of their discriminants.
+    pub const ALL: [Self; 15] = [
+        Self::Unexpected,
+        Self::UnknownJob,
+        Self::WrongEpoch,
+        Self::FanInMismatch,
+        Self::RankOutOfRange,
+        Self::PayloadMismatch,
+        Self::ElementMismatch,
+        Self::UnsupportedElement,
+        Self::WrongCount,
+        Self::WrongBitmap,
+        Self::Overlap,
+        Self::OrderedPartial,
+        Self::Incomplete,
+        Self::Unasked,
+        Self::Full,
+    ];
+
+    /// The reason as it appears in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unexpected => "unexpected",
+            Self::UnknownJob => "unknown_job",
+            Self::WrongEpoch => "wrong_epoch",
+            Self::FanInMismatch => "fan_in_mismatch",
+            Self::RankOutOfRange => "rank_out_of_range",
+            Self::PayloadMismatch => "payload_mismatch",
+            Self::ElementMismatch => "element_mismatch",
+            Self::UnsupportedElement => "unsupported_element",
+            Self::WrongCount => "wrong_count",
+            Self::WrongBitmap => "wrong_bitmap",
+            Self::Overlap => "overlap",
+            Self::OrderedPartial => "ordered_partial",
+            Self::Incomplete => "incomplete",
+            Self::Unasked => "unasked",
+            Self::Full => "full",
+        }
+    }
+
+    /// What an Ack would say; `None` if the sender need not, or must not, hear of it.
+    #[must_use]
+    pub const fn status(self) -> Option<Status> {
+        match self {
+            Self::UnknownJob => Some(Status::UnknownJob),
+            Self::WrongEpoch => Some(Status::WrongEpoch),
+            Self::FanInMismatch => Some(Status::FanInMismatch),
+            Self::RankOutOfRange => Some(Status::RankOutOfRange),
+            Self::PayloadMismatch => Some(Status::PayloadMismatch),
+            Self::ElementMismatch => Some(Status::ElementMismatch),
+            Self::UnsupportedElement => Some(Status::Unsupported),
+            Self::Unexpected
+            | Self::WrongCount
+            | Self::WrongBitmap
+            | Self::Overlap
+            | Self::OrderedPartial
+            | Self::Incomplete
+            | Self::Unasked
+            | Self::Full => None,
+        }
+    }
+}
+
+/// A refusal on its way back to where the refused packet came from: an Ack that answers no control packet (protocol,
+/// section 9). The driver may limit their rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The header; `rank` and `psn` are the refused packet's, `fan_in` and `epoch` the job's.
+    pub header: Header,
+    /// The body, with the status and both values.
+    pub control: Control,
+}
+
+impl Answer {
+    /// Bytes of an answer.
+    pub const LEN: usize = header::LEN + control::LEN;
+
+    /// The datagram.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        let (head, body) = bytes.split_at_mut(header::LEN);
+        head.copy_from_slice(&self.header.to_bytes());
+        body.copy_from_slice(&self.control.to_bytes());
+        bytes
+    }
+}
+
+/// A reason with the value that would have been right and the one received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Refused,
+    expected: u32,
+    got: u32,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: Refused, expected: impl Into<u32>, got: impl Into<u32>) -> Self {
+        Self { reason, expected: expected.into(), got: got.into() }
+    }
+
+    /// A payload length, or two.
+    pub(crate) fn payload(expected: usize, got: usize) -> Self {
+        let number = |len| u32::try_from(len).unwrap_or(u32::MAX);
+        Self::new(Refused::PayloadMismatch, number(expected), number(got))
+    }
+
+    /// The answer to a refused packet. Only gradients and reminders are answered: they come from the rank that they
+    /// name, whereas the `rank` of partials and of results is not their sender's, and an Ack would make an innocent
+    /// rank's operation fail.
+    pub(crate) fn answer(&self, packet: &Header, fan_in: u16, epoch: u8) -> Option<Answer> {
+        if !matches!(packet.kind, Kind::Gradient | Kind::Reminder) {
+            return None;
+        }
+        let status = self.reason.status()?;
+        let header = Header {
+            kind: Kind::Control,
+            flags: Flags::NONE,
+            element: Element::F32_SUM,
+            job: packet.job,
+            rank: packet.rank,
+            psn: packet.psn,
+            fan_in,
+            count: 0,
+            priority: 0,
+            wnd_cap: 0,
+            tree: 0,
+            epoch,
+        };
+        let (expected, got) = (self.expected, self.got);
+        Some(Answer {
+            header,
+            control: Control { status, expected, got, ..Control::request(Action::Ack, 0) },
+        })
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(reason: Refused) -> Self {
+        Self { reason, expected: 0, got: 0 }
+    }
+}

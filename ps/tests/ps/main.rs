@@ -1,0 +1,15 @@
+//! The parameter server against DSA's cases, an oracle, and hostile input.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "that is how tests fail")]
+
+mod appliance;
+mod elements;
+mod interleavings;
+mod limits;
+mod losses;
+mod packets;
+mod refusals;
+mod requests;
+mod storms;
+mod task_types;
+mod units;
+mod world;
