@@ -10,6 +10,8 @@ use pascaline_wire::Malformed;
 pub enum Ignored {
     /// It belongs to another job.
     ForeignJob,
+    /// A control packet for another rank of the job.
+    ForeignRank,
     /// It belongs to another generation of the job.
     WrongEpoch,
     /// A result of another element type or operation.
@@ -36,8 +38,9 @@ pub enum Ignored {
 
 impl Ignored {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ForeignJob,
+        Self::ForeignRank,
         Self::WrongEpoch,
         Self::WrongElement,
         Self::WrongLength,
@@ -56,6 +59,7 @@ impl Ignored {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ForeignJob => "foreign_job",
+            Self::ForeignRank => "foreign_rank",
             Self::WrongEpoch => "wrong_epoch",
             Self::WrongElement => "wrong_element",
             Self::WrongLength => "wrong_length",

@@ -43,10 +43,11 @@ impl Asking {
     }
 }
 
-/// The Ack for this worker in a datagram, with its header.
-fn ack_in(datagram: &[u8], job: u16) -> Option<(Header, Control)> {
+/// The Ack for this worker in a datagram, with its header. One for another rank is none, even with this worker's session in
+/// it: the request may have been damaged on its way, and the answer is then about what it seemed to say.
+fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control)> {
     let (header, body) = Header::parse(datagram).ok()?;
-    if header.kind != Kind::Control || header.job != job {
+    if header.kind != Kind::Control || (header.job, header.rank) != (identity.job, identity.rank) {
         return None;
     }
     let control = Control::parse(body).ok()?;
@@ -115,7 +116,7 @@ impl Join {
 
     /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is ignored.
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
-        let (header, ack) = ack_in(datagram, self.identity.job)?;
+        let (header, ack) = ack_in(datagram, &self.identity)?;
         if ack.answers != Some(Action::Join) || ack.session != self.session {
             return None;
         }
@@ -196,7 +197,7 @@ impl Leave {
     /// True if the datagram answers this request; it is not the session's then.
     #[must_use]
     pub fn is_answer(&self, datagram: &[u8]) -> bool {
-        ack_in(datagram, self.membership.identity.job).is_some_and(|(_, ack)| self.answered_by(&ack))
+        ack_in(datagram, &self.membership.identity).is_some_and(|(_, ack)| self.answered_by(&ack))
     }
 
     /// Handles a received datagram: `Some` ends the handshake.
@@ -204,7 +205,7 @@ impl Leave {
     /// A refusal ends it as well: an appliance that does not know this rank in this generation has let it go.
     #[must_use]
     pub fn handle_datagram(&self, datagram: &[u8]) -> Option<Left> {
-        let (_, ack) = ack_in(datagram, self.membership.identity.job)?;
+        let (_, ack) = ack_in(datagram, &self.membership.identity)?;
         (self.answered_by(&ack) && ack.status != Status::Pending).then_some(Left::Everyone)
     }
 

@@ -40,6 +40,7 @@ impl Session {
             return Err(Ignored::ForeignJob.into());
         }
         match header.kind {
+            Kind::Control if header.rank != self.membership.identity.rank => Err(Ignored::ForeignRank.into()),
             Kind::Control => return self.on_control(now, &Control::parse(body)?),
             Kind::Result | Kind::Reminder if header.epoch != self.membership.epoch => {
                 Err(Ignored::WrongEpoch.into())

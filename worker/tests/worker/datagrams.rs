@@ -82,6 +82,7 @@ fn each_defect_is_counted_by_its_reason_and_changes_nothing() {
     let body = [5; 16];
     let defects = [
         (Header { job: 4, ..RESULT }, &body[..], Ignored::ForeignJob),
+        (Header { kind: Kind::Control, ..RESULT }, &body, Ignored::ForeignRank),
         (Header { epoch: 8, ..RESULT }, &body, Ignored::WrongEpoch),
         (Header { element: Element::F32_SUM, ..RESULT }, &body, Ignored::WrongElement),
         (RESULT, &body[..12], Ignored::WrongLength),
@@ -171,7 +172,7 @@ fn results_are_answered_from_the_tensor_and_then_from_what_is_kept() {
 
 fn unsolicited(status: Status, expected: u32, got: u32) -> Vec<u8> {
     let ack = Control { status, expected, got, ..Control::request(Action::Ack, 0) };
-    packet(&Header { kind: Kind::Control, ..RESULT }, &ack.to_bytes())
+    packet(&Header { kind: Kind::Control, rank: MEMBERSHIP.identity.rank, ..RESULT }, &ack.to_bytes())
 }
 
 #[test]

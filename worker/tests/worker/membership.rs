@@ -93,8 +93,10 @@ fn pending_keeps_asking_and_ok_admits() {
 
 #[test]
 fn what_is_no_answer_to_this_request_is_ignored() {
-    let foreign: [fn(&mut Header, &mut Control); 6] = [
+    let foreign: [fn(&mut Header, &mut Control); 8] = [
         |header, _| header.job = 2,
+        |header, _| header.rank = 1,
+        |header, ack| (header.rank, ack.status) = (105, Status::RankOutOfRange),
         |header, _| header.kind = Kind::Result,
         |_, ack| ack.session = 54,
         |_, ack| ack.answers = Some(Action::Leave),
