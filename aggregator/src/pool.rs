@@ -398,7 +398,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                 way
             }
             None => match set.claim(request.key, self.displacement(request)) {
-                None => return sink.refused(request, packet, Refusal::Conflict),
+                None => return Self::pass_on(request, packet, sink),
                 Some((way, displaced)) => {
                     if let Some((key, what)) = displaced {
                         sink.displaced(key, what);
@@ -412,6 +412,20 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                 set.directory.use_result(way);
                 if let Some(result) = set.slots[way].aggregate() {
                     sink.installed(request, partial, result);
+                }
+            }
+            Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),
+        }
+    }
+
+    /// A result that finds no slot is given out all the same: to keep it is a favour, to send it on is not. Otherwise two
+    /// jobs could wait for ever, each in the slots that the other's results would have to pass through.
+    fn pass_on<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {
+        let mut slot = Slot::<B, WORDS>::new();
+        match slot.install(request, packet) {
+            Ok(_) => {
+                if let Some(result) = slot.aggregate() {
+                    sink.passed_on(request, result);
                 }
             }
             Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),

@@ -85,6 +85,8 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn replayed(&mut self, request: &Request, packet: B, result: Aggregate<'_, B::Shared>);
     /// A rank's kept result was taken over. `partial` is what stood in its place.
     fn installed(&mut self, request: &Request, partial: Option<B>, result: Aggregate<'_, B::Shared>);
+    /// A rank's kept result found no slot: it is given out, and not kept.
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, B::Shared>);
     /// The answer to a reminder.
     fn reminded(&mut self, request: &Request, packet: B, state: Reminded<'_, B::Shared, WORDS>);
     /// The request was refused.

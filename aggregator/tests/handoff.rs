@@ -60,6 +60,10 @@ impl Sink<HeapBuf> for Others {
         Sink::<HeapBuf>::installed(&mut self.recorder, request, partial, result);
         self.act();
     }
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
+        Sink::<HeapBuf>::passed_on(&mut self.recorder, request, result);
+        self.act();
+    }
     fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, HeapShared, 1>) {
         self.recorder.reminded(request, packet, state);
         self.act();

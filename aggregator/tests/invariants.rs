@@ -183,6 +183,8 @@ fn packets_are_conserved<const WORDS: usize>(
                 Event::Opened(_) => {}
                 Event::Completed { own, .. } => returned += usize::from(!own),
                 Event::Installed { partial, .. } => returned += usize::from(*partial),
+                // Only the sink has held it since.
+                Event::PassedOn { .. } => held -= 1,
                 Event::Added(_) | Event::Replayed(..) | Event::Reminded(..) | Event::Refused(..) => {
                     returned += 1;
                 }

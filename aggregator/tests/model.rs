@@ -192,10 +192,22 @@ impl Model {
                     events = displaced;
                     false
                 }
-                None => return refused(Refusal::Conflict),
+                // Given out without being kept.
+                None => {
+                    return vec![Event::PassedOn { who, sum: Self::whole(parcel) }];
+                }
             },
         };
-        let sum = Sum {
+        let sum = Self::whole(parcel);
+        self.put(parcel, Some(sum.clone()));
+        events.push(Event::Installed { who, partial, sum });
+        events
+    }
+
+    /// What an installed result says.
+    fn whole(parcel: &Parcel) -> Sum {
+        let r = parcel.request;
+        Sum {
             key: r.key,
             element: r.element,
             fan_in: r.fan_in,
@@ -203,10 +215,7 @@ impl Model {
             overflow: r.overflow,
             first: r.now,
             values: parcel.values.clone(),
-        };
-        self.put(parcel, Some(sum.clone()));
-        events.push(Event::Installed { who, partial, sum });
-        events
+        }
     }
 
     /// Removes an entry if there are too many at the key's place. `None` if none may go.

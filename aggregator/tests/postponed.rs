@@ -67,6 +67,9 @@ impl Sink<HeapBuf> for Counter<'_> {
     fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
+    fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
+        self.event();
+    }
     fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, 1>) {
         self.event();
     }

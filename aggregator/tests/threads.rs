@@ -98,6 +98,9 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
     fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
         panic!("nobody installs");
     }
+    fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
+        panic!("nobody installs");
+    }
     fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, WORDS>) {
         panic!("nobody reminds");
     }

@@ -113,6 +113,16 @@ struct JobState {
     /// Sessions that have left this generation, by rank. Their ranks stay among the members until the last one leaves:
     /// others may yet need a result that only they have kept.
     left: BTreeMap<u16, u64>,
+    /// The latest session of each rank, of whatever generation.
+    sessions: BTreeMap<u16, Latest>,
+}
+
+/// The latest session of a rank.
+#[derive(Debug, Clone, Copy)]
+struct Latest {
+    session: u64,
+    address: Address,
+    left: bool,
 }
 
 /// A job's state for metrics.
@@ -158,6 +168,7 @@ impl Membership {
             payload: None,
             members: vec![None; usize::from(spec.fan_in)],
             left: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             spec,
         };
         Self { jobs: specs.into_iter().map(|spec| (spec.id, state(spec))).collect() }
@@ -246,11 +257,11 @@ impl JobState {
             return Err(payload_refused(self.spec.max_payload, control.payload));
         }
         let known = self.members.get(rank).copied().flatten();
-        let latest = known.map(|joined| joined.session).max(self.left.get(&header.rank).copied());
-        // A Join of the session that has left was overtaken by its Leave.
-        if latest.is_some_and(|latest| control.session < latest)
-            || self.left.get(&header.rank) == Some(&control.session)
-        {
+        // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its Join was
+        // overtaken by what came later.
+        if self.sessions.get(&header.rank).is_some_and(|latest| {
+            control.session < latest.session || control.session == latest.session && latest.left
+        }) {
             return Err(Refused(Status::StaleSession, 0, 0));
         }
         if known.is_some_and(|joined| joined.session == control.session && joined.endpoint == *from) {
@@ -268,6 +279,8 @@ impl JobState {
         }
         if let Some(place) = self.members.get_mut(rank) {
             *place = Some(Joined { session: control.session, endpoint: *from });
+            self.sessions
+                .insert(header.rank, Latest { session: control.session, address: from.address, left: false });
         }
         Ok((self.completeness(), true))
     }
@@ -275,6 +288,12 @@ impl JobState {
     fn leave(&mut self, request: &ControlRequest) -> Result<(Status, bool), Refused> {
         let ControlRequest { header, control, from, .. } = request;
         let rank = self.rank(header)?;
+        // Also where the session's generation is over: a Join of its that is still under way must not bring it back.
+        if let Some(latest) = self.sessions.get_mut(&header.rank)
+            && (latest.session, latest.address) == (control.session, from.address)
+        {
+            latest.left = true;
+        }
         if self.left.get(&header.rank) != Some(&control.session) {
             let known = self.members.get(rank).copied().flatten();
             if known.is_none_or(|joined| {

@@ -190,6 +190,12 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.finish(request, &result);
     }
 
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, Shared<I>>) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::PassedOn);
+        self.finish(request, &result);
+    }
+
     fn reminded(&mut self, request: &Request, packet: I::Buf, state: Reminded<'_, Shared<I>, WORDS>) {
         self.count(Counter::RemindersReceived);
         match state {

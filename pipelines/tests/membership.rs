@@ -124,6 +124,9 @@ fn a_rank_that_starts_anew_starts_a_generation() {
     plane.refuses(&b, Join, StaleSession, 0, 0);
     plane.refuses(&b, Leave, NotMember, 0, 1);
     plane.refuses(&a, Leave, NotMember, 0, 0);
+    // A session that has left is over, even if its generation was over before.
+    plane.refuses(&a, Join, StaleSession, 0, 0);
+    let a = Worker { session: a.session + 1, ..a };
     // The same session from elsewhere is a new start as well: two hosts do not share a rank.
     plane.expect(&Worker { udp_port: 6, ..newer }, Join, (Pending, 9, 1, true));
     plane.expect(&a, Join, (Pending, 9, 2, true));
@@ -131,8 +134,10 @@ fn a_rank_that_starts_anew_starts_a_generation() {
     // Joining after somebody has left: what was collected is forgotten, whoever it is.
     plane.expect(&a, Leave, (Pending, 9, 2, false));
     plane.expect(&Worker { session: 3000, ..a }, Join, (Pending, 10, 1, true));
-    plane.refuses(&c, Leave, NotMember, 0, 2);
     plane.expect(&c, Join, (Pending, 10, 2, true));
+    // Whoever is not the rank cannot end its session.
+    plane.refuses(&Worker { address: b.address, ..c }, Leave, NotMember, 0, 2);
+    plane.expect(&c, Join, (Pending, 10, 2, false));
 }
 
 #[test]

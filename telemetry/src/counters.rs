@@ -49,6 +49,8 @@ counters! {
     Completed => "results",
     /// Results taken over from a rank that had kept them.
     Installed => "results_installed",
+    /// Results from a rank that had kept them, given out without being kept here: no slot was to be had.
+    PassedOn => "results_passed_on",
     /// Results given again to a rank that asked or retransmitted.
     Replayed => "results_replayed",
     /// Completed results in which an integer saturated.

@@ -60,6 +60,11 @@ pub(crate) enum Event {
         partial: bool,
         sum: Sum,
     },
+    /// A kept result was given out and not kept.
+    PassedOn {
+        who: Who,
+        sum: Sum,
+    },
     Reminded(Who, Known),
     Refused(Who, Refusal),
     HandedOff,
@@ -132,6 +137,11 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.returned.extend(partial);
         let sum = self.sum(result);
         self.events.push(Event::Installed { who: who(request), partial: had_partial, sum });
+    }
+
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
+        let sum = self.sum(result);
+        self.events.push(Event::PassedOn { who: who(request), sum });
     }
 
     fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, HeapShared, WORDS>) {
@@ -333,6 +343,7 @@ pub(crate) fn sum_of(event: &Event) -> &Sum {
         Event::Completed { sum, .. }
         | Event::Replayed(_, sum)
         | Event::Installed { sum, .. }
+        | Event::PassedOn { sum, .. }
         | Event::Reminded(_, Known::Kept(sum)) => sum,
         other => panic!("no sum in {other:?}"),
     }
