@@ -4,6 +4,7 @@
 mod appliance;
 mod bench;
 mod config;
+mod fuzz_protocol;
 mod impair;
 mod worker_cmd;
 
@@ -65,6 +66,7 @@ enum Command {
     )]
     Bench(bench::BenchCommand),
     Impair(impair::ImpairArgs),
+    FuzzProtocol(fuzz_protocol::FuzzArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Worker(WorkerCommand::Allreduce(args)) => worker_cmd::allreduce(args),
         Command::Bench(command) => bench::run(command),
         Command::Impair(args) => impair::run(args),
+        Command::FuzzProtocol(args) => fuzz_protocol::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pascaline: {error:#}");

@@ -1,0 +1,171 @@
+//! Many schedules, on several threads, and what they add up to.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::faults::Faults;
+use crate::oracle::Violation;
+use crate::random::mix;
+use crate::sabotage::Sabotage;
+use crate::trace::Words;
+use crate::world;
+
+/// Violations that are described; all are counted.
+const DESCRIBED: usize = 8;
+/// Violations after which no more schedules are begun: by then there is enough to look at, and what is broken is often
+/// slow, since everything waits for its deadline.
+const ENOUGH: u64 = 100;
+/// Schedules that a thread takes at a time.
+const CHUNK: u64 = 16;
+
+/// What is to be run.
+#[derive(Debug, Clone, Copy)]
+pub struct Campaign {
+    /// The first schedule's seed; the others follow it one by one. So a schedule is run again by its own seed.
+    pub seed: u64,
+    /// How many schedules.
+    pub runs: u64,
+    /// On how many threads.
+    pub threads: usize,
+    /// A defect to be built in.
+    pub sabotage: Sabotage,
+}
+
+/// A schedule that broke a promise.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// Its seed.
+    pub seed: u64,
+    /// What it has shown.
+    pub violation: Violation,
+    /// The plan, and the end of what happened.
+    pub trace: Vec<String>,
+}
+
+/// What came of all schedules.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Schedules run.
+    pub schedules: u64,
+    /// What was done to them.
+    pub faults: Faults,
+    /// Allreduces that a worker finished with the right sum.
+    pub finished: u64,
+    /// Allreduces that ended with a typed error, as they may after a kill or a restart.
+    pub failed: u64,
+    /// Events in all.
+    pub events: u64,
+    /// Stands for everything that happened in every schedule; the order of schedules does not matter.
+    pub digest: u64,
+    /// Schedules that broke a promise.
+    pub violations: u64,
+    /// The first of them, as they were found.
+    pub findings: Vec<Finding>,
+    /// Time it took.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    /// Adds other schedules to these. Times are left alone.
+    pub fn merge(&mut self, other: Self) {
+        self.schedules += other.schedules;
+        self.faults.merge(&other.faults);
+        self.finished += other.finished;
+        self.failed += other.failed;
+        self.events += other.events;
+        self.digest = self.digest.wrapping_add(other.digest);
+        self.violations += other.violations;
+        let room = DESCRIBED.saturating_sub(self.findings.len());
+        self.findings.extend(other.findings.into_iter().take(room));
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} schedules, faults: {}; allreduces finished {}, failed as they should {}; violations {}",
+            self.schedules, self.faults, self.finished, self.failed, self.violations
+        )
+    }
+}
+
+/// Runs one schedule. `verbose` is told everything that happened, whether something is wrong or not.
+#[must_use]
+pub fn schedule(seed: u64, sabotage: Sabotage, verbose: Option<&mut dyn FnMut(&str)>) -> Report {
+    let words = if verbose.is_some() { Words::All } else { Words::None };
+    let caught = |words| catch_unwind(AssertUnwindSafe(|| world::run(seed, sabotage, words)));
+    let outcome = match caught(words) {
+        Ok(outcome) => outcome,
+        Err(panic) => return finding(seed, Violation::Panic { message: message(&*panic) }, Vec::new()),
+    };
+    if let Some(print) = verbose {
+        outcome.lines.iter().for_each(|line| print(line));
+    }
+    let mut report = Report {
+        schedules: 1,
+        faults: outcome.faults,
+        finished: outcome.finished,
+        failed: outcome.failed,
+        events: outcome.events,
+        digest: mix(outcome.hash ^ seed),
+        ..Report::default()
+    };
+    if let Some(violation) = outcome.violation {
+        let again = caught(Words::Tail).map(|outcome| outcome.lines).unwrap_or_default();
+        report.merge(Report { schedules: 0, ..finding(seed, violation, again) });
+    }
+    report
+}
+
+fn finding(seed: u64, violation: Violation, trace: Vec<String>) -> Report {
+    let findings = vec![Finding { seed, violation, trace }];
+    Report { schedules: 1, violations: 1, findings, ..Report::default() }
+}
+
+fn message(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+impl Campaign {
+    /// Runs all schedules, or fewer if very many of them break promises. `progress` is called now and then, on any thread, with the number of schedules done and of
+    /// violations found since the last call.
+    #[must_use]
+    pub fn run(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
+        let began = Instant::now();
+        let next = AtomicU64::new(0);
+        let total = Mutex::new(Report::default());
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| self.work(&next, &total, progress));
+            }
+        });
+        let mut report = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.findings.sort_by_key(|finding| finding.seed);
+        report.elapsed = began.elapsed();
+        report
+    }
+
+    fn work(&self, next: &AtomicU64, total: &Mutex<Report>, progress: &(dyn Fn(u64, u64) + Sync)) {
+        loop {
+            let from = next.fetch_add(CHUNK, Ordering::Relaxed);
+            if from >= self.runs {
+                return;
+            }
+            let mut report = Report::default();
+            for number in from..self.runs.min(from + CHUNK) {
+                report.merge(schedule(self.seed.wrapping_add(number), self.sabotage, None));
+            }
+            progress(report.schedules, report.violations);
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.merge(report);
+            if total.violations >= ENOUGH {
+                next.store(self.runs, Ordering::Relaxed);
+            }
+        }
+    }
+}

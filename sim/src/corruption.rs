@@ -1,0 +1,131 @@
+//! Which bytes of a frame may change without a harm that the protocol does not claim to prevent.
+//!
+//! A frame is guarded by Ethernet's check sequence, by the IPv4 header's checksum, by UDP's, by the parsers and by the
+//! membership. The first is not simulated: what it finds never arrives, which is a loss. The appliance sends IPv4 without
+//! a UDP checksum and verifies none in software (docs/protocol.md, sections 3 and 14), so some bytes have no other guard.
+//! Changing those would prove what is known. Hence three modes:
+//!
+//! 1. **Seen by the NIC** (towards the appliance): up to four bytes of the UDP datagram, payload included. The NIC has
+//!    verified the checksum of the sender's kernel and marks the frame; the appliance must drop it, whatever it says now.
+//! 2. **Seen by the kernel** (towards a worker, IPv6): one byte of the UDP datagram, payload included. The host's UDP
+//!    checksum is verified for real, so that the appliance's sums are checked along the way.
+//! 3. **Unseen** (IPv4): *one* byte of those below. One, because two could make up for each other.
+//!
+//! | offset | bytes | why a change is found, or harmless |
+//! |---|---|---|
+//! | 0 | destination MAC | the frame is somebody else's, or (a group address) still for us |
+//! | 6 | source MAC | gradients: not looked at. Not in requests: a Join says with it where the member is |
+//! | 12 | EtherType | another protocol |
+//! | 14 | IPv4 header | its checksum finds any change of one byte |
+//! | 34 | UDP source port | from a worker: not the member's port (`rank_spoofed`); from the appliance: not connected to. Not in requests, as above |
+//! | 36 | UDP destination port | no service there |
+//! | 38 | UDP length | is not what the IP packet holds |
+//! | 40 | UDP checksum | not verified |
+//! | 42 | version | checked |
+//! | 43 | kind | payload length or count do not fit the new kind. Not with a body of 24 bytes, which could pass for a control body |
+//! | 44 | flags | OVERFLOW changes no sum; the last bytes of these payloads are no trailer's length; the rest is ignored or refused |
+//! | 46 | job, rank | another address's rank, no such rank, or no such job. In requests only if the job lists its members' addresses. Not in an Ack: it could be about a packet in which the same bit had changed |
+//! | 56 | count | must be 1 in a gradient, the fan-in in a result |
+//! | 58 | priority, `wnd_cap`, tree | not used |
+//! | 63 | epoch | not the job's. Not in an Ack: there a worker learns it |
+//!
+//! Not among them: element type (45), which the appliance tells the sender about, so that its operation fails; PSN (50), of
+//! which every value is good; fan-in (54), like the element; the payload and the bodies of control packets.
+
+use core::ops::Range;
+
+use crate::random::Random;
+
+/// Which way a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// To the appliance.
+    Up {
+        /// Whether the appliance knows the address of each rank of the worker's job beforehand.
+        listed: bool,
+    },
+    /// To a worker.
+    Down,
+}
+
+const BODY: usize = 42;
+const KIND: usize = 43;
+const CONTROL: u8 = 8;
+const UDP: usize = 34;
+const UDP_V6: usize = 54;
+const HEADERS: usize = 64;
+
+type Ranges = &'static [Range<usize>];
+
+/// From a worker: gradients, kept results, reminders.
+const DATA_UP: Ranges = &[0..43, 44..45, 46..50, 56..64];
+/// From a worker: Join and Leave.
+const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 56..64];
+/// The same, where the job lists its members' addresses.
+const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 56..64];
+/// From the appliance: results, reminders.
+const DATA_DOWN: Ranges = &[0..43, 44..50, 54..64];
+/// From the appliance: answers and refusals.
+const ACK: Ranges = &[0..43, 44..46, 50..63];
+
+/// True for control packets.
+pub(crate) fn is_control(frame: &[u8]) -> bool {
+    let kind = if is_v6(frame) { UDP_V6 + KIND - UDP } else { KIND };
+    frame.get(kind) == Some(&CONTROL)
+}
+
+fn is_v6(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[0x86, 0xdd])
+}
+
+/// Changes a byte or more of a frame. `None` if it has none that may be changed; else whether the NIC sees it.
+pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Random) -> Option<bool> {
+    let v6 = is_v6(frame);
+    let udp = if v6 { UDP_V6 } else { UDP };
+    if direction != Direction::Down && (v6 || random.chance(500_000)) {
+        for _ in 0..random.between(1, 4) {
+            let at = udp + random.index(frame.len().checked_sub(udp)?);
+            change(frame, at, random);
+        }
+        return Some(true);
+    }
+    if v6 {
+        let at = udp + random.index(frame.len().checked_sub(udp)?);
+        change(frame, at, random);
+        return Some(false);
+    }
+    let ranges = match (direction, *frame.get(KIND)?) {
+        (Direction::Up { listed: true }, CONTROL) => LISTED_REQUEST,
+        (Direction::Up { listed: false }, CONTROL) => REQUEST,
+        (Direction::Up { .. }, _) => DATA_UP,
+        (Direction::Down, CONTROL) => ACK,
+        (Direction::Down, _) => DATA_DOWN,
+    };
+    let kind_too = frame.len() != HEADERS + 24 && random.chance(50_000);
+    let at = if kind_too { KIND } else { choose(ranges, random) };
+    change(frame, at, random);
+    Some(false)
+}
+
+/// A place in these ranges: every other time in the aggregation header, whose fields have no checksum.
+fn choose(ranges: Ranges, random: &mut Random) -> usize {
+    let least = if random.chance(500_000) { BODY } else { 0 };
+    let part = |range: &Range<usize>| range.start.max(least)..range.end;
+    let mut nth = random.index(ranges.iter().map(|range| part(range).len()).sum());
+    for range in ranges.iter().map(part) {
+        if nth < range.len() {
+            return range.start + nth;
+        }
+        nth -= range.len();
+    }
+    0
+}
+
+/// Changes a byte: one of its bits, or any.
+fn change(frame: &mut [u8], at: usize, random: &mut Random) {
+    let one = 1 << random.below(8);
+    let flip = if random.chance(500_000) { one } else { random.between(1, 255) };
+    if let Some(byte) = frame.get_mut(at) {
+        *byte ^= flip.to_le_bytes()[0];
+    }
+}

@@ -1,0 +1,134 @@
+//! What lies between a worker's core and the wire: the socket and the kernel of its host.
+
+use pascaline_wire::checksum;
+use pascaline_wire::frame::{Address, Frame, Mac, Net, UDP_LEN, VlanTags, protocol};
+use pascaline_wire::header::{self, Header};
+use pascaline_wire::template::{MAX_LEN, Path, Template};
+
+pub(crate) const UDP_PORT: u16 = 16420;
+
+/// The appliance's addresses.
+pub(crate) const OWN_V4: Address = Address::from_v4([10, 77, 0, 254]);
+pub(crate) const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]);
+
+/// The MAC of an appliance's port.
+pub(crate) fn port_mac(port: usize) -> Mac {
+    Mac([2, 0xff, 0, 0, 0, low(port)])
+}
+
+fn low(number: usize) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// The host of one worker.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// The appliance's port that it is behind.
+    pub(crate) port: usize,
+    pub(crate) mac: Mac,
+    pub(crate) address: Address,
+    udp_port: u16,
+    number: usize,
+    template: Template,
+}
+
+impl Host {
+    pub(crate) fn new(number: usize, ports: usize, v6: bool) -> Self {
+        let mut octets = OWN_V6.octets();
+        octets[15] = low(number + 1);
+        let address =
+            if v6 { Address::from_v6(octets) } else { Address::from_v4([10, 77, 0, low(number + 1)]) };
+        let (port, mac) = (number % ports.max(1), Mac([2, 0, 0, 0, 0, low(number)]));
+        let template = Template::new(&path(port, mac, address, 0));
+        let mut host = Self { port, mac, address, udp_port: 0, number, template };
+        host.open(0);
+        host
+    }
+
+    /// The number of the host that a frame is addressed to.
+    pub(crate) fn number_in(frame: &[u8]) -> Option<usize> {
+        match frame.first_chunk::<6>()? {
+            [2, 0, 0, 0, 0, number] => Some(usize::from(*number)),
+            _ => None,
+        }
+    }
+
+    /// Opens another socket: each life of a worker has its own, with a port of its own.
+    pub(crate) fn open(&mut self, life: u32) {
+        let life = u16::try_from(life).unwrap_or(0) % 16;
+        self.udp_port = 49152 + 16 * u16::from(low(self.number)) + life;
+        self.template = Template::new(&path(self.port, self.mac, self.address, self.udp_port));
+    }
+
+    /// Puts a datagram of the worker's (a header and what follows it) into a frame to the appliance.
+    pub(crate) fn send(&self, head: &[u8; header::LEN], body: &[u8]) -> Vec<u8> {
+        frame(&self.template, head, body)
+    }
+
+    /// A frame from the appliance to this host that the appliance has not sent.
+    pub(crate) fn forge(&self, datagram: &[u8]) -> Vec<u8> {
+        let path = path(self.port, self.mac, self.address, self.udp_port);
+        let back = Path {
+            dst_mac: path.src_mac,
+            src_mac: path.dst_mac,
+            vlan: path.vlan,
+            dst: path.src,
+            src: path.dst,
+            dst_port: path.src_port,
+            src_port: path.dst_port,
+        };
+        match datagram.split_first_chunk::<{ header::LEN }>() {
+            Some((head, body)) => frame(&Template::new(&back), head, body),
+            None => Vec::new(),
+        }
+    }
+
+    /// The datagram in a frame that has arrived, if the kernel would give it to the worker's connected socket.
+    pub(crate) fn receive<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        let Frame { dst, net: Net::Ip(ip), .. } = Frame::parse(frame).ok()? else { return None };
+        let v6 = self.address.as_v4().is_none();
+        let from = if v6 { OWN_V6 } else { OWN_V4 };
+        if (dst, ip.dst, ip.src, ip.protocol) != (self.mac, self.address, from, protocol::UDP) {
+            return None;
+        }
+        let udp = ip.udp(frame).ok()?;
+        if (udp.src_port, udp.dst_port) != (UDP_PORT, self.udp_port) {
+            return None;
+        }
+        let segment = frame.get(ip.l4..ip.l4 + ip.l4_len)?;
+        if v6 && !checksum_holds(ip.src, ip.dst, segment) {
+            return None;
+        }
+        segment.get(UDP_LEN..)
+    }
+}
+
+fn frame(template: &Template, head: &[u8; header::LEN], body: &[u8]) -> Vec<u8> {
+    let mut room = [0; MAX_LEN];
+    // What workers send is well-formed, and the array has room for the longest headers.
+    let header = Header::parse(head).ok();
+    let len = header.and_then(|(header, _)| template.write(&mut room, &header, body).ok()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(len + body.len());
+    bytes.extend_from_slice(&room[..len]);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Over IPv6 a checksum is mandatory, and 0 is none.
+fn checksum_holds(src: Address, dst: Address, segment: &[u8]) -> bool {
+    let len = u32::try_from(segment.len()).unwrap_or(0);
+    let sum = checksum::pseudo_header(src, dst, protocol::UDP, len) + checksum::sum(segment);
+    segment.get(6..8) != Some(&[0, 0]) && checksum::finish(sum) == 0
+}
+
+fn path(port: usize, mac: Mac, address: Address, udp_port: u16) -> Path {
+    Path {
+        dst_mac: port_mac(port),
+        src_mac: mac,
+        vlan: VlanTags::NONE,
+        dst: if address.as_v4().is_some() { OWN_V4 } else { OWN_V6 },
+        src: address,
+        dst_port: UDP_PORT,
+        src_port: udp_port,
+    }
+}

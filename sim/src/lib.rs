@@ -1,0 +1,52 @@
+//! The fault harness: real workers and the real appliance against a seeded adversary, under a virtual clock.
+//!
+//! A *schedule* is one run of one to three jobs. Everything about it follows from its seed: the jobs, the pool (tiny, so that
+//! conflicts and displacement are frequent), the lcores, the network, and what goes wrong. The workers are
+//! `pascaline-worker`'s cores, the appliance is `pascaline-pipelines`' lcores, membership and control plane over
+//! `pascaline-aggregator`'s pool; only the wire, the sockets and the clock are simulated, and frames pass between them as
+//! the bytes that they would be on a wire.
+//!
+//! **What must hold** ([`Violation`]):
+//! - whoever finishes an allreduce has the sum of exactly one contribution of each rank of its generation;
+//! - whatever has a deadline ends by it, with a result or a typed error;
+//! - a job that suffers nothing but losses, duplicates, delays, corruption and starvation, all bounded, finishes everything;
+//! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
+//! - packet buffers that are alive are those that slots hold; none once the appliance is gone;
+//! - nothing panics; nothing goes on for ever.
+//!
+//! **What it does not reach.** Lcores take turns on one thread, so a set is never owned by another lcore while a packet
+//! comes: hand-offs are for the aggregator's loom models and thread tests.
+//!
+//! Modules: `plan` draws a schedule, `world` runs it; `link` and `corruption` are the adversary's hands on the wire,
+//! `io`, `appliance`, `host` and `worker` what stands around the real code; `oracle` says what is wrong, [`Sabotage`]
+//! shows that it does; `campaign` runs many.
+//!
+//! ```
+//! use pascaline_sim::{Campaign, Sabotage};
+//!
+//! let campaign = Campaign { seed: 1, runs: 20, threads: 1, sabotage: Sabotage::None };
+//! let report = campaign.run(&|_, _| {});
+//! assert_eq!((report.schedules, report.violations), (20, 0));
+//! ```
+#![forbid(unsafe_code)]
+
+mod appliance;
+mod campaign;
+mod corruption;
+mod faults;
+mod host;
+mod io;
+mod link;
+mod oracle;
+mod plan;
+mod queue;
+mod random;
+mod sabotage;
+mod trace;
+mod worker;
+mod world;
+
+pub use campaign::{Campaign, Finding, Report, schedule};
+pub use faults::{Fault, Faults};
+pub use oracle::Violation;
+pub use sabotage::Sabotage;
