@@ -331,24 +331,26 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             Some(Refusal::RankOutOfRange)
         } else if request.count != 1 {
             Some(Refusal::BadCount)
-        } else if packet.bytes().len() < usize::from(request.offset) + usize::from(request.len) {
-            Some(Refusal::LengthChanged)
-        } else if self.kernel(request.element).is_none() {
-            Some(Refusal::ElementUnsupported)
         } else {
-            None
+            self.objection_to_payload(request, packet)
         }
     }
 
     /// What can be said against an installed result without looking at a slot.
-    fn admit_result(&self, request: &Request, packet: &B) -> Option<Refusal> {
+    fn objection_to_result(&self, request: &Request, packet: &B) -> Option<Refusal> {
         if request.rank >= request.job_fan_in {
             Some(Refusal::RankOutOfRange)
         } else if request.count == 0 || request.count != request.fan_in {
             Some(Refusal::BadCount)
         } else if request.fan_in != request.job_fan_in {
             Some(Refusal::FanInMismatch)
-        } else if packet.bytes().len() < usize::from(request.offset) + usize::from(request.len) {
+        } else {
+            self.objection_to_payload(request, packet)
+        }
+    }
+
+    fn objection_to_payload(&self, request: &Request, packet: &B) -> Option<Refusal> {
+        if packet.bytes().len() < usize::from(request.offset) + usize::from(request.len) {
             Some(Refusal::LengthChanged)
         } else if self.kernel(request.element).is_none() {
             Some(Refusal::ElementUnsupported)
@@ -383,7 +385,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        if let Some(why) = self.admit_result(request, &packet) {
+        if let Some(why) = self.objection_to_result(request, &packet) {
             return sink.refused(request, packet, why);
         }
         let way = match set.find(request.key) {
