@@ -219,16 +219,25 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) -> Option<B> {
-        if let Some(into) = slot.expects(request, false)
+        if !self.sum(slot, request, &packet, false) {
+            return Some(packet);
+        }
+        sink.added(request, packet);
+        None
+    }
+
+    /// Adds a contribution, if it is as the slot expects it, and is or is not the last one.
+    #[inline(always)]
+    fn sum(&self, slot: &mut Slot<B, WORDS>, request: &Request, packet: &B, last: bool) -> bool {
+        if let Some(into) = slot.expects(request, last)
             && let Some(combine) = self.kernel(request.element)
             && let Some(from) = packet.bytes().get(range(request.offset, request.len))
         {
             let overflow = combine(into, from);
             slot.added(request, overflow);
-            sink.added(request, packet);
-            return None;
+            return true;
         }
-        Some(packet)
+        false
     }
 
     /// Adds the last contribution; any other finds out what is wrong with it.
@@ -241,26 +250,9 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        let slot = &mut set.slots[way];
-        if let Some(into) = slot.expects(request, true)
-            && let Some(combine) = self.kernel(request.element)
-            && let Some(from) = packet.bytes().get(range(request.offset, request.len))
-        {
-            let overflow = combine(into, from);
-            slot.added(request, overflow);
-            return self.complete(set, way, request, packet, sink);
+        if !self.sum(&mut set.slots[way], request, &packet, true) {
+            return self.add_doubtful(set, way, request, packet, sink);
         }
-        self.add_doubtful(set, way, request, packet, sink);
-    }
-
-    fn complete<S: Sink<B, WORDS>>(
-        &self,
-        set: &mut Set<'_, B, WORDS>,
-        way: usize,
-        request: &Request,
-        packet: B,
-        sink: &mut S,
-    ) {
         set.directory.use_result(way);
         match set.slots[way].complete() {
             Some(result) => sink.completed(request, Some(packet), result),

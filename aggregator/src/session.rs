@@ -1,5 +1,6 @@
 //! One lcore's way into the pool: entering and leaving sets, and the packets that travel between lcores.
 
+use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,6 +15,7 @@ use crate::pool::Pool;
 use crate::prefetch::prefetch;
 use crate::request::Request;
 use crate::sink::{Refusal, Sink};
+use crate::slot::Slot;
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
@@ -35,6 +37,15 @@ pub struct Foreseen(u32);
 impl Foreseen {
     /// No slot; a pool has at most 2^28.
     const NOTHING: Self = Self(u32::MAX);
+
+    /// The slot, in a pool with only one session. In any other there is none, also if another pool foresaw it.
+    #[inline(always)]
+    fn slot<B: PacketBuf, const WORDS: usize>(
+        self,
+        pool: &Pool<B, WORDS>,
+    ) -> Option<&UnsafeCell<Slot<B, WORDS>>> {
+        if pool.shared { None } else { pool.slots.get(self.0 as usize) }
+    }
 }
 
 /// Links and requests travel in the packets' scratch lines.
@@ -118,8 +129,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
     #[inline]
     pub fn prefetch_contents(&mut self, foreseen: Foreseen) {
-        if let Some(slot) = self.pool.slots.get(foreseen.0 as usize) {
-            // SAFETY: something was foreseen, so there is only one session, and it is borrowed exclusively.
+        if let Some(slot) = foreseen.slot(&self.pool) {
+            // SAFETY: there is only one session, and it is borrowed exclusively.
             unsafe { &*slot.get() }.prefetch();
         }
     }
@@ -143,8 +154,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) {
         debug_assert_eq!(place, self.place(request.key));
-        let packet = match self.pool.slots.get(foreseen.0 as usize) {
-            // SAFETY: something was foreseen, so there is only one session, and it is borrowed exclusively.
+        let packet = match foreseen.slot(&self.pool) {
+            // SAFETY: there is only one session, and it is borrowed exclusively.
             Some(slot) => match self.pool.add_to(unsafe { &mut *slot.get() }, request, packet, sink) {
                 None => return,
                 Some(packet) => packet,
@@ -270,5 +281,29 @@ impl<B: PacketBuf, const WORDS: usize> Drop for Session<B, WORDS> {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "that is how tests fail")]
+mod tests {
+    use super::*;
+    use crate::pool::PoolConfig;
+    use pascaline_buffer::HeapBuf;
+    use pascaline_buffer::combine::Kernels;
+
+    /// There, nobody may look into a set that it does not own.
+    #[test]
+    fn nothing_is_foreseen_for_a_pool_with_several_sessions() {
+        let config = PoolConfig { slots: 4, ways: 1, ..PoolConfig::default() };
+        let session =
+            |lcores| Pool::<HeapBuf>::sessions(&config, Kernels::scalar(), lcores).unwrap().remove(0);
+        let (mut alone, mut shared) = (session(1), session(2));
+        let key = Key::new(1, 1, 1);
+        let elsewhere = alone.foresee(alone.place(key), key);
+        assert!(elsewhere.slot(&alone.pool).is_some());
+        assert!(elsewhere.slot(&shared.pool).is_none(), "also if another pool foresaw it");
+        let here = shared.foresee(shared.place(key), key);
+        assert_eq!(here, Foreseen::NOTHING);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Measured: from packets in memory to result frames handed to a port: parse, classify, look up, deduplicate, add, give
 //! spent packets back, and for every result one header buffer per member, filled in and chained to the payload, per turn
-//! of a full burst. Not measured: reading the clock, what drivers do, which is to deliver packets and to free what has been sent; `bench pipeline` has that in.
+//! of a full burst. Not measured: reading the clock, and what drivers do, which is to deliver packets and to free what has
+//! been sent; `bench pipeline` has that in.
 
 use std::process::ExitCode;
 
