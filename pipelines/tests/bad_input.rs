@@ -119,7 +119,7 @@ fn cases() -> Vec<Case> {
         byte(R::Trailer, "the flag without a trailer", HEADER + 2, |_| Flags::TRAILER.bits()),
         frame(R::Control, "an action that is not defined", move |w| {
             let mut body = join(w).to_bytes();
-            body[0] = 9;
+            body[0] = 10;
             control(w, &body)
         }),
         frame(R::Control, "a byte too many", move |w| control(w, &[&join(w).to_bytes()[..], &[0]].concat())),

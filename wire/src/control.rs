@@ -50,6 +50,8 @@ pub enum Action {
     Halt = 7,
     /// The answer to one of the others.
     Ack = 8,
+    /// A parameter server announces itself for a job.
+    Serve = 9,
 }
 
 impl Action {
@@ -63,6 +65,7 @@ impl Action {
             6 => Self::Help,
             7 => Self::Halt,
             8 => Self::Ack,
+            9 => Self::Serve,
             _ => return None,
         })
     }
@@ -98,6 +101,16 @@ pub enum Status {
     Unsupported = 11,
     /// A packet of this rank came from an address that is not the rank's.
     RankSpoofed = 12,
+    /// Ranks of the job have died; an Ack that says so names them in a bitmap trailer.
+    RankLost = 13,
+    /// The job may not have what it asks for: the appliance's quotas are used up.
+    Quota = 14,
+    /// The job is suspended.
+    Halted = 15,
+    /// Nothing is known of the PSN.
+    UnknownPsn = 16,
+    /// Too many requests in too short a time.
+    TooMany = 17,
 }
 
 impl Status {
@@ -116,6 +129,11 @@ impl Status {
             10 => Self::ElementMismatch,
             11 => Self::Unsupported,
             12 => Self::RankSpoofed,
+            13 => Self::RankLost,
+            14 => Self::Quota,
+            15 => Self::Halted,
+            16 => Self::UnknownPsn,
+            17 => Self::TooMany,
             _ => return None,
         })
     }
@@ -137,6 +155,11 @@ impl fmt::Display for Status {
             Self::ElementMismatch => "element type differs",
             Self::Unsupported => "not supported",
             Self::RankSpoofed => "not the address of this rank",
+            Self::RankLost => "ranks of the job have died",
+            Self::Quota => "the appliance's quotas are used up",
+            Self::Halted => "the job is suspended",
+            Self::UnknownPsn => "nothing is known of the PSN",
+            Self::TooMany => "too many requests",
         })
     }
 }

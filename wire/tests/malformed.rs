@@ -207,14 +207,14 @@ fn control() {
     let refused = Err(Malformed::Control);
     assert_eq!(Control::parse(&[good.as_slice(), &[0]].concat()).map(drop), refused, "25 bytes");
     assert_eq!(with(&[(0, 0)]), refused, "action 0");
-    assert_eq!(with(&[(0, 9)]), refused, "action 9");
+    assert_eq!(with(&[(0, 10)]), refused, "action 10");
     assert_eq!(with(&[(3, 1)]), refused, "reserved");
     assert_eq!(with(&[(1, 1)]), refused, "a request with a status");
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
-    assert_eq!(with(&[(0, 8), (1, 12), (2, 7)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 13)]), refused, "status 13");
+    assert_eq!(with(&[(0, 8), (1, 17), (2, 9)]), Ok(()));
+    assert_eq!(with(&[(0, 8), (1, 18)]), refused, "status 18");
     assert_eq!(with(&[(0, 8), (2, 8)]), refused, "an answer to an answer");
-    assert_eq!(with(&[(0, 8), (2, 9)]), refused, "an answer to action 9");
+    assert_eq!(with(&[(0, 8), (2, 10)]), refused, "an answer to action 10");
 }
 
 /// One test per reason, and the compiler's word that none is missing: the match has no wildcard.

@@ -186,6 +186,7 @@ fn action(action: Action) -> &'static str {
         Action::Help => "help",
         Action::Halt => "halt",
         Action::Ack => "ack",
+        Action::Serve => "serve",
     }
 }
 
@@ -204,6 +205,11 @@ fn status(status: Status) -> &'static str {
         Status::ElementMismatch => "element_mismatch",
         Status::Unsupported => "unsupported",
         Status::RankSpoofed => "rank_spoofed",
+        Status::RankLost => "rank_lost",
+        Status::Quota => "quota",
+        Status::Halted => "halted",
+        Status::UnknownPsn => "unknown_psn",
+        Status::TooMany => "too_many",
     }
 }
 

@@ -100,6 +100,46 @@ pub enum Refusal {
         /// This worker's rank.
         rank: u16,
     },
+    /// Ranks of the job have died; the driver's error names them.
+    #[error("{count} ranks of job {job} have died, the first of them rank {first}")]
+    RanksLost {
+        /// The job.
+        job: u16,
+        /// How many.
+        count: u32,
+        /// The lowest of them.
+        first: u32,
+    },
+    /// The appliance's quotas leave no room for the job.
+    #[error("the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")]
+    Quota {
+        /// The job.
+        job: u16,
+        /// What is left.
+        expected: u32,
+        /// What was asked for.
+        got: u32,
+    },
+    /// The job is suspended.
+    #[error("job {job} is suspended: it goes on after a Reset")]
+    Halted {
+        /// The job.
+        job: u16,
+    },
+    /// The appliance knows nothing of a PSN that was named.
+    #[error("the appliance knows nothing of the PSN that was named in job {job}")]
+    UnknownPsn {
+        /// The job.
+        job: u16,
+    },
+    /// Too many requests in too short a time.
+    #[error("rank {rank} of job {job} asks too often")]
+    TooMany {
+        /// The job.
+        job: u16,
+        /// This worker's rank.
+        rank: u16,
+    },
     /// The appliance does not support what was asked of it.
     #[error("the appliance does not support what job {job} asks of it")]
     Unsupported {
@@ -127,6 +167,11 @@ impl Refusal {
             Status::ElementMismatch => Self::Element { job, expected, got },
             Status::RankSpoofed => Self::Spoofed { job, rank },
             Status::Unsupported => Self::Unsupported { job },
+            Status::RankLost => Self::RanksLost { job, count: expected, first: got },
+            Status::Quota => Self::Quota { job, expected, got },
+            Status::Halted => Self::Halted { job },
+            Status::UnknownPsn => Self::UnknownPsn { job },
+            Status::TooMany => Self::TooMany { job, rank },
         })
     }
 }

@@ -31,9 +31,17 @@ pub(crate) const KINDS: [Kind; 8] = [
 ];
 pub(crate) const DTYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
 pub(crate) const OPS: [Op; 3] = [Op::Sum, Op::Min, Op::Max];
-pub(crate) const REQUESTS: [Action; 7] =
-    [Action::Join, Action::Leave, Action::Reset, Action::SetH, Action::FBcast, Action::Help, Action::Halt];
-pub(crate) const STATUSES: [Status; 13] = [
+pub(crate) const REQUESTS: [Action; 8] = [
+    Action::Join,
+    Action::Leave,
+    Action::Reset,
+    Action::SetH,
+    Action::FBcast,
+    Action::Help,
+    Action::Halt,
+    Action::Serve,
+];
+pub(crate) const STATUSES: [Status; 18] = [
     Status::Ok,
     Status::Pending,
     Status::UnknownJob,
@@ -47,6 +55,11 @@ pub(crate) const STATUSES: [Status; 13] = [
     Status::ElementMismatch,
     Status::Unsupported,
     Status::RankSpoofed,
+    Status::RankLost,
+    Status::Quota,
+    Status::Halted,
+    Status::UnknownPsn,
+    Status::TooMany,
 ];
 
 /// Bytes from hexadecimal digits with any white space between them.

@@ -129,6 +129,11 @@ fn each_refusal_gives_its_error() {
              about the element type",
         ),
         (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
+        (Status::RankLost, "4 ranks of job 1 have died, the first of them rank 3"),
+        (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
+        (Status::Halted, "job 1 is suspended: it goes on after a Reset"),
+        (Status::UnknownPsn, "the appliance knows nothing of the PSN that was named in job 1"),
+        (Status::TooMany, "rank 2 of job 1 asks too often"),
         (
             Status::RankSpoofed,
             "packets of rank 2 in job 1 do not come from the address with which that rank joined",
