@@ -20,6 +20,7 @@
 
 pub mod handoff;
 pub mod key;
+pub mod policy;
 pub mod pool;
 mod prefetch;
 pub mod rankset;
@@ -31,6 +32,7 @@ mod slot;
 mod sync;
 
 pub use key::Key;
+pub use policy::{Conflict, Order, Policy, Region};
 pub use pool::{Pool, PoolConfig, PoolConfigError};
 pub use rankset::RankSet;
 pub use request::{Request, Verb};

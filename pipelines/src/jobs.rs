@@ -1,5 +1,6 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
+use pascaline_aggregator::Policy;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
@@ -94,6 +95,12 @@ pub struct Job {
     pub epoch: u8,
     /// Longest payload of its packets, in bytes.
     pub payload: u16,
+    /// Contributions that complete a PSN: the fan-in, unless the job's threshold is lower or ranks are lost.
+    pub needed: u16,
+    /// True if the job is suspended.
+    pub halted: bool,
+    /// How it uses the pool.
+    pub policy: Policy,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
     /// What the gradients of each rank look like: apart from the members, so that a packet is judged by two cache lines.
@@ -108,7 +115,8 @@ impl Job {
             .iter()
             .map(|member| member.as_ref().map_or(Expected::NONE, |member| member.expected))
             .collect();
-        Self { id, fan_in, epoch, payload, members, expected }
+        let (needed, halted, policy) = (fan_in, false, Policy::default());
+        Self { id, fan_in, epoch, payload, needed, halted, policy, members, expected }
     }
 
     /// Its members by rank; `None` for ranks that have not joined.

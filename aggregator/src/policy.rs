@@ -1,0 +1,55 @@
+//! How a job uses the pool: what differs between the systems whose policies can be chosen, on one slot state machine.
+
+/// Who gets a slot that a newcomer wants and that holds another PSN's partial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Conflict {
+    /// The holder; the newcomer goes to the parameter server, or is refused (ATP, section 4).
+    #[default]
+    FirstCome = 0,
+    /// The one with the higher priority; the loser goes to the parameter server. A newcomer that fails halves the
+    /// holder's priority, so that no slot is held for ever (DSA, section III.C).
+    Preempt = 1,
+    /// The newcomer (DSA, section VI: a strawman).
+    Always = 2,
+    /// Either, with even chances (DSA, section VI: a strawman).
+    Coin = 3,
+}
+
+/// In which order contributions are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Order {
+    /// As they arrive (iSwitch, section 3.3: on the fly).
+    #[default]
+    Arrival = 0,
+    /// By rank, once all are there: the same inputs give the same bits, whatever the network did.
+    Rank = 1,
+}
+
+/// A job's own part of the pool, in sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The first set.
+    pub first: u32,
+    /// How many there are; at least 1.
+    pub sets: u32,
+}
+
+/// How a job uses the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Policy {
+    /// Who wins a conflict.
+    pub conflict: Conflict,
+    /// In which order contributions are added.
+    pub order: Order,
+    /// The job's own part of the pool; `None` for the part that all other jobs share by hash.
+    pub region: Option<Region>,
+    /// Slots of partials that the job may hold at once; 0 for any number.
+    pub quota: u32,
+    /// Nanoseconds after which a partial is sent out as the result, with the ranks that are inside; 0 for never. Only in a region.
+    pub partial_after: u64,
+    /// What loses a conflict, and what is evicted, goes to the parameter server; else losers are refused, and what
+    /// is evicted is given up: the ranks send it again.
+    pub server: bool,
+}
