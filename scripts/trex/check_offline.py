@@ -1,0 +1,205 @@
+"""Checks that need neither TRex nor an appliance."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pascaline_malformed
+import pascaline_trex
+import stl_control
+import stl_gradients
+import stl_malformed
+import stl_updates
+import vectors
+from generators import TRex
+from pascaline_streams import IP_AT, Load, StreamError, frames, gradients_per_job, updates
+from pascaline_trex import Profile
+
+_PROFILES: list[tuple[Profile, list[str]]] = [
+    (stl_gradients.register(), ["--ranks", "5", "--jobs", "3-4", "--psns", "40", "--epochs", "3=9,4=8"]),
+    (stl_gradients.register(), ["--ranks", "8", "--layout", "job", "--psns", "40", "--first-address", "10.1.0.250"]),
+    (stl_updates.register(), ["--generated-ns", "1763690000123456789", "--psns", "30", "--pps", "3000"]),
+    (stl_malformed.register(), ["--refused", "--psns", "3", "--appliance-ipv6", "2001:db8::fe"]),
+    (stl_control.register(), ["--session", "1763690000123456789", "--destination-mac", "02:00:00:00:00:77"]),
+    (stl_control.register(), ["--action", "leave", "--session", "7", "--epochs", "3"]),
+]
+
+
+def _need(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)
+
+
+def vectors_agree(document: Path) -> str:
+    """Every vector, both ways."""
+    found = vectors.read(document)
+    # One regular expression finds them: a document whose grammar has changed must not pass as one without vectors.
+    _need(document.read_text().count("```vector") == len(found) > 0, f"only {len(found)} vectors could be read")
+    wrong = [f"{vector.name}: {line}" for vector in found for line in vectors.differences(vector)]
+    _need(not wrong, "\n".join(wrong))
+    malformed = sum(vector.malformed is not None for vector in found)
+    return f"{len(found)} vectors, {malformed} of them malformed"
+
+
+def flipped_bits_are_noticed(document: Path) -> str:
+    """The comparison itself: no change of a frame may pass."""
+    flips = 0
+    for vector in vectors.read(document):
+        if vector.malformed:
+            continue
+        for byte in range(len(vector.frame)):
+            frame = bytearray(vector.frame)
+            frame[byte] ^= 1 << byte % 8
+            try:
+                noticed = bool(vectors.differences(replace(vector, frame=bytes(frame))))
+            except (KeyError, IndexError, AttributeError):
+                noticed = True
+            _need(noticed, f"{vector.name}: a flipped bit in byte {byte} passes")
+            flips += 1
+    return f"{flips} flips"
+
+
+def malformed_are_the_documents(document: Path) -> str:
+    """The malformed mix is made of the layers, and is what the document prints."""
+    printed = {vector.name: vector for vector in vectors.read(document) if vector.malformed}
+    made = {case.name: case for case in pascaline_malformed.VECTORS}
+    _need(printed.keys() == made.keys(), f"not in both: {sorted(printed.keys() ^ made.keys())}")
+    for name, vector in printed.items():
+        case = made[name]
+        frame = case.make(Load(), 1)
+        _need(frame == vector.frame, f"{name}: made {frame.hex()}, printed {vector.frame.hex()}")
+        _need(case.reason == vector.malformed, f"{name}: {case.reason}, printed {vector.malformed}")
+    for case in pascaline_malformed.MALFORMED:
+        _need(vectors.verdict(case.make(Load(), 1)) == case.reason, f"{case.name} is not {case.reason}")
+    for case in pascaline_malformed.REFUSED:
+        _need(vectors.verdict(case.make(Load(), 1)) is None, f"{case.name} is malformed")
+    return f"{len(made)} cases"
+
+
+def profiles_without_trex() -> str:
+    """Importing a profile needs no TRex; asking it for streams says what is missing."""
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(('trex', 'trex_stl_lib')))\n"
+        "import {name}, pascaline_trex\n"
+        "try: {name}.register().get_streams(0, [])\n"
+        "except pascaline_trex.TRexMissing as missing: print(missing)"
+    )
+    for profile in ("stl_gradients", "stl_updates", "stl_malformed", "stl_control"):
+        command = [sys.executable, "-B", "-c", program.format(name=profile)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        _need(done.returncode == 0 and "PYTHONPATH" in done.stdout, f"{profile}: {done.stdout}{done.stderr}")
+    return "4 profiles"
+
+
+def _client_is_here() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("imp", "trex_stl_lib"))
+
+
+_SKIPPED = "skipped: the client library trex-stl-lib 0.3 needs Python 3.11"
+
+
+def compiled_profiles_agree() -> str:
+    """The client library compiles each profile; its instructions, carried out, make the frames that we replay."""
+    if not _client_is_here():
+        return _SKIPPED
+    streams, compared = 0, 0
+    for profile, tunables in _PROFILES:
+        ours = profile.streams(profile.options().parse_args(tunables))
+        theirs = [stream.to_json() for stream in profile.get_streams(direction=0, tunables=tunables, port_id=0)]
+        _need(len(ours) == len(theirs), f"{profile}: {len(theirs)} streams of {len(ours)}")
+        for stream, compiled in zip(ours, theirs, strict=True):
+            mode = compiled["mode"]
+            _need((mode["type"], mode["total_pkts"]) == ("single_burst", stream.count), f"{stream.name}: {mode}")
+            own = stream.own_source_mac | stream.own_destination_mac << 1
+            _need(compiled["flags"] == own, f"{stream.name}: MAC flags {compiled['flags']}")
+            for packet in range(stream.count or 0):
+                frame = _carried_out(compiled, packet)
+                _need(frame == stream.frame(packet), f"{stream.name}, packet {packet}: {frame.hex()}")
+                compared += 1
+            streams += 1
+        _need(profile.get_streams(direction=1, tunables=tunables) == [], f"{profile}: odd ports send, too")
+    return f"{streams} streams, {compared} frames"
+
+
+def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
+    """What TRex's field engine does with the instructions for the n-th packet."""
+    frame = bytearray(base64.b64decode(compiled["packet"]["binary"]))
+    values: dict[str, tuple[int, int]] = {}
+    for step in compiled["vm"]["instructions"]:
+        if step["type"] == "flow_var":
+            cycle = step["max_value"] - step["min_value"] + 1
+            start = step["init_value"] - step["min_value"]
+            value = step["min_value"] + (start + packet * step["step"]) % cycle
+            values[step["name"]] = value, step["size"]
+        elif step["type"] == "write_flow_var":
+            value, size = values[step["name"]]
+            place = slice(step["pkt_offset"], step["pkt_offset"] + size)
+            frame[place] = (value + step["add_value"]).to_bytes(size, "big" if step["is_big_endian"] else "little")
+        elif step["type"] == "write_mask_flow_var":
+            value = values[step["name"]][0] + step["add_value"]
+            value = value << step["shift"] if step["shift"] > 0 else value >> -step["shift"]
+            size, order = step["pkt_cast_size"], "big" if step["is_big_endian"] else "little"
+            place = slice(step["pkt_offset"], step["pkt_offset"] + size)
+            kept = int.from_bytes(frame[place], order) & ~step["mask"]
+            frame[place] = (kept | value & step["mask"]).to_bytes(size, order)
+        elif step["type"] == "fix_checksum_ipv4":
+            _sum_ipv4(frame, step["pkt_offset"])
+        else:
+            raise AssertionError(f"an instruction that no stream of ours needs: {step}")
+    return bytes(frame)
+
+
+def _sum_ipv4(frame: bytearray, at: int) -> None:
+    _need(at == IP_AT, f"a checksum at byte {at}")
+    frame[at + 10 : at + 12] = b"\0\0"
+    total = sum(int.from_bytes(frame[word : word + 2], "big") for word in range(at, at + 20, 2))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    frame[at + 10 : at + 12] = (0xFFFF - total).to_bytes(2, "big")
+
+
+def impossible_streams_are_refused() -> str:
+    """TRex's limits are ours to check: its client does not, and its server may end by it."""
+    load = Load(payload=1024, psns=10)
+    attempts = {
+        "a time beyond byte 512": lambda: updates(load, 1.0, 1),
+        "a variable of 64 bits": lambda: updates(replace(load, payload=256, psns=10), 1.0, (1 << 63) - 1),
+        "three ranks in one stream": lambda: gradients_per_job(replace(load, ranks=3)),
+        "too many PSNs in one stream": lambda: gradients_per_job(replace(load, ranks=4, psns=1 << 31)),
+        "half an element": lambda: gradients_per_job(replace(load, payload=1022)),
+        "an end that is not there": lambda: list(frames(gradients_per_job(replace(load, psns=None)))),
+    }
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+        except StreamError:
+            continue
+        raise AssertionError(f"accepted: {what}")
+    return f"{len(attempts)} attempts"
+
+
+def runner_fits_the_client() -> str:
+    """The runner against TRex's client without a server: every call has to fit the client's own signatures."""
+    if not _client_is_here():
+        return _SKIPPED
+    streams = stl_gradients.register().streams(stl_gradients.register().options().parse_args(["--psns", "10"]))
+    stl = pascaline_trex.api()
+    with mock.patch.object(stl, "STLClient", autospec=True) as client, mock.patch("generators.time.sleep"):
+        server = client.return_value
+        server.get_stats.return_value = {3: {"opackets": 40, "ipackets": 44, "oerrors": 0}}
+        trex = TRex("trex1", 3)
+        sent = trex.send(streams, None)
+        trex.close()
+    _need((sent.offered, sent.heard, sent.errors) == (40, 44, 0), f"{sent}")
+    added = server.add_streams.call_args.args[0]
+    _need(all(isinstance(stream, stl.STLStream) for stream in added) and len(added) == 4, f"{added}")
+    _need(server.start.call_args.kwargs["core_mask"] == [1], "more than one core would cut the PSNs in pieces")
+    _need(server.disconnect.called, "the client stays connected")
+    return f"{len(server.method_calls)} calls"

@@ -1,0 +1,169 @@
+"""Who puts the streams on the wire: a TRex server, or a raw socket of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol
+
+import pascaline_trex
+from pascaline_layers import HEADER
+from pascaline_streams import HEADER_AT, Stream, frames
+
+_RESULT = 2
+_ALL_PROTOCOLS = 0x0003
+_SOCKET_BUFFER = 32 << 20
+# SO_RCVBUFFORCE, which Python does not name.
+_RECEIVE_BUFFER_FORCE = 33
+_SETTLE_SECONDS = 1.0
+# A burst of joins may meet a busy server.
+_LONGEST_EXTRA_SECONDS = 30.0
+
+
+class GeneratorError(Exception):
+    """Nothing can be sent. Says why."""
+
+
+@dataclass
+class Sent:
+    """What the generator says of one sending."""
+
+    offered: int
+    seconds: float
+    heard: int
+    errors: int = 0
+
+
+class Generator(Protocol):
+    """Sends streams and waits for their end."""
+
+    def send(self, streams: list[Stream], seconds: float | None) -> Sent:
+        """Sends all that ends, or for `seconds`. Returns when the last packet has left."""
+
+    def close(self) -> None:
+        """Leaves everything as it was."""
+
+
+class TRex:
+    """A TRex server in stateless mode, one of its ports."""
+
+    def __init__(self, server: str, port: int) -> None:
+        self._stl: ModuleType = pascaline_trex.api()
+        self._port = port
+        # The name of the exceptions that TRex's client raises has changed with v2.60.
+        self._errors: Any = getattr(self._stl, "TRexError", None) or self._stl.STLError
+        self._client: Any = self._stl.STLClient(server=server)
+        with self._telling(f"the TRex server {server} does not give us port {port}"):
+            self._client.connect()
+            self._client.reset(ports=[port])
+
+    @contextlib.contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as error:
+            # Their text includes a traceback; `brief` is what happened.
+            raise GeneratorError(f"{what}: {error.brief()}") from error
+
+    def send(self, streams: list[Stream], seconds: float | None) -> Sent:
+        """Sends with one core, so that the field engine's counters run on without gaps."""
+        client, ports = self._client, [self._port]
+        longest = max((_seconds(stream) for stream in streams), default=0.0) if seconds is None else seconds
+        with self._telling("TRex could not send the streams"):
+            client.remove_all_streams(ports=ports)
+            client.add_streams(pascaline_trex.to_trex(streams), ports=ports)
+            client.clear_stats(ports=ports)
+            begin = time.monotonic()
+            client.start(ports=ports, duration=-1 if seconds is None else seconds, core_mask=[0x1], force=True)
+            # In software mode beyond its capacity TRex keeps the count and lets the time slip.
+            client.wait_on_traffic(ports=ports, timeout=int(2 * longest + _LONGEST_EXTRA_SECONDS))
+            elapsed = time.monotonic() - begin
+            time.sleep(_SETTLE_SECONDS)
+            stats = client.get_stats(ports=ports)[self._port]
+        return Sent(int(stats["opackets"]), elapsed, int(stats["ipackets"]), int(stats["oerrors"]))
+
+    def close(self) -> None:
+        """Stops, and leaves the port to others."""
+        try:
+            self._client.stop(ports=[self._port])
+        finally:
+            self._client.disconnect()
+
+
+def _seconds(stream: Stream) -> float:
+    return stream.delay_us / 1e6 + (stream.count or 0) / stream.pps
+
+
+class Interface:
+    """A raw socket. Slow, and exact: for trying out and for tests.
+
+    `pace` is called after every packet with the number sent so far; it may wait until the other end has caught up.
+    """
+
+    def __init__(self, name: str, pace: Callable[[int], None] = lambda _: None) -> None:
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS))
+        # Beyond the system's limit: whoever may open a raw socket may do that, too.
+        self._socket.setsockopt(socket.SOL_SOCKET, _RECEIVE_BUFFER_FORCE, _SOCKET_BUFFER)
+        self._socket.bind((name, 0))
+        self._socket.setblocking(False)
+        self._pace = pace
+        self.results: list[bytes] = []
+
+    def send(self, streams: list[Stream], seconds: float | None) -> Sent:
+        """Sends each frame when it is due, or later."""
+        return self.replay(frames(streams), seconds)
+
+    def replay(self, timed: Iterable[tuple[float, bytes]], seconds: float | None = None) -> Sent:
+        """Sends frames, each when it is due: seconds from now."""
+        self.results.clear()
+        heard, sent, begin = 0, 0, time.monotonic()
+        for due, frame in timed:
+            if seconds is not None and due >= seconds:
+                break
+            ahead = due - (time.monotonic() - begin)
+            if ahead > 0:
+                time.sleep(ahead)
+            self._put(frame)
+            sent += 1
+            self._pace(sent)
+            heard += self._drain()
+        elapsed = time.monotonic() - begin
+        quiet = time.monotonic()
+        while time.monotonic() - quiet < _SETTLE_SECONDS:
+            more = self._drain()
+            heard += more
+            if more:
+                quiet = time.monotonic()
+            time.sleep(0.01)
+        return Sent(sent, elapsed, heard)
+
+    def _put(self, frame: bytes) -> None:
+        while True:
+            try:
+                self._socket.send(frame)
+            except BlockingIOError:
+                time.sleep(0.0001)
+            else:
+                return
+
+    def _drain(self) -> int:
+        """Takes in what has arrived; what this host sent itself is not news."""
+        count = 0
+        while True:
+            try:
+                frame, address = self._socket.recvfrom(65536)
+            except BlockingIOError:
+                return count
+            if address[2] == socket.PACKET_OUTGOING:
+                continue
+            count += 1
+            if len(frame) > HEADER_AT + HEADER and frame[HEADER_AT + 1] == _RESULT:
+                self.results.append(frame)
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._socket.close()

@@ -1,0 +1,251 @@
+"""The Pascaline protocol, version 1, as Scapy layers; docs/protocol.md is the normative text.
+
+    Ether()/IP()/UDP()/Pascaline(kind="gradient", job=1, rank=2, psn=7, fan_in=4)/Raw(elements)/PascalineTrailer(...)
+
+Fields left out get what the protocol says for a gradient of version 1; `flags` gets TRAILER by itself where a trailer
+follows. Whatever is given is sent as given, right or wrong: that is how malformed packets are made.
+
+Needs nothing of Scapy that version 2.4 does not have, which is what TRex brings along.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from scapy.fields import (
+    BitEnumField,
+    ByteEnumField,
+    ByteField,
+    FlagsField,
+    IEEEFloatField,
+    IntField,
+    LongField,
+    PacketListField,
+    ShortField,
+    StrFixedLenField,
+    StrLenField,
+    ThreeBytesField,
+)
+from scapy.layers.inet import UDP
+from scapy.packet import Packet, Raw, bind_layers
+
+PORT = 16420
+HEADER = 22
+CONTROL_BODY = 24
+RETRANSMISSION_FLAG = 1 << 2
+TRAILER_FLAG = 1 << 5
+
+KINDS = {1: "gradient", 2: "result", 3: "partial", 4: "update", 5: "ack", 6: "reminder", 7: "fetch", 8: "control"}
+FLAGS = ["ecn_echo", "fin", "retransmission", "bypass", "overflow", "trailer", "reserved6", "reserved7"]
+DTYPES = {1: "f32", 2: "i32", 3: "f16", 4: "bf16", 5: "f64"}
+DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8}
+OPS = {0: "sum", 1: "min", 2: "max"}
+ACTIONS = {
+    0: "none",
+    1: "join",
+    2: "leave",
+    3: "reset",
+    4: "set_h",
+    5: "f_bcast",
+    6: "help",
+    7: "halt",
+    8: "ack",
+    9: "serve",
+}
+STATUSES = dict(
+    enumerate(
+        (
+            "ok",
+            "pending",
+            "unknown_job",
+            "rank_out_of_range",
+            "fan_in_mismatch",
+            "source_refused",
+            "stale_session",
+            "wrong_epoch",
+            "not_member",
+            "payload_mismatch",
+            "element_mismatch",
+            "unsupported",
+            "rank_spoofed",
+            "rank_lost",
+            "quota",
+            "halted",
+            "unknown_psn",
+            "too_many",
+        )
+    )
+)
+TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth"}
+
+
+class PascalineControl(Packet):
+    """The 24 bytes behind the header of a control packet (protocol, section 9).
+
+    Scapy's packets have methods called `answers` and `payload`, hence two names that are not the protocol's.
+    """
+
+    name = "PascalineControl"
+    fields_desc = [
+        ByteEnumField("action", 1, ACTIONS),
+        ByteEnumField("status", 0, STATUSES),
+        ByteEnumField("answered", 0, ACTIONS),
+        ByteField("reserved", 0),
+        LongField("session", 0),
+        ShortField("payload_bytes", 0),
+        ShortField("window", 0),
+        IntField("expected", 0),
+        IntField("got", 0),
+    ]
+
+
+class TrailerElement(Packet):
+    """One type-length-value element; an unknown type keeps its value as bytes."""
+
+    name = "TrailerElement"
+    fields_desc = [
+        ByteEnumField("type", 0, TRAILER_TYPES),
+        ByteField("length", None),
+        StrLenField("value", b"", length_from=lambda element: element.length),
+    ]
+
+    def post_build(self, built: bytes, payload: bytes) -> bytes:
+        """Fills in the length of the value."""
+        if self.length is None:
+            built = built[:1] + struct.pack("!B", len(built) - 2) + built[2:]
+        return built + payload
+
+    def extract_padding(self, data: bytes) -> tuple[bytes, bytes]:
+        """What follows is the next element."""
+        return b"", data
+
+    @classmethod
+    def dispatch_hook(cls, data: bytes | None = None, *_: object, **__: object) -> type[Packet]:
+        """The class for the type in the first byte."""
+        return _ELEMENTS.get(data[0], TrailerElement) if data else cls
+
+
+class TrailerBitmap(TrailerElement):
+    """Which ranks are inside: one number, most significant byte first, rank r is bit r."""
+
+    name = "TrailerBitmap"
+    fields_desc = [
+        ByteEnumField("type", 1, TRAILER_TYPES),
+        ByteField("length", None),
+        StrLenField("bits", bytes(8), length_from=lambda element: element.length),
+    ]
+
+
+class TrailerUpdate(TrailerElement):
+    """Reward and time of generation of an asynchronous update (Olaf, sections 2 and 7)."""
+
+    name = "TrailerUpdate"
+    fields_desc = [
+        ByteEnumField("type", 2, TRAILER_TYPES),
+        ByteField("length", None),
+        IEEEFloatField("reward", 0.0),
+        LongField("generated_ns", 0),
+    ]
+
+
+class TrailerQueue(TrailerElement):
+    """State of the bottleneck queue (Olaf, sections 5 and 7)."""
+
+    name = "TrailerQueue"
+    fields_desc = [
+        ByteEnumField("type", 3, TRAILER_TYPES),
+        ByteField("length", None),
+        ShortField("clusters", 0),
+        ShortField("capacity", 0),
+        ThreeBytesField("waiting", 0),
+    ]
+
+
+class TrailerAuth(TrailerElement):
+    """An authentication tag, opaque."""
+
+    name = "TrailerAuth"
+    fields_desc = [
+        ByteEnumField("type", 4, TRAILER_TYPES),
+        ByteField("length", None),
+        StrFixedLenField("tag", bytes(8), 8),
+    ]
+
+
+_ELEMENTS = {1: TrailerBitmap, 2: TrailerUpdate, 3: TrailerQueue, 4: TrailerAuth}
+
+
+class PascalineTrailer(Packet):
+    """What a datagram with the flag TRAILER ends in: elements and the length of it all (protocol, section 8)."""
+
+    name = "PascalineTrailer"
+    fields_desc = [
+        PacketListField("elements", [], TrailerElement, length_from=lambda trailer: len(trailer.original) - 2),
+        ShortField("length", None),
+    ]
+
+    def post_build(self, built: bytes, payload: bytes) -> bytes:
+        """Fills in the length, itself included."""
+        if self.length is None:
+            built = built[:-2] + struct.pack("!H", len(built))
+        return built + payload
+
+
+class Pascaline(Packet):
+    """The header of 22 bytes; what is behind it depends on kind and flags (protocol, sections 4 to 8)."""
+
+    name = "Pascaline"
+    fields_desc = [
+        ByteField("version", 1),
+        ByteEnumField("kind", 1, KINDS),
+        FlagsField("flags", None, 8, FLAGS),
+        BitEnumField("op", 0, 4, OPS),
+        BitEnumField("dtype", 1, 4, DTYPES),
+        ShortField("job", 1),
+        ShortField("rank", 0),
+        IntField("psn", 0),
+        ShortField("fan_in", 1),
+        ShortField("count", 1),
+        ShortField("priority", 0),
+        ShortField("wnd_cap", 0),
+        ByteField("tree", 0),
+        ByteField("epoch", 0),
+    ]
+
+    def post_build(self, built: bytes, payload: bytes) -> bytes:
+        """Says that there is a trailer, unless the flags were given."""
+        if self.flags is None and self.haslayer(PascalineTrailer):
+            built = built[:2] + struct.pack("!B", TRAILER_FLAG) + built[3:]
+        return built + payload
+
+    def do_dissect_payload(self, data: bytes) -> None:
+        """Splits what is behind the header: the trailer is found from the end."""
+        trailer = b""
+        if int(self.flags) & TRAILER_FLAG and len(data) >= 2:
+            length = struct.unpack("!H", data[-2:])[0]
+            if 2 <= length <= len(data):
+                data, trailer = data[:-length], data[-length:]
+        if data:
+            whole = self.kind == 8 and len(data) == CONTROL_BODY
+            self.add_payload(PascalineControl(data) if whole else Raw(data))
+        if trailer:
+            self.lastlayer().add_payload(PascalineTrailer(trailer))
+
+
+bind_layers(UDP, Pascaline, sport=PORT)
+bind_layers(UDP, Pascaline, dport=PORT)
+
+
+def bitmap(ranks: Iterable[int], capacity: int = 64) -> bytes:
+    """The bits of a bitmap element that is `capacity` ranks wide, a multiple of 64."""
+    bits = 0
+    for rank in ranks:
+        bits |= 1 << rank
+    return bits.to_bytes(capacity // 8, "big")
+
+
+def ranks_in(bits: bytes) -> list[int]:
+    """The ranks that a bitmap element names, ascending."""
+    number = int.from_bytes(bits, "big")
+    return [rank for rank in range(8 * len(bits)) if number >> rank & 1]
