@@ -50,6 +50,24 @@ impl Key {
         Self(bits)
     }
 
+    /// True if the PSN, as a serial number, is before the other's (RFC 1982).
+    #[must_use]
+    #[inline]
+    pub const fn is_before(self, other: Self) -> bool {
+        let ahead = other.psn().wrapping_sub(self.psn());
+        ahead != 0 && ahead < 1 << 31
+    }
+
+    /// An even chance that neither the sender nor the holder of a slot can foresee well, and that repeats in a simulation.
+    #[must_use]
+    pub(crate) const fn coin(self, now: u64) -> bool {
+        // One round of SplitMix64's mixing.
+        let mut z = self.0 ^ now.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) & 1 != 0
+    }
+
     /// A short form that differs between most keys: what a set compares before it looks at a slot.
     #[must_use]
     #[inline]
@@ -57,19 +75,17 @@ impl Key {
         self.psn() ^ self.spread_job()
     }
 
-    /// `hash(job, psn)`: the place among 2^`bits` sets.
+    /// `hash(job, psn)`: the place among this many sets, fewer than 2³².
     ///
     /// Multiplication by the golden ratio spreads any arithmetic sequence of PSNs evenly (the three-distance theorem):
     /// a window of consecutive PSNs up to about a third of the sets meets no conflict of its own making, and so does
     /// every n-th PSN when a job's packets are dealt over n trees. Jobs and generations start at unrelated places.
     #[must_use]
     #[inline]
-    pub const fn place(self, bits: u32) -> usize {
+    pub const fn place(self, sets: usize) -> usize {
         const GOLDEN: u32 = 0x9e37_79b1;
-        if bits == 0 {
-            return 0;
-        }
-        (self.psn().wrapping_mul(GOLDEN).wrapping_add(self.spread_job()) >> (32 - bits)) as usize
+        let hash = self.psn().wrapping_mul(GOLDEN).wrapping_add(self.spread_job());
+        ((hash as u64).wrapping_mul(sets as u64) >> 32) as usize
     }
 
     /// Tells jobs and generations apart in tags and places. Not the multiplier of `place`, or job n's PSNs would lie
@@ -93,15 +109,17 @@ mod tests {
 
     #[test]
     fn a_window_of_a_third_of_the_sets_never_meets_itself() {
-        for stride in [1u32, 2, 3, 4, 8] {
-            for start in [0u32, 1_000_003, u32::MAX - 100] {
-                let bits = 12;
-                let mut used = vec![0u8; 1 << bits];
-                let window = if stride == 1 { (1u32 << bits) / 3 } else { (1 << bits) / 16 };
-                for n in 0..window {
-                    used[Key::new(7, 1, start.wrapping_add(n.wrapping_mul(stride))).place(bits)] += 1;
+        for sets in [4096u32, 3000, 4095] {
+            for stride in [1u32, 2, 3, 4, 8] {
+                for start in [0u32, 1_000_003, u32::MAX - 100] {
+                    let mut used = vec![0u8; sets as usize];
+                    let window = if stride == 1 { sets / 3 } else { sets / 16 };
+                    for n in 0..window {
+                        let key = Key::new(7, 1, start.wrapping_add(n.wrapping_mul(stride)));
+                        used[key.place(sets as usize)] += 1;
+                    }
+                    assert!(used.iter().all(|&n| n <= 1), "stride {stride} start {start} of {sets}");
                 }
-                assert!(used.iter().all(|&n| n <= 1), "stride {stride} start {start}");
             }
         }
     }

@@ -18,6 +18,7 @@
     reason = "the pool's core: slots shared between lcores under the ownership protocol of `handoff`"
 )]
 
+mod contributions;
 pub mod handoff;
 pub mod key;
 pub mod policy;
@@ -35,6 +36,6 @@ pub use key::Key;
 pub use policy::{Conflict, Order, Policy, Region};
 pub use pool::{Pool, PoolConfig, PoolConfigError};
 pub use rankset::RankSet;
-pub use request::{Request, Verb};
-pub use session::{Foreseen, Place, Session};
-pub use sink::{Aggregate, Displaced, Refusal, Reminded, Sink};
+pub use request::{Request, Rules, Verb};
+pub use session::{Foreseen, Place, Session, Verdict};
+pub use sink::{Aggregate, Cause, Displaced, Evicted, Originals, Refusal, Reminded, Sink};

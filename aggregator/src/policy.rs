@@ -32,7 +32,7 @@ pub enum Order {
 pub struct Region {
     /// The first set.
     pub first: u32,
-    /// How many there are; at least 1.
+    /// How many there are; a power of two.
     pub sets: u32,
 }
 

@@ -5,23 +5,29 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use pascaline_buffer::PacketBuf;
-use pascaline_buffer::combine::{Combine, Kernels};
-use pascaline_wire::Element;
+use pascaline_buffer::combine::{Combine, InOrder, Kernels, Op, Type};
+use pascaline_wire::trailer::Trailer;
+use pascaline_wire::{self as wire, DType, Element};
 
 use crate::handoff::Owner;
+use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
 use crate::request::{Request, Verb};
 use crate::session::Session;
-use crate::set::{Directory, Displacement, MAX_WAYS, Set};
-use crate::sink::{Refusal, Reminded, Sink};
-use crate::slot::{Hold, Slot, range};
+use crate::set::{Choice, Directory, MAX_WAYS, Set};
+use crate::sink::{Cause, Displaced, Refusal, Reminded, Sink};
+use crate::slot::{Contents, Hold, Slot};
 
 /// How a pool is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolConfig {
     /// Slots in all; a power of two.
     pub slots: usize,
+    /// How many of them, from the end, are the regions of jobs that have one; whole sets. The others are shared by hash.
+    pub reserved: usize,
     /// Slots per set: 1 (the papers' direct mapping), 2, 4 or 8.
     pub ways: usize,
     /// How long a partial may keep other PSNs out. One that nobody has sent to or asked for in this time goes even
@@ -36,6 +42,7 @@ impl Default for PoolConfig {
     fn default() -> Self {
         Self {
             slots: 4096,
+            reserved: 0,
             ways: 4,
             age_limit: Duration::from_millis(500),
             remind_interval: Duration::from_millis(1),
@@ -56,6 +63,9 @@ impl PoolConfig {
         if !self.slots.is_power_of_two() || self.slots < self.ways || self.slots > MOST {
             return Err(PoolConfigError::Slots(self.slots));
         }
+        if !self.reserved.is_multiple_of(self.ways) || self.reserved > self.slots {
+            return Err(PoolConfigError::Reserved(self.reserved));
+        }
         Ok(())
     }
 }
@@ -67,6 +77,8 @@ pub enum PoolConfigError {
     Slots(usize),
     /// The number of ways is not 1, 2, 4 or 8.
     Ways(usize),
+    /// The reserved slots are not whole sets, or more than there are.
+    Reserved(usize),
 }
 
 impl fmt::Display for PoolConfigError {
@@ -79,6 +91,12 @@ impl fmt::Display for PoolConfigError {
                 )
             }
             Self::Ways(ways) => write!(f, "{ways} ways: the number must be 1, 2, 4 or 8"),
+            Self::Reserved(slots) => {
+                write!(
+                    f,
+                    "{slots} reserved slots: the number must be a multiple of `ways`, and at most that of all slots"
+                )
+            }
         }
     }
 }
@@ -102,13 +120,26 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     pub(crate) heads: Box<[SetHead]>,
     pub(crate) slots: Box<[UnsafeCell<Slot<B, WORDS>>]>,
     pub(crate) ways: usize,
-    pub(crate) set_bits: u32,
+    /// Sets of the shared part; regions come behind it.
+    pub(crate) shared_sets: usize,
     age_limit: u64,
     remind_interval: u32,
     /// Whether there is more than one session. A single one needs no ownership protocol and saves two atomic
     /// operations per packet.
     pub(crate) shared: bool,
-    kernels: Kernels,
+    /// By element code.
+    kernels: Box<[Option<Kernel>; 256]>,
+    /// Partials of the jobs that have a quota, by job.
+    held: Box<[AtomicU32]>,
+}
+
+/// How elements of one code are combined.
+#[derive(Clone, Copy)]
+struct Kernel {
+    /// One at a time; none where bits would be lost by that.
+    combine: Option<Combine>,
+    /// All at once.
+    in_order: InOrder,
 }
 
 // SAFETY: a set's directory and slots are touched only by the lcore that owns the set (see `handoff`); where the
@@ -129,7 +160,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         lcores: usize,
     ) -> Result<Vec<Session<B, WORDS>>, PoolConfigError> {
         config.check()?;
-        let &PoolConfig { slots, ways, age_limit, remind_interval } = config;
+        let &PoolConfig { slots, reserved, ways, age_limit, remind_interval } = config;
         let sets = slots / ways;
         let pool = Arc::new(Self {
             heads: (0..sets)
@@ -137,11 +168,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                 .collect(),
             slots: (0..slots).map(|_| UnsafeCell::new(Slot::new())).collect(),
             ways,
-            set_bits: sets.trailing_zeros(),
+            shared_sets: (slots - reserved) / ways,
             age_limit: u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX),
             remind_interval: u32::try_from(remind_interval.as_micros()).unwrap_or(u32::MAX),
             shared: lcores > 1,
-            kernels,
+            kernels: table(&kernels),
+            held: (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect(),
         });
         Ok((0..lcores).map(|_| Session::new(Arc::clone(&pool), sets)).collect())
     }
@@ -149,21 +181,58 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Bytes that the sets and slots of this layout take, packets not included; 0 if there are no ways.
     #[must_use]
     pub const fn memory_bytes(config: &PoolConfig) -> usize {
-        let Some(sets) = config.slots.checked_div(config.ways) else { return 0 };
+        let slots = config.slots;
+        let Some(sets @ 1..) = slots.checked_div(config.ways) else { return 0 };
         sets.saturating_mul(size_of::<SetHead>())
-            .saturating_add(config.slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
+            .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
+            .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Option<Kernel>; 256]>())
+    }
+
+    /// Packets that so many slots hold at most, for jobs of up to so many ranks: where contributions are kept until all are
+    /// there (`whole`: the order of ranks, sums of 16-bit floats), those of all ranks; else one.
+    #[must_use]
+    pub const fn packets(slots: usize, fan_in: u16, whole: bool) -> usize {
+        if whole && fan_in > 1 { slots.saturating_mul(fan_in as usize) } else { slots }
     }
 
     #[inline]
-    pub(crate) fn kernel(&self, element: u8) -> Option<Combine> {
-        const F32: u8 = Element::F32_SUM.code();
-        const I32: u8 = Element::I32_SUM.code();
-        match element {
-            F32 => Some(self.kernels.f32_sum),
-            I32 => Some(self.kernels.i32_sum),
-            _ => None,
-        }
+    pub(crate) fn kernel(&self, element: u8) -> Option<InOrder> {
+        self.kernels[usize::from(element)].map(|kernel| kernel.in_order)
     }
+
+    #[inline(always)]
+    fn combine(&self, element: u8) -> Option<Combine> {
+        self.kernels[usize::from(element)]?.combine
+    }
+
+    /// True if all contributions are to be kept until they can be added at once.
+    #[inline]
+    fn whole(&self, request: &Request) -> bool {
+        request.rules.order() == Order::Rank
+            || self.kernels[usize::from(request.element)].is_some_and(|kernel| kernel.combine.is_none())
+    }
+}
+
+/// The kernels by element code.
+fn table(kernels: &Kernels) -> Box<[Option<Kernel>; 256]> {
+    let mut table = Box::new([None; 256]);
+    for (code, place) in (0..=u8::MAX).zip(table.iter_mut()) {
+        let Some(Element { dtype, op }) = Element::from_code(code) else { continue };
+        let of = match dtype {
+            DType::F32 => Type::F32,
+            DType::I32 => Type::I32,
+            DType::F16 => Type::F16,
+            DType::Bf16 => Type::Bf16,
+            DType::F64 => Type::F64,
+        };
+        let by = match op {
+            wire::Op::Sum => Op::Sum,
+            wire::Op::Min => Op::Min,
+            wire::Op::Max => Op::Max,
+        };
+        *place = Some(Kernel { combine: kernels.combine(of, by), in_order: kernels.in_order(of, by) });
+    }
+    table
 }
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
@@ -193,6 +262,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             Verb::Add => self.add(&mut set, request, packet, sink),
             Verb::Remind => self.remind(&mut set, request, packet, sink),
             Verb::Install => self.install(&mut set, request, packet, sink),
+            Verb::Fetch => self.fetch(&mut set, request, packet, sink),
+            Verb::Release => self.obey(&mut set, request, packet, sink),
         }
     }
 
@@ -219,28 +290,19 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) -> Option<B> {
-        if !self.sum(slot, request, &packet, false) {
-            return Some(packet);
-        }
-        sink.added(request, packet);
-        None
-    }
-
-    /// Adds a contribution, if it is as the slot expects it, and is or is not the last one.
-    #[inline(always)]
-    fn sum(&self, slot: &mut Slot<B, WORDS>, request: &Request, packet: &B, last: bool) -> bool {
-        if let Some(into) = slot.expects(request, last)
-            && let Some(combine) = self.kernel(request.element)
-            && let Some(from) = packet.bytes().get(range(request.offset, request.len))
+        if let Some(combine) = self.combine(request.element)
+            && slot.expects(request, false)
+            && slot.add(request, &packet, combine)
         {
-            let overflow = combine(into, from);
-            slot.added(request, overflow);
-            return true;
+            sink.added(request);
+            sink.spent(packet);
+            return None;
         }
-        false
+        Some(packet)
     }
 
-    /// Adds the last contribution; any other finds out what is wrong with it.
+    /// Adds the last contribution, or one of those that are kept until all are there; any other finds out what is wrong
+    /// with it.
     #[inline(never)]
     fn add_last<S: Sink<B, WORDS>>(
         &self,
@@ -250,13 +312,56 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        if !self.sum(&mut set.slots[way], request, &packet, true) {
+        let slot = &mut set.slots[way];
+        if let Some(combine) = self.combine(request.element)
+            && slot.expects(request, true)
+            && slot.add(request, &packet, combine)
+        {
+            sink.spent(packet);
+        } else if slot.collects(request) {
+            if let Err(packet) = slot.collect(request, packet) {
+                return self.add_doubtful(set, way, request, packet, sink);
+            }
+        } else {
             return self.add_doubtful(set, way, request, packet, sink);
         }
-        set.directory.use_result(way);
-        match set.slots[way].complete() {
-            Some(result) => sink.completed(request, Some(packet), result),
-            None => sink.refused(request, packet, Refusal::LengthChanged),
+        if !slot.suffices(request) {
+            return sink.added(request);
+        }
+        if slot.is_doubtful() {
+            self.vacate(set, way, Cause::Referred, sink);
+            return sink.added(request);
+        }
+        if self.complete(set, way, sink)
+            && let Some(result) = set.slots[way].aggregate()
+        {
+            return sink.completed(request, false, result);
+        }
+        sink.added(request);
+    }
+
+    /// Makes a partial the result. False, and the slot is empty, if there is no room for saying who is inside.
+    #[inline]
+    fn complete<S: Sink<B, WORDS>>(&self, set: &mut Set<'_, B, WORDS>, way: usize, sink: &mut S) -> bool {
+        let slot = &mut set.slots[way];
+        let Some(kernel) = self.kernel(slot.element()) else { return false };
+        let done = slot.complete(kernel, &mut |packet| sink.spent(packet));
+        self.closed(slot);
+        if done {
+            set.directory.use_result(way);
+        } else {
+            let key = slot.key();
+            set.vacated(way);
+            sink.displaced(key, Displaced::GivenUp, Cause::Superseded);
+        }
+        done
+    }
+
+    /// The partial of a slot is one no longer.
+    #[inline]
+    fn closed(&self, slot: &mut Slot<B, WORDS>) {
+        if slot.uncount() {
+            self.held[usize::from(slot.key().job())].fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -274,19 +379,87 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         if request.fan_in != request.job_fan_in {
             return sink.refused(request, packet, Refusal::FanInMismatch);
         }
-        let Some((way, displaced)) = set.claim(request.key, self.displacement(request)) else {
-            return sink.refused(request, packet, Refusal::Conflict);
-        };
-        if let Some((key, what)) = displaced {
-            sink.displaced(key, what);
+        let quota = request.rules.quota();
+        let held = &self.held[usize::from(request.key.job())];
+        // Two lcores may both take the last one: a quota is exceeded by fewer than there are lcores.
+        if quota > 0 && held.load(Ordering::Relaxed) >= quota {
+            return sink.refused(request, packet, Refusal::Quota);
         }
-        match set.slots[way].open(request, packet) {
-            None => sink.opened(request),
-            Some(result) => {
-                set.directory.use_result(way);
-                sink.completed(request, None, result);
+        let way = match set.choose(request, self.age_limit) {
+            Choice::Way(way, cause) => {
+                self.vacate(set, way, cause, sink);
+                way
             }
+            Choice::None(why) => return sink.refused(request, packet, why),
+        };
+        set.occupy(way, request.key);
+        if quota > 0 {
+            held.fetch_add(1, Ordering::Relaxed);
         }
+        set.slots[way].open(request, packet, self.whole(request), quota > 0);
+        if request.needed <= 1
+            && self.complete(set, way, sink)
+            && let Some(result) = set.slots[way].aggregate()
+        {
+            return sink.completed(request, true, result);
+        }
+        sink.opened(request);
+    }
+
+    /// Empties a way, if there is something in it.
+    pub(crate) fn vacate<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        cause: Cause,
+        sink: &mut S,
+    ) {
+        let Some(slot) = set.slots.get_mut(way) else { return };
+        let (key, partial) = (slot.key(), slot.is_partial());
+        let wanted = slot.has_server()
+            && matches!(cause, Cause::Age | Cause::Preempted | Cause::Fetched | Cause::Referred);
+        let what = match slot.take(wanted, &mut |packet| sink.spent(packet)) {
+            Contents::Nothing if partial => Displaced::GivenUp,
+            Contents::Nothing => return,
+            Contents::Result => Displaced::Result,
+            Contents::Partial(evicted) => Displaced::Partial(evicted),
+            Contents::Originals(originals) => Displaced::Originals(originals),
+        };
+        self.closed(slot);
+        set.vacated(way);
+        sink.displaced(key, what, cause);
+    }
+
+    /// Empties a way if it holds an abandoned partial.
+    pub(crate) fn expire<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        now: u64,
+        sink: &mut S,
+    ) {
+        let expired = |slot: &Slot<B, WORDS>| slot.is_partial() && slot.is_abandoned(now, self.age_limit);
+        if set.slots.get(way).is_some_and(expired) {
+            self.vacate(set, way, Cause::Age, sink);
+        }
+    }
+
+    /// Makes a partial the result as it is, if there is one in the way. True if there was.
+    pub(crate) fn release<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        sink: &mut S,
+    ) -> bool {
+        if !set.slots.get(way).is_some_and(Slot::is_partial) {
+            return false;
+        }
+        if self.complete(set, way, sink)
+            && let Some(result) = set.slots[way].aggregate()
+        {
+            sink.released(result);
+        }
+        true
     }
 
     /// A contribution to a PSN that is known, which the slot did not expect like this: finds out why.
@@ -314,6 +487,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             slot.touch(request.now);
             Refusal::Duplicate
         });
+        // Perhaps fewer are needed now than when the others came.
+        if why == Refusal::Duplicate && slot.suffices(request) {
+            self.release(set, way, sink);
+        }
         sink.refused(request, packet, why);
     }
 
@@ -332,13 +509,28 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     fn objection_to_result(&self, request: &Request, packet: &B) -> Option<Refusal> {
         if request.rank >= request.job_fan_in {
             Some(Refusal::RankOutOfRange)
-        } else if request.count == 0 || request.count != request.fan_in {
+        } else if request.count == 0
+            || request.count > request.fan_in
+            || request.partial != (request.count < request.fan_in)
+            || request.partial && !Self::says_who(request, packet)
+        {
             Some(Refusal::BadCount)
         } else if request.fan_in != request.job_fan_in {
             Some(Refusal::FanInMismatch)
         } else {
             self.objection_to_payload(request, packet)
         }
+    }
+
+    /// True if a trailer names as many ranks, all of them the job's, as the count says.
+    fn says_who(request: &Request, packet: &B) -> bool {
+        let body = packet.bytes().get(usize::from(request.offset)..).unwrap_or_default();
+        let Ok((payload, trailer)) = Trailer::split(body) else { return false };
+        let inside = trailer.bitmap.as_ref().and_then(RankSet::<WORDS>::of);
+        payload.len() == usize::from(request.len)
+            && inside.is_some_and(|inside| {
+                inside.count() == u32::from(request.count) && inside.below(request.fan_in) == inside.count()
+            })
     }
 
     fn objection_to_payload(&self, request: &Request, packet: &B) -> Option<Refusal> {
@@ -358,16 +550,54 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        let state = match set.find(request.key) {
-            None => Reminded::Unknown,
-            Some(way) if matches!(set.slots[way].hold, Hold::Done(_)) => {
-                set.kept(way, request.now).map_or(Reminded::Unknown, Reminded::Kept)
-            }
-            Some(way) => set.slots[way]
-                .remind(request.now, self.remind_interval)
-                .map_or(Reminded::Recently, Reminded::Partial),
+        let Some(way) = set.find(request.key) else {
+            return sink.reminded(request, packet, Reminded::Unknown);
+        };
+        if set.slots[way].suffices(request) {
+            self.release(set, way, sink);
+        }
+        let state = if set.slots[way].is_partial() {
+            let partial = set.slots[way].remind(request.now, self.remind_interval);
+            partial.map_or(Reminded::Recently, Reminded::Partial)
+        } else {
+            set.kept(way, request.now).map_or(Reminded::Unknown, Reminded::Kept)
         };
         sink.reminded(request, packet, state);
+    }
+
+    fn fetch<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let Some(way) = set.find(request.key) else { return sink.fetched(request, packet, None) };
+        if set.slots[way].is_partial() {
+            self.vacate(set, way, Cause::Fetched, sink);
+            return sink.fetched(request, packet, None);
+        }
+        sink.fetched(request, packet, set.kept(way, request.now));
+    }
+
+    /// Sends out what there is.
+    fn obey<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let Some(way) = set.find(request.key) else {
+            return sink.refused(request, packet, Refusal::UnknownPsn);
+        };
+        if self.release(set, way, sink) {
+            return sink.obeyed(request, packet);
+        }
+        match set.kept(way, request.now) {
+            Some(result) => sink.replayed(request, packet, result),
+            None => sink.refused(request, packet, Refusal::UnknownPsn),
+        }
     }
 
     fn install<S: Sink<B, WORDS>>(
@@ -381,31 +611,31 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             return sink.refused(request, packet, why);
         }
         let way = match set.find(request.key) {
-            Some(way) => {
-                let slot = &set.slots[way];
-                if let Hold::Done(_) = slot.hold {
-                    return sink.refused(request, packet, Refusal::Duplicate);
-                }
-                if let Some(why) = slot.disagrees(request) {
+            Some(way) if set.slots[way].is_partial() => {
+                if let Some(why) = set.slots[way].disagrees(request) {
                     return sink.refused(request, packet, why);
                 }
+                self.vacate(set, way, Cause::Superseded, sink);
                 way
             }
-            None => match set.claim(request.key, self.displacement(request)) {
-                None => return Self::pass_on(request, packet, sink),
-                Some((way, displaced)) => {
-                    if let Some((key, what)) = displaced {
-                        sink.displaced(key, what);
-                    }
+            Some(_) => return sink.refused(request, packet, Refusal::Duplicate),
+            None => match set.choose(
+                &Request { rules: request.rules.with_conflict(Conflict::FirstCome), ..*request },
+                self.age_limit,
+            ) {
+                Choice::None(_) => return Self::pass_on(request, packet, sink),
+                Choice::Way(way, cause) => {
+                    self.vacate(set, way, cause, sink);
                     way
                 }
             },
         };
         match set.slots[way].install(request, packet) {
-            Ok(partial) => {
+            Ok(()) => {
+                set.occupy(way, request.key);
                 set.directory.use_result(way);
                 if let Some(result) = set.slots[way].aggregate() {
-                    sink.installed(request, partial, result);
+                    sink.installed(request, result);
                 }
             }
             Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),
@@ -417,16 +647,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     fn pass_on<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {
         let mut slot = Slot::<B, WORDS>::new();
         match slot.install(request, packet) {
-            Ok(_) => {
+            Ok(()) => {
                 if let Some(result) = slot.aggregate() {
                     sink.passed_on(request, result);
                 }
             }
             Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),
         }
-    }
-
-    fn displacement(&self, request: &Request) -> Displacement {
-        Displacement { now: request.now, age_limit: self.age_limit }
     }
 }

@@ -1,5 +1,7 @@
 //! The contribution bitmap.
 
+use pascaline_wire::trailer::Bitmap;
+
 /// A set of ranks below 64 × `WORDS`.
 ///
 /// `WORDS` is 1 for jobs of up to 64 ranks and 16 for up to 1,024; a pool is built for one width.
@@ -44,6 +46,38 @@ impl<const WORDS: usize> RankSet<WORDS> {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
+    /// Ranks in the set below this one.
+    #[must_use]
+    pub fn below(&self, rank: u16) -> u32 {
+        let (at, bit) = (usize::from(rank / 64), u32::from(rank % 64));
+        let whole: u32 = self.words.iter().take(at).map(|word| word.count_ones()).sum();
+        whole + self.words.get(at).map_or(0, |word| (word & ((1 << bit) - 1)).count_ones())
+    }
+
+    /// The set as it is sent, for a job of this many ranks. `None` for a job that has none or too many.
+    #[must_use]
+    pub fn bitmap(&self, ranks: u16) -> Option<Bitmap> {
+        let mut bitmap = Bitmap::new(ranks)?;
+        (0..ranks.min(Self::CAPACITY))
+            .filter(|&rank| self.contains(rank))
+            .all(|rank| bitmap.insert(rank))
+            .then_some(bitmap)
+    }
+
+    /// The set that a bitmap says. `None` if it does not fit.
+    #[must_use]
+    pub fn of(bitmap: &Bitmap) -> Option<Self> {
+        let mut set = Self::EMPTY;
+        for (at, &word) in bitmap.words().iter().enumerate() {
+            match set.words.get_mut(at) {
+                Some(place) => *place = word,
+                None if word == 0 => {}
+                None => return None,
+            }
+        }
+        Some(set)
+    }
+
     /// The ranks below `ranks` that are not in the set.
     pub fn missing(&self, ranks: u16) -> impl Iterator<Item = u16> + '_ {
         (0..ranks.min(Self::CAPACITY)).filter(|&rank| !self.contains(rank))
@@ -51,6 +85,7 @@ impl<const WORDS: usize> RankSet<WORDS> {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used, reason = "that is how tests fail")]
 mod tests {
     use super::*;
 
@@ -68,6 +103,19 @@ mod tests {
         assert_eq!(set.count(), 3);
         assert!(set.missing(u16::MAX).eq(1..last - 1), "no further than the capacity");
         assert!(set.missing(3).eq(1..3));
+        assert_eq!([0, 1, last - 1, last].map(|rank| set.below(rank)), [0, 1, 1, 2]);
+        let bitmap = set.bitmap(last + 1).expect("there is such a job");
+        assert_eq!(RankSet::<WORDS>::of(&bitmap), Some(set));
+        assert_eq!(set.bitmap(0), None);
+    }
+
+    #[test]
+    fn a_bitmap_with_ranks_beyond_the_capacity_does_not_fit() {
+        let mut bitmap = Bitmap::new(128).expect("there is such a job");
+        assert_eq!(RankSet::<1>::of(&bitmap), Some(RankSet::EMPTY));
+        assert!(bitmap.insert(64));
+        assert_eq!(RankSet::<1>::of(&bitmap), None);
+        assert!(RankSet::<2>::of(&bitmap).is_some_and(|set| set.contains(64)));
     }
 
     #[test]

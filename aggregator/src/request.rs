@@ -1,6 +1,7 @@
 //! What a packet wants of the pool.
 
 use crate::key::Key;
+use crate::policy::{Conflict, Order, Policy};
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,8 +11,96 @@ pub enum Verb {
     Add = 0,
     /// The rank waits for the result: give it if it is there, else say who is missing.
     Remind = 1,
-    /// The payload is the complete result, kept by a rank that has received it.
+    /// The payload is the complete result, kept by a rank that has received it, or made by the parameter server.
     Install = 2,
+    /// The parameter server wants what there is of a PSN: the partial leaves its slot.
+    Fetch = 3,
+    /// What there is of a PSN is to be sent out as its result (iSwitch, section 3.2: FBcast).
+    Release = 4,
+}
+
+impl Verb {
+    const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Add,
+            1 => Self::Remind,
+            2 => Self::Install,
+            3 => Self::Fetch,
+            _ => Self::Release,
+        }
+    }
+}
+
+/// What a job's [`Policy`] says about one packet.
+///
+/// One word, so that a copy is one load and one store: pieces written one by one and read together would have to wait in the
+/// processor's store buffer, behind the sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rules(u64);
+
+impl Rules {
+    const REGION: u64 = 1 << 48;
+    const SERVER: u64 = 1 << 49;
+
+    /// The rules of a policy.
+    #[must_use]
+    pub const fn of(policy: &Policy) -> Self {
+        let &Policy { conflict, order, region, quota, server, .. } = policy;
+        Self(
+            quota as u64
+                | (conflict as u64) << 32
+                | (order as u64) << 40
+                | if region.is_some() { Self::REGION } else { 0 }
+                | if server { Self::SERVER } else { 0 },
+        )
+    }
+
+    /// The same with another way of settling conflicts.
+    #[must_use]
+    pub const fn with_conflict(self, conflict: Conflict) -> Self {
+        Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
+    }
+
+    /// [`Policy::quota`]
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the low word")]
+    pub const fn quota(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// [`Policy::conflict`]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 32")]
+    pub const fn conflict(self) -> Conflict {
+        match (self.0 >> 32) as u8 {
+            0 => Conflict::FirstCome,
+            1 => Conflict::Preempt,
+            2 => Conflict::Always,
+            _ => Conflict::Coin,
+        }
+    }
+
+    /// [`Policy::order`]
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 40")]
+    pub const fn order(self) -> Order {
+        if (self.0 >> 40) as u8 == 0 { Order::Arrival } else { Order::Rank }
+    }
+
+    /// True if the key belongs to the job's own region.
+    #[must_use]
+    pub const fn region(self) -> bool {
+        self.0 & Self::REGION != 0
+    }
+
+    /// [`Policy::server`]
+    #[must_use]
+    #[inline]
+    pub const fn server(self) -> bool {
+        self.0 & Self::SERVER != 0
+    }
 }
 
 /// A packet's business with the pool; the packet itself travels beside it.
@@ -23,16 +112,26 @@ pub struct Request {
     pub key: Key,
     /// Whose packet it is.
     pub rank: u16,
-    /// Contributions that complete the PSN, as the packet says.
+    /// Ranks of the job, as the packet says.
     pub fan_in: u16,
-    /// Contributions that complete the PSN, as the job says.
+    /// Ranks of the job, as the job says.
     pub job_fan_in: u16,
+    /// Contributions that complete the PSN: `job_fan_in`, or fewer.
+    pub needed: u16,
     /// Contributions inside: 1 from a worker; in an installed result, all.
     pub count: u16,
     /// Element type and operation, as the header's code.
     pub element: u8,
     /// True if the packet carries the overflow flag.
     pub overflow: bool,
+    /// True if its sender has sent it before.
+    pub again: bool,
+    /// True if a trailer behind the payload says which ranks are inside: in a result that is not of all of them.
+    pub partial: bool,
+    /// How important the packet is; more is more.
+    pub priority: u16,
+    /// How the job uses the pool.
+    pub rules: Rules,
     /// Where the payload begins in the packet.
     pub offset: u16,
     /// Length of the payload.
@@ -41,9 +140,12 @@ pub struct Request {
     pub now: u64,
 }
 
+/// Words of a request on its way.
+pub(crate) const PACKED: usize = 6;
+
 impl Request {
     /// The request in the form in which it travels with a packet from one lcore to another.
-    pub(crate) fn pack(&self) -> [u64; 4] {
+    pub(crate) fn pack(&self) -> [u64; PACKED] {
         let ranks = u64::from(self.rank)
             | u64::from(self.fan_in) << 16
             | u64::from(self.job_fan_in) << 32
@@ -52,26 +154,30 @@ impl Request {
             | u64::from(self.len) << 16
             | u64::from(self.element) << 32
             | u64::from(self.overflow) << 40
+            | u64::from(self.partial) << 41
+            | u64::from(self.again) << 42
             | (self.verb as u64) << 48;
-        [self.key.to_bits(), self.now, ranks, payload]
+        let terms = u64::from(self.needed) | u64::from(self.priority) << 16;
+        [self.key.to_bits(), self.now, ranks, payload, terms, self.rules.0]
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "each field is cut out at its own width")]
-    pub(crate) fn unpack(words: [u64; 4]) -> Self {
-        let [key, now, ranks, payload] = words;
+    pub(crate) fn unpack(words: [u64; PACKED]) -> Self {
+        let [key, now, ranks, payload, terms, rules] = words;
         Self {
-            verb: match (payload >> 48) as u8 {
-                0 => Verb::Add,
-                1 => Verb::Remind,
-                _ => Verb::Install,
-            },
+            verb: Verb::from_code((payload >> 48) as u8),
             key: Key::from_bits(key),
             rank: ranks as u16,
             fan_in: (ranks >> 16) as u16,
             job_fan_in: (ranks >> 32) as u16,
+            needed: terms as u16,
             count: (ranks >> 48) as u16,
             element: (payload >> 32) as u8,
             overflow: (payload >> 40) & 1 != 0,
+            partial: (payload >> 41) & 1 != 0,
+            again: (payload >> 42) & 1 != 0,
+            priority: (terms >> 16) as u16,
+            rules: Rules(rules),
             offset: payload as u16,
             len: (payload >> 16) as u16,
             now,
@@ -82,21 +188,39 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Region;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn unpack_undoes_pack(
-            verb in 0u8..3, key in 0u64..1 << 56, ranks in any::<(u16, u16, u16, u16)>(),
-            element in any::<u8>(), overflow in any::<bool>(), offset in any::<u16>(), len in any::<u16>(), now in any::<u64>(),
+            verb in 0u8..5, key in 0u64..1 << 56, ranks in any::<(u16, u16, u16, u16, u16, u16)>(),
+            element in any::<u8>(), flags in any::<(bool, bool, bool, bool, bool)>(), offset in any::<u16>(), len in any::<u16>(),
+            now in any::<u64>(), quota in any::<u32>(), conflict in 0usize..4, order in 0usize..2,
         ) {
+            let conflicts = [Conflict::FirstCome, Conflict::Preempt, Conflict::Always, Conflict::Coin];
             let request = Request {
-                verb: [Verb::Add, Verb::Remind, Verb::Install][usize::from(verb)],
+                verb: Verb::from_code(verb),
                 key: Key::from_bits(key),
                 rank: ranks.0, fan_in: ranks.1, job_fan_in: ranks.2, count: ranks.3,
-                element, overflow, offset, len, now,
+                needed: ranks.4, priority: ranks.5,
+                element, overflow: flags.0, partial: flags.1, again: flags.4, offset, len, now,
+                rules: Rules::of(&Policy {
+                    quota,
+                    conflict: conflicts[conflict],
+                    order: [Order::Arrival, Order::Rank][order],
+                    region: flags.2.then_some(Region { first: 0, sets: 1 }),
+                    partial_after: 0,
+                    server: flags.3,
+                }),
             };
-            prop_assert_eq!(Request::unpack(request.pack()), request);
+            let unpacked = Request::unpack(request.pack());
+            prop_assert_eq!(unpacked, request);
+            let rules = unpacked.rules;
+            prop_assert_eq!((rules.quota(), rules.conflict()), (quota, conflicts[conflict]));
+            prop_assert_eq!((rules.order() as usize, rules.region(), rules.server()), (order, flags.2, flags.3));
+            prop_assert_eq!(rules.with_conflict(Conflict::Coin).conflict(), Conflict::Coin);
+            prop_assert_eq!(rules.with_conflict(conflicts[conflict]), rules);
         }
     }
 }

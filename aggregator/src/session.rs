@@ -11,10 +11,11 @@ use pascaline_buffer::PacketBuf;
 
 use crate::handoff::{Left, Linked};
 use crate::key::Key;
+use crate::policy::Region;
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
-use crate::request::Request;
-use crate::sink::{Refusal, Sink};
+use crate::request::{PACKED, Request};
+use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::Slot;
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
@@ -29,6 +30,21 @@ pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
 /// Where a key belongs in the pool that said so: [`Session::place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place(u32);
+
+/// What a [sweep](Session::sweep) does with a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Keep,
+    /// Empties it.
+    Vacate,
+    /// If it holds a partial: makes it the result, as it is.
+    Release,
+    /// If it holds a partial that nobody has sent to or asked for in the pool's age limit before this time, in nanoseconds of
+    /// the caller's clock: empties it. Such a one gives way to other PSNs by itself, but until one wants its slot it counts
+    /// against its job's quota.
+    Expire(u64),
+}
 
 /// Which slot will probably be used for a key: [`Session::foresee`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,13 +108,24 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.pool.kernel(element).is_some()
     }
 
-    /// Where a key belongs in this pool.
+    /// Where a key of a job with a region of its own belongs in this pool; the job's requests say
+    /// [`region`](crate::Rules::region).
+    #[must_use]
+    #[inline]
+    pub fn place_in(&self, region: Region, key: Key) -> Place {
+        // Past the end of the pool there is nothing; a region that does not fit shares its last set.
+        let set = region.first as usize + (key.psn() & region.sets.wrapping_sub(1)) as usize;
+        #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
+        Place(set.min(self.pool.heads.len() - 1) as u32)
+    }
+
+    /// Where a key belongs in the shared part of this pool.
     #[must_use]
     #[inline]
     pub fn place(&self, key: Key) -> Place {
         // A pool has at most 2^28 slots.
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
-        Place(key.place(self.pool.set_bits) as u32)
+        Place(key.place(self.pool.shared_sets) as u32)
     }
 
     /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only.
@@ -135,11 +162,17 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Gives a packet to the pool. The events go to `sink`: this packet's, unless it was handed off, and those of
+    /// Gives a packet to the pool, in its shared part. The events go to `sink`: this packet's, unless it was handed off, and those of
     /// packets that other lcores left meanwhile.
     #[inline]
     pub fn offer<S: Sink<B, WORDS>>(&mut self, request: &Request, packet: B, sink: &mut S) {
         self.offer_in(self.place(request.key).0 as usize, request, packet, sink);
+    }
+
+    /// As [`offer`](Self::offer), for a key whose place is known.
+    #[inline]
+    pub fn offer_at<S: Sink<B, WORDS>>(&mut self, place: Place, request: &Request, packet: B, sink: &mut S) {
+        self.offer_in(place.0 as usize, request, packet, sink);
     }
 
     /// As [`offer`](Self::offer) for an [`Add`](crate::Verb::Add), where it is known already where the key
@@ -153,7 +186,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) {
-        debug_assert_eq!(place, self.place(request.key));
+        debug_assert!(request.rules.region() || place == self.place(request.key));
         let packet = match foreseen.slot(&self.pool) {
             // SAFETY: there is only one session, and it is borrowed exclusively.
             Some(slot) => match self.pool.add_to(unsafe { &mut *slot.get() }, request, packet, sink) {
@@ -167,6 +200,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
 
     #[inline]
     fn offer_in<S: Sink<B, WORDS>>(&mut self, set: usize, request: &Request, packet: B, sink: &mut S) {
+        // A place of another pool.
+        let set = set.min(self.pool.heads.len() - 1);
         if self.pool.shared {
             self.offer_shared(set, request, packet, sink);
         } else {
@@ -180,7 +215,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             self.pool.apply(set, request, packet, sink);
         } else {
             let mut packet = packet;
-            packet.scratch_mut().words[..4].copy_from_slice(&request.pack());
+            packet.scratch_mut().words[..PACKED].copy_from_slice(&request.pack());
             let raw = packet.into_raw();
             // SAFETY: `into_raw` made this lcore the holder of `raw`; packets are aligned by contract.
             match unsafe { owner.leave_with_owner::<Scratched<B>>(raw) } {
@@ -219,9 +254,15 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         !self.parked.is_empty()
     }
 
-    /// Visits the next `sets` sets and vacates the slots whose key is `outdated`. Sets that another lcore owns are
-    /// passed over. To be called now and then, so that nothing of a past generation outlives the sweep.
-    pub fn sweep<S: Sink<B, WORDS>>(&mut self, sets: usize, outdated: impl Fn(Key) -> bool, sink: &mut S) {
+    /// Visits the next `sets` sets and does what `judge` says of each slot: it is given the key, and for a partial the time
+    /// of its first contribution. Sets that another lcore owns are passed over. To be called now and then, so that nothing
+    /// of a past generation outlives the sweep and no partial its time.
+    pub fn sweep<S: Sink<B, WORDS>>(
+        &mut self,
+        sets: usize,
+        judge: impl Fn(Key, Option<u64>) -> Verdict,
+        sink: &mut S,
+    ) {
         for _ in 0..sets.min(self.pool.heads.len()) {
             let set = self.sweep_at;
             self.sweep_at = if set + 1 == self.pool.heads.len() { 0 } else { set + 1 };
@@ -231,11 +272,15 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             {
                 // SAFETY: this lcore owns the set: it has just entered it, or it is the only user.
                 let mut owned = unsafe { self.pool.set(set) };
-                for way in 0..self.pool.ways {
-                    if outdated(owned.slots[way].key)
-                        && let Some((key, what)) = owned.vacate(way)
-                    {
-                        sink.displaced(key, what);
+                for way in owned.used_ways() {
+                    let Some(slot) = owned.slots.get(way) else { break };
+                    match judge(slot.key(), slot.is_partial().then_some(slot.first())) {
+                        Verdict::Keep => {}
+                        Verdict::Vacate => self.pool.vacate(&mut owned, way, Cause::Swept, sink),
+                        Verdict::Release => {
+                            self.pool.release(&mut owned, way, sink);
+                        }
+                        Verdict::Expire(now) => self.pool.expire(&mut owned, way, now, sink),
                     }
                 }
             }
@@ -243,6 +288,23 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 self.release(set, sink);
             }
         }
+    }
+
+    /// Packets that the slots hold. `None` if another lcore owns a set just now. It visits the whole pool: for tests and tools.
+    #[must_use]
+    pub fn packets(&mut self) -> Option<usize> {
+        let mut packets = 0;
+        for (set, head) in self.pool.heads.iter().enumerate() {
+            if self.pool.shared && !head.owner.enter() {
+                return None;
+            }
+            // SAFETY: this lcore owns the set: it has just entered it, or it is the only user.
+            packets += unsafe { self.pool.set(set) }.slots.iter().map(Slot::packets).sum::<usize>();
+            if self.pool.shared && !head.owner.let_go() {
+                self.parked.push_back(u32::try_from(set).unwrap_or(u32::MAX));
+            }
+        }
+        Some(packets)
     }
 
     /// Lets go of a set, working off first what was left here, up to a budget.
@@ -253,8 +315,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             while let Some(raw) = chain.pop::<Scratched<B>>() {
                 // SAFETY: packets on the chain were given up to the owner of the set, which this lcore is.
                 let mut packet = unsafe { B::from_raw(raw) };
-                let [key, now, ranks, payload, ..] = packet.scratch_mut().words;
-                let request = Request::unpack([key, now, ranks, payload]);
+                let [key, now, ranks, payload, terms, rules, _] = packet.scratch_mut().words;
+                let request = Request::unpack([key, now, ranks, payload, terms, rules]);
                 self.pool.apply(set, &request, packet, sink);
                 worked_off += 1;
             }

@@ -4,8 +4,10 @@ use pascaline_buffer::PacketBuf;
 use wide::u32x8;
 
 use crate::key::Key;
-use crate::sink::{Aggregate, Displaced};
-use crate::slot::{Hold, MICRO, Slot};
+use crate::policy::Conflict;
+use crate::request::Request;
+use crate::sink::{Aggregate, Cause, Refusal};
+use crate::slot::{Hold, Slot};
 
 /// Slots a set may have.
 pub(crate) const MAX_WAYS: usize = 8;
@@ -28,16 +30,13 @@ pub(crate) struct Set<'a, B: PacketBuf, const WORDS: usize> {
     pub(crate) slots: &'a mut [Slot<B, WORDS>],
 }
 
-/// What a slot held, and for which PSN.
-pub(crate) type Vacated<B> = (Key, Displaced<B>);
-
-/// What a newcomer may displace.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Displacement {
-    /// Time now, in nanoseconds.
-    pub(crate) now: u64,
-    /// Nanoseconds after which a partial must yield to another PSN.
-    pub(crate) age_limit: u64,
+/// What becomes of a newcomer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// It gets this way; if something is there, it goes for this cause.
+    Way(usize, Cause),
+    /// It gets none.
+    None(Refusal),
 }
 
 /// Which partials may go for a newcomer's sake: the old ones after kept results, the abandoned ones before.
@@ -93,7 +92,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         let mut candidates = self.candidates(key);
         while candidates != 0 {
             let way = candidates.trailing_zeros() as usize;
-            if self.slots.get(way).is_some_and(|slot| slot.key == key) {
+            if self.slots.get(way).is_some_and(|slot| slot.key() == key) {
                 return Some(way);
             }
             candidates &= candidates - 1;
@@ -128,30 +127,21 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         (empty < self.slots.len()).then_some(empty)
     }
 
-    /// A way for a new key; what had to go from it comes with it.
-    pub(crate) fn claim(&mut self, key: Key, rule: Displacement) -> Option<(usize, Option<Vacated<B>>)> {
-        let way = self.choose(rule)?;
-        let displaced = self.vacate(way);
-        self.directory.tags[way] = key.tag();
-        self.directory.used |= 1 << way;
-        Some((way, displaced))
-    }
-
-    /// An empty way, else the one with the best claim to be vacated; within a claim, the one longest so.
-    fn choose(&self, rule: Displacement) -> Option<usize> {
+    /// The way for a newcomer. `age_limit` is the number of nanoseconds after which a partial must yield to another PSN.
+    pub(crate) fn choose(&mut self, request: &Request, age_limit: u64) -> Choice {
+        if request.rules.region() {
+            return self.choose_in_region(request, age_limit);
+        }
         if let Some(way) = self.empty() {
-            return Some(way);
+            return Choice::Way(way, Cause::Age);
         }
         let mut best: Option<((Claim, u64), usize)> = None;
-        let mut open = self.directory.used & !self.directory.results;
-        while open != 0 {
-            let way = open.trailing_zeros() as usize;
-            open &= open - 1;
+        for way in self.open_ways() {
             let Some(slot) = self.slots.get(way) else { break };
-            let (age, idle) = (rule.now.saturating_sub(slot.first), u64::from(slot.idle(rule.now)));
-            let claim = if idle > rule.age_limit.div_ceil(MICRO) {
+            let (age, idle) = (request.now.saturating_sub(slot.first()), u64::from(slot.idle(request.now)));
+            let claim = if slot.is_abandoned(request.now, age_limit) {
                 (Claim::Abandoned, idle)
-            } else if age > rule.age_limit {
+            } else if age > age_limit {
                 (Claim::Old, age)
             } else {
                 continue;
@@ -160,10 +150,96 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
                 best = Some((claim, way));
             }
         }
-        match best {
+        let by_age = match best {
             Some(((Claim::Abandoned, _), way)) => Some(way),
             other => self.directory.oldest_result().or(other.map(|(_, way)| way)),
+        };
+        match by_age {
+            Some(way) => Choice::Way(way, Cause::Age),
+            None => self.contend(request),
         }
+    }
+
+    /// All ways hold partials that are not old: the job's policy decides.
+    fn contend(&mut self, request: &Request) -> Choice {
+        // Only what can be finished by the parameter server is taken from its slot.
+        let contested = self.open_ways().filter_map(|way| Some((way, self.slots.get(way)?)));
+        let contested = contested.filter(|(_, slot)| slot.has_server());
+        let oldest = |contested: &mut dyn Iterator<Item = (usize, &Slot<B, WORDS>)>| {
+            contested.max_by_key(|(_, slot)| slot.idle(request.now)).map(|(way, _)| way)
+        };
+        let mut contested = contested;
+        let won = match request.rules.conflict() {
+            Conflict::FirstCome => None,
+            Conflict::Always => oldest(&mut contested),
+            Conflict::Coin => oldest(&mut contested).filter(|_| request.key.coin(request.now)),
+            Conflict::Preempt => {
+                let least = contested.min_by_key(|(_, slot)| slot.priority).map(|(way, _)| way);
+                match least.and_then(|way| Some((way, self.slots.get_mut(way)?))) {
+                    Some((way, holder)) if request.priority > holder.priority => Some(way),
+                    Some((_, holder)) => {
+                        holder.priority /= 2;
+                        None
+                    }
+                    None => None,
+                }
+            }
+        };
+        won.map_or(Choice::None(Refusal::Conflict), |way| Choice::Way(way, Cause::Preempted))
+    }
+
+    /// In a region a place belongs to one PSN after the other, and the ways hold the latest of them. One that is older than
+    /// all of them has had its result, and must not get another: this is what makes it safe to complete a PSN without all
+    /// ranks. (SwitchML, section 3.5, alternates between two versions of a slot for the same end.)
+    ///
+    /// Nor does a partial that somebody waits for go: only an abandoned one, which a late duplicate leaves behind when it meets
+    /// a way from which a partial has just been fetched.
+    fn choose_in_region(&self, request: &Request, age_limit: u64) -> Choice {
+        let key = request.key;
+        let outdated = |other: Key| (other.job(), other.epoch()) != (key.job(), key.epoch());
+        if let Some(way) = self.empty() {
+            return Choice::Way(way, Cause::Age);
+        }
+        let mut oldest: Option<(usize, &Slot<B, WORDS>)> = None;
+        for (way, slot) in self.slots.iter().enumerate() {
+            if outdated(slot.key()) {
+                return Choice::Way(way, Cause::Age);
+            }
+            if oldest.is_none_or(|(_, least)| slot.key().is_before(least.key())) {
+                oldest = Some((way, slot));
+            }
+        }
+        match oldest {
+            Some((_, slot)) if key.is_before(slot.key()) => Choice::None(Refusal::Stale),
+            Some((way, slot)) if !slot.is_partial() || slot.is_abandoned(request.now, age_limit) => {
+                Choice::Way(way, Cause::Age)
+            }
+            _ => Choice::None(Refusal::Conflict),
+        }
+    }
+
+    /// The ways that hold partials.
+    fn open_ways(&self) -> impl Iterator<Item = usize> + use<B, WORDS> {
+        ways(self.directory.used & !self.directory.results)
+    }
+
+    /// The ways that hold something.
+    pub(crate) fn used_ways(&self) -> impl Iterator<Item = usize> + use<B, WORDS> {
+        ways(self.directory.used)
+    }
+
+    /// Notes that a way, which is empty now, is about to hold this key.
+    pub(crate) fn occupy(&mut self, way: usize, key: Key) {
+        if let Some(tag) = self.directory.tags.get_mut(way) {
+            *tag = key.tag();
+            self.directory.used |= 1 << way;
+        }
+    }
+
+    /// Notes that a way is empty.
+    pub(crate) fn vacated(&mut self, way: usize) {
+        self.directory.used &= !(1 << way);
+        self.directory.results &= !(1 << way);
     }
 
     /// The kept result of a way, if there is one. Being asked for makes it young again.
@@ -175,17 +251,13 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         }
         slot.aggregate()
     }
+}
 
-    /// Empties a way.
-    pub(crate) fn vacate(&mut self, way: usize) -> Option<Vacated<B>> {
-        let slot = self.slots.get_mut(way)?;
-        self.directory.used &= !(1 << way);
-        self.directory.results &= !(1 << way);
-        let what = match core::mem::replace(&mut slot.hold, Hold::Empty) {
-            Hold::Empty => return None,
-            Hold::Done(_) => Displaced::Result,
-            Hold::Open(partial) => Displaced::Partial(partial),
-        };
-        Some((slot.key, what))
-    }
+/// The ways whose bits are set.
+fn ways(mut bits: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let way = bits.trailing_zeros() as usize;
+        bits &= bits.wrapping_sub(1);
+        (way < MAX_WAYS).then_some(way)
+    })
 }

@@ -2,6 +2,7 @@
 
 use pascaline_buffer::PacketBuf;
 
+pub use crate::contributions::Originals;
 use crate::key::Key;
 use crate::rankset::RankSet;
 use crate::request::Request;
@@ -19,9 +20,11 @@ pub struct Aggregate<'a, S> {
     pub count: u16,
     /// An element saturated.
     pub overflow: bool,
+    /// True if the payload is followed by a trailer that says which ranks are inside: not all of them are.
+    pub partial: bool,
     /// When the first contribution arrived, in nanoseconds of the caller's clock.
     pub first: u64,
-    /// The payload, and nothing but the payload.
+    /// The payload, and nothing else but the trailer.
     pub payload: &'a S,
 }
 
@@ -30,6 +33,12 @@ pub struct Aggregate<'a, S> {
 pub enum Refusal {
     /// All slots of the set hold other PSNs. The sender will retransmit.
     Conflict,
+    /// The job holds as many slots as it may.
+    Quota,
+    /// The PSN is older than all that its place in the region holds: it has had its result.
+    Stale,
+    /// Nothing is there of the PSN that is to be sent out.
+    UnknownPsn,
     /// The rank's contribution is inside already.
     Duplicate,
     /// The rank is not below the fan-in.
@@ -63,36 +72,84 @@ pub enum Reminded<'a, S, const WORDS: usize> {
     Unknown,
 }
 
-/// What had to go from a slot that another PSN wanted, or whose job has moved on.
-#[derive(Debug)]
-pub enum Displaced<B> {
-    /// A kept result.
-    Result,
-    /// A partial older than the age limit, or of a past generation; its buffer is the caller's.
-    Partial(B),
+/// Why something had to go from a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Another PSN wanted the slot, and this one was a kept result, or a partial beyond the age limit.
+    Age,
+    /// Another PSN wanted the slot and won the conflict.
+    Preempted,
+    /// The parameter server fetched it.
+    Fetched,
+    /// It is complete, but part of it was sent again: there may be another result already, which the parameter server knows.
+    Referred,
+    /// The result came from elsewhere.
+    Superseded,
+    /// The caller of a [sweep](crate::Session::sweep) wanted it to go.
+    Swept,
 }
 
-/// Receives the events of a pool. Each request gives exactly one event, later and on another lcore if it was handed
-/// off; `displaced` comes in addition.
+/// What went.
+#[derive(Debug)]
+pub enum Displaced<B: PacketBuf> {
+    /// A kept result.
+    Result,
+    /// A partial that nobody wants; its packets are [spent](Sink::spent).
+    GivenUp,
+    /// A partial for the parameter server.
+    Partial(Evicted<B>),
+    /// The contributions of a partial for the parameter server, one by one: they have not been added yet.
+    Originals(Originals<B>),
+}
+
+/// A partial on its way to the parameter server.
+#[derive(Debug)]
+pub struct Evicted<B> {
+    /// The payload and the trailer that says which ranks are inside, and nothing else.
+    pub packet: B,
+    /// Bytes of the payload.
+    pub len: u16,
+    /// Element type and operation, as the header's code.
+    pub element: u8,
+    /// Ranks of the job.
+    pub fan_in: u16,
+    /// Ranks inside.
+    pub count: u16,
+    /// An element saturated.
+    pub overflow: bool,
+    /// The slot's priority.
+    pub priority: u16,
+}
+
+/// Receives the events of a pool. Each request gives exactly one of the events that say so, later and on another lcore if
+/// it was handed off; the others come in addition.
 pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
-    /// The contribution opened a slot: its packet is now the accumulator.
+    /// *One per request.* The contribution opened a slot: its packet is now the accumulator.
     fn opened(&mut self, request: &Request);
-    /// The contribution was added; its packet is spent.
-    fn added(&mut self, request: &Request, spent: B);
-    /// The contribution completed the PSN. `spent` is `None` if its own packet became the result.
-    fn completed(&mut self, request: &Request, spent: Option<B>, result: Aggregate<'_, B::Shared>);
-    /// The rank has contributed to a result that is still kept: here it is again.
+    /// *One per request.* The contribution was taken in. Its packet comes back by [`spent`](Self::spent), at once or later.
+    fn added(&mut self, request: &Request);
+    /// *One per request.* The contribution completed the PSN. `alone` if it also opened the slot.
+    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, B::Shared>);
+    /// *One per request.* The rank waits for a result that is kept: here it is again.
     fn replayed(&mut self, request: &Request, packet: B, result: Aggregate<'_, B::Shared>);
-    /// A rank's kept result was taken over. `partial` is what stood in its place.
-    fn installed(&mut self, request: &Request, partial: Option<B>, result: Aggregate<'_, B::Shared>);
-    /// A rank's kept result found no slot: it is given out, and not kept.
+    /// *One per request.* A result from elsewhere was taken over.
+    fn installed(&mut self, request: &Request, result: Aggregate<'_, B::Shared>);
+    /// *One per request.* A result from elsewhere found no slot: it is given out, and not kept.
     fn passed_on(&mut self, request: &Request, result: Aggregate<'_, B::Shared>);
-    /// The answer to a reminder.
+    /// *One per request.* The answer to a reminder.
     fn reminded(&mut self, request: &Request, packet: B, state: Reminded<'_, B::Shared, WORDS>);
-    /// The request was refused.
+    /// *One per request.* The answer to a fetch: what there was has been [displaced](Self::displaced), or here is the result.
+    fn fetched(&mut self, request: &Request, packet: B, result: Option<Aggregate<'_, B::Shared>>);
+    /// *One per request.* What there was of the PSN has been [released](Self::released).
+    fn obeyed(&mut self, request: &Request, packet: B);
+    /// *One per request.* The request was refused.
     fn refused(&mut self, request: &Request, packet: B, why: Refusal);
     /// The packet was left with the lcore that owns its set; its event will come there.
     fn handed_off(&mut self);
+    /// A packet whose contents are in a sum, or in vain, is the caller's again.
+    fn spent(&mut self, packet: B);
+    /// A PSN is complete without a further contribution: its time is up, or fewer are needed than before.
+    fn released(&mut self, result: Aggregate<'_, B::Shared>);
     /// A slot was vacated.
-    fn displaced(&mut self, key: Key, what: Displaced<B>);
+    fn displaced(&mut self, key: Key, what: Displaced<B>, cause: Cause);
 }

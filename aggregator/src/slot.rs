@@ -1,31 +1,43 @@
 //! One slot's state machine: `Empty → Open(partial) → Done(result kept)`.
 //!
 //! Done is not freed: the result stays until another PSN wants the slot, so that a worker that lost it gets it again
-//! at once. An open slot owns its accumulator; a done one shares it, and nobody can write to it any more.
+//! at once. An open slot owns its packets; a done one shares the result, and nobody can write to it any more.
+//!
+//! Contributions are added as they come. Where they are to be added in the order of ranks, or would lose bits if rounded after
+//! each addition, they are all kept until they are complete. (To let a few wait and add them together saves passes over the
+//! accumulator, but costs more than that: each has to come into the cache twice.)
 
+use pascaline_buffer::combine::{Combine, InOrder};
 use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_wire::Op;
+use pascaline_wire::trailer::Trailer;
 
+use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
 use crate::prefetch::prefetch;
 use crate::rankset::RankSet;
 use crate::request::Request;
-use crate::sink::{Aggregate, Refusal};
+use crate::sink::{Aggregate, Evicted, Refusal};
 
 pub(crate) enum Hold<B: PacketBuf> {
     Empty,
+    /// The packet of the first contribution, to which the others are added.
     Open(B),
+    /// All contributions as they came.
+    Whole(Contributions<B>),
     Done(B::Shared),
 }
 
 /// One cache line with a one-word bitmap.
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
-    pub(crate) key: Key,
+    /// Key, and in the byte above it the element type and operation.
+    name: u64,
     ranks: RankSet<WORDS>,
-    pub(crate) first: u64,
     /// Where the accumulator's payload lies, as long as the slot is open: to find it through the packet would cost the
     /// cache line of the packet's descriptor.
     payload: *mut u8,
+    pub(crate) hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last of use to someone.
     touched: u32,
     /// Microseconds, wrapping: when the missing ranks were last reminded; `None` before the first time.
@@ -33,65 +45,131 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     fan_in: u16,
     count: u16,
     len: u16,
-    element: u8,
-    overflow: bool,
-    pub(crate) hold: Hold<B>,
+    pub(crate) priority: u16,
+    /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two years before it
+    /// starts again.
+    first: u64,
 }
 
+/// An element has saturated.
+const OVERFLOW: u64 = 1 << 56;
+/// What is evicted goes to the parameter server.
+const SERVER: u64 = 1 << 57;
+/// The slot is counted against its job's quota.
+const COUNTED: u64 = 1 << 58;
+/// Something inside was not sent for the first time.
+const AGAIN: u64 = 1 << 59;
+const FIRST: u64 = OVERFLOW - 1;
+
 const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
+
+/// The name of a slot with this key and element.
+#[inline(always)]
+fn name(key: Key, element: u8) -> u64 {
+    key.to_bits() | u64::from(element) << 56
+}
+
+/// What was in a slot.
+pub(crate) enum Contents<B: PacketBuf> {
+    Nothing,
+    Result,
+    Partial(Evicted<B>),
+    Originals(Originals<B>),
+}
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) const fn new() -> Self {
         Self {
-            key: Key::from_bits(0),
+            name: 0,
             ranks: RankSet::EMPTY,
-            first: 0,
             payload: core::ptr::null_mut(),
+            hold: Hold::Empty,
             touched: 0,
             reminded: None,
             fan_in: 0,
             count: 0,
             len: 0,
-            element: 0,
-            overflow: false,
-            hold: Hold::Empty,
+            priority: 0,
+            first: 0,
         }
     }
 
-    /// Opens the slot with a first contribution, whose packet, reduced to its payload, becomes the accumulator. Whatever
-    /// the slot held before must have been taken out. `Some` if that completes it.
+    /// Which PSN.
+    #[inline(always)]
+    pub(crate) const fn key(&self) -> Key {
+        Key::from_bits(self.name & (u64::MAX >> 8))
+    }
+
+    /// Element type and operation, as the header's code.
+    #[inline(always)]
+    pub(crate) const fn element(&self) -> u8 {
+        self.name.to_be_bytes()[0]
+    }
+
+    /// When the first contribution arrived.
+    #[inline]
+    pub(crate) const fn first(&self) -> u64 {
+        self.first & FIRST
+    }
+
+    const fn overflow(&self) -> bool {
+        self.first & OVERFLOW != 0
+    }
+
+    /// True if what is evicted goes to the parameter server.
+    pub(crate) const fn has_server(&self) -> bool {
+        self.first & SERVER != 0
+    }
+
+    /// True if the slot is counted against its job's quota; it is not any more.
+    pub(crate) const fn uncount(&mut self) -> bool {
+        let counted = self.first & COUNTED != 0;
+        self.first &= !COUNTED;
+        counted
+    }
+
+    /// Opens the slot with a first contribution, whose packet, reduced to its payload, becomes the accumulator, or, if
+    /// all are to be kept as they came (`whole`), the first of them. Whatever the slot held before must have been taken out.
     ///
     /// A packet that is shorter than the request says becomes a shorter payload: the pool has checked that it is not.
-    pub(crate) fn open(&mut self, request: &Request, mut packet: B) -> Option<Aggregate<'_, B::Shared>> {
+    pub(crate) fn open(&mut self, request: &Request, mut packet: B, whole: bool, counted: bool) {
         debug_assert!(matches!(self.hold, Hold::Empty));
         let mut ranks = RankSet::EMPTY;
         let fits = ranks.insert(request.rank);
         debug_assert!(fits, "the pool has checked the rank");
-        let whole = strip(&mut packet, request.offset, request.len);
-        debug_assert!(whole, "the pool has checked the length");
+        let entire = strip(&mut packet, request.offset, request.len);
+        debug_assert!(entire, "the pool has checked the length");
         let bytes = packet.bytes_mut();
+        let flag = |flag: u64, set: bool| if set { flag } else { 0 };
         *self = Self {
-            key: request.key,
+            name: name(request.key, request.element),
             ranks,
-            first: request.now,
             payload: bytes.as_mut_ptr(),
             touched: micros(request.now),
             reminded: None,
             fan_in: request.fan_in,
             count: 1,
             len: u16::try_from(bytes.len()).map_or(0, |len| len.min(request.len)),
-            element: request.element,
-            overflow: request.overflow,
+            priority: request.priority,
+            first: request.now & FIRST
+                | flag(OVERFLOW, request.overflow)
+                | flag(AGAIN, request.again)
+                | flag(SERVER, request.rules.server())
+                | flag(COUNTED, counted),
             hold: Hold::Open(packet),
         };
-        if self.fan_in == 1 { self.complete() } else { None }
+        if whole && let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) {
+            let mut contributions = Contributions::new();
+            contributions.push(request.rank, packet);
+            self.hold = Hold::Whole(contributions);
+        }
     }
 
     /// What can be said against a packet that does not agree with the contributions inside.
     pub(crate) fn disagrees(&self, request: &Request) -> Option<Refusal> {
         if request.fan_in != self.fan_in {
             Some(Refusal::FanInChanged)
-        } else if request.element != self.element {
+        } else if request.element != self.element() {
             Some(Refusal::ElementChanged)
         } else if request.len != self.len {
             Some(Refusal::LengthChanged)
@@ -100,55 +178,98 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// Takes over a result that a rank has kept, in the place of whatever the slot holds for the same PSN, and gives
-    /// that back if it was a partial. The packet comes back if it is shorter than the request says.
-    pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<Option<B>, B> {
-        if !strip(&mut packet, request.offset, request.len) {
+    /// Keeps a result from elsewhere. Whatever the slot held before must have been taken out. The packet comes back
+    /// if it is shorter than the request says.
+    pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
+        debug_assert!(matches!(self.hold, Hold::Empty));
+        let end = usize::from(request.offset) + usize::from(request.len);
+        let trailer = if request.partial { packet.bytes().len().saturating_sub(end) } else { 0 };
+        let Ok(all) = u16::try_from(usize::from(request.len) + trailer) else { return Err(packet) };
+        if !strip(&mut packet, request.offset, all) {
             return Err(packet);
         }
-        let partial = match core::mem::replace(&mut self.hold, Hold::Empty) {
-            Hold::Open(partial) => Some(partial),
-            _ => None,
-        };
-        self.key = request.key;
-        self.first = request.now;
+        self.name = name(request.key, request.element);
+        self.first = request.now & FIRST | if request.overflow { OVERFLOW } else { 0 };
         self.touched = micros(request.now);
         self.fan_in = request.fan_in;
         self.count = request.count;
         self.len = request.len;
-        self.element = request.element;
-        self.overflow = request.overflow;
         self.hold = Hold::Done(packet.freeze());
-        Ok(partial)
+        Ok(())
     }
 
-    /// The accumulator's payload, if the slot is open for this PSN and this is a contribution that agrees with those inside
-    /// and is not among them, and is or is not the last one.
+    /// True if this is a contribution that agrees with those inside and is not among them.
     #[inline(always)]
-    pub(crate) fn expects(&mut self, request: &Request, last: bool) -> Option<&mut [u8]> {
-        let agrees = request.key == self.key
+    fn agrees(&self, request: &Request) -> bool {
+        name(request.key, request.element) == self.name
             && request.fan_in == self.fan_in
             && request.len == self.len
-            && request.element == self.element
             && request.count == 1
             && request.rank < self.fan_in
-            && last == (self.count + 1 == self.fan_in)
-            && !self.ranks.contains(request.rank);
-        // SAFETY: an open slot owns the packet that `payload` was taken from, whose memory stays where it is; no method
-        // of the packet is called while the slot is open. `len` is not more than there were bytes.
-        (agrees && matches!(self.hold, Hold::Open(_)))
-            .then(|| unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len)) })
+            && !self.ranks.contains(request.rank)
     }
 
-    /// Notes that an expected contribution has been added. Only now, when nothing can go wrong any more, does the
-    /// rank count as inside.
+    /// True if the slot sums as packets come, and the contribution agrees with those inside, is not among them, and is or
+    /// is not the last one.
     #[inline(always)]
-    pub(crate) fn added(&mut self, request: &Request, overflow: bool) {
+    pub(crate) fn expects(&self, request: &Request, last: bool) -> bool {
+        self.agrees(request)
+            && last == (self.count + 1 >= request.needed)
+            && matches!(self.hold, Hold::Open(_))
+    }
+
+    /// True if the slot keeps contributions as they come, and this is one that is missing.
+    pub(crate) fn collects(&self, request: &Request) -> bool {
+        self.agrees(request) && matches!(self.hold, Hold::Whole(_))
+    }
+
+    /// Adds an expected contribution. False, and nothing done, if the packet is shorter than the request says.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
+        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
+        // SAFETY: an open slot owns the packet that `payload` was taken from, whose memory stays where it is; no method
+        // of the packet is called while the slot is open. `len` is not more than there were bytes.
+        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len)) };
+        let overflow = combine(into, from);
+        self.note(request, overflow);
+        true
+    }
+
+    /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request says.
+    pub(crate) fn collect(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
+        let Hold::Whole(contributions) = &mut self.hold else { return Err(packet) };
+        if !strip(&mut packet, request.offset, request.len) {
+            return Err(packet);
+        }
+        contributions.push(request.rank, packet);
+        self.note(request, false);
+        Ok(())
+    }
+
+    /// Notes that a contribution is inside, now that nothing can go wrong any more.
+    #[inline(always)]
+    fn note(&mut self, request: &Request, overflow: bool) {
         let new = self.ranks.insert(request.rank);
         debug_assert!(new);
-        self.overflow |= overflow | request.overflow;
+        if overflow | request.overflow | request.again {
+            self.note_flags(overflow | request.overflow, request.again);
+        }
         self.count += 1;
         self.touch(request.now);
+    }
+
+    #[cold]
+    fn note_flags(&mut self, overflow: bool, again: bool) {
+        self.first |= if overflow { OVERFLOW } else { 0 } | if again { AGAIN } else { 0 };
+    }
+
+    /// True if the sum might be another one, in its last bits, than one that was made of the same contributions before:
+    /// what has been sent again may have been in a sum already, whose result was lost, and contributions are added as they
+    /// come. In the order of ranks, and for minima and maxima, it is the same.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.first & (AGAIN | SERVER) == AGAIN | SERVER
+            && self.element() >> 4 == Op::Sum as u8
+            && matches!(self.hold, Hold::Open(_))
     }
 
     /// Asks the processor to bring in what will be needed: the start of a partial's payload, the descriptor of a result,
@@ -157,13 +278,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) fn prefetch(&self) {
         match &self.hold {
             Hold::Open(_) => {
-                prefetch(self.payload);
-                for line in 1..4 {
+                for line in 0..4 {
                     prefetch(self.payload.wrapping_add(line * 64));
                 }
             }
             Hold::Done(result) => result.prefetch(),
-            Hold::Empty => {}
+            Hold::Whole(_) | Hold::Empty => {}
         }
     }
 
@@ -173,23 +293,99 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.touched = micros(now);
     }
 
-    /// Makes the accumulator read-only and keeps it as the result.
-    pub(crate) fn complete(&mut self) -> Option<Aggregate<'_, B::Shared>> {
-        let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+    /// True if the partial is complete: all its ranks are inside, or as many as are needed by now. How many the job needs
+    /// is said of its present ranks: it does not hold for a PSN that was begun with another number of them.
+    pub(crate) fn suffices(&self, request: &Request) -> bool {
+        let enough = request.job_fan_in == self.fan_in && self.count >= request.needed;
+        self.is_partial() && (enough || self.count >= self.fan_in)
+    }
+
+    /// True if the slot holds a partial.
+    pub(crate) fn is_partial(&self) -> bool {
+        matches!(self.hold, Hold::Open(_) | Hold::Whole(_))
+    }
+
+    /// Sums what is inside and keeps it as the result; false if there was nothing to sum.
+    #[inline]
+    pub(crate) fn complete(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> bool {
+        let Some(mut packet) = self.sum(kernel, spent) else { return false };
+        if self.count < self.fan_in && !self.append_bitmap(&mut packet) {
+            // Without room for the bitmap nobody could tell what is inside.
+            spent(packet);
+            return false;
+        }
         self.hold = Hold::Done(packet.freeze());
-        self.aggregate()
+        true
+    }
+
+    /// Takes the accumulator out, with everything added.
+    #[inline]
+    fn sum(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<B> {
+        match core::mem::replace(&mut self.hold, Hold::Empty) {
+            Hold::Open(packet) => Some(packet),
+            Hold::Whole(contributions) => {
+                let (packet, overflow) = contributions.sum(&self.ranks, kernel, spent)?;
+                if overflow {
+                    self.first |= OVERFLOW;
+                }
+                Some(packet)
+            }
+            other => {
+                self.hold = other;
+                None
+            }
+        }
+    }
+
+    /// Writes which ranks are inside behind a payload. False if there is no room.
+    #[cold]
+    fn append_bitmap(&self, packet: &mut B) -> bool {
+        let trailer = Trailer { bitmap: self.ranks.bitmap(self.fan_in), ..Trailer::default() };
+        let len = usize::from(self.len);
+        packet.set_len(len + trailer.emitted_len())
+            && packet.bytes_mut().get_mut(len..).is_some_and(|place| trailer.emit(place).is_ok())
+    }
+
+    /// Takes out what is inside. A partial is made ready for the parameter server if it is `wanted` there; else its packets
+    /// are spent.
+    pub(crate) fn take(&mut self, wanted: bool, spent: &mut impl FnMut(B)) -> Contents<B> {
+        let (key, element, fan_in, priority) = (self.key(), self.element(), self.fan_in, self.priority);
+        let overflow = self.overflow();
+        match core::mem::replace(&mut self.hold, Hold::Empty) {
+            Hold::Empty => Contents::Nothing,
+            Hold::Done(_) => Contents::Result,
+            Hold::Open(mut packet) => {
+                if !wanted || !self.append_bitmap(&mut packet) {
+                    spent(packet);
+                    return Contents::Nothing;
+                }
+                let (len, count) = (self.len, self.count);
+                Contents::Partial(Evicted { packet, len, element, fan_in, count, overflow, priority })
+            }
+            Hold::Whole(contributions) if wanted => {
+                Contents::Originals(Originals { contributions, key, element, fan_in, overflow, priority })
+            }
+            Hold::Whole(mut contributions) => {
+                while let Some((_, packet)) = contributions.pop() {
+                    spent(packet);
+                }
+                Contents::Nothing
+            }
+        }
     }
 
     /// The result, if there is one.
+    #[inline]
     pub(crate) fn aggregate(&self) -> Option<Aggregate<'_, B::Shared>> {
         let Hold::Done(payload) = &self.hold else { return None };
         Some(Aggregate {
-            key: self.key,
-            element: self.element,
+            key: self.key(),
+            element: self.element(),
             fan_in: self.fan_in,
             count: self.count,
-            overflow: self.overflow,
-            first: self.first,
+            overflow: self.overflow(),
+            partial: self.count < self.fan_in,
+            first: self.first(),
             payload,
         })
     }
@@ -206,9 +402,23 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Some(self.ranks)
     }
 
+    /// Packets that it holds.
+    pub(crate) fn packets(&self) -> usize {
+        match &self.hold {
+            Hold::Empty => 0,
+            Hold::Whole(_) => usize::from(self.count),
+            Hold::Open(_) | Hold::Done(_) => 1,
+        }
+    }
+
     /// How long ago the slot was of use, in microseconds, wrapping after 71 minutes: good enough to choose by.
     pub(crate) fn idle(&self, now: u64) -> u32 {
         elapsed(self.touched, micros(now))
+    }
+
+    /// True if nobody has sent to the slot or asked for it in this many nanoseconds.
+    pub(crate) fn is_abandoned(&self, now: u64, age_limit: u64) -> bool {
+        u64::from(self.idle(now)) > age_limit.div_ceil(MICRO)
     }
 }
 
@@ -222,13 +432,13 @@ fn strip<B: PacketBuf>(packet: &mut B, offset: u16, len: u16) -> bool {
 }
 
 #[inline]
-pub(crate) fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
+fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
     usize::from(offset)..usize::from(offset) + usize::from(len)
 }
 
 /// Nanoseconds of what the slots call a microsecond: a power of two instead of a thousand, 2.4 % more for a shift
 /// instead of a division.
-pub(crate) const MICRO: u64 = 1 << 10;
+const MICRO: u64 = 1 << 10;
 
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "wraps by design")]

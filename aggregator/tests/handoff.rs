@@ -6,7 +6,10 @@
 mod common;
 
 use common::{Event, Parcel, Recorder, Who, config, keys_of_one_set, sum_of};
-use pascaline_aggregator::{Aggregate, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink};
+use pascaline_aggregator::Verdict;
+use pascaline_aggregator::{
+    Aggregate, Cause, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink,
+};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
 
@@ -44,20 +47,20 @@ impl Sink<HeapBuf> for Others {
         Sink::<HeapBuf>::opened(&mut self.recorder, request);
         self.act();
     }
-    fn added(&mut self, request: &Request, spent: HeapBuf) {
-        Sink::<HeapBuf>::added(&mut self.recorder, request, spent);
+    fn added(&mut self, request: &Request) {
+        Sink::<HeapBuf>::added(&mut self.recorder, request);
         self.act();
     }
-    fn completed(&mut self, request: &Request, spent: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::completed(&mut self.recorder, request, spent, result);
+    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, HeapShared>) {
+        Sink::<HeapBuf>::completed(&mut self.recorder, request, alone, result);
         self.act();
     }
     fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {
         Sink::<HeapBuf>::replayed(&mut self.recorder, request, packet, result);
         self.act();
     }
-    fn installed(&mut self, request: &Request, partial: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::installed(&mut self.recorder, request, partial, result);
+    fn installed(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
+        Sink::<HeapBuf>::installed(&mut self.recorder, request, result);
         self.act();
     }
     fn passed_on(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
@@ -75,8 +78,22 @@ impl Sink<HeapBuf> for Others {
     fn handed_off(&mut self) {
         Sink::<HeapBuf>::handed_off(&mut self.recorder);
     }
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>) {
-        Sink::<HeapBuf>::displaced(&mut self.recorder, key, what);
+    fn spent(&mut self, packet: HeapBuf) {
+        Sink::<HeapBuf>::spent(&mut self.recorder, packet);
+    }
+    fn released(&mut self, result: Aggregate<'_, HeapShared>) {
+        Sink::<HeapBuf>::released(&mut self.recorder, result);
+    }
+    fn fetched(&mut self, request: &Request, packet: HeapBuf, result: Option<Aggregate<'_, HeapShared>>) {
+        Sink::<HeapBuf>::fetched(&mut self.recorder, request, packet, result);
+        self.act();
+    }
+    fn obeyed(&mut self, request: &Request, packet: HeapBuf) {
+        Sink::<HeapBuf>::obeyed(&mut self.recorder, request, packet);
+        self.act();
+    }
+    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
+        Sink::<HeapBuf>::displaced(&mut self.recorder, key, what, cause);
         self.act();
     }
 }
@@ -193,8 +210,8 @@ fn a_long_list_with_nothing_behind_it_is_no_reason_to_postpone() {
 #[test]
 fn a_set_that_stays_busy_does_not_keep_the_others_parked() {
     let (mut session, mut sink) = lcores(2, 1, 1);
-    let busy = keys_of_one_set(1).next().unwrap();
-    let quiet = (0..).map(|psn| Key::new(1, 1, psn)).find(|key| key.place(1) == 1).unwrap();
+    let busy = keys_of_one_set(2).next().unwrap();
+    let quiet = (0..).map(|psn| Key::new(1, 1, psn)).find(|key| key.place(2) == 1).unwrap();
     park(&mut session, &mut sink, quiet, 5);
     park(&mut session, &mut sink, busy, 5);
     // Whatever is done for the busy set, as much again arrives.
@@ -213,11 +230,11 @@ fn a_sweep_passes_over_sets_that_somebody_owns() {
     let (mut session, mut sink) = lcores(1, 1, 1);
     park(&mut session, &mut sink, KEY, 1);
     let mut recorder = Recorder::default();
-    sink.sessions[0].sweep(1, |_| true, &mut recorder);
-    session.sweep(1, |_| true, &mut recorder);
+    sink.sessions[0].sweep(1, |_, _| Verdict::Vacate, &mut recorder);
+    session.sweep(1, |_, _| Verdict::Vacate, &mut recorder);
     assert!(recorder.events.is_empty());
     session.resume(&mut sink);
-    sink.sessions[0].sweep(1, |_| true, &mut recorder);
+    sink.sessions[0].sweep(1, |_, _| Verdict::Vacate, &mut recorder);
     assert_eq!(recorder.take(), [Event::DisplacedPartial(KEY)]);
 }
 
@@ -227,7 +244,7 @@ fn a_sweep_works_off_what_is_left_with_it() {
     offer(&mut session, &Parcel::add(KEY, 0, 2, &[1]), &mut sink);
     sink.to_come = vec![vec![Parcel::add(KEY, 1, 2, &[2])]];
     sink.recorder.events.clear();
-    session.sweep(1, |_| true, &mut sink);
+    session.sweep(1, |_, _| Verdict::Vacate, &mut sink);
     let who = Who { key: KEY, rank: 1 };
     assert_eq!(sink.recorder.events, [Event::DisplacedPartial(KEY), Event::Opened(who)]);
 }

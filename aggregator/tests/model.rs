@@ -28,7 +28,7 @@ struct Entry {
 
 /// A pool without slots: only the number of PSNs that share a place is limited.
 struct Model {
-    set_bits: u32,
+    sets: usize,
     ways: usize,
     capacity: u16,
     entries: HashMap<Key, Entry>,
@@ -53,12 +53,12 @@ fn sum(inside: &[Parcel]) -> Sum {
     }
     let count = u16::try_from(inside.len()).unwrap();
     let &pascaline_aggregator::Request { key, element, fan_in, now, .. } = first;
-    Sum { key, element, fan_in, count, overflow, first: now, values }
+    Sum { key, element, fan_in, count, overflow, first: now, inside: None, values }
 }
 
 impl Model {
     fn new(sets: usize, ways: usize, capacity: u16) -> Self {
-        Self { set_bits: sets.trailing_zeros(), ways, capacity, entries: HashMap::new(), sweep_at: 0 }
+        Self { sets, ways, capacity, entries: HashMap::new(), sweep_at: 0 }
     }
 
     fn offer(&mut self, parcel: &Parcel) -> Vec<Event> {
@@ -66,6 +66,7 @@ impl Model {
             Verb::Add => self.add(parcel),
             Verb::Remind => vec![self.remind(parcel)],
             Verb::Install => self.install(parcel),
+            Verb::Fetch | Verb::Release => panic!("traces have none"),
         }
     }
 
@@ -119,7 +120,7 @@ impl Model {
             }
             let sum = sum(&entry.inside);
             entry.result = Some(sum.clone());
-            return vec![Event::Completed { who, own: false, sum }];
+            return vec![Event::Completed { who, alone: false, sum }];
         }
         if r.fan_in != r.job_fan_in {
             return refused(Refusal::FanInMismatch);
@@ -127,7 +128,7 @@ impl Model {
         let Some(mut events) = self.make_room(r.key, r.now) else { return refused(Refusal::Conflict) };
         let whole = (r.fan_in == 1).then(|| sum(std::slice::from_ref(parcel)));
         events.push(match whole.clone() {
-            Some(sum) => Event::Completed { who, own: true, sum },
+            Some(sum) => Event::Completed { who, alone: true, sum },
             None => Event::Opened(who),
         });
         self.put(parcel, whole);
@@ -179,28 +180,25 @@ impl Model {
             return refused(why);
         }
         let mut events = Vec::new();
-        let partial = match self.entries.get(&r.key) {
+        match self.entries.get(&r.key) {
             Some(entry) if entry.result.is_some() => return refused(Refusal::Duplicate),
             Some(entry) => {
                 if let Some(why) = Self::agrees(&entry.inside[0], parcel) {
                     return refused(why);
                 }
-                true
+                events.push(Event::DisplacedPartial(r.key));
             }
             None => match self.make_room(r.key, r.now) {
-                Some(displaced) => {
-                    events = displaced;
-                    false
-                }
+                Some(displaced) => events = displaced,
                 // Given out without being kept.
                 None => {
                     return vec![Event::PassedOn { who, sum: Self::whole(parcel) }];
                 }
             },
-        };
+        }
         let sum = Self::whole(parcel);
         self.put(parcel, Some(sum.clone()));
-        events.push(Event::Installed { who, partial, sum });
+        events.push(Event::Installed { who, sum });
         events
     }
 
@@ -214,14 +212,15 @@ impl Model {
             count: r.count,
             overflow: r.overflow,
             first: r.now,
+            inside: None,
             values: parcel.values.clone(),
         }
     }
 
     /// Removes an entry if there are too many at the key's place. `None` if none may go.
     fn make_room(&mut self, key: Key, now: u64) -> Option<Vec<Event>> {
-        let place = key.place(self.set_bits);
-        let here = || self.entries.iter().filter(|(other, _)| other.place(self.set_bits) == place);
+        let place = key.place(self.sets);
+        let here = || self.entries.iter().filter(|(other, _)| other.place(self.sets) == place);
         if here().count() < self.ways {
             return Some(Vec::new());
         }
@@ -245,10 +244,10 @@ impl Model {
 
     /// In no particular order within a set.
     fn sweep(&mut self, sets: usize, epoch: u8) -> Vec<Event> {
-        let all = 1 << self.set_bits;
+        let all = self.sets;
         let mut events = Vec::new();
         for _ in 0..sets.min(all) {
-            let of_set = |key: &Key| key.place(self.set_bits) == self.sweep_at && key.epoch() == epoch;
+            let of_set = |key: &Key| key.place(self.sets) == self.sweep_at && key.epoch() == epoch;
             let outdated: Vec<Key> = self.entries.keys().copied().filter(of_set).collect();
             events.extend(outdated.into_iter().map(|key| self.displace(key)));
             self.sweep_at = (self.sweep_at + 1) % all;

@@ -17,7 +17,7 @@ const LIMIT: u64 = 1000 * TICK;
 
 /// Four sets of `ways`, and the keys that meet in set 0.
 fn rig(ways: usize) -> (Rig, Vec<Key>) {
-    (Rig::new(4 * ways, ways), keys_of_one_set(2).take(2 * ways + 2).collect())
+    (Rig::new(4 * ways, ways), keys_of_one_set(4).take(2 * ways + 2).collect())
 }
 
 fn open(key: Key, now: u64) -> Parcel {
@@ -44,7 +44,7 @@ fn a_set_holds_as_many_psns_as_it_has_ways() {
             assert_eq!(rig.one(&open(key, 0)), Event::Refused(who, Refusal::Conflict), "{ways} ways");
         }
         // Other sets are not concerned.
-        let elsewhere = (0..).map(|psn| Key::new(1, 1, psn)).find(|key| key.place(2) == 1).unwrap();
+        let elsewhere = (0..).map(|psn| Key::new(1, 1, psn)).find(|key| key.place(4) == 1).unwrap();
         assert_eq!(rig.one(&open(elsewhere, 0)), opened(elsewhere));
         // Those inside are whole.
         for &key in &keys[..ways] {
@@ -281,7 +281,7 @@ fn what_a_sweep_vacates_is_free_for_the_same_psn() {
 fn a_sweep_goes_on_where_the_last_one_stopped() {
     let mut rig = Rig::new(4, 1);
     let keys: Vec<Key> =
-        (0..4).map(|set| (0..).map(|n| Key::new(1, 1, n)).find(|k| k.place(2) == set).unwrap()).collect();
+        (0..4).map(|set| (0..).map(|n| Key::new(1, 1, n)).find(|k| k.place(4) == set).unwrap()).collect();
     for &key in &keys {
         rig.one(&open(key, 0));
     }

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use common::{Parcel, config};
-use pascaline_aggregator::{Aggregate, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink};
+use pascaline_aggregator::{
+    Aggregate, Cause, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink,
+};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
 
@@ -55,16 +57,16 @@ impl Sink<HeapBuf> for Counter<'_> {
     fn opened(&mut self, _: &Request) {
         self.event();
     }
-    fn added(&mut self, _: &Request, _: HeapBuf) {
+    fn added(&mut self, _: &Request) {
         self.event();
     }
-    fn completed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
+    fn completed(&mut self, _: &Request, _: bool, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
     fn replayed(&mut self, _: &Request, _: HeapBuf, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
-    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
+    fn installed(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
     fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
@@ -79,7 +81,15 @@ impl Sink<HeapBuf> for Counter<'_> {
     fn handed_off(&mut self) {
         self.progress.left.fetch_add(1, Ordering::SeqCst);
     }
-    fn displaced(&mut self, _: Key, _: Displaced<HeapBuf>) {}
+    fn spent(&mut self, _: HeapBuf) {}
+    fn released(&mut self, _: Aggregate<'_, HeapShared>) {}
+    fn fetched(&mut self, _: &Request, _: HeapBuf, _: Option<Aggregate<'_, HeapShared>>) {
+        self.event();
+    }
+    fn obeyed(&mut self, _: &Request, _: HeapBuf) {
+        self.event();
+    }
+    fn displaced(&mut self, _: Key, _: Displaced<HeapBuf>, _: Cause) {}
 }
 
 /// Has the owner postpone its set, then do `last` with its session. Gives what it has answered in the end.

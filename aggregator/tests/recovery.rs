@@ -113,7 +113,7 @@ fn an_installed_result_is_kept_like_a_computed_one() {
     rig.session.offer(&parcel.request, packet, &mut rig.sink);
     assert_eq!(rig.sink.payloads[0].bytes().as_ptr(), memory, "no copy here either");
     let events = rig.sink.take();
-    let [Event::Installed { who: by, partial: false, sum }] = events.as_slice() else { panic!("{events:?}") };
+    let [Event::Installed { who: by, sum }] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(*by, who(2));
     assert_eq!((sum.values.as_slice(), sum.fan_in, sum.count), ([7, 8].as_slice(), 3, 3));
     assert_eq!((sum.first, sum.overflow), (3, true));
@@ -127,9 +127,11 @@ fn an_installed_result_takes_a_partials_place() {
     let mut rig = Rig::new(1, 1);
     rig.one(&add(0));
     rig.one(&add(1));
-    let event = rig.one(&Parcel::install(KEY, 2, 3, &[7]));
-    assert!(matches!(event, Event::Installed { partial: true, .. }), "{event:?}");
-    assert_eq!(rig.sink.returned.len(), 1, "the partial's buffer is given back");
+    let events = rig.offer(&Parcel::install(KEY, 2, 3, &[7]));
+    let [Event::DisplacedPartial(KEY), Event::Installed { .. }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(rig.sink.returned.len(), 1, "the partial's packet is given back");
     assert_eq!(sum_of(&rig.one(&add(1))).values, [7], "what was in the partial is not in the result twice");
     rig.close();
 }
@@ -152,7 +154,7 @@ fn an_installed_result_displaces_like_any_newcomer() {
     rig.one(&Parcel::add(OTHER, 0, 1, &[1]));
     let events = rig.offer(&Parcel::install(KEY, 0, 3, &[7]));
     assert!(
-        matches!(events.as_slice(), [Event::DisplacedResult(OTHER), Event::Installed { partial: false, .. }]),
+        matches!(events.as_slice(), [Event::DisplacedResult(OTHER), Event::Installed { .. }]),
         "{events:?}"
     );
     rig.close();

@@ -21,7 +21,7 @@ fn contributions_are_summed_and_the_last_one_completes() {
     assert_eq!(rig.one(&Parcel::add(KEY, 2, 3, &[1, -2]).at(5)), Event::Opened(who(2)));
     assert_eq!(rig.one(&Parcel::add(KEY, 0, 3, &[10, 20]).at(6)), Event::Added(who(0)));
     let event = rig.one(&Parcel::add(KEY, 1, 3, &[100, 200]).at(7));
-    let Event::Completed { who: last, own: false, sum } = event else { panic!("{event:?}") };
+    let Event::Completed { who: last, alone: false, sum } = event else { panic!("{event:?}") };
     assert_eq!(last, who(1));
     assert_eq!(sum.values, [111, 218]);
     assert_eq!((sum.key, sum.fan_in, sum.count, sum.first), (KEY, 3, 3, 5));
@@ -77,7 +77,7 @@ fn one_rank_alone_completes_with_its_own_packet() {
     let memory = payload_address(&packet, &parcel.request);
     rig.session.offer(&parcel.request, packet, &mut rig.sink);
     let events = std::mem::take(&mut rig.sink.events);
-    let [Event::Completed { own: true, sum, .. }] = events.as_slice() else { panic!("{events:?}") };
+    let [Event::Completed { alone: true, sum, .. }] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((sum.values.as_slice(), sum.count, sum.first), ([9].as_slice(), 1, 4));
     assert_eq!(rig.sink.payloads[0].bytes().as_ptr(), memory);
     assert!(matches!(rig.one(&parcel), Event::Replayed(..)));

@@ -1,5 +1,6 @@
 //! A pool shared by real threads. The oracle is arithmetic: each PSN is completed exactly once with exactly its sum,
-//! every packet is accounted for by all the sinks together, and nothing is left.
+//! every packet is accounted for by all the sinks together, and nothing is left. Where there is a parameter server, each
+//! contribution is in a result or in exactly one of the pieces that the server gets.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -12,10 +13,12 @@ use std::time::Duration;
 
 use common::{Parcel, config, full_signature, signature, values};
 use pascaline_aggregator::{
-    Aggregate, Displaced, Key, Pool, PoolConfig, Refusal, Reminded, Request, Session, Sink,
+    Aggregate, Cause, Conflict, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal, Reminded, Request,
+    Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
-use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, SharedBuf};
+use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
+use pascaline_wire::trailer::Trailer;
 
 /// Turns after which a thread gives up: far more than any of the cases needs.
 const TURNS: usize = 20_000_000;
@@ -51,11 +54,16 @@ struct Tally {
     again: usize,
     displaced: usize,
     completed: Vec<(Key, Vec<i32>)>,
+    /// What a parameter server would have got: contributions that found no slot, and what had to leave one.
+    spilled: usize,
+    preempted: usize,
+    pieces: Vec<(Key, Vec<i32>)>,
 }
 
 impl Tally {
     fn answered(&self) -> usize {
-        self.opened + self.added + self.completed.len() + self.replayed + self.duplicates + self.again
+        let taken_in = self.opened + self.added + self.completed.len();
+        taken_in + self.replayed + self.duplicates + self.again + self.spilled
     }
 }
 
@@ -80,11 +88,11 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
         self.tally.opened += 1;
         self.dawdle();
     }
-    fn added(&mut self, _: &Request, _: HeapBuf) {
+    fn added(&mut self, _: &Request) {
         self.tally.added += 1;
         self.dawdle();
     }
-    fn completed(&mut self, request: &Request, _: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
+    fn completed(&mut self, request: &Request, _: bool, result: Aggregate<'_, HeapShared>) {
         assert_eq!((result.key, result.fan_in, result.count), (request.key, request.fan_in, request.fan_in));
         self.tally.completed.push((request.key, values(result.payload.bytes())));
         self.to_complete.fetch_sub(1, Ordering::SeqCst);
@@ -95,7 +103,7 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
         self.tally.replayed += 1;
         self.dawdle();
     }
-    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
+    fn installed(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
         panic!("nobody installs");
     }
     fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
@@ -106,6 +114,11 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
     }
     fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {
         match why {
+            Refusal::Conflict | Refusal::Quota | Refusal::Contention if request.rules.server() => {
+                self.tally.spilled += 1;
+                let piece = values(&packet.bytes()[usize::from(request.offset)..]);
+                self.tally.pieces.push((request.key, piece));
+            }
             Refusal::Conflict | Refusal::Contention => {
                 self.tally.again += 1;
                 self.again.push_back((*request, packet));
@@ -118,9 +131,30 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
     fn handed_off(&mut self) {
         self.tally.handed_off += 1;
     }
-    fn displaced(&mut self, _: Key, what: Displaced<HeapBuf>) {
-        assert!(matches!(what, Displaced::Result), "no partial is old here");
-        self.tally.displaced += 1;
+    fn spent(&mut self, _: HeapBuf) {}
+    fn released(&mut self, _: Aggregate<'_, HeapShared>) {
+        panic!("fewer never suffice");
+    }
+    fn fetched(&mut self, _: &Request, _: HeapBuf, _: Option<Aggregate<'_, HeapShared>>) {}
+    fn obeyed(&mut self, _: &Request, _: HeapBuf) {
+        panic!("nobody releases");
+    }
+    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
+        self.tally.preempted += usize::from(cause == Cause::Preempted);
+        match what {
+            Displaced::Result => self.tally.displaced += 1,
+            Displaced::Partial(evicted) => {
+                let (payload, trailer) = Trailer::split(evicted.packet.bytes()).unwrap();
+                assert_eq!(trailer.bitmap.unwrap().count(), u32::from(evicted.count));
+                self.tally.pieces.push((key, values(payload)));
+            }
+            Displaced::Originals(originals) => {
+                let pieces = originals.map(|(_, packet)| (key, values(packet.bytes())));
+                self.tally.pieces.extend(pieces);
+            }
+            Displaced::GivenUp => panic!("no partial is old here"),
+        }
+        self.dawdle();
     }
 }
 
@@ -132,6 +166,7 @@ struct Case {
     psns: u32,
     fan_in: u16,
     copies: usize,
+    policy: Policy,
 }
 
 impl Case {
@@ -141,7 +176,9 @@ impl Case {
         for psn in 0..self.psns {
             for rank in 0..self.fan_in {
                 let parcel =
-                    Parcel::add(Key::new(1, 1, psn), rank, self.fan_in, &signature(rank, self.fan_in));
+                    Parcel::add(Key::new(1, 1, psn), rank, self.fan_in, &signature(rank, self.fan_in))
+                        .under(&self.policy)
+                        .priority(u16::try_from(psn % 7).unwrap());
                 for _ in 0..self.copies {
                     let hand = random.below(self.threads);
                     hands[hand].push_back((parcel.request, parcel.packet(memory)));
@@ -160,18 +197,19 @@ impl Case {
         let layout = PoolConfig { age_limit: Duration::MAX, ..config(self.slots, self.ways) };
         let sessions = Pool::<HeapBuf, WORDS>::sessions(&layout, Kernels::detect(), self.threads).unwrap();
         let to_complete = AtomicUsize::new(self.psns as usize);
+        // With a server, a thread has no more to do than what it was dealt.
         let hands = self.deal(&memory);
-        let tallies: Vec<Tally> = thread::scope(|scope| {
+        let (tallies, mut sessions): (Vec<Tally>, Vec<_>) = thread::scope(|scope| {
             let users: Vec<_> = sessions
                 .into_iter()
                 .zip(hands)
                 .enumerate()
                 .map(|(n, (session, work))| {
-                    let to_complete = &to_complete;
-                    scope.spawn(move || work_off(session, work, n as u64, to_complete))
+                    let (to_complete, awaited) = (&to_complete, !self.policy.server);
+                    scope.spawn(move || work_off(session, work, n as u64, to_complete, awaited))
                 })
                 .collect();
-            users.into_iter().map(|user| user.join().unwrap()).collect()
+            users.into_iter().map(|user| user.join().unwrap()).unzip()
         });
 
         let mut all = Tally::default();
@@ -184,20 +222,55 @@ impl Case {
             all.duplicates += tally.duplicates;
             all.again += tally.again;
             all.displaced += tally.displaced;
+            all.spilled += tally.spilled;
+            all.preempted += tally.preempted;
             all.completed.extend(tally.completed);
+            all.pieces.extend(tally.pieces);
         }
         assert_eq!(all.answered(), all.offered, "every packet is accounted for");
+        if self.policy.server {
+            all.pieces.extend(self.fetch(&mut sessions[0], &memory));
+        }
+        drop(sessions);
         assert_eq!(memory.live(), 0, "packets leaked");
         let mut sums = HashMap::new();
         for (key, sum) in &all.completed {
-            assert!(sums.insert(*key, sum).is_none(), "{key:?} completed twice");
-            assert_eq!(*sum, full_signature(self.fan_in));
+            assert!(sums.insert(*key, sum.clone()).is_none(), "{key:?} completed twice");
         }
+        // What the server makes of its pieces.
+        let complete: Vec<Key> = sums.keys().copied().collect();
+        for (key, piece) in &all.pieces {
+            let sum = sums.entry(*key).or_insert_with(|| vec![0; piece.len()]);
+            sum.iter_mut().zip(piece).for_each(|(a, b)| *a += b);
+        }
+        assert!(
+            complete.iter().all(|key| all.pieces.iter().all(|(piece, _)| piece != key)),
+            "a piece too many"
+        );
+        assert!(sums.values().all(|sum| *sum == full_signature(self.fan_in)), "each contribution once");
         assert_eq!(sums.len(), self.psns as usize);
         let once = self.psns as usize * usize::from(self.fan_in);
-        assert_eq!(all.opened + all.added + all.completed.len(), once, "each contribution entered once");
+        let entered = all.opened + all.added + all.completed.len() + all.spilled;
+        assert_eq!(entered, once, "each contribution entered once");
         assert_eq!(all.duplicates + all.replayed, once * (self.copies - 1), "each copy was recognised");
         all
+    }
+
+    /// What is left in the pool, as the server gets it.
+    fn fetch<const WORDS: usize>(
+        &self,
+        session: &mut Session<HeapBuf, WORDS>,
+        memory: &HeapPool,
+    ) -> Vec<(Key, Vec<i32>)> {
+        let nothing = AtomicUsize::new(0);
+        let mut server =
+            Worker { tally: Tally::default(), again: Work::new(), random: Random(0), to_complete: &nothing };
+        for psn in 0..self.psns {
+            let parcel = Parcel::fetch(Key::new(1, 1, psn), self.fan_in);
+            session.offer(&parcel.request, parcel.packet(memory), &mut server);
+        }
+        assert_eq!(server.tally.answered(), 0);
+        server.tally.pieces
     }
 }
 
@@ -206,7 +279,8 @@ fn work_off<const WORDS: usize>(
     mut work: Work,
     seed: u64,
     to_complete: &AtomicUsize,
-) -> Tally {
+    awaited: bool,
+) -> (Tally, Session<HeapBuf, WORDS>) {
     let mut worker =
         Worker { tally: Tally::default(), again: Work::new(), random: Random(seed), to_complete };
     for _ in 0..TURNS {
@@ -216,7 +290,9 @@ fn work_off<const WORDS: usize>(
                 worker.tally.offered += 1;
                 session.offer(&request, packet, &mut worker);
             }
-            None if to_complete.load(Ordering::SeqCst) == 0 && !session.has_parked() => return worker.tally,
+            None if (!awaited || to_complete.load(Ordering::SeqCst) == 0) && !session.has_parked() => {
+                return (worker.tally, session);
+            }
             None => thread::yield_now(),
         }
         session.resume(&mut worker);
@@ -227,7 +303,8 @@ fn work_off<const WORDS: usize>(
 #[test]
 fn one_slot_for_everybody() {
     for threads in 2..=4 {
-        let case = Case { threads, slots: 1, ways: 1, psns: 200, fan_in: 4, copies: 1 };
+        let case =
+            Case { threads, slots: 1, ways: 1, psns: 200, fan_in: 4, copies: 1, policy: Policy::default() };
         let tally = case.run::<1>();
         assert_eq!(tally.displaced, 199, "each result makes way for the next");
     }
@@ -235,24 +312,79 @@ fn one_slot_for_everybody() {
 
 #[test]
 fn one_set_for_everybody() {
-    Case { threads: 4, slots: 4, ways: 4, psns: 400, fan_in: 5, copies: 1 }.run::<1>();
+    Case { threads: 4, slots: 4, ways: 4, psns: 400, fan_in: 5, copies: 1, policy: Policy::default() }
+        .run::<1>();
 }
 
 #[test]
 fn psns_spread_over_the_pool() {
     for threads in 2..=4 {
-        Case { threads, slots: 256, ways: 4, psns: 2000, fan_in: 4, copies: 1 }.run::<1>();
+        Case { threads, slots: 256, ways: 4, psns: 2000, fan_in: 4, copies: 1, policy: Policy::default() }
+            .run::<1>();
     }
 }
 
 #[test]
 fn copies_are_recognised_whoever_receives_them() {
     // A third of the sets at most, so that no result has to go and every copy meets what it is a copy of.
-    let tally = Case { threads: 4, slots: 8192, ways: 8, psns: 300, fan_in: 6, copies: 3 }.run::<1>();
+    let tally =
+        Case { threads: 4, slots: 8192, ways: 8, psns: 300, fan_in: 6, copies: 3, policy: Policy::default() }
+            .run::<1>();
     assert_eq!((tally.again, tally.displaced), (0, 0));
 }
 
 #[test]
 fn a_thousand_ranks_meet_in_one_slot() {
-    Case { threads: 4, slots: 4, ways: 4, psns: 4, fan_in: 1024, copies: 2 }.run::<16>();
+    Case { threads: 4, slots: 4, ways: 4, psns: 4, fan_in: 1024, copies: 2, policy: Policy::default() }
+        .run::<16>();
+}
+
+/// Contended slots, with a parameter server for those who lose.
+fn served(policy: Policy) -> Tally {
+    let policy = Policy { server: true, ..policy };
+    Case { threads: 4, slots: 8, ways: 2, psns: 1000, fan_in: 5, copies: 1, policy }.run::<1>()
+}
+
+#[test]
+fn under_preemption_each_contribution_is_in_one_result_or_one_piece() {
+    let tally = served(Policy { conflict: Conflict::Preempt, ..Policy::default() });
+    assert!(tally.preempted > 0 && tally.spilled > 0 && !tally.completed.is_empty());
+}
+
+#[test]
+fn with_newcomers_that_always_win_each_contribution_is_in_one_result_or_one_piece() {
+    let tally = served(Policy { conflict: Conflict::Always, ..Policy::default() });
+    assert!(tally.preempted > 0 && !tally.completed.is_empty());
+    assert_eq!(tally.spilled, 0, "but for contention, which four threads do not bring about");
+}
+
+#[test]
+fn under_preemption_what_is_kept_by_rank_leaves_one_by_one() {
+    let tally = served(Policy { conflict: Conflict::Preempt, order: Order::Rank, ..Policy::default() });
+    assert!(tally.preempted > 0 && tally.spilled > 0 && !tally.completed.is_empty());
+}
+
+#[test]
+fn a_quota_is_exceeded_by_fewer_than_there_are_threads() {
+    // Each opens what it can; nobody completes anything.
+    let memory = HeapPool::new();
+    let (threads, quota) = (4, 20);
+    let layout = PoolConfig { age_limit: Duration::MAX, ..config(1024, 4) };
+    let sessions = Pool::<HeapBuf>::sessions(&layout, Kernels::detect(), threads).unwrap();
+    let policy = Policy { quota, server: true, ..Policy::default() };
+    let nothing = AtomicUsize::new(0);
+    let opened: usize = thread::scope(|scope| {
+        let users: Vec<_> = (0u32..)
+            .zip(sessions)
+            .map(|(n, session)| {
+                let add = |psn: u32| Parcel::add(Key::new(1, 1, 4 * psn + n), 0, 2, &[1]).under(&policy);
+                let work = (0..100).map(add).map(|parcel| (parcel.request, parcel.packet(&memory))).collect();
+                let nothing = &nothing;
+                scope.spawn(move || work_off(session, work, u64::from(n), nothing, false).0.opened)
+            })
+            .collect();
+        users.into_iter().map(|user| user.join().unwrap()).sum()
+    });
+    assert!((quota as usize..quota as usize + threads).contains(&opened), "{opened} of {quota}");
+    assert_eq!(memory.live(), 0);
 }

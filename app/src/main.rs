@@ -4,14 +4,19 @@
 mod appliance;
 mod bench;
 mod config;
+mod doctor;
 mod fuzz_protocol;
+mod http;
 mod impair;
+mod init;
+mod manual;
+mod server;
 mod worker_cmd;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, ConfigError};
@@ -23,6 +28,7 @@ use crate::config::{Config, ConfigError};
     after_help = "Examples:
   pascaline check conf/appliance.toml
   pascaline run -c conf/appliance.toml
+  pascaline ps -c conf/appliance.toml
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
 
 Environment:
@@ -45,9 +51,11 @@ enum Command {
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
     },
+    Ps(server::PsArgs),
     /// Check a configuration file without touching any device
     ///
-    /// Exit code 0: it is fine; 2: it is not, and the error names line, column and remedy.
+    /// Prints what it amounts to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine;
+    /// 2: it is not, and the error names line, column and remedy.
     #[command(after_help = "Example:\n  pascaline check conf/appliance.toml")]
     Check {
         /// The configuration file
@@ -67,6 +75,10 @@ enum Command {
     Bench(bench::BenchCommand),
     Impair(impair::ImpairArgs),
     FuzzProtocol(fuzz_protocol::FuzzArgs),
+    Doctor(doctor::DoctorArgs),
+    Init(init::InitArgs),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,11 +92,16 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     let outcome = match &cli.command {
         Command::Run { config } => appliance::run(config),
+        Command::Ps(args) => server::run(args),
         Command::Check { file } => check(file),
         Command::Worker(WorkerCommand::Allreduce(args)) => worker_cmd::allreduce(args),
         Command::Bench(command) => bench::run(command),
         Command::Impair(args) => impair::run(args),
         Command::FuzzProtocol(args) => fuzz_protocol::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Completions(args) => manual::completions(args, Cli::command()),
+        Command::Man(args) => manual::man(args, Cli::command()),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pascaline: {error:#}");
@@ -94,14 +111,6 @@ fn main() -> ExitCode {
 
 fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
-    println!(
-        "{}: ok: {} port(s), {} lcore(s), {} slots, {} job(s), payload up to {} bytes",
-        file.display(),
-        config.ports.len(),
-        config.cores.value.len(),
-        config.pool.slots,
-        config.jobs.len(),
-        config.max_payload()
-    );
+    print!("{}: ok: {config}", file.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `pascaline worker allreduce`: an allreduce of known numbers, timed and verified.
 
-use std::io::Write as _;
+use std::hash::Hasher as _;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -10,16 +10,20 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_worker::{
-    AllreduceError, Config, Counters, Failure, Ignored, JoinError, JoinFailure, StartError, Worker,
+    AllreduceError, Config, Failure, Hints, JoinError, JoinFailure, Partial, Ranks, StartError, Worker, bf16,
+    f16,
 };
 use serde_json::json;
+use twox_hash::XxHash64;
+use zerocopy::IntoBytes as _;
 
 mod parse;
+mod report;
 mod sample;
 #[cfg(test)]
 mod tests;
 
-use self::sample::Sample;
+use self::sample::{Check, Op, Order, Sample};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,17 +34,21 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 \\
       --dtype i32 --elements 1Mi --iterations 100 --json
 
+  The mean of 16-bit floats, added by an appliance that adds in the order of ranks:
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --dtype bf16 --op mean --order rank
+
 Start one process for each rank. All of them need the same --job, --ranks, --elements or --bytes, --iterations,
---dtype, --payload and --seed.
+--dtype, --op, --payload and --seed.
 
 Exit status: 0 if every sum is right, 1 if one is wrong or an allreduce failed, 2 if the arguments are wrong or the
 appliance refused them.";
 
-/// Sum numbers over all ranks of a job, and check the sums.
+/// Combine numbers over all ranks of a job, and check what comes of it.
 ///
-/// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all sums: i32
-/// bit by bit, f32 within the rounding that any order of additions can cause. Before each iteration the ranks meet in
-/// an allreduce of one element; neither this nor the check is part of the times.
+/// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all elements: i32,
+/// minima and maxima bit by bit; sums and means of floats within the rounding that any order of additions can cause
+/// (f16 and bf16: one rounding for each part of the sum that made way in the appliance), or bit by bit with --order rank.
+/// Before each iteration the ranks meet in an allreduce of one element; neither this nor the check is part of the times.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AllreduceArgs {
@@ -68,6 +76,15 @@ pub(crate) struct AllreduceArgs {
     /// Type of the elements.
     #[arg(long, value_enum, default_value_t = DType::F32)]
     pub(crate) dtype: DType,
+    /// What the elements are replaced by.
+    #[arg(long, value_enum, default_value_t = Op::Sum)]
+    pub(crate) op: Op,
+    /// The order in which the appliance is configured to add. With `rank`, every bit of a sum is known beforehand.
+    #[arg(long, value_enum, default_value_t = Order::Arrival)]
+    pub(crate) order: Order,
+    /// Accept results that lack ranks. They are counted as `partial` and not checked.
+    #[arg(long)]
+    pub(crate) accept_partial: bool,
     /// Payload bytes of a full packet, a multiple of 8.
     #[arg(long, default_value_t = 1024)]
     pub(crate) payload: u16,
@@ -102,8 +119,24 @@ pub(crate) struct AllreduceArgs {
 pub(crate) enum DType {
     /// IEEE 754 binary32.
     F32,
+    /// IEEE 754 binary64.
+    F64,
     /// 32-bit integers.
     I32,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of a binary32.
+    Bf16,
+}
+
+impl DType {
+    const fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 => 8,
+        }
+    }
 }
 
 /// What to show while it runs.
@@ -135,17 +168,51 @@ pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
     };
     match args.dtype {
         DType::F32 => run::<f32>(args, elements, appliance),
+        DType::F64 => run::<f64>(args, elements, appliance),
         DType::I32 => run::<i32>(args, elements, appliance),
+        DType::F16 => run::<f16>(args, elements, appliance),
+        DType::Bf16 => run::<bf16>(args, elements, appliance),
     }
 }
 
 /// What has happened so far.
-#[derive(Default)]
 struct Outcome {
     seconds: Vec<f64>,
     checksums: Vec<u64>,
+    /// Over the bits of all results.
+    checksum: XxHash64,
     verified: u32,
     mismatches: u32,
+    /// Allreduces with results that lack ranks; the fewest ranks inside one, and all that were missing.
+    partial: u32,
+    least_count: u16,
+    missing: Ranks,
+}
+
+impl Outcome {
+    fn new(ranks: u16) -> Self {
+        Self {
+            seconds: Vec::new(),
+            checksums: Vec::new(),
+            checksum: XxHash64::with_seed(0),
+            verified: 0,
+            mismatches: 0,
+            partial: 0,
+            least_count: ranks,
+            missing: Ranks::EMPTY,
+        }
+    }
+
+    fn note(&mut self, seconds: f64, bits: &[u8], partial: Option<&Partial>) {
+        self.seconds.push(seconds);
+        self.checksums.push(XxHash64::oneshot(0, bits));
+        self.checksum.write(bits);
+        if let Some(partial) = partial {
+            self.partial += 1;
+            self.least_count = self.least_count.min(partial.least_count);
+            self.missing = self.missing.union(&partial.missing);
+        }
+    }
 }
 
 fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
@@ -155,6 +222,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         bind: args.bind,
         join_deadline: args.join_deadline,
         deadline: args.deadline,
+        accept_partial: args.accept_partial,
         ..Config::new(appliance, args.job, args.rank, args.ranks)
     };
     let mut worker = match Worker::join(config) {
@@ -169,7 +237,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
             .with_style(ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len} {msg}")?),
         Progress::None | Progress::Lines => ProgressBar::hidden(),
     };
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome::new(args.ranks);
     let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
     bar.finish_and_clear();
     // After a failure there is nothing that this worker could do for the others.
@@ -177,7 +245,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         None => worker.leave().counters,
         Some(_) => *worker.counters(),
     };
-    report(args, elements, &outcome, &counters, failure.as_ref())?;
+    report::print(args, elements, &outcome, &counters, failure.as_ref())?;
     Ok(match failure {
         None if outcome.mismatches == 0 => ExitCode::SUCCESS,
         None => ExitCode::from(FAILED),
@@ -186,16 +254,16 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
 }
 
 fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
-    const SIZE: usize = 4;
+    let size = args.dtype.size();
     let bytes = args.bytes.unwrap_or(16 << 20);
     match args.elements {
         Some(elements) => Ok(elements),
         None => {
             ensure!(
-                bytes.is_multiple_of(SIZE),
-                "--bytes {bytes} is not a multiple of the element size, {SIZE}"
+                bytes.is_multiple_of(size),
+                "--bytes {bytes} is not a multiple of the element size, {size}"
             );
-            Ok(bytes / SIZE)
+            Ok(bytes / size)
         }
     }
 }
@@ -214,11 +282,12 @@ fn iterate<T: Sample>(
             *place = T::sample(mine, index);
         }
         // Ranks that are still busy with their check must not count as time of this iteration.
-        worker.allreduce(&mut [T::default()])?;
-        let seconds = worker.allreduce(&mut tensor)?.elapsed.as_secs_f64();
-        outcome.seconds.push(seconds);
-        outcome.checksums.push(checksum(&tensor));
-        if !args.no_verify {
+        let (op, hints) = (args.op.into(), Hints::default());
+        worker.allreduce_with(&mut [T::default()], op, hints)?;
+        let report = worker.allreduce_with(&mut tensor, op, hints)?;
+        let seconds = report.elapsed.as_secs_f64();
+        outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
+        if !args.no_verify && report.partial.is_none() {
             match first_mismatch(args, iteration, &tensor, worker) {
                 None => outcome.verified += 1,
                 Some((index, got, expected)) => {
@@ -238,7 +307,7 @@ fn iterate<T: Sample>(
     Ok(())
 }
 
-/// The first element that is not the sum of all ranks' samples, what it is and what it should be.
+/// The first element that is not what all ranks' samples make, what it is and what it should be.
 fn first_mismatch<T: Sample>(
     args: &AllreduceArgs,
     iteration: u32,
@@ -247,99 +316,23 @@ fn first_mismatch<T: Sample>(
 ) -> Option<(u64, T, f64)> {
     const CHUNK: usize = 1 << 16;
     let streams: Vec<u64> = (0..args.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
+    let check = Check::new::<T>(args.op, args.order, args.ranks);
+    let mut samples = vec![T::default(); streams.len()];
     let mut index = 0;
     for chunk in tensor.chunks(CHUNK) {
         // Another rank may still need a result that only this one has. Errors show in the next allreduce.
         let _ = worker.tend();
         for &got in chunk {
-            if let Some(expected) = got.differs(streams.iter().map(|&stream| T::sample(stream, index))) {
+            for (sample, &stream) in samples.iter_mut().zip(&streams) {
+                *sample = T::sample(stream, index);
+            }
+            if let Some(expected) = check.differs(got, &samples) {
                 return Some((index, got, expected));
             }
             index += 1;
         }
     }
     None
-}
-
-/// A hash of the bits, so that ranks and runs can be compared.
-fn checksum<T: Sample>(tensor: &[T]) -> u64 {
-    tensor.iter().fold(0, |hash, element| sample::mix(hash ^ u64::from(element.to_raw_bits())))
-}
-
-fn report(
-    args: &AllreduceArgs,
-    elements: usize,
-    outcome: &Outcome,
-    counters: &Counters,
-    failure: Option<&AllreduceError>,
-) -> anyhow::Result<()> {
-    if let Some(error) = failure {
-        eprintln!("error: {error}");
-    }
-    let bytes = elements * size_of::<u32>();
-    let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        let ignored: serde_json::Map<_, _> = Ignored::ALL
-            .into_iter()
-            .filter(|&reason| counters.ignored(reason) > 0)
-            .map(|reason| (reason.name().to_owned(), counters.ignored(reason).into()))
-            .collect();
-        let mut line = json!({
-            "rank": args.rank,
-            "ranks": args.ranks,
-            "iterations": outcome.seconds.len(),
-            "verified": outcome.verified,
-            "mismatches": outcome.mismatches,
-            "bytes": bytes,
-            "seconds": outcome.seconds,
-            "goodput_gbps": goodput,
-            "packets_sent": counters.packets_sent,
-            "retransmissions": counters.retransmissions,
-            "duplicate_results": counters.duplicate_results,
-            "reminders_sent": counters.reminders_sent,
-            "reminders_answered": counters.reminders_answered,
-            "overflows": counters.overflows,
-            "ignored": ignored,
-            "unreachable": counters.unreachable,
-            "checksums": outcome.checksums.iter().map(|sum| format!("{sum:016x}")).collect::<Vec<_>>(),
-        });
-        if let Some(error) = failure {
-            line["error"] = error.to_string().into();
-        }
-        writeln!(out, "{line}")?;
-    } else {
-        write!(
-            out,
-            "rank {} of {}: {} allreduces of {bytes} bytes",
-            args.rank,
-            args.ranks,
-            outcome.seconds.len()
-        )?;
-        if let Some(goodput) = goodput {
-            write!(out, ", median {goodput:.3} Gbit/s")?;
-        }
-        if !args.no_verify {
-            write!(out, ", {} right, {} wrong", outcome.verified, outcome.mismatches)?;
-        }
-        writeln!(
-            out,
-            "; {} packets sent, {} of them again; {} reminders sent, {} answered",
-            counters.packets_sent,
-            counters.retransmissions,
-            counters.reminders_sent,
-            counters.reminders_answered
-        )?;
-    }
-    Ok(())
-}
-
-fn median(seconds: &[f64]) -> Option<f64> {
-    let mut sorted = seconds.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some(f64::midpoint(lower, upper))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for humans")]

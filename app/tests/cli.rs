@@ -109,11 +109,12 @@ fn unknown_commands_and_arguments_are_usage_errors() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &[],
         &["worker"],
         &["bench"],
         &["run"],
+        &["ps"],
         &["check"],
         &["worker", "allreduce"],
         &["bench", "pool"],

@@ -109,7 +109,7 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
     let body = PAYLOAD..PAYLOAD + control::LEN;
     let bodies: &[(&str, &str, Spoil)] = &[
         ("a reserved byte", "control", |f| f[PAYLOAD + 3] = 1),
-        ("an unknown action", "control", |f| f[PAYLOAD] = 9),
+        ("an unknown action", "control", |f| f[PAYLOAD] = 10),
         ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
         ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),
         ("a body that is too long", "control", |f| resize(f, PAYLOAD + 28)),

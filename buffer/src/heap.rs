@@ -135,6 +135,14 @@ unsafe impl PacketBuf for HeapBuf {
         fits
     }
 
+    fn retreat(&mut self, count: usize) -> bool {
+        let fits = count <= self.inner.start;
+        if fits {
+            self.inner.start -= count;
+        }
+        fits
+    }
+
     fn set_len(&mut self, len: usize) -> bool {
         let fits = len <= self.inner.memory.len() - self.inner.start;
         if fits {
@@ -244,6 +252,10 @@ mod tests {
         packet.truncate(2);
         assert_eq!(packet.bytes(), &[2, 3]);
         assert!(!packet.set_len(1 << 20));
+        assert!(packet.retreat(1));
+        assert_eq!(packet.bytes(), &[1, 2, 3]);
+        assert!(!packet.retreat(1 << 20));
+        assert_eq!(packet.bytes(), &[1, 2, 3]);
     }
 
     #[test]

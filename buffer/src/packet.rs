@@ -44,6 +44,11 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     #[must_use]
     fn advance(&mut self, count: usize) -> bool;
 
+    /// Puts `count` bytes in front of the present first one, contents as they happen to be. False, and nothing done, where
+    /// there is no room: there is where headers have been given up.
+    #[must_use]
+    fn retreat(&mut self, count: usize) -> bool;
+
     /// Sets the length to `len` bytes from the present start, contents as they happen to be.
     /// False, and nothing done, where the memory does not suffice.
     #[must_use]

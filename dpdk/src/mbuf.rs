@@ -210,6 +210,22 @@ unsafe impl PacketBuf for Mbuf {
     }
 
     #[inline]
+    fn retreat(&mut self, count: usize) -> bool {
+        // SAFETY: the mbuf is ours.
+        let (room, has) = unsafe { (*field::data_off(self.as_raw()), *field::data_len(self.as_raw())) };
+        match u16::try_from(count) {
+            // The buffer's length is 16 bits, and before and behind the start together are no more.
+            Ok(count) if count <= room => {
+                // SAFETY: the mbuf is ours, and the start moves no further than to the start of the buffer.
+                unsafe { *field::data_off(self.as_raw()) -= count };
+                self.resize(has + count);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
     fn set_len(&mut self, len: usize) -> bool {
         match u16::try_from(len) {
             Ok(new) if len <= self.room() => {

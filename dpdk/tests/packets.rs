@@ -69,6 +69,9 @@ fn lengths_stay_within_the_buffer() {
     mbuf.truncate(usize::MAX);
     mbuf.truncate(2);
     assert_eq!((mbuf.bytes(), mbuf.total_len()), (&[3, 4][..], 2));
+    assert!(mbuf.retreat(2) && !mbuf.retreat(usize::from(HEADROOM) + 1));
+    assert_eq!(mbuf.bytes(), &[1, 2, 3, 4], "what was given up is still there");
+    assert!(mbuf.advance(2));
     assert!(!mbuf.set_len(2047) && !mbuf.set_len(usize::MAX) && !mbuf.write(&[0; 2047]));
     assert!(mbuf.set_len(2046));
     mbuf.bytes_mut().fill(0xa5);

@@ -1,6 +1,6 @@
 //! What a frame is, and what is to be done with it.
 
-use pascaline_aggregator::{Key, Request, Verb};
+use pascaline_aggregator::{Key, Region, Request, Verb};
 use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
@@ -10,7 +10,7 @@ use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
 use pascaline_wire::plain::{self, Plain};
 
-use crate::jobs::{Endpoint, JobTable};
+use crate::jobs::{Endpoint, Job, JobTable};
 use crate::shared::Setup;
 
 /// What is to be done with a frame. Small: whoever handles the rarer classes dissects the frame again.
@@ -18,6 +18,10 @@ use crate::shared::Setup;
 pub enum Class {
     /// Business with the aggregator pool.
     Pool(Request),
+    /// A member's packet for the parameter server: its header, and where its payload is.
+    ToServer(Header, Payload),
+    /// A packet of the parameter server: its header, and where its payload is.
+    FromServer(Header, Payload),
     /// A control packet.
     Control(Control),
     /// An ARP request for an own address, at this offset.
@@ -32,6 +36,17 @@ pub enum Class {
     Drop(DropReason),
     /// To be dropped, and the worker should know why.
     Refuse(DropReason, Objection),
+}
+
+/// Where a payload is in its packet, together with the trailer, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload {
+    /// The first byte.
+    pub offset: u16,
+    /// Bytes without the trailer.
+    pub len: u16,
+    /// Bytes with it.
+    pub total: u16,
 }
 
 /// What was wrong with a packet.
@@ -101,7 +116,7 @@ impl Classifier<'_> {
     #[inline]
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        match self.plain(bytes).and_then(|gradient| self.request(gradient, self.key(gradient))) {
+        match self.plain(bytes).and_then(|gradient| self.request(gradient, self.key(gradient), bytes)) {
             Some(request) => Class::Pool(request),
             None => self.classify_any(bytes),
         }
@@ -120,13 +135,13 @@ impl Classifier<'_> {
         let index = self.table.index(id);
         let job = self.table.at(index)?;
         let plain = job.expected(rank)?.read(bytes, port)?;
-        (plain.payload_len <= job.payload).then_some(PlainGradient { index, rank, plain })
+        (plain.payload_len <= job.payload && !job.halted).then_some(PlainGradient { index, rank, plain })
     }
 
-    /// What a plain gradient wants of the pool, under its key.
+    /// What a plain gradient with these bytes wants of the pool, under its key.
     #[inline(always)]
     #[must_use]
-    pub fn request(&self, gradient: PlainGradient, key: Key) -> Option<Request> {
+    pub fn request(&self, gradient: PlainGradient, key: Key, bytes: &[u8]) -> Option<Request> {
         let PlainGradient { index, rank, plain } = gradient;
         let job = self.table.at(index)?;
         Some(Request {
@@ -135,13 +150,35 @@ impl Classifier<'_> {
             rank,
             fan_in: job.fan_in,
             job_fan_in: job.fan_in,
+            needed: job.needed,
             count: 1,
             element: plain.element,
-            overflow: plain.overflow,
+            overflow: plain.flags & Flags::OVERFLOW.bits() != 0,
+            again: plain.flags & Flags::RETRANSMISSION.bits() != 0,
+            partial: false,
+            priority: plain::priority(bytes),
+            rules: job.rules(),
             offset: const { narrow(plain::HEADERS) },
             len: plain.payload_len,
             now: self.now,
         })
+    }
+
+    /// The region of a plain gradient's job, if it has one.
+    #[inline(always)]
+    #[must_use]
+    pub fn region(&self, gradient: PlainGradient) -> Option<Region> {
+        self.table.at(gradient.index)?.policy.region
+    }
+
+    /// A packet of the parameter server in the appliance itself, which begins with its aggregation header.
+    ///
+    /// # Errors
+    /// The reason for which it is to be dropped.
+    pub fn of_server(&self, bytes: &[u8]) -> Result<(Header, Payload), DropReason> {
+        let (header, rest) = Header::parse(bytes).map_err(reason)?;
+        let (payload, _) = header.payload(rest).map_err(reason)?;
+        Ok((header, place(header::LEN, payload, rest)))
     }
 
     /// The key of a plain gradient; of none that exists if the job does not.
@@ -235,33 +272,52 @@ impl Classifier<'_> {
         };
         match header.kind {
             Kind::Gradient | Kind::Result | Kind::Reminder => {
-                match self.pool(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port)) {
-                    Ok(request) => Class::Pool(request),
-                    Err(refused) => refused,
-                }
+                self.pool(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
             }
             Kind::Control => match Control::parse(rest) {
+                Ok(control) if matches!(control.action, Action::FBcast | Action::Help) => {
+                    let body = udp.body + header::LEN;
+                    self.about_a_psn(control.action, &header, body, (ip.src, udp.src_port))
+                }
                 Ok(control) if control.action != Action::Ack => Class::Control(control),
                 Ok(_) => Class::Drop(DropReason::Control),
                 Err(malformed) => malformed.into(),
             },
-            Kind::Partial | Kind::Update | Kind::Ack | Kind::Fetch => Class::Drop(DropReason::UnhandledKind),
+            Kind::Fetch => {
+                self.only_from_server(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
+            }
+            Kind::Partial | Kind::Update | Kind::Ack => Class::Drop(DropReason::UnhandledKind),
         }
     }
 
-    /// A packet for the pool, once its sender has proved to be the member that it says it is.
-    #[inline]
-    fn pool(
-        &self,
-        header: &Header,
-        rest: &[u8],
-        offset: usize,
-        sender: (Address, u16),
-    ) -> Result<Request, Class> {
-        if header.flags.has(Flags::BYPASS) {
-            return Err(Class::Bypass);
+    /// A packet that only a parameter server sends.
+    fn only_from_server(&self, header: &Header, rest: &[u8], offset: usize, sender: (Address, u16)) -> Class {
+        match self.table.get(header.job) {
+            None => refuse(DropReason::UnknownJob, Status::UnknownJob, 0u16, header.job),
+            Some(job) if !job.server.is_at(sender) => Class::Drop(DropReason::RankSpoofed),
+            Some(_) => match header.payload(rest) {
+                Ok((payload, _)) => Class::FromServer(*header, place(offset, payload, rest)),
+                Err(malformed) => malformed.into(),
+            },
         }
-        let (payload, _) = header.payload(rest)?;
+    }
+
+    /// FBcast and Help (iSwitch, section 3.2) name a PSN: they are the pool's business.
+    fn about_a_psn(&self, action: Action, header: &Header, body: usize, sender: (Address, u16)) -> Class {
+        let job = match self.member_of(header, sender) {
+            Ok(job) => job,
+            Err(refused) => return refused,
+        };
+        if action == Action::FBcast && !job.partials {
+            return refuse(DropReason::Control, Status::Unsupported, 0u16, action as u16);
+        }
+        let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
+        Class::Pool(self.to_pool(verb, job, header, Payload { offset: narrow(body), len: 0, total: 0 }))
+    }
+
+    /// The job, once the sender has proved to be the member that it says it is.
+    #[inline]
+    fn member_of(&self, header: &Header, sender: (Address, u16)) -> Result<&Job, Class> {
         let Some(job) = self.table.get(header.job) else {
             return Err(refuse(DropReason::UnknownJob, Status::UnknownJob, 0u16, header.job));
         };
@@ -277,26 +333,74 @@ impl Classifier<'_> {
         if (member.endpoint.address, member.endpoint.udp_port) != sender {
             return Err(Class::Drop(DropReason::RankSpoofed));
         }
-        if payload.len() > usize::from(job.payload) {
-            return Err(Class::Drop(DropReason::PayloadLength));
+        if job.halted {
+            return Err(refuse(DropReason::Halted, Status::Halted, 0u16, 0u16));
         }
-        Ok(Request {
-            verb: match header.kind {
-                Kind::Gradient => Verb::Add,
-                Kind::Result => Verb::Install,
-                _ => Verb::Remind,
-            },
+        Ok(job)
+    }
+
+    /// A request for the pool.
+    #[must_use]
+    pub fn to_pool(&self, verb: Verb, job: &Job, header: &Header, payload: Payload) -> Request {
+        Request {
+            verb,
             key: Key::new(header.job, header.epoch, header.psn),
             rank: header.rank,
             fan_in: header.fan_in,
             job_fan_in: job.fan_in,
+            needed: job.needed,
             count: header.count,
             element: header.element.code(),
             overflow: header.flags.has(Flags::OVERFLOW),
-            offset: narrow(offset),
-            len: narrow(payload.len()),
+            again: header.flags.has(Flags::RETRANSMISSION),
+            partial: payload.total > payload.len,
+            priority: header.priority,
+            rules: job.rules(),
+            offset: payload.offset,
+            len: payload.len,
             now: self.now,
-        })
+        }
+    }
+
+    /// A packet for the pool or the parameter server, once its sender has proved to be the member that it says it is, or the
+    /// server itself.
+    #[inline]
+    fn pool(&self, header: &Header, rest: &[u8], offset: usize, sender: (Address, u16)) -> Class {
+        let payload = match header.payload(rest) {
+            Ok((payload, _)) => place(offset, payload, rest),
+            Err(malformed) => return malformed.into(),
+        };
+        if self.table.get(header.job).is_some_and(|job| job.server.is_at(sender)) {
+            return Class::FromServer(*header, payload);
+        }
+        let bypass = header.flags.has(Flags::BYPASS);
+        if bypass && !self.table.get(header.job).is_some_and(Job::has_server) {
+            return Class::Bypass;
+        }
+        let job = match self.member_of(header, sender) {
+            Ok(job) => job,
+            Err(refused) => return refused,
+        };
+        if payload.len > job.payload {
+            return Class::Drop(DropReason::PayloadLength);
+        }
+        if bypass {
+            return Class::ToServer(*header, payload);
+        }
+        let verb = match header.kind {
+            Kind::Gradient => Verb::Add,
+            Kind::Result => Verb::Install,
+            _ => Verb::Remind,
+        };
+        Class::Pool(self.to_pool(verb, job, header, payload))
+    }
+
+    /// Where a datagram ends: what lies behind it belongs to nobody. `None` for anything else.
+    #[must_use]
+    pub fn end(&self, bytes: &[u8]) -> Option<usize> {
+        let Net::Ip(ip) = Frame::parse(bytes).ok()?.net else { return None };
+        let udp = ip.udp(bytes).ok()?;
+        Some(udp.body + udp.body_len)
     }
 
     /// The sender of a datagram, and its header, as they are needed to answer it. `None` for anything else.
@@ -322,6 +426,10 @@ impl Classifier<'_> {
 #[cold]
 fn refuse(reason: DropReason, status: Status, expected: impl Into<u32>, got: impl Into<u32>) -> Class {
     Class::Refuse(reason, Objection { status, expected: expected.into(), got: got.into() })
+}
+
+fn place(offset: usize, payload: &[u8], all: &[u8]) -> Payload {
+    Payload { offset: narrow(offset), len: narrow(payload.len()), total: narrow(all.len()) }
 }
 
 /// Offsets and lengths within a frame: a frame's length fits 16 bits, since an IP packet's does.

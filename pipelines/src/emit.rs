@@ -5,7 +5,7 @@ use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::{Counter, DropReason, Tally};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
-use pascaline_wire::template::{Heads, PLAIN};
+use pascaline_wire::template::{Heads, PLAIN, Template};
 
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::{Job, Member};
@@ -170,9 +170,20 @@ impl<I: Io> Emitter<I> {
         buffer
     }
 
-    /// Stages a short frame of the appliance's own making.
+    /// An empty buffer for a whole frame.
+    fn frame_buffer(&mut self) -> Option<I::Buf> {
+        let buffer = self.io.frame_buffer();
+        if buffer.is_none() {
+            self.tally.add(Counter::NoBuffer, 1);
+        }
+        buffer
+    }
+
+    /// Stages a short frame of the appliance's own making. One that is longer than a header buffer (an answer with the
+    /// bitmap of many lost ranks) takes a whole frame's buffer.
     pub fn stage_bytes(&mut self, port: usize, bytes: &[u8]) -> bool {
-        let Some(mut buffer) = self.header_buffer() else { return false };
+        let buffer = if bytes.len() > HEADER_ROOM { self.frame_buffer() } else { self.header_buffer() };
+        let Some(mut buffer) = buffer else { return false };
         let whole = buffer.set_len(bytes.len());
         if let (true, Some(place)) = (whole, buffer.bytes_mut().get_mut(..bytes.len())) {
             place.copy_from_slice(bytes);
@@ -191,6 +202,32 @@ impl<I: Io> Emitter<I> {
             Ok(len) => self.stage_bytes(member.endpoint.port, bytes.get(..len).unwrap_or_default()),
             Err(_) => false,
         }
+    }
+
+    /// Sends what begins with a payload, and has room before it, as it lies: with headers for one destination put in front.
+    /// False, and the packet is given back to its pool, if there is no room.
+    pub fn send_in_place(
+        &mut self,
+        port: usize,
+        template: &Template,
+        header: &Header,
+        mut packet: I::Buf,
+    ) -> bool {
+        let len = template.len();
+        let body = packet.bytes().len();
+        let written = packet.retreat(len) && {
+            let (head, body) = packet.bytes_mut().split_at_mut(len);
+            debug_assert!(body.len() < usize::from(u16::MAX));
+            template.write(head, header, body).is_ok()
+        };
+        if written {
+            self.stage(port, packet, Class::Own);
+        } else {
+            debug_assert!(body > 0, "an empty packet has room");
+            self.tally.add(Counter::NoBuffer, 1);
+            self.recycle(packet);
+        }
+        written
     }
 
     /// Sends a result to one member: a header buffer of its own, the payload shared.
@@ -261,10 +298,7 @@ impl<I: Io> Emitter<I> {
         heads: &Heads,
         payload: &[u8],
     ) -> Option<I::Buf> {
-        let Some(mut frame) = self.io.frame_buffer() else {
-            self.tally.add(Counter::NoBuffer, 1);
-            return None;
-        };
+        let mut frame = self.frame_buffer()?;
         let len = member.template.len();
         if frame.set_len(len + payload.len())
             && let Ok(len) = member.template.write_for(frame.bytes_mut(), heads, rank, payload)
@@ -299,13 +333,21 @@ pub fn heads<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<Heads> {
     Heads::new(&result_header(result)?, result.payload.bytes().len()).ok()
 }
 
+/// The flags of a packet with values.
+#[inline]
+#[must_use]
+pub fn flags(overflow: bool, trailer: bool) -> Flags {
+    let overflow = if overflow { Flags::OVERFLOW } else { Flags::NONE };
+    if trailer { overflow.with(Flags::TRAILER) } else { overflow }
+}
+
 /// The header of a result packet for rank 0. `None` for an element code that is not one, which the pool never has.
 #[inline]
 #[must_use]
 pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
     Some(Header {
         kind: Kind::Result,
-        flags: if result.overflow { Flags::OVERFLOW } else { Flags::NONE },
+        flags: flags(result.overflow, result.partial),
         element: Element::from_code(result.element)?,
         job: result.key.job(),
         rank: 0,

@@ -1,8 +1,8 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
-use pascaline_aggregator::Policy;
+use pascaline_aggregator::{Policy, Rules};
 use pascaline_wire::frame::{Address, Mac, VlanTags};
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
 use pascaline_wire::template::{Path, Template};
 
@@ -84,6 +84,46 @@ impl Member {
     }
 }
 
+/// Where a job's parameter server is.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Server {
+    /// There is none.
+    #[default]
+    None,
+    /// In the appliance itself: packets are handed over by queue.
+    Embedded,
+    /// A process of its own, which is reached like a member.
+    External {
+        /// Where it is.
+        endpoint: Endpoint,
+        /// Headers of packets towards it.
+        template: Template,
+    },
+}
+
+impl Server {
+    /// A server of its own there, reached through a port with this MAC.
+    #[must_use]
+    pub fn external(endpoint: Endpoint, local_mac: Mac) -> Self {
+        Self::External { endpoint, template: Template::new(&endpoint.path(local_mac)) }
+    }
+
+    /// Bytes of the headers in front of a payload on its way there.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        match self {
+            Self::External { template, .. } => template.len(),
+            Self::None | Self::Embedded => header::LEN,
+        }
+    }
+
+    /// True if packets from this address and UDP port are the server's.
+    #[must_use]
+    pub fn is_at(&self, sender: (Address, u16)) -> bool {
+        matches!(self, Self::External { endpoint, .. } if (endpoint.address, endpoint.udp_port) == sender)
+    }
+}
+
 /// A job, as lcores see it.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -97,10 +137,15 @@ pub struct Job {
     pub payload: u16,
     /// Contributions that complete a PSN: the fan-in, unless the job's threshold is lower or ranks are lost.
     pub needed: u16,
+    /// True if results may be partial: members may have PSNs sent out before they are complete.
+    pub partials: bool,
     /// True if the job is suspended.
     pub halted: bool,
     /// How it uses the pool.
     pub policy: Policy,
+    /// Where its parameter server is.
+    pub server: Server,
+    rules: Rules,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
     /// What the gradients of each rank look like: apart from the members, so that a packet is judged by two cache lines.
@@ -115,8 +160,36 @@ impl Job {
             .iter()
             .map(|member| member.as_ref().map_or(Expected::NONE, |member| member.expected))
             .collect();
-        let (needed, halted, policy) = (fan_in, false, Policy::default());
-        Self { id, fan_in, epoch, payload, needed, halted, policy, members, expected }
+        let (needed, partials, halted, policy) = (fan_in, false, false, Policy::default());
+        let server = Server::None;
+        Self {
+            id,
+            fan_in,
+            epoch,
+            payload,
+            needed,
+            partials,
+            halted,
+            policy,
+            server,
+            rules: Rules::of(&policy),
+            members,
+            expected,
+        }
+    }
+
+    /// True if there is a parameter server for what finds no slot.
+    #[must_use]
+    #[inline]
+    pub const fn has_server(&self) -> bool {
+        self.policy.server && !matches!(self.server, Server::None)
+    }
+
+    /// What its policy says about a packet, once it is in a [`JobTable`].
+    #[must_use]
+    #[inline]
+    pub const fn rules(&self) -> Rules {
+        self.rules
     }
 
     /// Its members by rank; `None` for ranks that have not joined.
@@ -165,7 +238,8 @@ impl JobTable {
     pub fn new(mut jobs: Vec<Job>) -> Self {
         jobs.truncate(usize::from(NONE));
         let mut index = Box::new([NONE; 1 << 16]);
-        for (at, job) in (0..NONE).zip(&jobs) {
+        for (at, job) in (0..NONE).zip(&mut jobs) {
+            job.rules = Rules::of(&Policy { server: job.has_server(), ..job.policy });
             index[usize::from(job.id)] = at;
         }
         Self { index, jobs }

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Foreseen, Key, Place, Session};
+use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
 use pascaline_wire::arp;
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
+use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
 
-use crate::classify::{Class, Classifier, PlainGradient};
+use crate::classify::{Class, Classifier, Payload, PlainGradient};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
+use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
 
 /// What an lcore is made of.
@@ -32,6 +34,8 @@ pub struct LcoreParts<I: Io, const WORDS: usize = 1> {
     pub setup: Arc<Setup>,
     /// Its end of the control plane.
     pub end: LcoreEnd,
+    /// Its ends of the queues to and from the parameter server in the appliance itself, if there is one.
+    pub server: Option<ServerEnd<I::Buf>>,
     /// Where it publishes its counters.
     pub counters: Arc<LcoreCounters>,
     /// Time from the first to the last contribution of a PSN.
@@ -47,6 +51,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     session: Session<I::Buf, WORDS>,
     setup: Arc<Setup>,
     end: LcoreEnd,
+    server: Option<ServerEnd<I::Buf>>,
     counters: Arc<LcoreCounters>,
     spread: Recorder,
     service: Recorder,
@@ -70,7 +75,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Puts an lcore together.
     #[must_use]
     pub fn new(parts: LcoreParts<I, WORDS>) -> Self {
-        let LcoreParts { number, io, session, setup, end, counters, spread, service } = parts;
+        let LcoreParts { number, io, session, setup, end, server, counters, spread, service } = parts;
         let ports = setup.ports.len();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
@@ -79,6 +84,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             session,
             setup,
             end,
+            server,
             counters,
             spread,
             service,
@@ -112,13 +118,15 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             received += self.burst(port);
         }
         // Replies first: sets may stay parked for as long as traffic lasts.
-        let busy = self.replies() || self.session.has_parked() || self.emitter.waiting() > 0;
+        let served = self.take_served();
+        let busy = self.replies() || served || self.session.has_parked() || self.emitter.waiting() > 0;
         if busy {
             self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();
         }
         self.turns += 1;
-        if self.turns.is_multiple_of(HOUSEKEEPING) {
+        // An idle turn has the time for it.
+        if received == 0 || self.turns.is_multiple_of(HOUSEKEEPING) {
             self.housekeeping();
         }
         self.emitter.tally.add(if received > 0 { Counter::BusyTurns } else { Counter::IdleTurns }, 1);
@@ -152,7 +160,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 && !packet.bad_checksum()
             {
                 let key = classifier.key(gradient);
-                let place = self.session.place(key);
+                let place = match classifier.region(gradient) {
+                    None => self.session.place(key),
+                    Some(region) => self.session.place_in(region, key),
+                };
                 // By the time the burst has been classified, the first sets are in the cache.
                 self.session.prefetch(place);
                 gradients.push((gradient, key, place, packet));
@@ -174,18 +185,19 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             setup: &self.setup,
             spread: &mut self.spread,
             last_refusal: &mut self.last_refusal,
+            server: self.server.as_ref(),
         };
         for (at, (gradient, key, place, packet)) in gradients.drain(..).enumerate() {
             if let Some(foreseen) = ahead.get(at + AHEAD) {
                 self.session.prefetch_contents(*foreseen);
             }
-            match (classifier.request(gradient, key), ahead.get(at)) {
-                (Some(request), Some(foreseen)) => {
-                    self.session.add_at((place, *foreseen), &request, packet, &mut outcome);
-                }
-                // Cannot be: the table is the one in which the job was found.
-                _ => outcome.emitter.discard(packet, DropReason::UnknownJob),
-            }
+            let Some(foreseen) = ahead.get(at) else { break };
+            // Cannot fail: the table is the one in which the job was found.
+            let Some(request) = classifier.request(gradient, key, packet.bytes()) else {
+                outcome.emitter.discard(packet, DropReason::UnknownJob);
+                continue;
+            };
+            self.session.add_at((place, *foreseen), &request, packet, &mut outcome);
         }
         if !others.is_empty() {
             self.others(port, mac, now, others);
@@ -206,10 +218,72 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Bypass => self.other(&classifier, packet, Class::Bypass),
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
                 Class::Pool(request) => {
-                    self.with_pool(|session, outcome| session.offer(&request, packet, outcome));
+                    let mut packet = packet;
+                    // A trailer is found from the end.
+                    if request.partial
+                        && let Some(end) = classifier.end(packet.bytes())
+                    {
+                        packet.truncate(end);
+                    }
+                    self.offer(&table, &request, packet);
                 }
                 other => self.other(&classifier, packet, other),
             }
+        }
+    }
+
+    /// Gives a packet to the pool, in the part that its job uses.
+    fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
+        let region = table.get(request.key.job()).and_then(|job| job.policy.region);
+        self.with_pool(|session, outcome| {
+            let place = match region {
+                None => session.place(request.key),
+                Some(region) => session.place_in(region, request.key),
+            };
+            session.offer_at(place, request, packet, outcome);
+        });
+    }
+
+    /// Takes what the parameter server in the appliance itself has sent. True if there was anything.
+    fn take_served(&mut self) -> bool {
+        let Some(end) = self.server.clone().filter(|end| !end.from.is_empty()) else { return false };
+        let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
+        let now = self.emitter.io.now();
+        let by = Classifier { setup: &setup, table: &table, port: 0, mac: Mac::default(), now };
+        for _ in 0..BURST {
+            let Some(packet) = end.from.pop() else { break };
+            self.emitter.tally.add(Counter::Received, 1);
+            self.emitter.tally.add(Counter::ReceivedBytes, packet.total_len() as u64);
+            match by.of_server(packet.bytes()) {
+                Ok((header, payload)) => self.served(&by, &header, payload, packet),
+                Err(reason) => self.emitter.discard(packet, reason),
+            }
+        }
+        true
+    }
+
+    /// A packet of the parameter server.
+    fn served(&mut self, by: &Classifier<'_>, header: &Header, payload: Payload, mut packet: I::Buf) {
+        let Some(job) = by.table.get(header.job).filter(|job| job.epoch == header.epoch) else {
+            return self.emitter.discard(packet, DropReason::WrongEpoch);
+        };
+        let bypass = header.flags.has(Flags::BYPASS);
+        match header.kind {
+            Kind::Result | Kind::Reminder if bypass => {
+                server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
+            }
+            Kind::Result => {
+                self.emitter.tally.add(Counter::ServerResults, 1);
+                packet.truncate(usize::from(payload.offset) + usize::from(payload.total));
+                // From no rank in particular.
+                let request = by.to_pool(Verb::Install, job, &Header { rank: 0, ..*header }, payload);
+                self.offer(by.table, &request, packet);
+            }
+            Kind::Fetch => {
+                let request = by.to_pool(Verb::Fetch, job, header, payload);
+                self.offer(by.table, &request, packet);
+            }
+            _ => self.emitter.discard(packet, DropReason::UnhandledKind),
         }
     }
 
@@ -218,6 +292,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let (port, mac) = (by.port, by.mac);
         match class {
             Class::Pool(_) => {}
+            Class::ToServer(header, payload) => match by.table.get(header.job) {
+                Some(job) => {
+                    let end = self.server.as_ref();
+                    server::pass_on(&mut self.emitter, end, job, &header, payload, packet);
+                }
+                None => self.emitter.discard(packet, DropReason::UnknownJob),
+            },
+            Class::FromServer(header, payload) => self.served(by, &header, payload, packet),
             Class::Drop(reason) => self.emitter.discard(packet, reason),
             Class::Refuse(reason, objection) => {
                 if let Some((from, header)) = by.sender(packet.bytes()) {
@@ -281,11 +363,26 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     fn housekeeping(&mut self) {
         let table = Arc::clone(&self.table);
-        let outdated = |key: Key| table.get(key.job()).is_none_or(|job| job.epoch != key.epoch());
-        self.with_pool(|session, outcome| session.sweep(SWEEP, outdated, outcome));
+        let now = self.emitter.io.now();
+        let judge = |key: Key, first: Option<u64>| match table.get(key.job()) {
+            Some(job) if job.epoch == key.epoch() => {
+                let (limit, quota) = (job.policy.partial_after, job.policy.quota);
+                let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
+                match job.policy.region {
+                    _ if late => Verdict::Release,
+                    // What nobody waits for must not use up the quota for ever. In a region it keeps older PSNs out.
+                    None if quota > 0 => Verdict::Expire(now),
+                    _ => Verdict::Keep,
+                }
+            }
+            _ => Verdict::Vacate,
+        };
+        self.with_pool(|session, outcome| session.sweep(SWEEP, judge, outcome));
         self.emitter.flush();
-        self.spread.publish();
-        self.service.publish();
+        if self.turns.is_multiple_of(HOUSEKEEPING) {
+            self.spread.publish();
+            self.service.publish();
+        }
     }
 
     /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
@@ -308,8 +405,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             setup: &self.setup,
             spread: &mut self.spread,
             last_refusal: &mut self.last_refusal,
+            server: self.server.as_ref(),
         };
         act(&mut self.session, &mut outcome)
+    }
+
+    /// Packets that the pool holds, if no other lcore is busy with it; for tests and tools.
+    pub fn packets_held(&mut self) -> Option<usize> {
+        self.session.packets()
     }
 
     /// Frames that no port has taken yet.

@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod lcore;
 pub mod membership;
 pub mod outcome;
+pub mod server;
 pub mod shared;
 
 pub use idle::{Idle, IdlePolicy};
@@ -32,4 +33,5 @@ pub use io::{BURST, Io, STAGE};
 pub use jobs::{Job, JobTable, Member};
 pub use lcore::{Lcore, LcoreParts};
 pub use membership::{ControlRequest, Membership, Reply};
+pub use server::ServerEnd;
 pub use shared::{ControlPlane, LcoreEnd, PortSetup, Setup};

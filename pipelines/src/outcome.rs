@@ -1,16 +1,19 @@
 //! What the pool's events lead to.
 
-use pascaline_aggregator::{Aggregate, Displaced, Key, RankSet, Refusal, Reminded, Request, Sink};
-use pascaline_buffer::PacketBuf;
+use pascaline_aggregator::{
+    Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
+};
+use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::{Counter, DropReason, Recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
-use crate::classify::Objection;
-use crate::emit::{Emitter, heads};
+use crate::classify::{Objection, Payload};
+use crate::emit::{Emitter, flags, heads, result_header};
 use crate::io::Io;
 use crate::jobs::{Endpoint, Job, JobTable};
 use crate::membership::{Reply, answer_header};
+use crate::server::{self, ServerEnd};
 use crate::shared::Setup;
 
 /// Least time between two refusals that one lcore sends, in nanoseconds: refusing must not become an amplifier.
@@ -23,6 +26,7 @@ pub(crate) struct Outcome<'a, I: Io> {
     pub(crate) setup: &'a Setup,
     pub(crate) spread: &'a mut Recorder,
     pub(crate) last_refusal: &'a mut Option<u64>,
+    pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
 }
 
 type Shared<I> = <<I as Io>::Buf as PacketBuf>::Shared;
@@ -39,6 +43,86 @@ impl<I: Io> Outcome<'_, I> {
         self.emitter.tally.add(counter, 1);
     }
 
+    /// The job of a key, for as long as the table lives.
+    #[inline]
+    fn job_of(table: &JobTable, key: Key) -> Option<&Job> {
+        table.get(key.job()).filter(|job| job.epoch == key.epoch())
+    }
+
+    /// The header of a packet to the parameter server.
+    fn header_to_server(key: Key, kind: Kind, element: u8, fan_in: u16, count: u16) -> Option<Header> {
+        Some(Header {
+            kind,
+            flags: Flags::NONE,
+            element: Element::from_code(element)?,
+            job: key.job(),
+            rank: 0,
+            psn: key.psn(),
+            fan_in,
+            count,
+            priority: 0,
+            wnd_cap: u16::MAX,
+            tree: 0,
+            epoch: key.epoch(),
+        })
+    }
+
+    /// A contribution that found no slot goes to the parameter server as it is. Gives it back where there is none.
+    fn spill(&mut self, request: &Request, packet: I::Buf) -> Option<I::Buf> {
+        let table = self.table;
+        let header = Self::header_to_server(
+            request.key,
+            Kind::Gradient,
+            request.element,
+            request.fan_in,
+            request.count,
+        );
+        let (Some(job), Some(header)) = (Self::job_of(table, request.key), header) else {
+            return Some(packet);
+        };
+        if request.verb != Verb::Add || !job.has_server() {
+            return Some(packet);
+        }
+        let header = Header {
+            flags: flags(request.overflow, false).with(Flags::BYPASS),
+            rank: request.rank,
+            priority: request.priority,
+            ..header
+        };
+        let payload = Payload { offset: request.offset, len: request.len, total: request.len };
+        if server::pass_on(self.emitter, self.server, job, &header, payload, packet) {
+            self.count(Counter::Spilled);
+        }
+        None
+    }
+
+    /// A partial, or contributions that have not been added, on their way to the parameter server. True if any of it was sent:
+    /// not if its generation is over meanwhile, or there is no room.
+    fn evict(&mut self, key: Key, what: Displaced<I::Buf>) -> bool {
+        let table = self.table;
+        let Some(job) = Self::job_of(table, key) else { return false };
+        match what {
+            Displaced::Partial(evicted) => {
+                let Evicted { packet, element, fan_in, count, overflow, priority, .. } = evicted;
+                let header = Self::header_to_server(key, Kind::Partial, element, fan_in, count);
+                let Some(header) = header else { return false };
+                let header = Header { flags: flags(overflow, true), priority, ..header };
+                server::send(self.emitter, self.server, job, &header, packet)
+            }
+            Displaced::Originals(originals) => {
+                let (element, fan_in, priority) = (originals.element, originals.fan_in, originals.priority);
+                let flags = flags(originals.overflow, false).with(Flags::BYPASS);
+                let header = Self::header_to_server(key, Kind::Gradient, element, fan_in, 1);
+                let Some(header) = header else { return false };
+                originals.fold(false, |any, (rank, packet)| {
+                    let header = Header { flags, rank, priority, ..header };
+                    server::send(self.emitter, self.server, job, &header, packet) || any
+                })
+            }
+            Displaced::Result | Displaced::GivenUp => false,
+        }
+    }
+
     /// Sends a kept result to the rank that asked.
     fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<'_, Shared<I>>) {
         self.count(Counter::Answered);
@@ -53,12 +137,13 @@ impl<I: Io> Outcome<'_, I> {
         }
     }
 
-    fn finish(&mut self, request: &Request, result: &Aggregate<'_, Shared<I>>) {
+    #[inline]
+    fn finish(&mut self, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {
             self.count(Counter::Overflowed);
         }
         let table = self.table;
-        if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch()) {
+        if let Some(job) = Self::job_of(table, result.key) {
             self.emitter.fan_out(job, result);
         }
     }
@@ -91,6 +176,15 @@ impl<I: Io> Outcome<'_, I> {
                 self.count(Counter::RemindersSent);
             }
         }
+    }
+
+    /// A rank waits for a PSN of which nothing is known here: the parameter server collects what there is.
+    fn ask_server(&mut self, job: &Job, request: &Request, packet: I::Buf) {
+        let header = Self::header_to_server(request.key, Kind::Reminder, request.element, job.fan_in, 0);
+        let Some(header) = header else { return self.emitter.recycle(packet) };
+        let nothing = Payload { offset: request.offset, len: 0, total: 0 };
+        let header = Header { rank: request.rank, ..header };
+        server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
     }
 
     /// Tells a worker why its packet was dropped, at most once per interval.
@@ -129,6 +223,7 @@ impl<I: Io> Outcome<'_, I> {
             Refusal::ElementChanged | Refusal::ElementUnsupported => {
                 (Status::ElementMismatch, 0, u32::from(request.element))
             }
+            Refusal::UnknownPsn => (Status::UnknownPsn, 0, request.key.psn()),
             _ => return,
         };
         let header = Header {
@@ -158,42 +253,75 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     #[inline]
-    fn added(&mut self, _: &Request, spent: I::Buf) {
+    fn added(&mut self, _: &Request) {
         self.count(Counter::Absorbed);
-        self.emitter.recycle(spent);
     }
 
     #[inline]
-    fn completed(&mut self, request: &Request, spent: Option<I::Buf>, result: Aggregate<'_, Shared<I>>) {
+    fn spent(&mut self, packet: I::Buf) {
+        self.emitter.recycle(packet);
+    }
+
+    #[inline]
+    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Completed);
-        match spent {
-            Some(spent) => self.emitter.recycle(spent),
-            // The slot was opened and completed by one packet.
-            None => self.count(Counter::Opened),
+        if alone {
+            self.count(Counter::Opened);
         }
         self.spread.record(request.now.saturating_sub(result.first), 1);
-        self.finish(request, &result);
+        self.finish(&result);
+    }
+
+    fn released(&mut self, result: Aggregate<'_, Shared<I>>) {
+        self.count(Counter::Completed);
+        self.count(Counter::Released);
+        self.finish(&result);
+    }
+
+    fn obeyed(&mut self, _: &Request, packet: I::Buf) {
+        self.count(Counter::Absorbed);
+        self.emitter.recycle(packet);
+    }
+
+    /// A result that is there already is news to the parameter server.
+    fn fetched(&mut self, request: &Request, packet: I::Buf, result: Option<Aggregate<'_, Shared<I>>>) {
+        self.count(Counter::Absorbed);
+        self.emitter.recycle(packet);
+        let table = self.table;
+        let (Some(result), Some(job)) = (result, Self::job_of(table, request.key)) else { return };
+        let Some(header) = result_header(&result) else { return };
+        // Rare, and the queue takes single segments only.
+        let Some(mut copy) = self.emitter.io.frame_buffer() else {
+            return self.count(Counter::NoBuffer);
+        };
+        let (room, bytes) = (job.server.room(), result.payload.bytes());
+        if copy.set_len(room + bytes.len())
+            && copy.advance(room)
+            && let Some(place) = copy.bytes_mut().get_mut(..bytes.len())
+        {
+            place.copy_from_slice(bytes);
+            self.count(Counter::PayloadCopies);
+            server::send(self.emitter, self.server, job, &header, copy);
+        } else {
+            self.emitter.recycle(copy);
+        }
     }
 
     fn replayed(&mut self, request: &Request, packet: I::Buf, result: Aggregate<'_, Shared<I>>) {
         self.answer(request, packet, &result);
     }
 
-    fn installed(&mut self, request: &Request, partial: Option<I::Buf>, result: Aggregate<'_, Shared<I>>) {
+    fn installed(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Installed);
-        if let Some(partial) = partial {
-            self.count(Counter::DisplacedPartials);
-            self.emitter.recycle(partial);
-        }
-        self.finish(request, &result);
+        self.finish(&result);
     }
 
-    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, Shared<I>>) {
+    fn passed_on(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::PassedOn);
-        self.finish(request, &result);
+        self.finish(&result);
     }
 
     fn reminded(&mut self, request: &Request, packet: I::Buf, state: Reminded<'_, Shared<I>, WORDS>) {
@@ -201,7 +329,13 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         match state {
             Reminded::Kept(result) => return self.answer(request, packet, &result),
             Reminded::Partial(inside) => self.remind(request, &inside),
-            Reminded::Unknown => self.remind(request, &RankSet::<WORDS>::EMPTY),
+            Reminded::Unknown => {
+                let table = self.table;
+                if let Some(job) = Self::job_of(table, request.key).filter(|job| job.has_server()) {
+                    return self.ask_server(job, request, packet);
+                }
+                self.remind(request, &RankSet::<WORDS>::EMPTY);
+            }
             Reminded::Recently => {}
         }
         self.count(Counter::Absorbed);
@@ -209,8 +343,18 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     fn refused(&mut self, request: &Request, packet: I::Buf, why: Refusal) {
+        let packet = match why {
+            Refusal::Conflict | Refusal::Quota | Refusal::Contention => match self.spill(request, packet) {
+                Some(packet) => packet,
+                None => return,
+            },
+            _ => packet,
+        };
         let reason = match why {
             Refusal::Conflict => DropReason::Conflict,
+            Refusal::Quota => DropReason::Quota,
+            Refusal::Stale => DropReason::Stale,
+            Refusal::UnknownPsn => DropReason::UnknownPsn,
             Refusal::Duplicate => DropReason::Duplicate,
             Refusal::RankOutOfRange => DropReason::RankOutOfRange,
             Refusal::FanInMismatch => DropReason::FanInMismatch,
@@ -230,12 +374,16 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     #[inline]
-    fn displaced(&mut self, _: Key, what: Displaced<I::Buf>) {
+    fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
+        if cause == Cause::Preempted {
+            self.count(Counter::Preempted);
+        }
         match what {
             Displaced::Result => self.count(Counter::DisplacedResults),
-            Displaced::Partial(partial) => {
-                self.count(Counter::DisplacedPartials);
-                self.emitter.recycle(partial);
+            Displaced::GivenUp => self.count(Counter::DisplacedPartials),
+            Displaced::Partial(_) | Displaced::Originals(_) => {
+                let sent = self.evict(key, what);
+                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
             }
         }
     }
@@ -246,7 +394,7 @@ mod tests {
     use super::*;
     use crate::io::{BURST, STAGE};
     use arrayvec::ArrayVec;
-    use pascaline_aggregator::Verb;
+    use pascaline_aggregator::Rules;
     use pascaline_buffer::{HeapBuf, HeapPool};
 
     /// No ports, and no buffers.
@@ -283,6 +431,9 @@ mod tests {
     fn each_refusal_of_the_pool_is_a_drop_of_its_own_reason() {
         let refusals = [
             (Refusal::Conflict, DropReason::Conflict),
+            (Refusal::Quota, DropReason::Quota),
+            (Refusal::Stale, DropReason::Stale),
+            (Refusal::UnknownPsn, DropReason::UnknownPsn),
             (Refusal::Duplicate, DropReason::Duplicate),
             (Refusal::RankOutOfRange, DropReason::RankOutOfRange),
             (Refusal::FanInMismatch, DropReason::FanInMismatch),
@@ -303,9 +454,14 @@ mod tests {
             rank: 0,
             fan_in: 2,
             job_fan_in: 2,
+            needed: 2,
             count: 1,
             element: Element::F32_SUM.code(),
             overflow: false,
+            again: false,
+            partial: false,
+            priority: 0,
+            rules: Rules::default(),
             offset: 0,
             len: 0,
             now: 0,
@@ -318,6 +474,7 @@ mod tests {
                 setup: &setup,
                 spread: &mut spread,
                 last_refusal: &mut None,
+                server: None,
             };
             Sink::<HeapBuf>::refused(&mut outcome, &request, pool.alloc(&[], 64), refusal);
             emitter.flush();

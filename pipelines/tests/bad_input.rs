@@ -104,12 +104,6 @@ fn cases() -> Vec<Case> {
         byte(R::Flags, "a reserved flag", HEADER + 2, |_| 0x40),
         byte(R::DType, "dtype 6", HEADER + 3, |_| 6),
         byte(R::DType, "operation 3", HEADER + 3, |_| 0x32),
-        byte(R::DType, "a type without a kernel", HEADER + 3, |_| 3).told(Status::ElementMismatch, 0, 3),
-        byte(R::DType, "an operation without a kernel", HEADER + 3, |_| 0x12).told(
-            Status::ElementMismatch,
-            0,
-            0x12,
-        ),
         frame(R::PayloadLength, "a byte too few", |w| {
             w.frame(&w.header(Kind::Gradient, PSN, 1), &bytes(&[1000, 2000])[..7])
         }),
@@ -169,6 +163,12 @@ fn cases() -> Vec<Case> {
             0,
             1,
         ),
+        byte(R::ElementChanged, "f16 among i32", HEADER + 3, |_| 3).told(Status::ElementMismatch, 0, 3),
+        byte(R::ElementChanged, "a minimum among sums", HEADER + 3, |_| 0x12).told(
+            Status::ElementMismatch,
+            0,
+            0x12,
+        ),
         byte(R::BadCount, "count 0", HEADER + 15, |_| 0),
         byte(R::BadCount, "count 2", HEADER + 15, |_| 2),
         byte(R::BadCount, "a result of one contribution", HEADER + 1, |_| Kind::Result as u8),
@@ -192,8 +192,19 @@ fn cases() -> Vec<Case> {
 
 /// Reasons that take more than one frame: each has its own test here, but for `Contention`, which takes lcores in a
 /// race (the mapping from the pool's refusals to reasons is checked beside it, in `src/outcome.rs`).
-const NOT_BY_ONE_FRAME: [DropReason; 4] =
-    [DropReason::Contention, DropReason::Conflict, DropReason::ControlFull, DropReason::TransmitFull];
+///
+/// Those of policies and of the parameter server are in `policies.rs`.
+const NOT_BY_ONE_FRAME: [DropReason; 9] = [
+    DropReason::Contention,
+    DropReason::Conflict,
+    DropReason::ControlFull,
+    DropReason::TransmitFull,
+    DropReason::Quota,
+    DropReason::Stale,
+    DropReason::UnknownPsn,
+    DropReason::Halted,
+    DropReason::ServerFull,
+];
 
 #[test]
 fn no_reason_is_without_a_case() {

@@ -56,7 +56,15 @@ pub struct Capacity {
 pub enum Completion {
     /// With the contributions of all ranks.
     All,
-    /// With this many (iSwitch, section 3.3: threshold H), at least 1 and at most the fan-in.
+    /// With this many, at least 1 and at most the fan-in. For a generation that goes on without lost ranks: as many as are
+    /// left. All of these are needed then, so it is settled which ranks a result contains, whoever makes it.
+    ///
+    /// It is not for a threshold H of N ranks that are all alive (iSwitch, section 3.3). The server does not see what the
+    /// appliance has collected, nor the appliance what the server has: either could complete the same PSN, each with
+    /// other ranks, and workers would go on with different sums. Jobs with a threshold do without a server.
+    ///
+    /// Until a PSN is complete, all ranks that are not inside are asked, the lost ones, too: the server is told how many
+    /// there are, not which. Who does not answer costs a short packet in each round.
     AtLeast(u16),
 }
 

@@ -62,7 +62,7 @@ pub enum Refused {
     Incomplete,
     /// A result for a PSN that nobody has asked for.
     Unasked,
-    /// The job's entries or bytes are used up.
+    /// The job's entries or bytes are used up by earlier PSNs.
     Full,
 }
 

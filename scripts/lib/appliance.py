@@ -31,16 +31,33 @@ class Settings:
     driver: str
     pool_slots: int
     window: int
+    policy: str = "default"
+    order: str = "arrival"
+    jobs: int = 1
 
 
 class Appliance:
-    """One `pascaline run`."""
+    """One `pascaline run`, and what comes after it if it is killed."""
 
     def __init__(self, binary: Path, network: Network, settings: Settings, files: Path) -> None:
         self._network = network
         config = files / "appliance.toml"
         config.write_text(configuration(network, settings))
-        self._child = Child("appliance", [str(binary), "run", "-c", str(config)], files, network.appliance)
+        self._command = [str(binary), "run", "-c", str(config)]
+        self._files = files
+        self._lives = 0
+        self._child = self._start()
+
+    def _start(self) -> Child:
+        self._lives += 1
+        name = "appliance" if self._lives == 1 else f"appliance{self._lives}"
+        return Child(name, self._command, self._files, self._network.appliance)
+
+    def kill_and_restart(self, stop: Stop) -> None:
+        """Ends it without a warning, and starts another in its place, which knows nothing."""
+        self._child.kill()
+        self._child = self._start()
+        self.wait_ready(stop)
 
     @property
     def pid(self) -> int:
@@ -122,6 +139,20 @@ def device(driver: str, port: int, mtu: int) -> str:
     return text
 
 
+def _policy(settings: Settings) -> str:
+    """The keys of a job that say how it uses the pool."""
+    if settings.policy == "default":
+        lines = []
+    elif settings.policy in ("always", "coin"):
+        # DSA's strawmen: everything else as in DSA.
+        lines = ['profile = "dsa"', f'conflict = "{settings.policy}"']
+    else:
+        lines = [f'profile = "{settings.policy}"']
+    if settings.order != "arrival":
+        lines.append(f'order = "{settings.order}"')
+    return "".join(f"{line}\n" for line in lines)
+
+
 def configuration(network: Network, settings: Settings) -> str:
     """The appliance's TOML: one port per worker."""
     cores = sorted(os.sched_getaffinity(0))
@@ -132,6 +163,12 @@ def configuration(network: Network, settings: Settings) -> str:
         f'[[ports]]\nname = "p{rank}"\ndevice = "{device(settings.driver, rank, network.mtu)}"\n'
         f"mtu = {network.mtu}\n"
         for rank in ranks
+    )
+    policy = _policy(settings)
+    jobs = "\n".join(
+        f'[[jobs]]\nid = {JOB + job}\nname = "demo{job}"\nfan_in = {len(network.workers)}\nwindow = {settings.window}\n'
+        f"members = [{members}]\n{policy}"
+        for job in range(settings.jobs)
     )
     return f"""\
 [appliance]
@@ -153,13 +190,7 @@ slots = {settings.pool_slots}
 ways = 4
 age_limit = "500ms"
 
-[[jobs]]
-id = {JOB}
-name = "demo"
-fan_in = {len(network.workers)}
-window = {settings.window}
-members = [{members}]
-
+{jobs}
 [telemetry]
 listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
 """

@@ -26,6 +26,8 @@ from workers import Load, Workers
 
 # How far ranks may drift apart, in packets, at least.
 _LEAST_WINDOW = 512
+# What finds no slot goes to a parameter server; in the others the window must fit the pool.
+_WITH_SERVER = ("dsa", "atp", "always", "coin")
 _PING_TRIES = 10
 # The build has its own clock.
 _BUILD_SECONDS = 3600.0
@@ -76,7 +78,11 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         bad.start(stop)
 
         window = max(_LEAST_WINDOW, options.in_flight)
-        settings = Settings(options.driver, options.pool_slots, window)
+        if options.policy not in _WITH_SERVER:
+            window = min(window, options.pool_slots)
+        settings = Settings(
+            options.driver, options.pool_slots, window, options.policy, options.order, options.jobs
+        )
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
@@ -90,9 +96,17 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         cleanup.callback(workers.stop)
         workers.start(_load(options))
 
+        half = options.allreduces * options.workers * options.jobs // 2
+        restarted = False
+
         def check() -> None:
+            nonlocal restarted
             appliance.check_running()
             bad.check()
+            if options.restart_appliance and not restarted and workers.finished() >= half:
+                restarted = True
+                _say("the appliance is killed and started again")
+                appliance.kill_and_restart(stop)
 
         _watch(workers, options, stop, check)
         try:
@@ -102,14 +116,14 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             raise
         metrics = appliance.settled(stop)
         code = appliance.stop()
-        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code)
+        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, restarts=int(restarted))
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")
         return outcome
 
 
 def _watch(workers: Workers, options: Options, stop: Stop, check: Callable[[], None]) -> None:
-    progress = report.Progress(options.allreduces * options.workers)
+    progress = report.Progress(options.allreduces * options.workers * options.jobs)
     try:
         workers.wait(stop, check, progress.show)
     finally:
@@ -125,6 +139,8 @@ def _load(options: Options) -> Load:
         in_flight=options.in_flight,
         seed=options.seed,
         deadline=options.timeout,
+        order=options.order,
+        jobs=options.jobs,
     )
 
 

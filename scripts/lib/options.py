@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
 _HEADERS = 50
+# `default` says nothing in the configuration.
+POLICIES = ("default", "dsa", "atp", "switchml", "iswitch", "panama", "always", "coin")
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 _EXAMPLES = """\
@@ -19,6 +21,10 @@ examples:
   scripts/demo --workers 8 --bytes 4MiB --dtype i32
   scripts/demo --loss 1 --duplicate 1 --reorder 1    the same over a bad network
   scripts/demo --mtu 9000 --payload 8192 --driver af_xdp
+  scripts/demo --policy dsa --jobs 2 --loss 1 --pool-slots 64
+                                                     two jobs that contend for a small pool
+  scripts/demo --restart-appliance                   the appliance is killed and started anew half way
+  scripts/demo --order rank                          the same bits whatever the order of arrival
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and removes what it
@@ -43,6 +49,10 @@ class Options:
     impairment: str
     seed: int
     pool_slots: int
+    policy: str
+    jobs: int
+    order: str
+    restart_appliance: bool
     driver: str
     timeout: float
     binary: Path | None
@@ -93,6 +103,15 @@ def parse(arguments: list[str]) -> Options:
     add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
     add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
     add("--payload", type=_between(4, 9000), default=1024, metavar="BYTES", help="tensor bytes per packet (1024)")
+    add("--jobs", type=_between(1, 8), default=1, metavar="N", help="jobs that share the appliance (default 1)")
+    add(
+        "--policy",
+        choices=POLICIES,
+        default="default",
+        help="how jobs use the aggregator pool: a paper's system, or DSA's strawmen always and coin (docs/policies.md)",
+    )
+    add("--order", choices=("arrival", "rank"), default="arrival", help="in which contributions are added (arrival)")
+    add("--restart-appliance", action="store_true", help="kill the appliance half way and start it again")
     add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
     add("--in-flight", type=_between(1, 4096), default=128, metavar="N", help="packets per worker (default 128)")
     bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
@@ -126,5 +145,7 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
     if options.payload + _HEADERS > options.mtu:
         largest = (options.mtu - _HEADERS) // 4 * 4
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
+    if options.workers * options.jobs > 64:
+        parser.error("--workers times --jobs is at most 64")
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

@@ -137,6 +137,13 @@ class Child:
                 self._popen.wait(5)
         return self._popen.returncode
 
+    def kill(self) -> None:
+        """Ends it without a warning."""
+        if self._popen.poll() is None:
+            self.ended_by_us = True
+            self._signal(signal.SIGKILL)
+            self._popen.wait(5)
+
     def _signal(self, signum: int) -> None:
         # Not reaped yet, so the id is still ours and cannot mean another process.
         if self._popen.poll() is None:

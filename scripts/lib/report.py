@@ -28,23 +28,34 @@ class Outcome:
     impairment: dict[str, Any]
     pings: list[str]
     appliance_exit: int
+    restarts: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.accounting = m.Accounting.of(self.metrics)
         self.drops = self.metrics.by_label(m.DROPPED, "reason")
-        per_allreduce = list(zip(*(worker["checksums"] for worker in self.workers), strict=False))
-        self.equal = sum(len(set(checksums)) == 1 for checksums in per_allreduce)
-        # A worker says how many it verified, and the results are the same bits everywhere: good is what is both.
-        self.verified = min([self.equal, *(worker["verified"] for worker in self.workers)])
+        jobs: dict[int, list[dict[str, Any]]] = {}
+        for worker in self.workers:
+            jobs.setdefault(worker["job"], []).append(worker)
+        self.wanted = self.options.allreduces * self.options.jobs
+        self.equal = self.verified = 0
+        self.seconds: list[float] = []
+        for ranks in jobs.values():
+            per_allreduce = zip(*(worker["checksums"] for worker in ranks), strict=False)
+            equal = sum(len(set(checksums)) == 1 for checksums in per_allreduce)
+            self.equal += equal
+            # A worker says how many it verified, and the results are the same bits everywhere: good is what is both.
+            self.verified += min([equal, *(worker["verified"] for worker in ranks)])
+            # An allreduce is done when the last rank has its result.
+            self.seconds += [max(times) for times in zip(*(w["seconds"] for w in ranks), strict=False)]
+        # Of all jobs' results: what rank 0 of each has is what all have, where they agree.
+        self.checksum = "-".join(ranks[0]["checksum"] for _, ranks in sorted(jobs.items()))
         self.mismatches = sum(worker["mismatches"] for worker in self.workers)
-        # An allreduce is done when the last rank has its result.
-        self.seconds = [max(times) for times in zip(*(w["seconds"] for w in self.workers), strict=False)]
         self.problems += self._problems()
 
     def _problems(self) -> list[str]:
         found = []
-        wanted = self.options.allreduces
+        wanted = self.wanted
         if self.verified != wanted:
             found.append(f"{self.verified} of {wanted} allreduces verified by all workers")
         if self.mismatches:
@@ -71,11 +82,21 @@ class Outcome:
         goodputs = [worker["goodput_gbps"] for worker in self.workers]
         return {
             "ok": self.good,
-            "workers": len(self.workers),
-            "allreduces": self.options.allreduces,
+            "workers": self.options.workers,
+            "jobs": self.options.jobs,
+            "allreduces": self.wanted,
             "verified": self.verified,
             "mismatches": self.mismatches,
-            "checksums_equal": self.equal == self.options.allreduces,
+            "checksums_equal": self.equal == self.wanted,
+            "checksum": self.checksum,
+            "policy": self.options.policy,
+            "order": self.options.order,
+            "restarts": self.restarts,
+            "resumed": self.sum("resumed"),
+            "preemptions": self.metrics.total(m.PREEMPTIONS),
+            "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
+            "spilled": self.metrics.total(m.SPILLED),
+            "evicted": self.metrics.total(m.EVICTED),
             "bytes": self.options.bytes,
             "dtype": self.options.dtype,
             "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
@@ -132,11 +153,14 @@ def text(outcome: Outcome) -> str:
 
 def _workers(outcome: Outcome) -> str:
     rows = []
-    for worker, ping in zip(outcome.workers, outcome.pings, strict=True):
+    for worker in outcome.workers:
+        ping = outcome.pings[worker["rank"]]
         seconds = worker["seconds"]
+        job = [str(worker["job"])] if outcome.options.jobs > 1 else []
         exact = worker["verified"] == worker["iterations"] and not worker["mismatches"]
         rows.append(
             [
+                *job,
                 str(worker["rank"]),
                 f"{worker['goodput_gbps']:.3f}",
                 *(_milliseconds(value) for value in (statistics.median(seconds), min(seconds), max(seconds))),
@@ -146,22 +170,23 @@ def _workers(outcome: Outcome) -> str:
                 ping,
             ]
         )
-    head = ["rank", "goodput Gbit/s", "median ms", "min ms", "max ms", "packets", "resent", "exact", "ping"]
+    head = [*(["job"] if outcome.options.jobs > 1 else []), "rank", "goodput Gbit/s", "median ms", "min ms", "max ms", "packets", "resent", "exact", "ping"]
     return table(head, rows)
 
 
 def _totals(outcome: Outcome) -> str:
     options = outcome.options
+    jobs = f" in each of {options.jobs} jobs" if options.jobs > 1 else ""
     times = [_milliseconds(v) for v in (statistics.median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))]
     return "\n".join(
         [
-            f"{options.allreduces} allreduces of {options.bytes / (1 << 20):g} MiB {options.dtype} by "
-            f"{options.workers} workers; until the slowest has its result: median {times[0]} ms, "
+            f"{outcome.wanted} allreduces of {options.bytes / (1 << 20):g} MiB {options.dtype} by "
+            f"{options.workers} workers{jobs}; until the slowest has its result: median {times[0]} ms, "
             f"min {times[1]} ms, max {times[2]} ms",
-            f"{_mark(outcome.verified == options.allreduces)} {outcome.verified} verified by every worker, "
+            f"{_mark(outcome.verified == outcome.wanted)} {outcome.verified} verified by every worker, "
             f"{outcome.mismatches} mismatches",
-            f"{_mark(outcome.equal == options.allreduces)} every worker has the same bits in "
-            f"{outcome.equal} of {options.allreduces}",
+            f"{_mark(outcome.equal == outcome.wanted)} every worker has the same bits in "
+            f"{outcome.equal} of {outcome.wanted}",
         ]
     )
 
@@ -188,6 +213,12 @@ def _appliance(outcome: Outcome) -> str:
         f"  results {found.total(m.RESULTS)}, sent as {found.total(m.RESULTS_SENT)} packets, "
         f"{found.total(m.TX_DROPPED)} not accepted by a port",
     ]
+    if outcome.options.policy != "default":
+        found_ps = outcome.to_json()
+        lines.append(
+            f"  policy {outcome.options.policy}: {found_ps['preemptions']} preemptions, {found_ps['spilled']} contributions and "
+            f"{found_ps['evicted']} partials to the parameter server, which completed {found_ps['ps_completions']} PSNs"
+        )
     for name, meaning in ((m.SPREAD, "first to last contribution"), (m.SERVICE, "packet service time")):
         estimates = [_microseconds(found.quantile(name, q)) for q in (0.5, 0.99)]
         lines.append(f"  {meaning}: median {estimates[0]}, 99 % below {estimates[1]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,10 +30,13 @@ class Load:
     in_flight: int
     seed: int
     deadline: float
+    order: str = "arrival"
+    jobs: int = 1
 
 
 @dataclass
 class _Worker:
+    job: int
     rank: int
     child: Child
     finished: int = 0
@@ -59,12 +63,18 @@ class Workers:
         self._workers: list[_Worker] = []
 
     def start(self, load: Load) -> None:
-        """Starts every rank; `stop` ends those that were started, also if a later one cannot be."""
+        """Starts every rank of every job, in an order that chance decides; `stop` ends those that were started, also if a
+        later one cannot be."""
         self._workers = []
         ranks = len(self._network.workers)
-        for rank, namespace in enumerate(self._network.workers):
-            command = [str(self._binary), *_arguments(load, rank, ranks)]
-            self._workers.append(_Worker(rank, Child(f"worker{rank}", command, self._files, namespace)))
+        places = [(job, rank) for job in range(load.jobs) for rank in range(ranks)]
+        random.SystemRandom().shuffle(places)
+        for job, rank in places:
+            command = [str(self._binary), *_arguments(load, job, rank, ranks)]
+            name = f"worker{rank}" if load.jobs == 1 else f"worker{job}-{rank}"
+            child = Child(name, command, self._files, self._network.workers[rank])
+            self._workers.append(_Worker(job, rank, child))
+        self._workers.sort(key=lambda worker: (worker.job, worker.rank))
 
     def wait(self, stop: Stop, check: Callable[[], None], progress: Callable[[int], None]) -> None:
         """Returns when all have ended by themselves. `check` may raise; `progress` gets the allreduces, all ranks."""
@@ -73,7 +83,7 @@ class Workers:
             codes = [worker.child.exit_code() for worker in self._workers]
             for worker in self._workers:
                 worker.advance()
-            progress(sum(worker.finished for worker in self._workers))
+            progress(self.finished())
             if None not in codes:
                 return
             check()
@@ -83,33 +93,46 @@ class Workers:
                     return
             stop.sleep()
 
+    def finished(self) -> int:
+        """Allreduces that have been reported, by all ranks of all jobs."""
+        return sum(worker.finished for worker in self._workers)
+
+    def running(self) -> bool:
+        """Whether none has ended yet."""
+        return all(worker.child.exit_code() is None for worker in self._workers)
+
     def stop(self) -> None:
         """Ends those that still run."""
         for worker in self._workers:
             worker.child.stop(_STOP_SECONDS)
 
     def results(self) -> list[dict[str, Any]]:
-        """What each said at its end, by rank. Raises for the ones that failed, with their own words."""
+        """What each said at its end, by job and rank. Raises for the ones that failed, with their own words."""
         self.stop()
         failed = [worker for worker in self._workers if worker.child.exit_code() != 0]
         # Where one failed the others had to be ended: they are no news.
         failed = [worker for worker in failed if not worker.child.ended_by_us] or failed
         if failed:
-            names = ", ".join(f"worker {w.rank} ended with exit code {w.child.exit_code()}" for w in failed)
-            log = "\n".join(f"[worker {w.rank}]\n{_without_progress(w.child.tail())}" for w in failed)
+            names = ", ".join(f"{_name(w)} ended with exit code {w.child.exit_code()}" for w in failed)
+            log = "\n".join(f"[{_name(w)}]\n{_without_progress(w.child.tail())}" for w in failed)
             raise Failure(names, log)
-        return [_last_object(worker) for worker in self._workers]
+        return [{"job": JOB + worker.job, **_last_object(worker)} for worker in self._workers]
 
 
-def _arguments(load: Load, rank: int, ranks: int) -> list[str]:
+def _name(worker: _Worker) -> str:
+    return f"worker {worker.rank} of job {JOB + worker.job}"
+
+
+def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     options = {
         "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
-        "--job": JOB,
+        "--job": JOB + job,
         "--rank": rank,
         "--ranks": ranks,
         "--bytes": load.bytes,
         "--iterations": load.allreduces,
         "--dtype": load.dtype,
+        "--order": load.order,
         "--payload": load.payload,
         "--in-flight": load.in_flight,
         "--seed": load.seed,
@@ -136,7 +159,7 @@ def _last_object(worker: _Worker) -> dict[str, Any]:
     try:
         found = json.loads(lines[-1])
     except (IndexError, ValueError) as error:
-        raise Failure(f"worker {worker.rank} ended well but reported nothing", worker.child.tail()) from error
+        raise Failure(f"{_name(worker)} ended well but reported nothing", worker.child.tail()) from error
     if not isinstance(found, dict):
-        raise Failure(f"worker {worker.rank} reported {lines[-1]!r} instead of an object")
+        raise Failure(f"{_name(worker)} reported {lines[-1]!r} instead of an object")
     return found

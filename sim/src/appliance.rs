@@ -1,21 +1,27 @@
-//! The appliance: real lcores, pool, membership and control plane over ports in memory.
+//! The appliance: real lcores, pool, membership, control plane and parameter server over ports in memory.
 
-use std::collections::VecDeque;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use ipnet::{Ipv4Net, Ipv6Net};
 use pascaline_aggregator::Pool;
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_pipelines::membership::{Admission, Event, JobSpec, ServerMode};
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
 };
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Tally, recorder};
+use pascaline_wire::control::{self, Action};
+use pascaline_wire::frame::Mac;
 
 use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, port_mac};
 use crate::io::{Clock, MemoryIo, Mood};
-use crate::oracle::Violation;
-use crate::plan::Plan;
+use crate::plan::{JobPlan, Plan};
+use crate::sabotage::Sabotage;
+use crate::server::{Server, Turn};
+use crate::violation::Violation;
 
 /// One life of the appliance.
 pub(crate) struct Appliance {
@@ -23,12 +29,27 @@ pub(crate) struct Appliance {
     counters: Vec<Arc<LcoreCounters>>,
     plane: ControlPlane,
     membership: Membership,
+    pub(crate) server: Option<Server>,
     setup: Arc<Setup>,
     frames: HeapPool,
     headers: HeapPool,
     requests: VecDeque<ControlRequest>,
     replies: VecDeque<(usize, Reply)>,
+    /// The last heartbeat of each rank, by job and rank.
+    heard: BTreeMap<(u16, u16), Duration>,
+    dead_after: BTreeMap<u16, Option<Duration>>,
     delivered: u64,
+}
+
+/// What came of the control plane's turn.
+#[derive(Debug)]
+pub(crate) struct Controlled {
+    /// It has to come back, to give answers.
+    pub(crate) again: bool,
+    /// When time alone changes something.
+    pub(crate) due: Option<Duration>,
+    /// What time has changed.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Appliance {
@@ -48,41 +69,57 @@ impl Appliance {
             udp_port: UDP_PORT,
             ports: (0..plan.ports).map(port).collect(),
         });
-        let membership = Membership::new(specs(plan, hosts), first_epoch);
-        let (mut plane, ends) = ControlPlane::new(plan.lcores);
-        plane.publish(membership.table(port_mac));
+        let membership = membership(plan, hosts, first_epoch);
+        let (plane, ends) = ControlPlane::new(plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
-        let mut counters = Vec::new();
-        let mut lcores = Vec::new();
+        let server = plan.server.map(|server| Server::new(server, &frames));
+        let mut appliance = Self {
+            lcores: Vec::new(),
+            counters: Vec::new(),
+            plane,
+            membership,
+            server,
+            setup: Arc::clone(&setup),
+            frames,
+            headers,
+            requests: VecDeque::new(),
+            replies: VecDeque::new(),
+            heard: BTreeMap::new(),
+            dead_after: plan.jobs.iter().map(|job| (job.id, job.dead_after)).collect(),
+            delivered: 0,
+        };
+        appliance.publish();
         for (number, (end, session)) in ends.into_iter().zip(sessions).enumerate() {
-            let io = MemoryIo::new(plan.ports, plan.multi_segment, (&frames, &headers), clock);
-            let own = Arc::new(LcoreCounters::default());
-            counters.push(Arc::clone(&own));
-            lcores.push(Lcore::new(LcoreParts {
+            let counters = Arc::new(LcoreCounters::default());
+            appliance.counters.push(Arc::clone(&counters));
+            let pools = (&appliance.frames, &appliance.headers);
+            appliance.lcores.push(Lcore::new(LcoreParts {
                 number,
-                io,
+                io: MemoryIo::new(plan.ports, plan.multi_segment, pools, clock),
                 session,
                 setup: Arc::clone(&setup),
                 end,
-                counters: own,
+                server: appliance.server.as_ref().map(Server::end),
+                counters,
                 spread: recorder().ok()?.0,
                 service: recorder().ok()?.0,
             }));
         }
-        let (requests, replies) = (VecDeque::new(), VecDeque::new());
-        Some(Self {
-            lcores,
-            counters,
-            plane,
-            membership,
-            setup,
-            frames,
-            headers,
-            requests,
-            replies,
-            delivered: 0,
-        })
+        Some(appliance)
+    }
+
+    fn mac(&self, port: usize) -> Mac {
+        self.setup.ports.get(port).map_or_else(|| port_mac(port), |port| port.mac)
+    }
+
+    /// Puts a table in force. The parameter server hears of it first, so that it knows the jobs whose packets it gets.
+    fn publish(&mut self) {
+        let table = self.membership.table(|port| self.mac(port));
+        if let Some(server) = &mut self.server {
+            server.publish(&table);
+        }
+        self.plane.publish(table);
     }
 
     /// A frame reaches a port and is put on the queue of an lcore.
@@ -110,7 +147,8 @@ impl Appliance {
         while let Some(request) = self.plane.request() {
             self.requests.push_back(request);
         }
-        let more = lcore.io().backlog() > 0 || lcore.waiting() > 0;
+        let unread = self.server.as_ref().is_some_and(|server| server.unread() > 0);
+        let more = lcore.io().backlog() > 0 || lcore.waiting() > 0 || unread;
         (lcore.io().take_sent(), more)
     }
 
@@ -119,21 +157,55 @@ impl Appliance {
         !self.requests.is_empty() || !self.replies.is_empty()
     }
 
-    /// The control plane's turn: decides on what has been asked, and gives the answers once all lcores know. True if it has
-    /// to come back for that.
-    pub(crate) fn control(&mut self) -> bool {
-        let mac = |port: usize| self.setup.ports.get(port).map_or_else(|| port_mac(port), |port| port.mac);
-        let mut changed = false;
-        for request in self.requests.drain(..) {
-            if let Some(answer) = self.membership.handle(&request) {
+    /// The parameter server's turn, if there is one.
+    pub(crate) fn serve(
+        &mut self,
+        now: Duration,
+        starved: bool,
+        sabotage: Sabotage,
+    ) -> Result<Turn, Violation> {
+        let Some(server) = &mut self.server else { return Ok(Turn { sent: 0, next: None }) };
+        let turn = server.turn(now, starved, sabotage)?;
+        self.delivered += turn.sent;
+        Ok(turn)
+    }
+
+    /// The control plane's turn: decides on what has been asked and on what is due, and gives the answers once all lcores
+    /// know. With `deaf`, it loses heartbeats of rank 0: a defect, for proving that it is noticed.
+    pub(crate) fn control(&mut self, now: Duration, deaf: bool) -> Result<Controlled, Violation> {
+        let complete: BTreeMap<u16, u8> = self
+            .membership
+            .status()
+            .iter()
+            .filter(|job| job.complete)
+            .map(|job| (job.id, job.epoch))
+            .collect();
+        let elapsed = self.membership.handle_timeout(now);
+        for event in &elapsed.events {
+            if let Event::Lost { job, ranks, .. } = event
+                && complete.contains_key(job)
+            {
+                self.check_loss(now, *job, ranks)?;
+            }
+        }
+        let mut changed = elapsed.changed;
+        while let Some(request) = self.requests.pop_front() {
+            let (job, rank) = (request.header.job, request.header.rank);
+            let present = complete.get(&job).map(|&epoch| control::generation(epoch));
+            if request.control.action == Action::Join && Some(request.control.got) == present {
+                self.heard.insert((job, rank), now);
+                if deaf && rank == 0 {
+                    continue;
+                }
+            }
+            if let Some(answer) = self.membership.handle(now, &request) {
                 changed |= answer.changed;
-                let reply =
-                    Reply::new(&request.from, mac(request.from.port), &answer.header, &answer.control);
+                let reply = answer.reply(&request.from, self.mac(request.from.port));
                 self.replies.push_back((request.lcore, reply));
             }
         }
         if changed {
-            self.plane.publish(self.membership.table(mac));
+            self.publish();
         }
         if self.plane.settled() {
             for (lcore, reply) in self.replies.drain(..) {
@@ -141,12 +213,26 @@ impl Appliance {
             }
             self.plane.reap();
         }
-        !self.replies.is_empty()
+        let (again, due) = (!self.replies.is_empty(), self.membership.poll_timeout());
+        Ok(Controlled { again, due, events: elapsed.events })
     }
 
-    /// Ends this life and draws up the account. `miscount` is a packet received by nobody: a defect, for proving that it is
+    /// Ranks of a complete generation have been declared lost: nothing may have been heard of them.
+    fn check_loss(&self, now: Duration, job: u16, ranks: &[u16]) -> Result<(), Violation> {
+        let limit = self.dead_after.get(&job).copied().flatten();
+        for &rank in ranks {
+            let silent = self.heard.get(&(job, rank)).map_or(now, |&heard| now.saturating_sub(heard));
+            if limit.is_none_or(|limit| silent < limit) {
+                let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+                return Err(Violation::Misjudged { job, rank, silent_ms });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends this life and draws up the account. With it comes how often the parameter server had no room. `miscount` is a packet received by nobody: a defect, for proving that it is
     /// noticed.
-    pub(crate) fn end(mut self, miscount: bool) -> Result<Reading, Violation> {
+    pub(crate) fn end(mut self, miscount: bool) -> Result<(Reading, u64), Violation> {
         self.plane.stop();
         let backlog: usize = self.lcores.iter_mut().map(|lcore| lcore.io().backlog()).sum();
         // Told to stop beforehand, an lcore only does what it does last.
@@ -158,18 +244,21 @@ impl Appliance {
         }
         check_account(&total)?;
         let received = total.get(Counter::Received);
-        if received + backlog as u64 != self.delivered {
-            let (delivered, backlog) = (self.delivered, backlog as u64);
+        let (unread, queued) =
+            self.server.as_ref().map_or((0, 0), |server| (server.unread(), server.queued()));
+        if received + (backlog + unread) as u64 != self.delivered {
+            let (delivered, backlog) = (self.delivered, (backlog + unread) as u64);
             return Err(Violation::Uncounted { delivered, received, backlog });
         }
-        let slots = usize::try_from(total.open_slots() + total.done_slots()).unwrap_or(usize::MAX);
-        check_live("frame", &self.frames, slots + backlog)?;
+        let full = self.server.as_ref().map_or(0, Server::full);
+        let held = self.lcores.first_mut().and_then(Lcore::packets_held).unwrap_or(0);
+        check_live("frame", &self.frames, held + backlog + queued)?;
         check_live("header", &self.headers, 0)?;
-        let Self { lcores, plane, frames, headers, .. } = self;
-        drop((lcores, plane));
+        let Self { lcores, plane, server, frames, headers, .. } = self;
+        drop((lcores, plane, server));
         check_live("frame", &frames, 0)?;
         check_live("header", &headers, 0)?;
-        Ok(total)
+        Ok((total, full))
     }
 }
 
@@ -202,16 +291,35 @@ fn one_more() -> Reading {
     counters.read()
 }
 
-fn specs<'a>(plan: &Plan, mut hosts: impl Iterator<Item = &'a Host>) -> Vec<JobSpec> {
-    let spec = |job: &crate::plan::JobPlan| {
+fn membership<'a>(plan: &Plan, mut hosts: impl Iterator<Item = &'a Host>, first_epoch: u8) -> Membership {
+    let mut spec = |job: &JobPlan| {
         let addresses = hosts.by_ref().take(usize::from(job.ranks)).map(|host| host.address).collect();
         JobSpec {
-            id: job.id,
-            fan_in: job.ranks,
             window: job.window,
-            max_payload: 1408,
             admitted: job.admitted.then_some(addresses),
+            policy: job.policy,
+            threshold: job.threshold,
+            partials: job.threshold.is_some(),
+            dead_after: job.dead_after,
+            on_death: job.on_death,
+            server: if job.policy.server { ServerMode::Embedded } else { ServerMode::None },
+            ..JobSpec::new(job.id, job.ranks)
         }
     };
-    plan.jobs.iter().map(spec).collect()
+    let specs: Vec<(bool, JobSpec)> = plan.jobs.iter().map(|job| (job.formed, spec(job))).collect();
+    // All jobs that are formed by Joins are alike, so there is one.
+    let formed = specs.iter().find(|(formed, _)| *formed).map(|(_, spec)| spec.clone());
+    let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec);
+    let membership = Membership::new(listed.collect(), first_epoch);
+    match formed {
+        None => membership,
+        Some(like) => membership.with_admission(Admission {
+            jobs: like.id..=like.id,
+            from: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
+            max_jobs: 1,
+            max_fan_in: like.fan_in,
+            like,
+            idle: Admission::IDLE,
+        }),
+    }
 }

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::faults::Faults;
-use crate::oracle::Violation;
+use crate::faults::{Faults, Reached};
 use crate::random::mix;
 use crate::sabotage::Sabotage;
 use crate::trace::Words;
+use crate::violation::Violation;
 use crate::world;
 
 /// Violations that are described; all are counted.
@@ -52,6 +52,8 @@ pub struct Report {
     pub schedules: u64,
     /// What was done to them.
     pub faults: Faults,
+    /// What they came to by it.
+    pub reached: Reached,
     /// Allreduces that a worker finished with the right sum.
     pub finished: u64,
     /// Allreduces that ended with a typed error, as they may after a kill or a restart.
@@ -73,6 +75,7 @@ impl Report {
     pub fn merge(&mut self, other: Self) {
         self.schedules += other.schedules;
         self.faults.merge(&other.faults);
+        self.reached.merge(&other.reached);
         self.finished += other.finished;
         self.failed += other.failed;
         self.events += other.events;
@@ -87,8 +90,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} schedules, faults: {}; allreduces finished {}, failed as they should {}; violations {}",
-            self.schedules, self.faults, self.finished, self.failed, self.violations
+            "{} schedules, faults: {}; came to: {}; allreduces finished {}, failed as they should {}; violations {}",
+            self.schedules, self.faults, self.reached, self.finished, self.failed, self.violations
         )
     }
 }
@@ -108,6 +111,7 @@ pub fn schedule(seed: u64, sabotage: Sabotage, verbose: Option<&mut dyn FnMut(&s
     let mut report = Report {
         schedules: 1,
         faults: outcome.faults,
+        reached: outcome.reached,
         finished: outcome.finished,
         failed: outcome.failed,
         events: outcome.events,

@@ -22,12 +22,13 @@
 //! | 38 | UDP length | is not what the IP packet holds |
 //! | 40 | UDP checksum | not verified |
 //! | 42 | version | checked |
-//! | 43 | kind | payload length or count do not fit the new kind. Not with a body of 24 bytes, which could pass for a control body |
+//! | 43 | kind | payload length or count do not fit the new kind. Not of control packets, and not with a body of 24 bytes, which could pass for a control body |
 //! | 44 | flags | OVERFLOW changes no sum; the last bytes of these payloads are no trailer's length; the rest is ignored or refused |
-//! | 46 | job, rank | another address's rank, no such rank, or no such job. In requests only if the job lists its members' addresses. Not in an Ack: it could be about a packet in which the same bit had changed |
-//! | 56 | count | must be 1 in a gradient, the fan-in in a result |
-//! | 58 | priority, `wnd_cap`, tree | not used |
-//! | 63 | epoch | not the job's. Not in an Ack: there a worker learns it |
+//! | 46 | job, rank | another address's rank, no such rank, or no such job. In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet in which the same bit had changed |
+//! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says |
+//! | 58 | priority | any will do |
+//! | 60 | `wnd_cap`, tree | not used |
+//! | 63 | epoch, its highest bit | no generation that the job has had. Not in an Ack: there a worker learns it |
 //!
 //! Not among them: element type (45), which the appliance tells the sender about, so that its operation fails; PSN (50), of
 //! which every value is good; fan-in (54), like the element; the payload and the bodies of control packets.
@@ -41,7 +42,7 @@ use crate::random::Random;
 pub(crate) enum Direction {
     /// To the appliance.
     Up {
-        /// Whether the appliance knows the address of each rank of the worker's job beforehand.
+        /// Whether the appliance knows the address of each rank of every job beforehand.
         listed: bool,
     },
     /// To a worker.
@@ -50,6 +51,7 @@ pub(crate) enum Direction {
 
 const BODY: usize = 42;
 const KIND: usize = 43;
+const EPOCH: usize = 63;
 const CONTROL: u8 = 8;
 const UDP: usize = 34;
 const UDP_V6: usize = 54;
@@ -67,12 +69,6 @@ const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 56..64];
 const DATA_DOWN: Ranges = &[0..43, 44..50, 54..64];
 /// From the appliance: answers and refusals.
 const ACK: Ranges = &[0..43, 44..46, 50..63];
-
-/// True for control packets.
-pub(crate) fn is_control(frame: &[u8]) -> bool {
-    let kind = if is_v6(frame) { UDP_V6 + KIND - UDP } else { KIND };
-    frame.get(kind) == Some(&CONTROL)
-}
 
 fn is_v6(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x86, 0xdd])
@@ -101,9 +97,13 @@ pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Rando
         (Direction::Down, CONTROL) => ACK,
         (Direction::Down, _) => DATA_DOWN,
     };
-    let kind_too = frame.len() != HEADERS + 24 && random.chance(50_000);
+    let kind_too = frame[KIND] != CONTROL && frame.len() != HEADERS + 24 && random.chance(50_000);
     let at = if kind_too { KIND } else { choose(ranges, random) };
-    change(frame, at, random);
+    if at == EPOCH {
+        frame[EPOCH] ^= 0x80;
+    } else {
+        change(frame, at, random);
+    }
     Some(false)
 }
 

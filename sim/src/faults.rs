@@ -1,17 +1,21 @@
-//! What can go wrong, by kind, and how often it did.
+//! What can go wrong, by kind, and how often it did; and what schedules came to by it.
 
 use core::fmt;
 
-macro_rules! faults {
-    ($($(#[doc = $doc:literal])+ $variant:ident => $key:literal, $text:literal;)+) => {
-        /// A kind of fault. More will come: preemption by priority, a parameter server that restarts.
+macro_rules! kinds {
+    (
+        $(#[doc = $what:literal])+ $kind:ident,
+        $(#[doc = $tally:literal])+ $counts:ident,
+        $($(#[doc = $doc:literal])+ $variant:ident => $key:literal, $text:literal;)+
+    ) => {
+        $(#[doc = $what])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Fault {
+        pub enum $kind {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        impl Fault {
+        impl $kind {
             /// All kinds, in the order of their discriminants.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
@@ -27,10 +31,50 @@ macro_rules! faults {
                 match self { $(Self::$variant => $text,)+ }
             }
         }
+
+        $(#[doc = $tally])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $counts([u64; $kind::ALL.len()]);
+
+        impl $counts {
+            /// How often this kind happened.
+            #[must_use]
+            pub const fn get(&self, kind: $kind) -> u64 {
+                self.0[kind as usize]
+            }
+
+            pub(crate) const fn count(&mut self, kind: $kind) {
+                self.add(kind, 1);
+            }
+
+            pub(crate) const fn add(&mut self, kind: $kind, count: u64) {
+                self.0[kind as usize] += count;
+            }
+
+            pub(crate) fn merge(&mut self, other: &Self) {
+                for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+                    *mine += theirs;
+                }
+            }
+        }
+
+        impl fmt::Display for $counts {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                for (at, &kind) in $kind::ALL.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    write!(f, "{comma}{} {}", kind.text(), self.get(kind))?;
+                }
+                Ok(())
+            }
+        }
     };
 }
 
-faults! {
+kinds! {
+    /// A kind of fault.
+    Fault,
+    /// How often each kind of fault happened.
+    Faults,
     /// A frame vanished, by itself.
     Lost => "lost", "lost";
     /// A frame vanished because its link was down for a while.
@@ -47,48 +91,49 @@ faults! {
     Corrupted => "corrupted", "corrupted";
     /// A frame lost its end.
     Truncated => "truncated", "truncated";
+    /// A partial lost its slot to another PSN before its time.
+    Preempted => "preemptions", "preempted";
     /// A port took no frames during a turn of an lcore.
     TransmitStalled => "transmit_stalled", "transmit stalls";
-    /// There were no buffers during a turn of an lcore.
+    /// There were no buffers during a turn of an lcore or of the parameter server.
     BuffersExhausted => "buffers_exhausted", "turns without buffers";
     /// An lcore was kept from turning for a while.
     LcoreHeldUp => "lcore_held_up", "lcores held up";
     /// The appliance lost all its memory and came back with another generation.
     ApplianceRestart => "appliance_restarts", "appliance restarts";
+    /// The parameter server was kept from turning for a while.
+    ServerHeldUp => "ps_held_up", "PS held up";
+    /// A packet found the queue to the parameter server full, or the parameter server without room for its PSN.
+    ServerFull => "ps_full", "PS full";
+    /// The parameter server lost all its memory.
+    ServerRestart => "ps_restarts", "PS restarts";
     /// A worker went away for good, without a word.
     WorkerKilled => "workers_killed", "workers killed";
     /// A worker went away and came back as a new session.
     WorkerRestarted => "workers_restarted", "workers restarted";
 }
 
-/// How often each kind of fault happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Faults([u64; Fault::ALL.len()]);
-
-impl Faults {
-    /// How often this kind happened.
-    #[must_use]
-    pub const fn get(&self, fault: Fault) -> u64 {
-        self.0[fault as usize]
-    }
-
-    pub(crate) const fn count(&mut self, fault: Fault) {
-        self.0[fault as usize] += 1;
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            *mine += theirs;
-        }
-    }
-}
-
-impl fmt::Display for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, &fault) in Fault::ALL.iter().enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            write!(f, "{comma}{} {}", fault.text(), self.get(fault))?;
-        }
-        Ok(())
-    }
+kinds! {
+    /// Something that a schedule can come to, and that proves little if none does.
+    Reach,
+    /// How often schedules came to each.
+    Reached,
+    /// A worker went on with its PSNs in the job's next generation.
+    Resumed => "resumed", "resumed";
+    /// A worker began from the first PSN in the job's next generation, with the session that it had.
+    BegunAnew => "begun_anew", "begun anew";
+    /// The parameter server made a result.
+    ServerResult => "ps_completions", "made by the PS";
+    /// A partial went from its slot to the parameter server.
+    Evicted => "evictions", "evicted";
+    /// A contribution found no slot and went to the parameter server.
+    Spilled => "spilled", "spilled";
+    /// A contribution was refused because the job's quota was used up, or because its place was taken.
+    Refused => "conflicts", "refused for want of a slot";
+    /// A rank was declared lost after it had been killed.
+    Died => "ranks_lost", "ranks lost";
+    /// A rank was declared lost that was still there.
+    TakenForDead => "taken_for_dead", "taken for dead";
+    /// A worker finished an allreduce some of whose results did not contain every rank.
+    Partial => "partial", "finished with fewer ranks";
 }

@@ -9,6 +9,9 @@ use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::{BURST, Io, STAGE};
 
+/// Bytes behind a frame, for the trailer that says which ranks are inside.
+pub(crate) const ROOM: usize = 32;
+
 /// The appliance's clock.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock(Arc<AtomicU64>);
@@ -63,7 +66,7 @@ impl MemoryIo {
 
     /// Puts a frame in front of a port.
     pub(crate) fn arrive(&mut self, port: usize, bytes: &[u8], bad_checksum: bool) {
-        let packet = self.frames.alloc(bytes, bytes.len());
+        let packet = self.frames.alloc(bytes, bytes.len() + ROOM);
         if let Some(rx) = self.rx.get_mut(port) {
             rx.push_back(if bad_checksum { packet.with_bad_checksum() } else { packet });
         }
@@ -107,8 +110,8 @@ impl Io for MemoryIo {
     }
 
     fn frame_buffer(&mut self) -> Option<HeapBuf> {
-        const ROOM: usize = 256;
-        (!self.mood.starved).then(|| self.frames.alloc(&[], ROOM))
+        const WHOLE: usize = 256;
+        (!self.mood.starved).then(|| self.frames.alloc(&[], WHOLE))
     }
 
     fn multi_segment(&self, _: usize) -> bool {

@@ -30,6 +30,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+/// Schedules of seeds from here on are of a wider range: with jobs that are formed by Joins alone, that go on without the ranks
+/// that they have lost, that are complete with fewer contributions than all, or that have a quota and no parameter server. Of these, some break a promise.
+pub const WIDE: u64 = 1 << 32;
+
 mod appliance;
 mod campaign;
 mod corruption;
@@ -37,16 +41,20 @@ mod faults;
 mod host;
 mod io;
 mod link;
+pub mod olaf;
 mod oracle;
 mod plan;
+pub mod policies;
 mod queue;
 mod random;
 mod sabotage;
+mod server;
 mod trace;
+mod violation;
 mod worker;
 mod world;
 
 pub use campaign::{Campaign, Finding, Report, schedule};
-pub use faults::{Fault, Faults};
-pub use oracle::Violation;
+pub use faults::{Fault, Faults, Reach, Reached};
 pub use sabotage::Sabotage;
+pub use violation::Violation;

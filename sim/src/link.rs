@@ -1,6 +1,9 @@
 //! One direction of one worker's link, and what it does to frames.
 
+use core::time::Duration;
+
 use arrayvec::ArrayVec;
+use pascaline_worker::session::HEARTBEAT;
 
 use crate::corruption::{self, Direction};
 use crate::faults::{Fault, Faults};
@@ -20,12 +23,13 @@ pub(crate) struct Conditions {
     stray: u32,
     corrupt: u32,
     truncate: u32,
-    /// The appliance will lose its memory.
-    forgets: bool,
 }
 
+/// The longest delay of a stray frame.
+const LONGEST: u64 = 150 * MILLI;
+
 impl Conditions {
-    pub(crate) fn draw(random: &mut Random, forgets: bool) -> Self {
+    pub(crate) fn draw(random: &mut Random) -> Self {
         Self {
             latency: random.between(2 * MICRO, 50 * MICRO),
             loss: often(random, 200_000),
@@ -35,8 +39,27 @@ impl Conditions {
             stray: often(random, 40_000),
             corrupt: often(random, 50_000),
             truncate: often(random, 30_000),
-            forgets,
         }
+    }
+
+    /// How long a worker may have to wait for news that the appliance has, and gives with every answer to a heartbeat: so
+    /// many heartbeats that it hardly ever happens that all of them, or all answers, get lost, and as long as its link is
+    /// down.
+    pub(crate) fn news(&self, starved: u32, down: u64) -> Duration {
+        const HARDLY_EVER: f64 = 1e-8;
+        const MILLION: f64 = 1e6;
+        let arrives = [self.loss, self.corrupt, self.truncate].map(|one| 1.0 - f64::from(one) / MILLION);
+        let through: f64 = arrives.iter().product();
+        let answered = through * through * (1.0 - f64::from(starved) / MILLION);
+        let mut heartbeats = 1;
+        let mut all_lost = 1.0 - answered;
+        while all_lost > HARDLY_EVER {
+            heartbeats += 1;
+            all_lost *= 1.0 - answered;
+        }
+        // What is under way may come late, and the appliance may be slow.
+        let late = if self.stray > 0 { LONGEST } else { 0 } + 2 * self.delay + 20 * MILLI;
+        HEARTBEAT * heartbeats + Duration::from_nanos(down + late)
     }
 
     /// Another link of the same network, with a latency of its own.
@@ -101,9 +124,7 @@ impl Link {
         random: &mut Random,
         faults: &mut Faults,
     ) -> Option<Arrival> {
-        const LONGEST: u64 = 150 * MILLI;
-        let Conditions { latency, loss, delayed, delay, stray, corrupt, truncate, forgets, .. } =
-            self.conditions;
+        let Conditions { latency, loss, delayed, delay, stray, corrupt, truncate, .. } = self.conditions;
         if random.chance(loss) {
             faults.count(Fault::Lost);
             return None;
@@ -113,11 +134,7 @@ impl Link {
             faults.count(Fault::Delayed);
             at += random.between(1, delay);
         }
-        // Not requests to an appliance that will have lost its memory: it cannot tell a Join of a life that is over from
-        // one of a life that has begun, and would let a generation begin with a rank that is no more. Its ranks then fail
-        // by their deadline. Nothing short of a handshake with a number of the appliance's would prevent it.
-        let request = self.direction != Direction::Down && corruption::is_control(&bytes);
-        if random.chance(stray) && !(forgets && request) {
+        if random.chance(stray) {
             faults.count(Fault::Stray);
             at += random.between(1, LONGEST);
         }

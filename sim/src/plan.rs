@@ -2,65 +2,50 @@
 
 use core::time::Duration;
 
-use pascaline_aggregator::PoolConfig;
-use pascaline_wire::Element;
+use pascaline_aggregator::{PoolConfig, Region};
 
 use crate::link::Conditions;
 use crate::random::Random;
 
+mod job;
+mod upset;
+
+pub(crate) use job::{Excuse, JobPlan};
+pub(crate) use upset::Upset;
+
 pub(crate) const MICRO: u64 = 1_000;
 pub(crate) const MILLI: u64 = 1_000_000;
 
-/// A job and what its workers do.
-#[derive(Debug, Clone)]
-pub(crate) struct JobPlan {
-    pub(crate) id: u16,
-    pub(crate) ranks: u16,
-    pub(crate) payload: u16,
-    pub(crate) in_flight: u16,
-    pub(crate) window: u16,
-    pub(crate) element: Element,
-    /// Elements of each allreduce.
-    pub(crate) operations: Vec<usize>,
-    /// Whether the appliance knows the members' addresses beforehand.
-    pub(crate) admitted: bool,
-    pub(crate) excuse: Excuse,
-    /// How often a worker may join; more than once only where it can help.
-    pub(crate) lives: u32,
-    pub(crate) join_deadline: Duration,
-    pub(crate) deadline: Duration,
-    pub(crate) linger: Duration,
-}
-
-/// What may make a job's allreduces fail. If nothing does, every one has to succeed.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Excuse {
-    /// The appliance or a worker starts anew. What was running may be refused; joining again is the remedy.
-    pub(crate) restart: bool,
-    /// A worker never comes back. What was running may come to its deadline.
-    pub(crate) kill: bool,
-}
-
-/// Something that goes wrong once.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Upset {
-    RestartAppliance { down: u64 },
-    Kill { worker: usize },
-    Restart { worker: usize, down: u64 },
-}
-
-/// What can happen to the lcores' turns, in millionths.
+/// What can happen to the turns of lcores and of the parameter server, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turns {
     pub(crate) held_up: u32,
     pub(crate) stalled: u32,
     pub(crate) starved: u32,
+    pub(crate) server_held_up: u32,
+}
+
+/// The parameter server in the appliance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerPlan {
+    /// Packets that each of its two queues holds.
+    pub(crate) queue: usize,
+    /// Results kept for each job.
+    pub(crate) kept: u32,
+    /// Requests in a round.
+    pub(crate) burst: u32,
+    /// The longest timeout of an entry.
+    pub(crate) ceiling: Duration,
+    /// Entries that each job may have.
+    pub(crate) entries: u32,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobPlan>,
     pub(crate) pool: PoolConfig,
+    /// If any job has one.
+    pub(crate) server: Option<ServerPlan>,
     pub(crate) lcores: usize,
     /// Packets go to any lcore, instead of to the one that the NIC would choose by address and port.
     pub(crate) spray: bool,
@@ -78,28 +63,32 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The schedule of a seed.
-    pub(crate) fn draw(random: &mut Random) -> Self {
+    /// The schedule of a seed; `wide` as [`WIDE`](crate::WIDE) says.
+    pub(crate) fn draw(random: &mut Random, wide: bool) -> Self {
         let mut jobs: Vec<JobPlan> = Vec::new();
         for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
-            jobs.push(job(random, 100 * at));
+            jobs.push(JobPlan::draw(random, 100 * at, wide));
+        }
+        // All jobs that are formed by Joins are alike, so there may be one.
+        for job in jobs.iter_mut().filter(|job| job.formed).skip(1) {
+            job.formed = false;
         }
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
-        let upsets = upsets(random, &mut jobs, workers);
-        let ways: usize = random.pick(&[1, 2, 4, 8]);
-        let slots: usize = random.pick(&[1, 2, 4, 8, 16, 32, 64]);
-        let pool = PoolConfig {
-            slots: slots.max(ways),
-            ways,
-            // Well above the time in which a reminder brings all contributions to a PSN together; else two PSNs that
-            // want one slot could displace each other for ever.
-            age_limit: Duration::from_millis(random.pick(&[20, 50, 100, 500])),
-            ..PoolConfig::default()
+        let upsets = upset::draw(random, &mut jobs, workers);
+        let pool = pool(random, &mut jobs);
+        let conditions = Conditions::draw(random);
+        let links: Vec<_> = (0..workers).map(|_| (conditions.vary(random), blackouts(random))).collect();
+        let longest = links.iter().map(|(_, down)| down.iter().map(|(from, to)| to - from).sum()).max();
+        let turns = Turns {
+            held_up: often(random, 50_000),
+            stalled: often(random, 50_000),
+            starved: often(random, 20_000),
+            server_held_up: often(random, 50_000),
         };
-        let forgets = upsets.iter().any(|(_, upset)| matches!(upset, Upset::RestartAppliance { .. }));
-        let conditions = Conditions::draw(random, forgets);
-        let links = (0..workers).map(|_| (conditions.vary(random), blackouts(random))).collect();
+        let news = conditions.news(turns.starved, longest.unwrap_or(0));
+        jobs.iter_mut().for_each(|job| job.settle(random, news, wide));
         Self {
+            server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
             pool,
             lcores: random.pick(&[1, 2]),
@@ -109,11 +98,7 @@ impl Plan {
             v6: random.chance(150_000),
             first_epoch: random.next().to_le_bytes()[0],
             pause: random.pick(&[0, 50 * MICRO, MILLI, 5 * MILLI]),
-            turns: Turns {
-                held_up: often(random, 50_000),
-                stalled: often(random, 50_000),
-                starved: often(random, 20_000),
-            },
+            turns,
             links,
             upsets,
         }
@@ -125,34 +110,42 @@ pub(crate) fn often(random: &mut Random, most: u64) -> u32 {
     if random.chance(500_000) { 0 } else { u32::try_from(random.below(most)).unwrap_or(0) }
 }
 
-fn narrow(value: u64) -> u16 {
-    u16::try_from(value).unwrap_or(u16::MAX)
+/// A pool so small that conflicts and displacement are frequent, with the jobs' regions at its end.
+fn pool(random: &mut Random, jobs: &mut [JobPlan]) -> PoolConfig {
+    let ways: usize = random.pick(&[1, 2, 4, 8]);
+    let shared = usize::max(random.pick(&[1, 1, 2, 4, 8, 16, 32]), ways);
+    let sets = |job: &JobPlan| {
+        let slots = usize::from(job.window) * if job.wide_region { 2 } else { 1 };
+        slots.next_power_of_two().max(ways) / ways
+    };
+    let in_regions = jobs.iter().filter(|job| job.policy.region.is_some());
+    let reserved: usize = in_regions.map(|job| sets(job) * ways).sum();
+    let slots = (shared + reserved).next_power_of_two();
+    let mut first = (slots - reserved) / ways;
+    for job in jobs.iter_mut().filter(|job| job.policy.region.is_some()) {
+        let sets = sets(job);
+        let number = |sets: usize| u32::try_from(sets).unwrap_or(0);
+        job.policy.region = Some(Region { first: number(first), sets: number(sets) });
+        first += sets;
+    }
+    PoolConfig {
+        slots,
+        reserved,
+        ways,
+        // Well above the time in which a reminder brings all contributions to a PSN together; else two PSNs that
+        // want one slot could displace each other for ever.
+        age_limit: Duration::from_millis(random.pick(&[20, 50, 100, 500])),
+        ..PoolConfig::default()
+    }
 }
 
-fn job(random: &mut Random, base: u16) -> JobPlan {
-    let ranks = random.pick(&[2, 2, 3, 3, 4, 5, 6, 8]);
-    let payload = random.pick(&[8, 8, 16, 16, 24, 32, 48, 64]);
-    let window = narrow(random.between(1, 24));
-    let operations = (0..random.between(1, 3)).map(|_| {
-        let packets = random.between(1, 10);
-        // The last packet may be shorter.
-        let elements = packets * u64::from(payload) / 4 - random.below(u64::from(payload) / 4);
-        usize::from(narrow(elements))
-    });
-    JobPlan {
-        operations: operations.collect(),
-        id: base + narrow(random.below(100)),
-        ranks,
-        payload,
-        window,
-        in_flight: narrow(random.between(1, u64::from(window))),
-        element: if random.chance(500_000) { Element::F32_SUM } else { Element::I32_SUM },
-        admitted: random.chance(500_000),
-        excuse: Excuse::default(),
-        lives: 1,
-        join_deadline: Duration::from_secs(20),
-        deadline: Duration::from_secs(20),
-        linger: Duration::from_secs(60),
+fn server(random: &mut Random) -> ServerPlan {
+    ServerPlan {
+        queue: random.pick(&[1, 2, 8, 64, 64]),
+        kept: random.pick(&[1, 4, 24]),
+        burst: random.pick(&[1, 4, 64]),
+        ceiling: Duration::from_millis(random.pick(&[100, 1000])),
+        entries: random.pick(&[4, 1024, 1024]),
     }
 }
 
@@ -164,51 +157,4 @@ fn blackouts(random: &mut Random) -> Vec<(u64, u64)> {
         down.push((from, from + random.between(100 * MICRO, 60 * MILLI)));
     }
     down
-}
-
-/// What goes wrong once, and whose operations may fail for it.
-fn upsets(random: &mut Random, jobs: &mut [JobPlan], workers: usize) -> Vec<(u64, Upset)> {
-    let mut upsets = Vec::new();
-    if random.chance(500_000) {
-        return upsets;
-    }
-    for _ in 0..random.pick(&[1, 1, 2_u64]) {
-        let worker = random.index(workers);
-        // The first operations begin when the second round of Joins has been answered, after 20 ms.
-        let at = random.below(80 * MILLI);
-        let down = random.between(50 * MICRO, 30 * MILLI);
-        let upset = match random.below(3) {
-            0 => Upset::RestartAppliance { down },
-            1 => Upset::Kill { worker },
-            _ => Upset::Restart { worker, down },
-        };
-        upsets.push((at, upset));
-        let mut first = 0;
-        for job in jobs.iter_mut() {
-            let next = first + usize::from(job.ranks);
-            let mine = (first..next).contains(&worker);
-            match upset {
-                Upset::RestartAppliance { .. } => job.excuse.restart = true,
-                Upset::Kill { .. } => job.excuse.kill |= mine,
-                Upset::Restart { .. } => job.excuse.restart |= mine,
-            }
-            first = next;
-        }
-    }
-    for job in jobs {
-        match job.excuse {
-            Excuse { kill: true, .. } => {
-                job.join_deadline = Duration::from_secs(1);
-                job.deadline = Duration::from_millis(700);
-                job.linger = Duration::from_millis(500);
-            }
-            // Those who have come to their end before the restart do not join again, and the others wait in vain.
-            Excuse { restart: true, .. } => {
-                job.lives = 8;
-                job.join_deadline = Duration::from_secs(5);
-            }
-            _ => {}
-        }
-    }
-    upsets
 }

@@ -14,16 +14,20 @@ pub(crate) enum What {
     Turn { lcore: usize },
     /// The control plane takes its turn.
     Control,
+    /// The parameter server takes its turn.
+    Serve,
     /// A worker's timer is due.
     Wake { worker: usize },
     /// A worker ends its pause.
-    Begin { worker: usize, life: u32 },
+    Begin { worker: usize, stage: u64 },
     /// A worker must have left this stage by now.
     Audit { worker: usize, stage: u64 },
     /// One of the plan's upsets.
     Upset { number: usize },
     /// The appliance is back.
     ApplianceBack,
+    /// The parameter server is back.
+    ServerBack,
     /// A worker is back.
     WorkerBack { worker: usize },
 }

@@ -1,9 +1,11 @@
-//! One worker of a job: the life of a process that joins, sums and leaves, with the real core inside.
+//! One worker of a job: the life of a process that joins, combines and leaves, with the real core inside.
 
 use core::time::Duration;
 
 use pascaline_wire::header;
-use pascaline_worker::{Event, Failure, Identity, Join, JoinFailure, Leave, Left, Session, Transmit};
+use pascaline_worker::{
+    Event, Failure, Hints, Identity, Join, JoinFailure, Left, Op, Request, Session, StartError,
+};
 
 use crate::host::Host;
 use crate::oracle::{Contributor, encode};
@@ -12,10 +14,10 @@ use crate::plan::JobPlan;
 /// Where a worker is in its life.
 pub(crate) enum Phase {
     Joining(Join),
-    /// Busy with something else: nobody reads the socket.
+    /// Busy with something else: nobody reads the socket, or only now and then.
     Pausing,
     Running,
-    Leaving(Leave),
+    Leaving,
     /// Dead, and to be started again.
     Away,
     Over(Ending),
@@ -30,6 +32,13 @@ pub(crate) enum Ending {
     Killed,
 }
 
+impl Ending {
+    /// Nothing had led to it.
+    pub(crate) const fn is_sudden(self) -> bool {
+        matches!(self, Self::Killed)
+    }
+}
+
 /// Something that a worker has come to.
 #[derive(Debug)]
 pub(crate) enum Milestone {
@@ -40,91 +49,184 @@ pub(crate) enum Milestone {
     Left(Left),
 }
 
+/// A session has gone from one generation of its job to another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moved {
+    pub(crate) to: u8,
+    /// With the PSNs that it had; else from the first.
+    pub(crate) resumed: bool,
+}
+
 pub(crate) struct Worker {
     pub(crate) host: Host,
     /// Index of its job in the plan.
     pub(crate) job: usize,
     pub(crate) rank: u16,
+    /// Counts its processes.
     pub(crate) life: u32,
+    /// Counts how often it has begun from the first PSN, in all its lives: each time with other values.
+    pub(crate) take: u32,
     pub(crate) phase: Phase,
     /// Counts its stages, so that an audit knows whether it is still in the one that it was made for.
     pub(crate) stage: u64,
+    /// When this stage began.
+    pub(crate) since: u64,
     pub(crate) wake: Option<u64>,
+    /// The operation, counted from where PSNs began.
     pub(crate) operation: usize,
+    /// It has finished all of them.
+    pub(crate) done: bool,
     pub(crate) session: Option<Session>,
+    /// The generations that this life has been told to go in, in order.
+    pub(crate) epochs: Vec<u8>,
+    /// The generation in which its PSNs began.
+    pub(crate) root: u8,
+    /// Times that its session had gone on when somebody last looked.
+    pub(crate) resumed: u64,
+    pub(crate) killed: Option<u64>,
+    /// Between two operations it reads what comes.
+    tends: bool,
+    hints: Hints,
     pub(crate) tensor: Vec<u8>,
     inbox: Vec<Vec<u8>>,
 }
 
 impl Worker {
-    pub(crate) const fn new(host: Host, job: usize, rank: u16) -> Self {
+    pub(crate) fn new(host: Host, job: usize, rank: u16, tends: bool, hints: Hints) -> Self {
         Self {
             host,
             job,
             rank,
             life: 0,
+            take: 0,
             phase: Phase::Away,
             stage: 0,
+            since: 0,
             wake: None,
             operation: 0,
+            done: false,
             session: None,
+            epochs: Vec::new(),
+            root: 0,
+            resumed: 0,
+            killed: None,
+            tends,
+            hints,
             tensor: Vec::new(),
             inbox: Vec::new(),
         }
     }
 
     pub(crate) const fn who(&self, job: u16) -> Contributor {
-        Contributor { job, rank: self.rank, life: self.life }
+        Contributor { job, rank: self.rank, take: self.take }
+    }
+
+    /// It has gone without having left.
+    pub(crate) const fn is_dead(&self) -> bool {
+        matches!(self.phase, Phase::Away | Phase::Over(Ending::Killed | Ending::Failed | Ending::JoinFailed))
+    }
+
+    /// It has told nobody that it is gone, but nothing will come of it any more.
+    pub(crate) const fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Away | Phase::Over(_)) || self.done
+    }
+
+    pub(crate) const fn enter(&mut self, phase: Phase, now: u64) {
+        self.phase = phase;
+        self.stage += 1;
+        self.since = now;
     }
 
     /// Begins a life: another process, with another socket and a larger session.
-    pub(crate) fn start(&mut self, plan: &JobPlan, now: Duration) {
+    pub(crate) fn start(&mut self, plan: &JobPlan, now: u64) {
         self.life += 1;
-        self.stage += 1;
         self.host.open(self.life);
         self.session = None;
-        self.operation = 0;
+        self.epochs.clear();
+        self.resumed = 0;
+        self.done = false;
         self.inbox.clear();
         self.wake = None;
         let identity = Identity { job: plan.id, rank: self.rank, ranks: plan.ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
-        self.phase = Phase::Joining(Join::new(identity, number, plan.window, now, plan.join_deadline));
+        let join = Join::new(identity, number, plan.window, Duration::from_nanos(now), plan.join_deadline);
+        self.enter(Phase::Joining(join), now);
     }
 
     /// Ends a life.
-    pub(crate) fn end(&mut self, phase: Phase) {
-        self.stage += 1;
-        self.phase = phase;
+    pub(crate) fn end(&mut self, phase: Phase, now: u64) {
+        self.enter(phase, now);
         self.session = None;
         self.inbox.clear();
     }
 
-    /// Ends the pause: the next operation, or the end of all of them. `Completed` if it is done at once.
-    pub(crate) fn begin(&mut self, plan: &JobPlan, now: Duration) -> Option<Milestone> {
-        let who = self.who(plan.id);
-        let session = self.session.as_mut()?;
-        self.stage += 1;
-        let Some(&elements) = plan.operations.get(self.operation) else {
-            self.tensor.clear();
-            self.phase = Phase::Leaving(Leave::new(*session.membership(), now, plan.linger));
+    /// PSNs begin from the first one, in this generation.
+    pub(crate) fn begin_anew(&mut self, epoch: u8) {
+        self.take += 1;
+        self.root = epoch;
+        self.operation = 0;
+        self.epochs.push(epoch);
+    }
+
+    /// Whether the session has gone to another generation since somebody last looked.
+    pub(crate) fn moved(&mut self) -> Option<Moved> {
+        let session = self.session.as_ref()?;
+        let (to, resumed) = (session.membership().epoch, session.counters().resumed);
+        if self.epochs.last() == Some(&to) {
             return None;
+        }
+        let moved = Moved { to, resumed: resumed > self.resumed };
+        self.resumed = resumed;
+        if moved.resumed {
+            self.epochs.push(to);
+        } else {
+            self.begin_anew(to);
+        }
+        Some(moved)
+    }
+
+    /// Ends the pause: the next operation, or the end of all of them. `Completed` if it is done at once.
+    ///
+    /// # Errors
+    /// If the session refuses to begin.
+    pub(crate) fn begin(&mut self, plan: &JobPlan, now: u64) -> Result<Option<Milestone>, StartError> {
+        let time = Duration::from_nanos(now);
+        let who = self.who(plan.id);
+        let Some(session) = self.session.as_mut() else { return Ok(None) };
+        let Some(&elements) = plan.operations.get(self.operation).filter(|_| !self.done) else {
+            self.tensor.clear();
+            session.leave(time, plan.linger);
+            self.done = true;
+            self.enter(Phase::Leaving, now);
+            return Ok(None);
         };
         self.tensor.clear();
         for index in 0..elements {
-            self.tensor.extend(encode(plan.element, who.value(self.operation, index)));
+            encode(plan.element, who.value(plan.element, self.operation, index), &mut self.tensor);
         }
-        self.phase = Phase::Running;
-        let started = session.start(now, self.tensor.len(), plan.element, plan.deadline);
-        (started == Ok(false)).then_some(Milestone::Completed)
+        let request = Request {
+            bytes: self.tensor.len(),
+            dtype: plan.element.dtype,
+            op: Op::from(plan.element.op),
+            deadline: plan.deadline,
+            hints: self.hints,
+        };
+        let started = match session.start_with(time, &request) {
+            // Known since the generation changed; all others are told, too, and begin with the first operation.
+            Err(StartError::Ended { .. }) => session.start_with(time, &request),
+            other => other,
+        }?;
+        self.enter(Phase::Running, now);
+        Ok((!started).then_some(Milestone::Completed))
     }
 
     /// Puts aside what nobody reads now. True if it did.
     pub(crate) fn set_aside(&mut self, datagram: &[u8]) -> bool {
-        let pausing = matches!(self.phase, Phase::Pausing);
-        if pausing {
+        let unread = matches!(self.phase, Phase::Pausing) && !self.tends;
+        if unread {
             self.inbox.push(datagram.to_vec());
         }
-        pausing
+        unread
     }
 
     /// What was put aside.
@@ -133,30 +235,25 @@ impl Worker {
     }
 
     /// A datagram has been read from the socket.
-    pub(crate) fn handle(&mut self, now: Duration, in_flight: u16, datagram: &[u8]) -> Option<Milestone> {
+    pub(crate) fn handle(&mut self, now: Duration, plan: &JobPlan, datagram: &[u8]) -> Option<Milestone> {
         match &mut self.phase {
             Phase::Joining(join) => match join.handle_datagram(datagram)? {
                 Ok(membership) => {
-                    self.session = Some(Session::new(membership, in_flight, 0));
+                    let session = Session::new(membership, plan.in_flight, 0);
+                    self.session = Some(if plan.accept_partial { session.accept_partial() } else { session });
+                    self.begin_anew(membership.epoch);
                     Some(Milestone::Joined(membership.epoch))
                 }
                 Err(failure) => Some(Milestone::JoinFailed(failure)),
             },
-            Phase::Running => {
+            // A worker that leaves has no tensor any more.
+            Phase::Running | Phase::Leaving => {
                 let event = self.session.as_mut()?.handle_datagram(now, datagram, &mut self.tensor)?;
                 Some(milestone(event))
             }
-            Phase::Leaving(leave) => {
-                if let Some(left) = leave.handle_datagram(datagram) {
-                    return Some(Milestone::Left(left));
-                }
-                if !leave.is_answer(datagram) {
-                    let event = self.session.as_mut()?.handle_datagram(now, datagram, &mut [])?;
-                    return Some(milestone(event));
-                }
-                None
-            }
-            Phase::Pausing | Phase::Away | Phase::Over(_) => None,
+            // As `tend` does.
+            Phase::Pausing => self.session.as_mut()?.handle_datagram(now, datagram, &mut []).map(milestone),
+            Phase::Away | Phase::Over(_) => None,
         }
     }
 
@@ -164,8 +261,7 @@ impl Worker {
     pub(crate) fn handle_timeout(&mut self, now: Duration) -> Option<Milestone> {
         match &mut self.phase {
             Phase::Joining(join) => join.handle_timeout(now).map(Milestone::JoinFailed),
-            Phase::Leaving(leave) => leave.handle_timeout(now).map(Milestone::Left),
-            Phase::Running => {
+            Phase::Running | Phase::Leaving => {
                 let session = self.session.as_mut()?;
                 if session.poll_timeout().is_none_or(|due| due > now) {
                     return None;
@@ -178,29 +274,24 @@ impl Worker {
 
     /// The next frame that this worker sends, with its header.
     pub(crate) fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>> {
-        let request = match &mut self.phase {
-            Phase::Joining(join) => join.poll_transmit(now),
-            Phase::Leaving(leave) => leave.poll_transmit(now),
-            _ => None,
-        };
-        if let Some((head, body)) = request.and_then(<[u8]>::split_first_chunk::<{ header::LEN }>) {
+        if let Phase::Joining(join) = &mut self.phase {
+            let (head, body) = join.poll_transmit(now)?.split_first_chunk::<{ header::LEN }>()?;
             return Some(self.host.send(head, body));
         }
-        if !matches!(self.phase, Phase::Running | Phase::Leaving(_) | Phase::Pausing) {
+        if !matches!(self.phase, Phase::Running | Phase::Leaving | Phase::Pausing) {
             return None;
         }
         let session = self.session.as_mut()?;
-        let transmit: Transmit = session.poll_transmit(now)?;
-        let payload = session.payload(&transmit, &self.tensor);
-        Some(self.host.send(&transmit.header, payload))
+        let transmit = session.poll_transmit(now)?;
+        let (payload, trailer) = (session.payload(&transmit, &self.tensor), session.trailer(&transmit));
+        Some(self.host.send(&transmit.header, &[payload, trailer].concat()))
     }
 
     /// When it wants to be woken.
     pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Joining(join) => Some(join.poll_timeout()),
-            Phase::Leaving(leave) => Some(leave.poll_timeout()),
-            Phase::Running => self.session.as_ref()?.poll_timeout(),
+            Phase::Running | Phase::Leaving => self.session.as_ref()?.poll_timeout(),
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
     }
@@ -210,15 +301,16 @@ impl Worker {
         match self.phase {
             Phase::Joining(_) => Some(("joining", plan.join_deadline)),
             Phase::Running => Some(("in an allreduce", plan.deadline)),
-            Phase::Leaving(_) => Some(("leaving", plan.linger)),
+            Phase::Leaving => Some(("leaving", plan.linger)),
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
     }
 }
 
-const fn milestone(event: Event) -> Milestone {
+fn milestone(event: Event) -> Milestone {
     match event {
         Event::Completed => Milestone::Completed,
+        Event::Left(left) => Milestone::Left(left),
         Event::Failed(failure) => Milestone::Failed(failure),
     }
 }

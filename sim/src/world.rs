@@ -3,21 +3,27 @@
 use core::time::Duration;
 
 use crate::appliance::Appliance;
+use pascaline_telemetry::{Counter, DropReason, Reading};
+use pascaline_worker::Hints;
+
 use crate::corruption::Direction;
-use crate::faults::{Fault, Faults};
+use crate::faults::{Fault, Faults, Reach, Reached};
 use crate::host::Host;
 use crate::io::Clock;
 use crate::link::Link;
-use crate::oracle::{Generations, Violation};
+use crate::oracle::Generations;
 use crate::plan::{JobPlan, MILLI, Plan, Upset};
 use crate::queue::{Queue, What};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Saboteur};
 use crate::trace::{Trace, Words};
+use crate::violation::Violation;
 use crate::worker::{Ending, Phase, Worker};
 
 mod lives;
 mod network;
+mod turns;
+mod verdict;
 
 /// The appliance's clock does not begin at 0.
 const EPOCH: u64 = 1_000_000_000;
@@ -28,6 +34,7 @@ const MOST_EVENTS: u64 = 3_000_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) faults: Faults,
+    pub(crate) reached: Reached,
     /// Allreduces that a worker finished, and those that ended with a typed error.
     pub(crate) finished: u64,
     pub(crate) failed: u64,
@@ -36,6 +43,18 @@ pub(crate) struct Outcome {
     pub(crate) lines: Vec<String>,
     pub(crate) violation: Option<Violation>,
 }
+
+/// What has happened to a job.
+#[derive(Debug, Default)]
+struct JobStory {
+    /// A worker has begun from the first PSN with the session that it had.
+    begun_anew: bool,
+    /// The ranks that were declared lost, each time.
+    losses: Vec<Vec<u16>>,
+}
+
+/// An operation of a job's generation, a rank that has finished it, and what that has come to.
+type Finished = ((usize, u8, usize), u16, Vec<u8>);
 
 pub(crate) struct World<'a> {
     plan: &'a Plan,
@@ -46,14 +65,19 @@ pub(crate) struct World<'a> {
     clock: Clock,
     appliance: Option<Appliance>,
     first_epoch: u8,
-    /// Which lcores have a turn coming, and whether the control plane has.
+    /// Which lcores have a turn coming, and when the control plane and the parameter server have one.
     turning: Vec<bool>,
-    controlling: bool,
+    controlling: Option<u64>,
+    serving: Option<u64>,
     workers: Vec<Worker>,
+    jobs: Vec<JobStory>,
     up: Vec<Link>,
     down: Vec<Link>,
     generations: Generations,
+    /// For each job, generation in which PSNs began, and operation: who finished first, with what.
+    results: Vec<Finished>,
     faults: Faults,
+    reached: Reached,
     finished: u64,
     failed: u64,
     saboteur: Saboteur,
@@ -62,32 +86,37 @@ pub(crate) struct World<'a> {
 /// Runs the schedule of a seed. A panic is the caller's to catch.
 pub(crate) fn run(seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
+    let plan = Plan::draw(&mut random, seed >= crate::WIDE);
     let mut world = World::new(&plan, random, sabotage, words);
     world.trace.note(0, 0, &[], || format!("{plan:?}"));
     let violation = world.run().and_then(|()| world.end()).err();
     if let Some(violation) = &violation {
         world.trace.note(world.now, 1, &[], || format!("VIOLATION: {violation}"));
     }
-    let (faults, finished, failed, events) =
-        (world.faults, world.finished, world.failed, world.trace.events());
+    let (faults, reached, finished, failed) = (world.faults, world.reached, world.finished, world.failed);
+    let events = world.trace.events();
     let (hash, lines) = world.trace.finish();
-    Outcome { faults, finished, failed, events, hash, lines, violation }
+    Outcome { faults, reached, finished, failed, events, hash, lines, violation }
 }
 
 impl<'a> World<'a> {
-    fn new(plan: &'a Plan, random: Random, sabotage: Sabotage, words: Words) -> Self {
+    fn new(plan: &'a Plan, mut random: Random, sabotage: Sabotage, words: Words) -> Self {
         let mut workers: Vec<Worker> = Vec::new();
         for (job, one) in plan.jobs.iter().enumerate() {
             for rank in 0..one.ranks {
-                workers.push(Worker::new(Host::new(workers.len(), plan.ports, plan.v6), job, rank));
+                let host = Host::new(workers.len(), plan.ports, plan.v6);
+                let layers = u32::from(random.pick(&[1_u8, 10, 50]));
+                let layer = u32::try_from(random.between(1, u64::from(layers))).unwrap_or(1);
+                let remaining = Some(Duration::from_millis(random.between(1, 1000)));
+                let hints = Hints { layer, layers, remaining };
+                workers.push(Worker::new(host, job, rank, random.chance(500_000), hints));
             }
         }
-        let listed = |worker: &Worker| plan.jobs.get(worker.job).is_some_and(|job| job.admitted);
-        let (up, down) = (plan.links.iter().zip(&workers))
-            .map(|((conditions, down), worker)| {
+        let listed = plan.jobs.iter().all(|job| job.admitted);
+        let (up, down) = (plan.links.iter())
+            .map(|(conditions, down)| {
                 let link = |direction| Link::new(*conditions, direction, down.clone());
-                (link(Direction::Up { listed: listed(worker) }), link(Direction::Down))
+                (link(Direction::Up { listed }), link(Direction::Down))
             })
             .unzip();
         Self {
@@ -100,12 +129,16 @@ impl<'a> World<'a> {
             appliance: None,
             first_epoch: plan.first_epoch,
             turning: vec![false; plan.lcores],
-            controlling: false,
+            controlling: None,
+            serving: None,
             workers,
+            jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
             up,
             down,
             generations: Generations::default(),
+            results: Vec::new(),
             faults: Faults::default(),
+            reached: Reached::default(),
             finished: 0,
             failed: 0,
             saboteur: Saboteur::new(sabotage),
@@ -129,7 +162,11 @@ impl<'a> World<'a> {
             let at = self.random.below(2 * MILLI);
             self.queue.push(at, What::WorkerBack { worker });
         }
-        while let Some((at, what)) = self.queue.pop() {
+        let over = |worker: &Worker| matches!(worker.phase, Phase::Over(_));
+        // Nothing matters to anybody once all workers have come to their end.
+        while !self.workers.iter().all(over)
+            && let Some((at, what)) = self.queue.pop()
+        {
             self.now = at;
             self.happen(what)?;
             if self.trace.events() > MOST_EVENTS {
@@ -144,12 +181,14 @@ impl<'a> World<'a> {
             What::Up { worker, bytes, bad_checksum } => self.arrive(worker, &bytes, bad_checksum),
             What::Down { worker, bytes } => return self.deliver(worker, &bytes),
             What::Turn { lcore } => self.turn(lcore),
-            What::Control => self.control(),
+            What::Control => return self.control(),
+            What::Serve => return self.serve(),
             What::Wake { worker } => return self.wake(worker),
-            What::Begin { worker, life } => return self.begin(worker, life),
+            What::Begin { worker, stage } => return self.begin(worker, stage),
             What::Audit { worker, stage } => return self.audit(worker, stage),
             What::Upset { number } => return self.upset(number),
             What::ApplianceBack => self.start_appliance(),
+            What::ServerBack => self.start_server(),
             What::WorkerBack { worker } => return self.start_worker(worker),
         }
         Ok(())
@@ -161,6 +200,15 @@ impl<'a> World<'a> {
         self.appliance = Appliance::new(self.plan, hosts, self.first_epoch, &self.clock);
         let epoch = self.first_epoch;
         self.trace.note(self.now, 7, &[], || format!("the appliance starts with generation {epoch}"));
+    }
+
+    fn start_server(&mut self) {
+        let Some(server) = self.appliance.as_mut().and_then(|appliance| appliance.server.as_mut()) else {
+            return;
+        };
+        server.come_back();
+        self.trace.note(self.now, 10, &[], || "the parameter server is back".to_owned());
+        self.arrange_service(self.now);
     }
 
     /// One of the plan's upsets happens, if what it concerns is still there.
@@ -175,7 +223,17 @@ impl<'a> World<'a> {
                 self.first_epoch =
                     self.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
                 self.queue.push(self.now + down, What::ApplianceBack);
-                return appliance.end(false).map(|_| ());
+                (self.controlling, self.serving) = (None, None);
+                let total = appliance.end(false)?;
+                self.note_end(&total);
+            }
+            Upset::RestartServer { down, queue_too } => {
+                let server = self.appliance.as_mut().and_then(|appliance| appliance.server.as_mut());
+                if let Some(server) = server {
+                    self.faults.count(Fault::ServerRestart);
+                    server.go_away(queue_too);
+                    self.queue.push(self.now + down, What::ServerBack);
+                }
             }
             Upset::Kill { worker } => {
                 if self.kill(worker, Phase::Over(Ending::Killed)) {
@@ -199,9 +257,24 @@ impl<'a> World<'a> {
         }
         if let Some(appliance) = self.appliance.take() {
             let total = appliance.end(self.saboteur.what == Sabotage::Miscount)?;
-            let account = format!("{total:?}");
-            self.trace.note(self.now, 9, account.as_bytes(), || format!("the appliance ends: {account}"));
+            self.note_end(&total);
         }
         Ok(())
+    }
+
+    /// Takes note of what a life of the appliance came to.
+    fn note_end(&mut self, (total, server_full): &(Reading, u64)) {
+        let account = format!("{total:?}");
+        self.trace.note(self.now, 9, account.as_bytes(), || format!("the appliance ends: {account}"));
+        self.faults.add(Fault::Preempted, total.get(Counter::Preempted));
+        self.faults.add(Fault::ServerFull, total.dropped(DropReason::ServerFull) + server_full);
+        for (reach, count) in [
+            (Reach::ServerResult, total.get(Counter::ServerResults)),
+            (Reach::Evicted, total.get(Counter::Evicted)),
+            (Reach::Spilled, total.get(Counter::Spilled)),
+            (Reach::Refused, total.dropped(DropReason::Conflict) + total.dropped(DropReason::Quota)),
+        ] {
+            self.reached.add(reach, count);
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Faults that the harness has found, each as small as it can be: they must not come back.
 #![allow(clippy::unwrap_used, reason = "that is how tests fail")]
 
+use core::time::Duration;
+
 use pascaline_aggregator::{
-    Aggregate, Displaced, Key, Pool, PoolConfig, Refusal, Reminded, Request, Sink, Verb,
+    Aggregate, Cause, Displaced, Key, Pool, PoolConfig, Refusal, Reminded, Request, Rules, Sink, Verb,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
@@ -35,10 +37,11 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
         priority: 0,
         wnd_cap: 0,
         tree: 0,
-        epoch: 0,
+        epoch: if action == Action::Join { 0 } else { 7 },
     };
     let control = Control { payload: 8, window: 1, ..Control::request(action, session) };
-    membership.handle(&ControlRequest { lcore: 0, from, header, control }).unwrap().control.status
+    let request = ControlRequest { lcore: 0, from, header, control };
+    membership.handle(Duration::ZERO, &request).unwrap().control.status
 }
 
 /// Found with seed 10659, with stray requests: rank 0 has left, rank 1 starts anew, and a Join of rank 0's that was under
@@ -46,8 +49,7 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
 /// more.
 #[test]
 fn a_session_that_has_left_does_not_join_a_later_generation() {
-    let spec = JobSpec { id: 1, fan_in: 2, window: 1, max_payload: 8, admitted: None };
-    let mut membership = Membership::new(vec![spec], 7);
+    let mut membership = Membership::new(vec![JobSpec::new(1, 2)], 7);
     assert_eq!(ask(&mut membership, Action::Join, 0, 10, 1), Status::Pending);
     assert_eq!(ask(&mut membership, Action::Join, 1, 11, 1), Status::Ok);
     assert_eq!(ask(&mut membership, Action::Leave, 0, 10, 1), Status::Pending);
@@ -64,11 +66,11 @@ impl Sink<HeapBuf> for Log {
         self.0.push("opened");
     }
 
-    fn added(&mut self, _: &Request, _: HeapBuf) {
+    fn added(&mut self, _: &Request) {
         self.0.push("added");
     }
 
-    fn completed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
+    fn completed(&mut self, _: &Request, _: bool, _: Aggregate<'_, HeapShared>) {
         self.0.push("completed");
     }
 
@@ -76,7 +78,7 @@ impl Sink<HeapBuf> for Log {
         self.0.push("replayed");
     }
 
-    fn installed(&mut self, _: &Request, _: Option<HeapBuf>, _: Aggregate<'_, HeapShared>) {
+    fn installed(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
         self.0.push("installed");
     }
 
@@ -96,7 +98,21 @@ impl Sink<HeapBuf> for Log {
         self.0.push("handed off");
     }
 
-    fn displaced(&mut self, _: Key, _: Displaced<HeapBuf>) {
+    fn spent(&mut self, _: HeapBuf) {}
+
+    fn released(&mut self, _: Aggregate<'_, HeapShared>) {
+        self.0.push("released");
+    }
+
+    fn fetched(&mut self, _: &Request, _: HeapBuf, _: Option<Aggregate<'_, HeapShared>>) {
+        self.0.push("fetched");
+    }
+
+    fn obeyed(&mut self, _: &Request, _: HeapBuf) {
+        self.0.push("obeyed");
+    }
+
+    fn displaced(&mut self, _: Key, _: Displaced<HeapBuf>, _: Cause) {
         self.0.push("displaced");
     }
 }
@@ -115,9 +131,14 @@ fn a_kept_result_needs_no_slot_to_be_sent_on() {
         rank: 0,
         fan_in: 2,
         job_fan_in: 2,
+        needed: 2,
         count: 1,
         element: Element::I32_SUM.code(),
         overflow: false,
+        again: false,
+        partial: false,
+        priority: 0,
+        rules: Rules::default(),
         offset: 0,
         len: 4,
         now: 1_000_000,

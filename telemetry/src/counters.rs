@@ -39,7 +39,7 @@ counters! {
     Received => "received_packets",
     /// Bytes received, Ethernet header included.
     ReceivedBytes => "received_bytes",
-    /// Packets forwarded to the peer port unchanged.
+    /// Packets passed on: to the peer port, to the parameter server, or from it to a rank.
     Forwarded => "forwarded_packets",
     /// Packets that went into an aggregate or changed the state of one.
     Absorbed => "absorbed_packets",
@@ -79,8 +79,20 @@ counters! {
     Opened => "slots_opened",
     /// Kept results that another PSN displaced.
     DisplacedResults => "results_displaced",
-    /// Partials that were displaced for their age, or because their generation was over.
+    /// Partials that were given up: for their age, because their generation was over, or because a result came from elsewhere.
     DisplacedPartials => "partials_displaced",
+    /// Partials that lost their slot to another PSN before their time.
+    Preempted => "preemptions",
+    /// Partials sent to the parameter server.
+    Evicted => "partials_evicted",
+    /// Contributions sent to the parameter server because they found no slot.
+    Spilled => "contributions_spilled",
+    /// Results made by the parameter server.
+    ServerResults => "server_results",
+    /// Packets handed to the parameter server.
+    ServerSent => "server_sent_packets",
+    /// Partials sent out as results because their time was up, or somebody asked for it.
+    Released => "results_released",
     /// Turns of the loop that found packets.
     BusyTurns => "busy_turns",
     /// Turns of the loop that found none.

@@ -83,6 +83,16 @@ reasons! {
     Duplicate => "duplicate",
     /// All slots of the set hold other PSNs; the sender retransmits.
     Conflict => "conflict",
+    /// The job holds as many slots as it may; the sender retransmits.
+    Quota => "quota",
+    /// The PSN is older than those in its place: it has had its result.
+    Stale => "stale",
+    /// Nothing is known of the PSN that was to be sent out.
+    UnknownPsn => "unknown_psn",
+    /// The job is suspended.
+    Halted => "halted",
+    /// The parameter server has no room for more.
+    ServerFull => "server_full",
     /// Other lcores kept the set from being entered.
     Contention => "contention",
     /// The control plane had no room for the request.

@@ -25,10 +25,34 @@ use core::fmt;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::header::Header;
 use crate::malformed::{Malformed, NoRoom};
+use crate::trailer::Trailer;
 
 /// Length of the body.
 pub const LEN: usize = 24;
+
+/// The rank in the header of a parameter server's packets, which has none.
+pub const SERVER_RANK: u16 = u16::MAX;
+
+/// `got` of a Join that does not count: it asks which generation its sender would become a member of.
+pub const ASK: u32 = 0x2_0000;
+
+/// Marks a generation in `expected` and `got`, where 0 means none: an epoch may be 0.
+const GENERATION: u32 = 0x1_0000;
+
+/// A generation as Joins and their Acks name it in `expected` and `got`.
+#[must_use]
+pub const fn generation(epoch: u8) -> u32 {
+    GENERATION | epoch as u32
+}
+
+/// The generation that `expected` or `got` names; `None` if it names none.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "the low eight bits are what is wanted")]
+pub const fn named_generation(value: u32) -> Option<u8> {
+    if value & !0xff == GENERATION { Some(value as u8) } else { None }
+}
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,28 +138,55 @@ pub enum Status {
 }
 
 impl Status {
+    /// All of them, in the order of their codes, which begin at 0.
+    pub const ALL: [Self; 18] = [
+        Self::Ok,
+        Self::Pending,
+        Self::UnknownJob,
+        Self::RankOutOfRange,
+        Self::FanInMismatch,
+        Self::SourceRefused,
+        Self::StaleSession,
+        Self::WrongEpoch,
+        Self::NotMember,
+        Self::PayloadMismatch,
+        Self::ElementMismatch,
+        Self::Unsupported,
+        Self::RankSpoofed,
+        Self::RankLost,
+        Self::Quota,
+        Self::Halted,
+        Self::UnknownPsn,
+        Self::TooMany,
+    ];
+
+    /// Its name in the protocol's text, and as a label of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Pending => "pending",
+            Self::UnknownJob => "unknown_job",
+            Self::RankOutOfRange => "rank_out_of_range",
+            Self::FanInMismatch => "fan_in_mismatch",
+            Self::SourceRefused => "source_refused",
+            Self::StaleSession => "stale_session",
+            Self::WrongEpoch => "wrong_epoch",
+            Self::NotMember => "not_member",
+            Self::PayloadMismatch => "payload_mismatch",
+            Self::ElementMismatch => "element_mismatch",
+            Self::Unsupported => "unsupported",
+            Self::RankSpoofed => "rank_spoofed",
+            Self::RankLost => "rank_lost",
+            Self::Quota => "quota",
+            Self::Halted => "halted",
+            Self::UnknownPsn => "unknown_psn",
+            Self::TooMany => "too_many",
+        }
+    }
+
     const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            0 => Self::Ok,
-            1 => Self::Pending,
-            2 => Self::UnknownJob,
-            3 => Self::RankOutOfRange,
-            4 => Self::FanInMismatch,
-            5 => Self::SourceRefused,
-            6 => Self::StaleSession,
-            7 => Self::WrongEpoch,
-            8 => Self::NotMember,
-            9 => Self::PayloadMismatch,
-            10 => Self::ElementMismatch,
-            11 => Self::Unsupported,
-            12 => Self::RankSpoofed,
-            13 => Self::RankLost,
-            14 => Self::Quota,
-            15 => Self::Halted,
-            16 => Self::UnknownPsn,
-            17 => Self::TooMany,
-            _ => return None,
-        })
+        if (code as usize) < Self::ALL.len() { Some(Self::ALL[code as usize]) } else { None }
     }
 }
 
@@ -179,9 +230,11 @@ pub struct Control {
     pub payload: u16,
     /// How far a PSN may run ahead of the oldest one without a result.
     pub window: u16,
-    /// In refusals: the value that would have been right.
+    /// In refusals: the value that would have been right. In a Join: the [`generation`] that the worker wants to go on
+    /// with, or 0; in the Ack that says `Ok` to it: the one that all ranks go on with. In a SetH: the threshold H.
     pub expected: u32,
-    /// In refusals: the value that was received.
+    /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the worker, or
+    /// [`ASK`] if none has yet; 0 for a Join that counts in any.
     pub got: u32,
 }
 
@@ -248,6 +301,15 @@ impl Control {
             expected: raw.expected.get(),
             got: raw.got.get(),
         })
+    }
+
+    /// Reads all that follows the header of a control packet: the body, and the trailer if the header announces one.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and `Trailer` if one is announced that is not there.
+    pub fn parse_with_trailer(header: &Header, rest: &[u8]) -> Result<(Self, Option<Trailer>), Malformed> {
+        let (body, trailer) = header.payload(rest)?;
+        Ok((Self::parse(body)?, trailer))
     }
 
     /// The body as bytes.

@@ -54,8 +54,8 @@ pub struct Plain {
     pub psn: u32,
     /// Element type and operation, as their code; defined.
     pub element: u8,
-    /// An element has saturated on the way.
-    pub overflow: bool,
+    /// The bits of its [`Flags`], none of which make it anything but plain.
+    pub flags: u8,
     /// Length of the payload, which begins at [`HEADERS`]: a whole number of elements, at least one.
     pub payload_len: u16,
 }
@@ -107,7 +107,7 @@ impl Expected {
             && port != Self::NOWHERE;
         #[allow(clippy::cast_possible_truncation, reason = "less than a UDP length, which has 16 bits")]
         let payload_len = payload_len as u16;
-        plain.then_some(Plain { psn, element, overflow: flags & Flags::OVERFLOW.bits() != 0, payload_len })
+        plain.then_some(Plain { psn, element, flags, payload_len })
     }
 }
 
@@ -118,6 +118,15 @@ pub fn job_and_rank(frame: &[u8]) -> Option<(u16, u16)> {
     let both = half(frame.first_chunk()?, 46).to_be();
     #[expect(clippy::cast_possible_truncation, reason = "the upper and the lower half")]
     Some(((both >> 16) as u16, both as u16))
+}
+
+/// The priority that a frame would have if it were plain; 0 if it is too short.
+///
+/// Apart from [`Plain`], which is eight bytes now and is kept for a whole burst.
+#[must_use]
+#[inline(always)]
+pub fn priority(frame: &[u8]) -> u16 {
+    frame.get(58..60).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
 
 /// By element code: the bits of a payload length that must be zero. Undefined codes let no length pass but 0.

@@ -65,7 +65,7 @@ fn ordinary(bytes: &[u8]) -> Option<Plain> {
     as_expected.then(|| Plain {
         psn: header.psn,
         element: header.element.code(),
-        overflow: header.flags.has(Flags::OVERFLOW),
+        flags: header.flags.bits(),
         payload_len: u16::try_from(payload.len()).unwrap(),
     })
 }
@@ -75,6 +75,7 @@ fn a_gradient_is_read() {
     let bytes = frame(&[1; 1024], &HEADER);
     let plain = expected().read(&bytes, PORT).expect("plain");
     assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
+    assert_eq!(pascaline_wire::plain::priority(&bytes), HEADER.priority);
     assert_eq!(Some(plain), ordinary(&bytes));
     assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
 }
@@ -85,7 +86,7 @@ fn what_senders_choose_is_not_compared() {
     let mut bytes = frame(&[1; 16], &Header { element: Element::I32_SUM, ..other });
     bytes[6..12].fill(0x22);
     let plain = expected().read(&bytes, PORT).expect("plain");
-    assert!(plain.overflow);
+    assert!(plain.flags & Flags::OVERFLOW.bits() != 0);
     assert_eq!(plain.element, Element::I32_SUM.code());
 }
 

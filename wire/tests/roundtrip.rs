@@ -3,11 +3,11 @@
 mod common;
 
 use pascaline_wire::arp::{self, Arp, Operation};
-use pascaline_wire::control::{self, Control};
+use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::frame::protocol;
 use pascaline_wire::template::Template;
 use pascaline_wire::trailer::{self, Bitmap, QueueState};
-use pascaline_wire::{Address, Flags, Frame, Header, Mac, Net, NoRoom, Trailer, header};
+use pascaline_wire::{Address, Flags, Frame, Header, Kind, Mac, Malformed, Net, NoRoom, Trailer, header};
 use proptest::prelude::*;
 
 proptest! {
@@ -146,6 +146,47 @@ fn ipv6_checksum_zero_is_sent_as_all_ones() {
     let l3 = 14 + path.vlan.wire_len();
     frame[at..at + 2].fill(0);
     assert_eq!(common::slow_checksum_v6(&frame[l3..l3 + 40], protocol::UDP, &frame[l3 + 40..]), 0);
+}
+
+#[test]
+fn generations_have_names_that_are_never_0() {
+    let names: std::collections::BTreeSet<u32> = (0..=255).map(control::generation).collect();
+    assert_eq!(names.len(), 256);
+    for epoch in 0..=255 {
+        assert_eq!(control::named_generation(control::generation(epoch)), Some(epoch));
+    }
+    for value in (0..0x4_0000).chain([0x101_0000, u32::MAX]) {
+        assert_eq!(control::named_generation(value).is_some(), names.contains(&value), "{value:#x}");
+    }
+    assert_eq!(control::named_generation(control::ASK), None);
+}
+
+#[test]
+fn statuses_are_listed_by_their_codes() {
+    for (code, status) in Status::ALL.into_iter().enumerate() {
+        assert_eq!(status as usize, code);
+    }
+    let names: std::collections::BTreeSet<&str> = Status::ALL.map(Status::name).into();
+    assert_eq!(names.len(), Status::ALL.len());
+}
+
+/// A control packet with a trailer, as an Ack that names lost ranks has one.
+#[test]
+fn a_control_body_may_have_a_trailer_behind_it() {
+    let mut bitmap = Bitmap::new(1024).unwrap();
+    assert!(bitmap.insert(1023));
+    let trailer = Trailer { bitmap: Some(bitmap), ..Trailer::default() };
+    let control = Control { status: Status::RankLost, ..Control::request(Action::Ack, 1) };
+    let header = Header { kind: Kind::Control, flags: Flags::TRAILER, ..common::sample(&common::header()) };
+    let mut rest = control.to_bytes().to_vec();
+    rest.extend(common::trailer_bytes(&trailer));
+    assert_eq!(rest.len(), control::LEN + trailer::BITMAP_LEN);
+    assert_eq!(Control::parse_with_trailer(&header, &rest), Ok((control, Some(trailer))));
+    assert_eq!(Control::parse(&rest), Err(Malformed::Control), "a request has none");
+    let plain = Header { flags: Flags::NONE, ..header };
+    assert_eq!(Control::parse_with_trailer(&plain, &rest), Err(Malformed::Control));
+    assert_eq!(Control::parse_with_trailer(&plain, &rest[..control::LEN]), Ok((control, None)));
+    assert_eq!(Control::parse_with_trailer(&header, &rest[..control::LEN]), Err(Malformed::Trailer));
 }
 
 #[test]

@@ -4,21 +4,43 @@ use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
-use pascaline_wire::Element;
+use pascaline_wire::{DType, Element};
 
 use crate::counters::Counters;
+use crate::op::Op;
+use crate::priority::Hints;
+use crate::ranks::Ranks;
 use crate::refusal::Refusal;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Length of the tensor in bytes.
+    pub bytes: usize,
+    /// Type of its elements.
+    pub dtype: DType,
+    /// What each element is replaced by.
+    pub op: Op,
+    /// How long it may take.
+    pub deadline: Duration,
+    /// What is known about the tensor's importance.
+    pub hints: Hints,
+}
 
 /// The running operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) element: Element,
+    /// Whether results are divided by the number of ranks inside.
+    pub(crate) mean: bool,
+    pub(crate) priority: u16,
     pub(crate) start: u32,
     pub(crate) tensor_len: usize,
     pub(crate) payload: usize,
     pub(crate) started: Duration,
     pub(crate) deadline: Duration,
     pub(crate) before: Counters,
+    pub(crate) partial: Option<Partial>,
 }
 
 impl Operation {
@@ -27,6 +49,27 @@ impl Operation {
         let begin = (psn.wrapping_sub(self.start) as usize).saturating_mul(self.payload).min(self.tensor_len);
         begin..begin.saturating_add(self.payload).min(self.tensor_len)
     }
+
+    /// Takes note of a result that contains these of the job's ranks only.
+    pub(crate) fn note_partial(&mut self, inside: &Ranks, ranks: u16) {
+        let count = u16::try_from(inside.len()).unwrap_or(ranks);
+        let missing = inside.missing(ranks);
+        let partial = self.partial.get_or_insert(Partial { results: 0, least_count: count, missing });
+        partial.results += 1;
+        partial.least_count = partial.least_count.min(count);
+        partial.missing = partial.missing.union(&missing);
+    }
+}
+
+/// What the results of an allreduce lack that do not contain every rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partial {
+    /// How many results that are.
+    pub results: u32,
+    /// Ranks inside the one that contains the fewest.
+    pub least_count: u16,
+    /// The ranks that at least one of them lacks.
+    pub missing: Ranks,
 }
 
 /// What a finished allreduce was like.
@@ -42,6 +85,10 @@ pub struct Report {
     pub counters: Counters,
     /// The smoothed time from a contribution to its result, at the end.
     pub round_trip: Option<Duration>,
+    /// The priority of its packets.
+    pub priority: u16,
+    /// What is missing; `None` if every result contains every rank. Never set unless the worker accepts partial results.
+    pub partial: Option<Partial>,
 }
 
 /// How far an allreduce came.
@@ -61,6 +108,10 @@ pub struct Progress {
     pub reminders_sent: u64,
     /// Datagrams received.
     pub received: u64,
+    /// Results that were not taken because they do not contain every rank.
+    pub incomplete: u64,
+    /// Ranks that had joined again, if a new generation of the job was being formed; 0 if there was no answer yet.
+    pub rejoined: Option<u16>,
     /// Times the operating system reported that the appliance's host or port is unreachable.
     pub unreachable: u64,
 }
@@ -79,6 +130,12 @@ impl fmt::Display for Progress {
             self.reminders_sent,
             self.received
         )?;
+        if let Some(rejoined) = self.rejoined {
+            write!(f, ", the job's generation had ended and {rejoined} ranks had joined the next")?;
+        }
+        if self.incomplete > 0 {
+            write!(f, ", {} results refused that lack ranks: accept_partial is off", self.incomplete)?;
+        }
         if self.unreachable > 0 {
             write!(f, ", appliance reported unreachable {} times", self.unreachable)?;
         }
@@ -86,9 +143,9 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Why an allreduce failed. What the tensor then holds is unspecified, and the session is of no further use: its PSNs
-/// no longer agree with those of the other ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+/// Why an allreduce failed. What the tensor then holds is unspecified. Unless the refusal is
+/// [`Refusal::Generation`], the session is of no further use: its PSNs no longer agree with those of the other ranks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The deadline passed.
     #[error("deadline passed: {0}")]

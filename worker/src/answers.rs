@@ -4,16 +4,26 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-/// The least time between two reactions to reminders for one PSN.
+/// The least time between two reactions to reminders for one PSN: DSA's least timeout, so that who asks at the pace of
+/// its timeouts is answered each time.
 pub const INTERVAL: Duration = Duration::from_millis(1);
 
 /// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 0.5 Gbit/s.
 pub const PER_INTERVAL: u32 = 64;
 
-/// The PSNs whose results have been asked for, in order.
+/// What a reminder has asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The PSN.
+    pub psn: u32,
+    /// The parameter server asks, so the answer is not to be aggregated on its way: flag BYPASS.
+    pub bypass: bool,
+}
+
+/// What is to be sent on request, in order.
 #[derive(Debug)]
 pub struct Answers {
-    queue: VecDeque<u32>,
+    queue: VecDeque<Asked>,
     interval_began: Duration,
     in_interval: u32,
 }
@@ -50,13 +60,18 @@ impl Answers {
         admitted
     }
 
-    /// Queues the answer for a PSN that has been [admitted](Self::admit).
-    pub fn push(&mut self, psn: u32) {
-        self.queue.push_back(psn);
+    /// Queues an answer that has been [admitted](Self::admit).
+    pub fn push(&mut self, asked: Asked) {
+        self.queue.push_back(asked);
     }
 
-    /// The next PSN whose result is to be sent.
-    pub fn pop(&mut self) -> Option<u32> {
+    /// The next one that is to be sent.
+    pub fn pop(&mut self) -> Option<Asked> {
         self.queue.pop_front()
+    }
+
+    /// Forgets what is waiting.
+    pub fn clear(&mut self) {
+        self.queue.clear();
     }
 }

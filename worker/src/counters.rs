@@ -18,8 +18,10 @@ pub enum Ignored {
     WrongElement,
     /// A result whose payload is longer or shorter than the contribution.
     WrongLength,
-    /// A result that does not contain every rank.
+    /// A result that does not contain every rank, and this worker does not accept partial ones.
     Incomplete,
+    /// A partial result whose bitmap is missing, or names other ranks than its count or the job allow.
+    WrongBitmap,
     /// A result for a PSN that has not been sent.
     Unsent,
     /// A result for a PSN that is neither in the running operation nor kept from an earlier one.
@@ -30,6 +32,8 @@ pub enum Ignored {
     LateAnswer,
     /// A refusal of a packet of an earlier generation or between operations.
     LateRefusal,
+    /// A refusal that need not end an operation: what was asked is asked again anyway.
+    NotFatal,
     /// A reminder for a PSN that has not been sent, or that nobody can need any more.
     ReminderUnanswerable,
     /// A reminder that came too soon after another.
@@ -38,18 +42,20 @@ pub enum Ignored {
 
 impl Ignored {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::ForeignJob,
         Self::ForeignRank,
         Self::WrongEpoch,
         Self::WrongElement,
         Self::WrongLength,
         Self::Incomplete,
+        Self::WrongBitmap,
         Self::Unsent,
         Self::UnknownPsn,
         Self::Unexpected,
         Self::LateAnswer,
         Self::LateRefusal,
+        Self::NotFatal,
         Self::ReminderUnanswerable,
         Self::ReminderLimited,
     ];
@@ -64,19 +70,21 @@ impl Ignored {
             Self::WrongElement => "wrong_element",
             Self::WrongLength => "wrong_length",
             Self::Incomplete => "incomplete",
+            Self::WrongBitmap => "wrong_bitmap",
             Self::Unsent => "unsent",
             Self::UnknownPsn => "unknown_psn",
             Self::Unexpected => "unexpected",
             Self::LateAnswer => "late_answer",
             Self::LateRefusal => "late_refusal",
+            Self::NotFatal => "not_fatal",
             Self::ReminderUnanswerable => "reminder_unanswerable",
             Self::ReminderLimited => "reminder_limited",
         }
     }
 }
 
-/// What a worker has done. `received` = `results` + `duplicate_results` + `reminders_received` + `refusals` + all
-/// that was ignored or malformed.
+/// What a worker has done. `received` = `results` + `duplicate_results` + `reminders_received` + `acks` + `refusals` +
+/// all that was ignored or malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets of all kinds sent.
@@ -87,6 +95,12 @@ pub struct Counters {
     pub reminders_sent: u64,
     /// Results sent in answer to reminders.
     pub reminders_answered: u64,
+    /// Contributions sent past the aggregation, because the parameter server asked for them.
+    pub originals_sent: u64,
+    /// Joins sent to show that this worker is alive, and to hear whether its generation is.
+    pub heartbeats_sent: u64,
+    /// Times this worker went on with its PSNs in a new generation of the job.
+    pub resumed: u64,
     /// Datagrams received.
     pub received: u64,
     /// Results taken.
@@ -95,8 +109,12 @@ pub struct Counters {
     pub duplicate_results: u64,
     /// Reminders received that had an effect.
     pub reminders_received: u64,
+    /// Acks to this worker's requests, and those that told it that its generation is over.
+    pub acks: u64,
     /// Refusals that made an operation fail.
     pub refusals: u64,
+    /// Results, of those taken, that do not contain every rank.
+    pub partial_results: u64,
     /// Results in which an i32 element saturated.
     pub overflows: u64,
     /// Times the operating system reported that the appliance's host or port is unreachable.
@@ -145,11 +163,16 @@ impl Sub for Counters {
             retransmissions: self.retransmissions - earlier.retransmissions,
             reminders_sent: self.reminders_sent - earlier.reminders_sent,
             reminders_answered: self.reminders_answered - earlier.reminders_answered,
+            originals_sent: self.originals_sent - earlier.originals_sent,
+            heartbeats_sent: self.heartbeats_sent - earlier.heartbeats_sent,
+            resumed: self.resumed - earlier.resumed,
             received: self.received - earlier.received,
             results: self.results - earlier.results,
             duplicate_results: self.duplicate_results - earlier.duplicate_results,
             reminders_received: self.reminders_received - earlier.reminders_received,
+            acks: self.acks - earlier.acks,
             refusals: self.refusals - earlier.refusals,
+            partial_results: self.partial_results - earlier.partial_results,
             overflows: self.overflows - earlier.overflows,
             unreachable: self.unreachable - earlier.unreachable,
             not_sent: self.not_sent - earlier.not_sent,

@@ -2,7 +2,10 @@
 
 use core::fmt;
 
-use pascaline_wire::{Element, Flags, Header, Kind, control, header};
+use pascaline_wire::control::{self, Action, Control};
+use pascaline_wire::{Element, Flags, Header, Kind, header};
+
+use crate::membership::Told;
 
 /// A worker's place in a job, as it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,12 +38,16 @@ impl Identity {
         }
     }
 
-    pub(crate) fn control(&self, body: &control::Control, epoch: u8) -> [u8; CONTROL_LEN] {
-        let mut packet = [0; CONTROL_LEN];
-        let head = self.header(Kind::Control, Element::F32_SUM, 0, epoch).to_bytes();
-        packet[..header::LEN].copy_from_slice(&head);
-        packet[header::LEN..].copy_from_slice(&body.to_bytes());
-        packet
+    /// A Join of a session: `resume` is the generation to go on with, or 0.
+    pub(crate) fn join(&self, session: u64, spread: u16, resume: u32, told: Told) -> (Header, Control) {
+        let body = Control {
+            payload: self.payload,
+            window: spread,
+            expected: resume,
+            got: told.code(),
+            ..Control::request(Action::Join, session)
+        };
+        (self.header(Kind::Control, Element::F32_SUM, 0, 0), body)
     }
 }
 
@@ -60,7 +67,7 @@ pub struct Membership {
     pub identity: Identity,
     /// This worker's session.
     pub session: u64,
-    /// The job's generation.
+    /// The job's generation; may be followed by others with the same session.
     pub epoch: u8,
     /// How far a PSN may run ahead of the oldest one without a result; at least 1.
     pub spread: u16,

@@ -70,6 +70,11 @@ impl Kept {
         }
     }
 
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.entries.fill(None);
+    }
+
     /// The bytes of a kept result; empty if it is not kept.
     #[must_use]
     pub fn bytes(&self, psn: u32) -> &[u8] {

@@ -5,7 +5,8 @@
 //! socket; a simulator or a faster driver runs the same core.
 //!
 //! From the inside out: [`rtt`] estimates the timeout, [`window`] knows what is in flight, [`recovery`] decides what is
-//! lost; [`kept`] and [`answers`] help other ranks; [`allreduce`] is one operation, [`session`] a member's life.
+//! lost; [`kept`], [`partials`] and [`answers`] help other ranks; [`op`] divides sums, [`priority`] says how urgent they
+//! are; [`allreduce`] is one operation, [`session`] a member's life.
 //!
 //! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is counted
 //! by reason in [`counters`].
@@ -33,6 +34,10 @@ pub mod counters;
 pub mod identity;
 pub mod kept;
 pub mod membership;
+pub mod op;
+pub mod partials;
+pub mod priority;
+pub mod ranks;
 pub mod recovery;
 pub mod refusal;
 pub mod rtt;
@@ -40,10 +45,14 @@ pub mod session;
 pub mod udp;
 pub mod window;
 
-pub use allreduce::{Failure, Progress, Report};
+pub use allreduce::{Failure, Partial, Progress, Report, Request};
 pub use counters::{Counters, Ignored};
+pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
-pub use membership::{Join, JoinFailure, Leave, Left};
+pub use membership::{Join, JoinFailure, Left};
+pub use op::Op;
+pub use priority::Hints;
+pub use ranks::Ranks;
 pub use refusal::Refusal;
 pub use session::{Event, Session, StartError, Transmit};
 pub use udp::{AllreduceError, Config, ConfigError, Departure, Element, JoinError, Worker};

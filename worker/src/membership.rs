@@ -1,12 +1,13 @@
-//! Joining and leaving a job: two handshakes as state machines.
+//! Joining a job: a handshake as a state machine. What a member asks for later (to go on in a new generation, to leave)
+//! is part of its [session](crate::session).
 //!
-//! Both ask, and ask again, until the answer is final. Calling contract: after construction and after each call with
-//! a time, send everything that `poll_transmit` gives, then wait for a datagram or for `poll_timeout`.
+//! Calling contract: after construction and after each call with a time, send everything that `poll_transmit` gives,
+//! then wait for a datagram or for `poll_timeout`.
 
 use core::time::Duration;
 
-use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::{Header, Kind};
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::{Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::refusal::Refusal;
@@ -18,18 +19,18 @@ pub const LAST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// When to ask again.
 #[derive(Debug)]
-struct Asking {
+pub(crate) struct Asking {
     next: Duration,
     interval: Duration,
     end: Duration,
 }
 
 impl Asking {
-    fn new(now: Duration, patience: Duration) -> Self {
+    pub(crate) fn new(now: Duration, patience: Duration) -> Self {
         Self { next: now, interval: FIRST_INTERVAL, end: now.saturating_add(patience) }
     }
 
-    fn is_due(&mut self, now: Duration) -> bool {
+    pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let due = self.next <= now;
         if due {
             self.next = now + self.interval;
@@ -38,24 +39,57 @@ impl Asking {
         due
     }
 
-    fn poll_timeout(&self) -> Duration {
+    pub(crate) fn poll_timeout(&self) -> Duration {
         self.next.min(self.end)
+    }
+
+    pub(crate) const fn end(&self) -> Duration {
+        self.end
+    }
+
+    pub(crate) fn is_over(&self, now: Duration) -> bool {
+        now >= self.end
+    }
+
+    /// Asks again at once, and in short intervals.
+    pub(crate) const fn begin_again(&mut self) {
+        self.next = Duration::ZERO;
+        self.interval = FIRST_INTERVAL;
+    }
+}
+
+/// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not complete
+/// a generation for a worker that is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told(u32);
+
+impl Told {
+    /// No Ack has told one yet: the Join asks for it.
+    pub(crate) const NOTHING: Self = Self(control::ASK);
+
+    pub(crate) const fn generation(epoch: u8) -> Self {
+        Self(control::generation(epoch))
+    }
+
+    /// What to say in a Join's `got`.
+    pub(crate) const fn code(self) -> u32 {
+        self.0
     }
 }
 
 /// The Ack for this worker in a datagram, with its header. One for another rank is none, even with this worker's session in
 /// it: the request may have been damaged on its way, and the answer is then about what it seemed to say.
-fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control)> {
+fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control, Option<Trailer>)> {
     let (header, body) = Header::parse(datagram).ok()?;
     if header.kind != Kind::Control || (header.job, header.rank) != (identity.job, identity.rank) {
         return None;
     }
-    let control = Control::parse(body).ok()?;
-    (control.action == Action::Ack).then_some((header, control))
+    let (control, trailer) = Control::parse_with_trailer(&header, body).ok()?;
+    (control.action == Action::Ack).then_some((header, control, trailer))
 }
 
 /// Why a worker could not join.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinFailure {
     /// The appliance said no.
     #[error(transparent)]
@@ -81,11 +115,13 @@ pub enum JoinFailure {
     },
 }
 
-/// The join handshake.
+/// The join handshake: a first Join asks for the job's generation, the following ones name it.
 #[derive(Debug)]
 pub struct Join {
     identity: Identity,
     session: u64,
+    spread: u16,
+    told: Told,
     request: [u8; CONTROL_LEN],
     asking: Asking,
     started: Duration,
@@ -97,12 +133,12 @@ impl Join {
     /// will do. `spread` is what this worker would like to be granted.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
-        let body =
-            Control { payload: identity.payload, window: spread, ..Control::request(Action::Join, session) };
         Self {
             identity,
             session,
-            request: identity.control(&body, 0),
+            spread,
+            told: Told::NOTHING,
+            request: [0; CONTROL_LEN],
             asking: Asking::new(now, deadline),
             started: now,
             joined: None,
@@ -111,17 +147,36 @@ impl Join {
 
     /// A request to send, if one is due.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
-        self.asking.is_due(now).then_some(&self.request)
+        if !self.asking.is_due(now) {
+            return None;
+        }
+        let (head, body) = self.identity.join(self.session, self.spread, 0, self.told);
+        self.request[..header::LEN].copy_from_slice(&head.to_bytes());
+        self.request[header::LEN..].copy_from_slice(&body.to_bytes());
+        Some(&self.request)
     }
 
-    /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is ignored.
+    /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is ignored. To be
+    /// followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
-        let (header, ack) = ack_in(datagram, &self.identity)?;
+        let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
         if ack.answers != Some(Action::Join) || ack.session != self.session {
             return None;
         }
-        if let Some(refusal) = Refusal::of(&ack, &self.identity) {
-            return Some(Err(refusal.into()));
+        match ack.status {
+            Status::Ok | Status::Pending => {}
+            Status::WrongEpoch => {
+                self.hear(header.epoch);
+                return None;
+            }
+            Status::TooMany => return None,
+            _ => return Refusal::of(&ack, trailer.as_ref(), &self.identity).map(|no| Err(no.into())),
+        }
+        self.joined = Some(header.count);
+        if ack.status == Status::Pending {
+            // What else it says may be about another generation than the one that this Join will count in.
+            self.hear(header.epoch);
+            return None;
         }
         let Identity { job, payload, .. } = self.identity;
         if ack.payload != payload {
@@ -131,13 +186,21 @@ impl Join {
         if ack.window == 0 {
             return Some(Err(JoinFailure::NoWindow));
         }
-        self.joined = Some(header.count);
-        (ack.status == Status::Ok).then_some(Ok(Membership {
+        Some(Ok(Membership {
             identity: self.identity,
             session: self.session,
             epoch: header.epoch,
             spread: ack.window,
         }))
+    }
+
+    /// Takes note of the job's generation; a Join that named another, or none, has not counted.
+    fn hear(&mut self, epoch: u8) {
+        let told = Told::generation(epoch);
+        if self.told != told {
+            self.told = told;
+            self.asking.begin_again();
+        }
     }
 
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`handle_timeout`](Self::handle_timeout) next.
@@ -150,7 +213,7 @@ impl Join {
     #[must_use]
     pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
-        (now >= self.asking.end).then_some(match self.joined {
+        self.asking.is_over(now).then_some(match self.joined {
             None => JoinFailure::NoAnswer { waited },
             Some(joined) => JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited },
         })
@@ -170,58 +233,4 @@ pub enum Left {
     Everyone,
     /// The linger limit came first: other ranks are still at work, or the appliance no longer answers.
     Lingered,
-}
-
-/// The leave handshake. While it lasts, the session goes on answering reminders.
-#[derive(Debug)]
-pub struct Leave {
-    membership: Membership,
-    request: [u8; CONTROL_LEN],
-    asking: Asking,
-}
-
-impl Leave {
-    /// Begins to leave, and to wait for the others for up to `linger`.
-    #[must_use]
-    pub fn new(membership: Membership, now: Duration, linger: Duration) -> Self {
-        let body = Control::request(Action::Leave, membership.session);
-        let request = membership.identity.control(&body, membership.epoch);
-        Self { membership, request, asking: Asking::new(now, linger) }
-    }
-
-    /// A request to send, if one is due.
-    pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
-        self.asking.is_due(now).then_some(&self.request)
-    }
-
-    /// True if the datagram answers this request; it is not the session's then.
-    #[must_use]
-    pub fn is_answer(&self, datagram: &[u8]) -> bool {
-        ack_in(datagram, &self.membership.identity).is_some_and(|(_, ack)| self.answered_by(&ack))
-    }
-
-    /// Handles a received datagram: `Some` ends the handshake.
-    ///
-    /// A refusal ends it as well: an appliance that does not know this rank in this generation has let it go.
-    #[must_use]
-    pub fn handle_datagram(&self, datagram: &[u8]) -> Option<Left> {
-        let (_, ack) = ack_in(datagram, &self.membership.identity)?;
-        (self.answered_by(&ack) && ack.status != Status::Pending).then_some(Left::Everyone)
-    }
-
-    fn answered_by(&self, ack: &Control) -> bool {
-        ack.answers == Some(Action::Leave) && ack.session == self.membership.session
-    }
-
-    /// When to call [`poll_transmit`](Self::poll_transmit) and [`handle_timeout`](Self::handle_timeout) next.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Duration {
-        self.asking.poll_timeout()
-    }
-
-    /// The end, if the linger limit has passed.
-    #[must_use]
-    pub fn handle_timeout(&self, now: Duration) -> Option<Left> {
-        (now >= self.asking.end).then_some(Left::Lingered)
-    }
 }

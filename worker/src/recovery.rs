@@ -51,6 +51,12 @@ impl Recovery {
         self.quiet_since = None;
     }
 
+    /// Forgets the evidence about the generation before, and the backoff, to which its end has led.
+    pub fn begin_generation(&mut self) {
+        self.begin();
+        self.rtt.end_backoff();
+    }
+
     /// Takes note that a packet is being sent.
     pub fn on_sent(&mut self, now: Duration) {
         self.quiet_since.get_or_insert(now);
@@ -58,12 +64,11 @@ impl Recovery {
 
     /// Takes note of a packet's result, and gives up what it proves lost.
     pub fn on_result(&mut self, now: Duration, completion: &Completion, window: &mut Window) {
-        let Completion { sent_at, retransmissions } = *completion;
-        let resent = retransmissions > 0;
-        self.rtt.on_result(now.saturating_sub(sent_at), resent);
+        let Completion { sent_at, ambiguous } = *completion;
+        self.rtt.on_result(now.saturating_sub(sent_at), ambiguous);
         self.quiet_since = Some(now);
         let due = now + self.rtt.timeout();
-        if resent {
+        if ambiguous {
             let doubt = self.ambiguous.get_or_insert(Ambiguous { sent_before: sent_at, due });
             doubt.sent_before = doubt.sent_before.max(sent_at);
         } else {

@@ -1,11 +1,13 @@
 //! Why an appliance refuses a worker or its packets.
 
+use pascaline_wire::Trailer;
 use pascaline_wire::control::{Control, Status};
 
 use crate::identity::Identity;
+use crate::ranks::Ranks;
 
 /// A refusal, with what the appliance expected and what it got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The appliance has no such job.
     #[error("the appliance has no job {job}")]
@@ -100,15 +102,25 @@ pub enum Refusal {
         /// This worker's rank.
         rank: u16,
     },
-    /// Ranks of the job have died; the driver's error names them.
-    #[error("{count} ranks of job {job} have died, the first of them rank {first}")]
+    /// Ranks of the job have died: they have been silent for longer than the job's configuration allows.
+    #[error("{}", lost(*job, *count, ranks))]
     RanksLost {
         /// The job.
         job: u16,
         /// How many.
         count: u32,
-        /// The lowest of them.
-        first: u32,
+        /// Which ones; the lowest alone, if the appliance has not named the others.
+        ranks: Box<Ranks>,
+    },
+    /// The appliance has declared this very worker dead, because it was silent for too long.
+    #[error(
+        "the appliance has taken rank {rank} of job {job} for dead, since it was silent for too long: it must join again"
+    )]
+    TakenForDead {
+        /// The job.
+        job: u16,
+        /// This worker's rank.
+        rank: u16,
     },
     /// The appliance's quotas leave no room for the job.
     #[error("the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")]
@@ -149,9 +161,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal that an Ack expresses; `None` if it is none.
+    /// The refusal that an Ack expresses, with what its trailer says; `None` if it is none.
     #[must_use]
-    pub const fn of(ack: &Control, identity: &Identity) -> Option<Self> {
+    pub fn of(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Option<Self> {
         let Identity { job, rank, .. } = *identity;
         let Control { expected, got, .. } = *ack;
         Some(match ack.status {
@@ -167,11 +179,35 @@ impl Refusal {
             Status::ElementMismatch => Self::Element { job, expected, got },
             Status::RankSpoofed => Self::Spoofed { job, rank },
             Status::Unsupported => Self::Unsupported { job },
-            Status::RankLost => Self::RanksLost { job, count: expected, first: got },
+            Status::RankLost => match lost_ranks(ack, trailer, identity) {
+                ranks if *ranks == core::iter::once(rank).collect() => Self::TakenForDead { job, rank },
+                ranks => Self::RanksLost { job, count: expected, ranks },
+            },
             Status::Quota => Self::Quota { job, expected, got },
             Status::Halted => Self::Halted { job },
             Status::UnknownPsn => Self::UnknownPsn { job },
             Status::TooMany => Self::TooMany { job, rank },
         })
+    }
+}
+
+/// The ranks that an Ack's trailer names, if they agree with its body; else the one that its body names.
+fn lost_ranks(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Box<Ranks> {
+    let named = trailer.and_then(|trailer| Ranks::from_bitmap(trailer.bitmap.as_ref()?, identity.ranks));
+    let agrees = |ranks: &Ranks| {
+        u32::try_from(ranks.len()) == Ok(ack.expected) && ranks.iter().next().map(u32::from) == Some(ack.got)
+    };
+    let first = || u16::try_from(ack.got).into_iter().collect();
+    Box::new(named.filter(agrees).unwrap_or_else(first))
+}
+
+fn lost(job: u16, count: u32, ranks: &Ranks) -> String {
+    let named = ranks.len();
+    match (count, named) {
+        (1, _) => format!("rank {ranks} of job {job} has died"),
+        (count, named) if u32::try_from(named) == Ok(count) => {
+            format!("ranks {ranks} of job {job} have died")
+        }
+        _ => format!("{count} ranks of job {job} have died, the first of them rank {ranks}"),
     }
 }

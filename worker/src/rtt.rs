@@ -69,6 +69,11 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(16);
     }
 
+    /// The backoff had a reason that is no more.
+    pub const fn end_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
     /// The timeout now: at least [`FLOOR`] above the smoothed time, since one packet more in a queue is no sign of
     /// loss, however steady the queue has been; at most [`CEILING`].
     #[must_use]

@@ -2,36 +2,60 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Element, Flags, Header, Kind, header};
+use pascaline_wire::Element;
 
-use crate::allreduce::{Failure, Operation, Progress, Report};
+use crate::allreduce::{Failure, Operation, Progress, Report, Request};
 use crate::answers::Answers;
 use crate::counters::Counters;
 use crate::identity::Membership;
 use crate::kept::Kept;
+use crate::membership::Left;
+use crate::op::Op;
+use crate::partials::Partials;
+use crate::priority::{Hints, Meter};
 use crate::recovery::Recovery;
-use crate::window::{Standing, Window};
+use crate::window::Window;
 
+mod generation;
 mod receive;
+mod transmit;
 
-/// Resends of one PSN after which each further one is accompanied by a reminder.
-pub const REMIND_AFTER: u32 = 2;
+pub use generation::HEARTBEAT;
+use generation::{Leaving, Rejoin};
+pub use transmit::Transmit;
 
-/// The end of an allreduce.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Resends of one PSN after which each further one is accompanied by a reminder (DSA, section IV.B).
+pub const REMIND_AFTER: u32 = 3;
+
+/// The end of something that takes time.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The tensor holds the result, and [`Session::report`] tells what it took.
     Completed,
-    /// It failed.
+    /// The allreduce failed.
     Failed(Failure),
+    /// The worker has left.
+    Left(Left),
 }
 
 /// Why an allreduce could not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// An earlier allreduce of this session failed.
-    #[error("an earlier allreduce failed: the worker must join again")]
+    /// An earlier allreduce of this session failed, or it is leaving.
+    #[error("an earlier allreduce failed, or the worker has left: it must join again")]
     Broken,
+    /// Since the last allreduce, the job has entered a generation in which a rank has started anew, so that nothing of
+    /// what was before goes on. Said once: the next allreduce is the first one of the new generation, for all ranks.
+    #[error(
+        "the job has gone from generation {got} to {expected} and a rank has started anew: the next allreduce \
+         is the first one of all ranks"
+    )]
+    Ended {
+        /// The job's generation.
+        expected: u8,
+        /// The one that has ended.
+        got: u8,
+    },
     /// Another allreduce is running.
     #[error("another allreduce is running")]
     Busy,
@@ -51,28 +75,21 @@ pub enum StartError {
     },
 }
 
+/// Whether an allreduce may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Nothing,
-    Tensor { begin: usize, end: usize },
-    Kept { psn: u32 },
-}
-
-/// A packet to send: these header bytes, then [`Session::payload`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transmit {
-    /// The header.
-    pub header: [u8; header::LEN],
-    source: Source,
-}
-
-impl Transmit {
-    pub(crate) const PLACEHOLDER: Self = Self { header: [0; header::LEN], source: Source::Nothing };
+enum Condition {
+    Good,
+    Broken,
+    /// The generation `got` has ended and could not be resumed in `expected`: to be told the caller.
+    Ended {
+        expected: u8,
+        got: u8,
+    },
 }
 
 /// A member's state.
 ///
-/// Calling contract. Times are monotonic, from any origin. After [`start`](Self::start),
+/// Calling contract. Times are monotonic, from any origin. After [`start`](Self::start), [`leave`](Self::leave),
 /// [`handle_datagram`](Self::handle_datagram) and [`handle_timeout`](Self::handle_timeout), call
 /// [`poll_transmit`](Self::poll_transmit) until it returns `None` and send what it returns; then wait for a datagram
 /// or until [`poll_timeout`](Self::poll_timeout), which changes with every other call. From `start` to the
@@ -80,17 +97,33 @@ impl Transmit {
 /// payload copied, before the next `handle_datagram`, which may write to the tensor: a contribution sent later could
 /// carry a result's bytes.
 ///
-/// No call allocates (the memory is taken in [`new`](Self::new)), and each does a bounded amount of work.
+/// What is kept for others: the contribution to each PSN lies in the tensor until its result overwrites it; results lie
+/// there, or in memory of the session's own, for as long as another rank can lack them.
+///
+/// No call allocates (the memory is taken in [`new`](Self::new)), and each does a bounded amount of work. Two exceptions:
+/// an error that names ranks, and the first Ack of a generation in which a rank has started anew.
 #[derive(Debug)]
 pub struct Session {
     membership: Membership,
+    in_flight: u16,
+    first_psn: u32,
     window: Window,
     recovery: Recovery,
     kept: Kept,
+    /// What partial results contain, if the worker accepts them.
+    partials: Option<Partials>,
     answers: Answers,
     reminder: Option<u32>,
     operation: Option<Operation>,
-    broken: bool,
+    condition: Condition,
+    meter: Meter,
+    rejoin: Option<Rejoin>,
+    leaving: Option<Leaving>,
+    /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces, or before
+    /// the first. None when the session is leaving or broken.
+    heartbeat: Option<Duration>,
+    /// The generation before this one, and until when Acks of it may still arrive.
+    previous: Option<(u8, Duration)>,
     report: Report,
     counters: Counters,
 }
@@ -102,24 +135,38 @@ impl Session {
     pub fn new(membership: Membership, in_flight: u16, first_psn: u32) -> Self {
         Self {
             membership,
+            in_flight,
+            first_psn,
             window: Window::new(first_psn, in_flight, membership.spread),
             recovery: Recovery::default(),
             kept: Kept::new(membership.spread, membership.identity.payload),
+            partials: None,
             answers: Answers::new(),
             reminder: None,
             operation: None,
-            broken: false,
+            condition: Condition::Good,
+            meter: Meter::default(),
+            rejoin: None,
+            leaving: None,
+            heartbeat: Some(Duration::ZERO),
+            previous: None,
             report: Report::default(),
             counters: Counters::default(),
         }
     }
 
-    /// Begins an allreduce of a tensor of `bytes` bytes, to be finished within `deadline`.
-    ///
-    /// `Ok(false)` if it is done already, without a packet, because the tensor is empty.
+    /// Also accepts results that do not contain every rank, and [reports](Report::partial) what they lack.
+    #[must_use]
+    pub fn accept_partial(mut self) -> Self {
+        self.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
+        self
+    }
+
+    /// Begins an allreduce of a tensor of `bytes` bytes, to be finished within `deadline`:
+    /// [`start_with`](Self::start_with) without hints.
     ///
     /// # Errors
-    /// See [`StartError`]; the session's state is then unchanged.
+    /// As `start_with`.
     pub fn start(
         &mut self,
         now: Duration,
@@ -127,13 +174,30 @@ impl Session {
         element: Element,
         deadline: Duration,
     ) -> Result<bool, StartError> {
-        if self.broken {
-            return Err(StartError::Broken);
+        let (dtype, op) = (element.dtype, Op::from(element.op));
+        self.start_with(now, &Request { bytes, dtype, op, deadline, hints: Hints::default() })
+    }
+
+    /// Begins an allreduce.
+    ///
+    /// `Ok(false)` if it is done already, without a packet, because the tensor is empty.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing has begun then.
+    pub fn start_with(&mut self, now: Duration, request: &Request) -> Result<bool, StartError> {
+        let Request { bytes, dtype, op, deadline, hints } = *request;
+        match self.condition {
+            Condition::Good => {}
+            Condition::Broken => return Err(StartError::Broken),
+            Condition::Ended { expected, got } => {
+                self.condition = Condition::Good;
+                return Err(StartError::Ended { expected, got });
+            }
         }
         if self.operation.is_some() {
             return Err(StartError::Busy);
         }
-        let size = element.dtype.size();
+        let size = dtype.size();
         if !bytes.is_multiple_of(size) {
             return Err(StartError::Ragged { bytes, size });
         }
@@ -148,100 +212,52 @@ impl Session {
         }
         let start = self.window.begin(packets);
         self.recovery.begin();
+        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.operation = Some(Operation {
-            element,
+            element: Element { dtype, op: op.on_the_wire() },
+            mean: op == Op::Mean,
+            priority: self.meter.begin(now, hints),
             start,
             tensor_len: bytes,
             payload,
             started: now,
             deadline: now.saturating_add(deadline),
             before: self.counters,
+            partial: None,
         });
         Ok(true)
     }
 
-    /// The next packet to send, if there is one.
-    pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
-        let transmit = self.answer().or_else(|| self.remind()).or_else(|| self.contribute(now));
-        self.counters.packets_sent += u64::from(transmit.is_some());
-        transmit
+    /// Begins to leave, and to answer the others' reminders until all have left, or for `linger` at the most: then
+    /// comes [`Event::Left`]. An allreduce that runs is given up.
+    pub fn leave(&mut self, now: Duration, linger: Duration) {
+        self.operation = None;
+        self.reminder = None;
+        self.condition = Condition::Broken;
+        self.heartbeat = None;
+        self.leaving = Some(Leaving::new(now, linger));
     }
 
-    fn answer(&mut self) -> Option<Transmit> {
-        let psn = self.answers.pop()?;
-        let finished = || {
-            let entry = self.kept.entry(psn)?;
-            Some((entry.element, entry.overflowed, Source::Kept { psn }))
-        };
-        let (element, overflowed, source) = self
-            .operation
-            .as_ref()
-            .filter(|_| self.window.standing(psn) == Standing::Done)
-            .map(|operation| {
-                let range = operation.range(psn);
-                let source = Source::Tensor { begin: range.start, end: range.end };
-                (operation.element, self.window.overflowed(psn), source)
-            })
-            .or_else(finished)?;
-        self.counters.reminders_answered += 1;
-        let identity = &self.membership.identity;
-        let header = Header {
-            count: identity.ranks,
-            flags: if overflowed { Flags::OVERFLOW } else { Flags::NONE },
-            ..identity.header(Kind::Result, element, psn, self.membership.epoch)
-        };
-        Some(Transmit { header: header.to_bytes(), source })
-    }
-
-    fn remind(&mut self) -> Option<Transmit> {
-        let psn = self.reminder.take()?;
-        let element = self.operation.as_ref()?.element;
-        self.counters.reminders_sent += 1;
-        let header = self.membership.identity.header(Kind::Reminder, element, psn, self.membership.epoch);
-        Some(Transmit { header: header.to_bytes(), source: Source::Nothing })
-    }
-
-    fn contribute(&mut self, now: Duration) -> Option<Transmit> {
-        let operation = self.operation.as_ref()?;
-        let sending = self.window.send(now)?;
-        self.recovery.on_sent(now);
-        let psn = sending.psn;
-        let again = sending.retransmissions > 0;
-        self.counters.retransmissions += u64::from(again);
-        if sending.retransmissions > REMIND_AFTER {
-            self.reminder = Some(psn);
-        }
-        let header = Header {
-            count: 1,
-            flags: if again { Flags::RETRANSMISSION } else { Flags::NONE },
-            ..self.membership.identity.header(Kind::Gradient, operation.element, psn, self.membership.epoch)
-        };
-        let range = operation.range(psn);
-        let source = Source::Tensor { begin: range.start, end: range.end };
-        Some(Transmit { header: header.to_bytes(), source })
-    }
-
-    /// The payload of a packet; empty if it has none, or if `tensor` is not the operation's.
-    #[must_use]
-    pub fn payload<'a>(&'a self, transmit: &Transmit, tensor: &'a [u8]) -> &'a [u8] {
-        match transmit.source {
-            Source::Nothing => &[],
-            Source::Tensor { begin, end } => tensor.get(begin..end).unwrap_or_default(),
-            Source::Kept { psn } => self.kept.bytes(psn),
-        }
-    }
-
-    /// When to call [`handle_timeout`](Self::handle_timeout); never, while nothing is running.
+    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while there is nothing
+    /// to wait for.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let operation = self.operation.as_ref()?;
-        let recovery = self.recovery.poll_timeout(&self.window);
-        Some(recovery.map_or(operation.deadline, |at| at.min(operation.deadline)))
+        let running = self.operation.as_ref().map(|operation| operation.deadline);
+        let requests = self.next_request();
+        // While the generation is in doubt, nothing can be lost.
+        let recovery = match (&self.operation, &self.rejoin) {
+            (Some(_), None) => self.recovery.poll_timeout(&self.window),
+            _ => None,
+        };
+        [running, requests, recovery].into_iter().flatten().min()
     }
 
     /// Handles the passing of time; harmless when nothing is due. To be called whenever
     /// [`poll_timeout`](Self::poll_timeout) has passed, even while datagrams keep coming.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
+        if self.leaving.as_ref().is_some_and(|leaving| leaving.is_over(now)) {
+            return Some(self.left(Left::Lingered));
+        }
         if now >= self.operation.as_ref()?.deadline {
             return self.fail(Failure::Deadline, now);
         }
@@ -249,10 +265,14 @@ impl Session {
         None
     }
 
+    /// Ends the operation, and with it the session.
     fn fail(&mut self, failure: impl FnOnce(Progress) -> Failure, now: Duration) -> Option<Event> {
         let operation = self.operation.take()?;
-        self.broken = true;
+        self.condition = Condition::Broken;
         self.reminder = None;
+        self.heartbeat = None;
+        self.meter.abandon();
+        let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
         let counters = self.counters - operation.before;
         Some(Event::Failed(failure(Progress {
             completed: self.window.completed(),
@@ -262,6 +282,8 @@ impl Session {
             retransmissions: counters.retransmissions,
             reminders_sent: counters.reminders_sent,
             received: counters.received,
+            incomplete: counters.ignored(crate::counters::Ignored::Incomplete),
+            rejoined,
             unreachable: counters.unreachable,
         })))
     }
@@ -296,7 +318,7 @@ impl Session {
         self.window.in_flight()
     }
 
-    /// What the appliance agreed to.
+    /// What the appliance agreed to. The epoch changes where the job goes on in a new generation.
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         &self.membership

@@ -8,75 +8,9 @@
 
 use core::time::Duration;
 
-const NIL: u32 = u32::MAX;
+mod slots;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    InFlight,
-    Lost,
-    Done,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    state: State,
-    overflowed: bool,
-    resent_early: bool,
-    retransmissions: u32,
-    sent_at: Duration,
-    reminded_at: Option<Duration>,
-    previous: u32,
-    next: u32,
-}
-
-impl Slot {
-    const NEW: Self = Self {
-        state: State::Done,
-        overflowed: false,
-        resent_early: false,
-        retransmissions: 0,
-        sent_at: Duration::ZERO,
-        reminded_at: None,
-        previous: NIL,
-        next: NIL,
-    };
-}
-
-/// Slots in order of arrival, linked through the slots themselves.
-#[derive(Debug, Clone, Copy)]
-struct List {
-    head: u32,
-    tail: u32,
-    len: u32,
-}
-
-impl List {
-    const EMPTY: Self = Self { head: NIL, tail: NIL, len: 0 };
-
-    fn push(&mut self, slots: &mut [Slot], at: u32) {
-        slots[at as usize].previous = self.tail;
-        slots[at as usize].next = NIL;
-        match self.tail {
-            NIL => self.head = at,
-            tail => slots[tail as usize].next = at,
-        }
-        self.tail = at;
-        self.len += 1;
-    }
-
-    fn remove(&mut self, slots: &mut [Slot], at: u32) {
-        let Slot { previous, next, .. } = slots[at as usize];
-        match previous {
-            NIL => self.head = next,
-            previous => slots[previous as usize].next = next,
-        }
-        match next {
-            NIL => self.tail = previous,
-            next => slots[next as usize].previous = previous,
-        }
-        self.len -= 1;
-    }
-}
+use slots::{List, NIL, Slot, State};
 
 /// Where a PSN stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +30,12 @@ pub enum Standing {
 pub struct Sending {
     /// Its PSN.
     pub psn: u32,
-    /// How often it has been resent, this time included: 0 for a new packet.
+    /// How often it has been resent in this generation because it counted as lost, this time included.
     pub retransmissions: u32,
+    /// It has been sent before, for whatever reason.
+    pub again: bool,
+    /// It is sent because a reminder has asked for it.
+    pub prompted: bool,
 }
 
 /// A packet that has got its result.
@@ -105,8 +43,8 @@ pub struct Sending {
 pub struct Completion {
     /// When it was last sent.
     pub sent_at: Duration,
-    /// How often it was resent.
-    pub retransmissions: u32,
+    /// The result may be the answer to an earlier sending than the last, or to an original sent on request.
+    pub ambiguous: bool,
 }
 
 /// The state of the PSNs of one operation after the other.
@@ -171,7 +109,6 @@ impl Window {
         let psn = if self.lost.len > 0 {
             let at = self.lost.head;
             self.lost.remove(&mut self.slots, at);
-            self.slots[at as usize].retransmissions += 1;
             // The ring holds at most one unfinished PSN per slot, and it is less than a ring away from `una`.
             self.una.wrapping_add(at.wrapping_sub(self.una) & self.mask)
         } else if self.flight.len < self.in_flight_limit
@@ -188,9 +125,15 @@ impl Window {
         let at = psn & self.mask;
         self.flight.push(&mut self.slots, at);
         let slot = &mut self.slots[at as usize];
+        let (again, prompted) = (slot.sent_before, slot.prompted);
+        slot.retransmissions += u32::from(slot.in_generation && !prompted);
+        slot.ambiguous |= slot.in_generation;
+        slot.in_generation = true;
+        slot.sent_before = true;
+        slot.prompted = false;
         slot.state = State::InFlight;
         slot.sent_at = now;
-        Some(Sending { psn, retransmissions: slot.retransmissions })
+        Some(Sending { psn, retransmissions: slot.retransmissions, again, prompted })
     }
 
     /// Where a PSN stands.
@@ -234,7 +177,7 @@ impl Window {
         let slot = &mut self.slots[at as usize];
         slot.state = State::Done;
         slot.overflowed = overflowed;
-        let completion = Completion { sent_at: slot.sent_at, retransmissions: slot.retransmissions };
+        let completion = Completion { sent_at: slot.sent_at, ambiguous: slot.ambiguous };
         self.completed += 1;
         while self.una != self.next && self.slots[(self.una & self.mask) as usize].state == State::Done {
             self.una = self.una.wrapping_add(1);
@@ -251,6 +194,13 @@ impl Window {
             self.move_to_lost(at);
         }
         in_flight
+    }
+
+    /// Has a PSN sent again because a reminder asks for it. If it is not in flight, it is to be sent anyway.
+    pub fn prompt(&mut self, psn: u32) {
+        if self.lose(psn) {
+            self.slots[(psn & self.mask) as usize].prompted = true;
+        }
     }
 
     /// Gives up, once per PSN, what is in flight and was last sent before `horizon`. Returns how many that were.
@@ -277,6 +227,23 @@ impl Window {
     pub fn lose_oldest(&mut self) {
         if self.flight.head != NIL {
             self.move_to_lost(self.flight.head);
+        }
+    }
+
+    /// Begins a new generation of the job: all that has no result is sent again, oldest PSN first, and counts as sent
+    /// for the first time. Takes time in proportion to the spread.
+    pub fn begin_generation(&mut self) {
+        self.flight = List::EMPTY;
+        self.lost = List::EMPTY;
+        let mut psn = self.una;
+        while psn != self.next {
+            let at = psn & self.mask;
+            let slot = &mut self.slots[at as usize];
+            if slot.state != State::Done {
+                *slot = Slot { state: State::Lost, sent_before: true, ..Slot::NEW };
+                self.lost.push(&mut self.slots, at);
+            }
+            psn = psn.wrapping_add(1);
         }
     }
 
@@ -340,18 +307,23 @@ impl Window {
         self.slots[(psn & self.mask) as usize].overflowed
     }
 
-    /// When an outstanding PSN was last sent, or when a done one last took part in answering a reminder.
+    /// When a PSN was last sent in this generation.
     #[must_use]
-    pub fn last_reaction(&self, psn: u32) -> Option<Duration> {
+    pub fn last_sending(&self, psn: u32) -> Option<Duration> {
         let slot = &self.slots[(psn & self.mask) as usize];
-        match slot.state {
-            State::Done => slot.reminded_at,
-            State::InFlight | State::Lost => Some(slot.sent_at),
-        }
+        slot.in_generation.then_some(slot.sent_at)
     }
 
-    /// Takes note that a reminder for a done PSN is being answered.
+    /// When a PSN's result or original was last sent on request.
+    #[must_use]
+    pub fn last_answer(&self, psn: u32) -> Option<Duration> {
+        self.slots[(psn & self.mask) as usize].reminded_at
+    }
+
+    /// Takes note that a PSN's result or original is being sent on request. A result that comes later may be due to it.
     pub fn note_answer(&mut self, psn: u32, now: Duration) {
-        self.slots[(psn & self.mask) as usize].reminded_at = Some(now);
+        let slot = &mut self.slots[(psn & self.mask) as usize];
+        slot.reminded_at = Some(now);
+        slot.ambiguous = true;
     }
 }

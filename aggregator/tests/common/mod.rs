@@ -6,11 +6,16 @@ pub(crate) mod trace;
 use std::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Displaced, Key, Pool, PoolConfig, RankSet, Refusal, Reminded, Request, Session, Sink, Verb,
+    Aggregate, Cause, Displaced, Key, Policy, Pool, PoolConfig, RankSet, Refusal, Region, Reminded, Request,
+    Rules, Session, Sink, Verb, Verdict,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
 use pascaline_wire::Element;
+use pascaline_wire::trailer::{Bitmap, Trailer};
+
+/// Room behind a packet's bytes, for a trailer.
+const ROOM: usize = 160;
 
 /// What the pool's times are multiples of, as far as it matters.
 pub(crate) const TICK: u64 = 1024;
@@ -31,6 +36,8 @@ pub(crate) struct Sum {
     pub(crate) count: u16,
     pub(crate) overflow: bool,
     pub(crate) first: u64,
+    /// The ranks inside, where not all are.
+    pub(crate) inside: Option<Vec<u16>>,
     pub(crate) values: Vec<i32>,
 }
 
@@ -48,16 +55,15 @@ pub(crate) enum Known {
 pub(crate) enum Event {
     Opened(Who),
     Added(Who),
-    /// `own`: the contribution's own packet became the result.
+    /// `alone`: the contribution also opened the slot.
     Completed {
         who: Who,
-        own: bool,
+        alone: bool,
         sum: Sum,
     },
     Replayed(Who, Sum),
     Installed {
         who: Who,
-        partial: bool,
         sum: Sum,
     },
     /// A kept result was given out and not kept.
@@ -67,15 +73,43 @@ pub(crate) enum Event {
     },
     Reminded(Who, Known),
     Refused(Who, Refusal),
+    /// The result, if that is what there was.
+    Fetched(Who, Option<Sum>),
+    Obeyed(Who),
     HandedOff,
+    Released(Sum),
     DisplacedResult(Key),
+    /// A partial that nobody wanted.
     DisplacedPartial(Key),
+    /// A partial for the parameter server.
+    Evicted {
+        cause: Cause,
+        ranks: Vec<u16>,
+        priority: u16,
+        sum: Sum,
+    },
+    /// Contributions for the parameter server, by rank.
+    Originals {
+        key: Key,
+        cause: Cause,
+        overflow: bool,
+        priority: u16,
+        values: Vec<(u16, Vec<i32>)>,
+    },
 }
 
 impl Event {
     /// True for the one event that every request gets.
     pub(crate) fn answers_a_request(&self) -> bool {
-        !matches!(self, Self::HandedOff | Self::DisplacedResult(_) | Self::DisplacedPartial(_))
+        !matches!(
+            self,
+            Self::HandedOff
+                | Self::Released(_)
+                | Self::DisplacedResult(_)
+                | Self::DisplacedPartial(_)
+                | Self::Evicted { .. }
+                | Self::Originals { .. }
+        )
     }
 }
 
@@ -98,10 +132,11 @@ impl Recorder {
     }
 
     fn sum(&mut self, aggregate: Aggregate<'_, HeapShared>) -> Sum {
-        let Aggregate { key, element, fan_in, count, overflow, first, payload } = aggregate;
-        let values = values(payload.bytes());
+        let Aggregate { key, element, fan_in, count, overflow, partial, first, payload } = aggregate;
+        let (bytes, inside) = if partial { inside(payload.bytes()) } else { (payload.bytes(), None) };
+        let values = values(bytes);
         self.payloads.push(payload.clone());
-        Sum { key, element, fan_in, count, overflow, first, values }
+        Sum { key, element, fan_in, count, overflow, first, inside, values }
     }
 }
 
@@ -114,16 +149,13 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::Opened(who(request)));
     }
 
-    fn added(&mut self, request: &Request, spent: HeapBuf) {
-        self.returned.push(spent);
+    fn added(&mut self, request: &Request) {
         self.events.push(Event::Added(who(request)));
     }
 
-    fn completed(&mut self, request: &Request, spent: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
-        let own = spent.is_none();
-        self.returned.extend(spent);
+    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, HeapShared>) {
         let sum = self.sum(result);
-        self.events.push(Event::Completed { who: who(request), own, sum });
+        self.events.push(Event::Completed { who: who(request), alone, sum });
     }
 
     fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {
@@ -132,11 +164,9 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::Replayed(who(request), sum));
     }
 
-    fn installed(&mut self, request: &Request, partial: Option<HeapBuf>, result: Aggregate<'_, HeapShared>) {
-        let had_partial = partial.is_some();
-        self.returned.extend(partial);
+    fn installed(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
         let sum = self.sum(result);
-        self.events.push(Event::Installed { who: who(request), partial: had_partial, sum });
+        self.events.push(Event::Installed { who: who(request), sum });
     }
 
     fn passed_on(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
@@ -166,15 +196,68 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::HandedOff);
     }
 
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>) {
+    fn spent(&mut self, packet: HeapBuf) {
+        self.returned.push(packet);
+    }
+
+    fn released(&mut self, result: Aggregate<'_, HeapShared>) {
+        let sum = self.sum(result);
+        self.events.push(Event::Released(sum));
+    }
+
+    fn fetched(&mut self, request: &Request, packet: HeapBuf, result: Option<Aggregate<'_, HeapShared>>) {
+        self.returned.push(packet);
+        let sum = result.map(|result| self.sum(result));
+        self.events.push(Event::Fetched(who(request), sum));
+    }
+
+    fn obeyed(&mut self, request: &Request, packet: HeapBuf) {
+        self.returned.push(packet);
+        self.events.push(Event::Obeyed(who(request)));
+    }
+
+    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
         self.events.push(match what {
             Displaced::Result => Event::DisplacedResult(key),
-            Displaced::Partial(packet) => {
-                self.returned.push(packet);
-                Event::DisplacedPartial(key)
+            Displaced::GivenUp => Event::DisplacedPartial(key),
+            Displaced::Partial(evicted) => {
+                let (payload, ranks) = inside(evicted.packet.bytes());
+                assert_eq!(payload.len(), usize::from(evicted.len));
+                let sum = Sum {
+                    key,
+                    element: evicted.element,
+                    fan_in: evicted.fan_in,
+                    count: evicted.count,
+                    overflow: evicted.overflow,
+                    first: 0,
+                    inside: ranks.clone(),
+                    values: values(payload),
+                };
+                self.returned.push(evicted.packet);
+                Event::Evicted { cause, ranks: ranks.unwrap_or_default(), priority: evicted.priority, sum }
+            }
+            Displaced::Originals(originals) => {
+                assert_eq!(originals.key, key);
+                let (overflow, priority) = (originals.overflow, originals.priority);
+                let mut all: Vec<_> = originals
+                    .map(|(rank, packet)| {
+                        let values = values(packet.bytes());
+                        self.returned.push(packet);
+                        (rank, values)
+                    })
+                    .collect();
+                all.sort_unstable();
+                Event::Originals { key, cause, overflow, priority, values: all }
             }
         });
     }
+}
+
+/// A payload and the ranks that the trailer behind it names.
+fn inside(bytes: &[u8]) -> (&[u8], Option<Vec<u16>>) {
+    let (payload, trailer) = Trailer::split(bytes).expect("a trailer");
+    let bitmap = trailer.bitmap.expect("a bitmap");
+    (payload, Some((0..bitmap.capacity()).filter(|&rank| bitmap.contains(rank)).collect()))
 }
 
 /// A packet to be, with the request that goes with it.
@@ -182,6 +265,8 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
 pub(crate) struct Parcel {
     pub(crate) request: Request,
     pub(crate) values: Vec<i32>,
+    /// The ranks that a trailer behind the payload names.
+    pub(crate) inside: Option<Vec<u16>>,
     /// Bytes behind the payload, such as Ethernet padding.
     pub(crate) trailing: usize,
 }
@@ -196,14 +281,20 @@ impl Parcel {
                 rank,
                 fan_in,
                 job_fan_in: fan_in,
+                needed: fan_in,
                 count: 1,
                 element: Element::I32_SUM.code(),
                 overflow: false,
+                again: false,
+                partial: false,
+                priority: 0,
+                rules: Rules::default(),
                 offset: 64,
                 len: u16::try_from(values.len() * 4).expect("payloads are short"),
                 now: 0,
             },
             values: values.to_vec(),
+            inside: None,
             trailing: 0,
         }
     }
@@ -221,8 +312,46 @@ impl Parcel {
         Self::add(key, rank, fan_in, &[]).with(|r| r.verb = Verb::Remind)
     }
 
+    /// A kept result of some of `fan_in` ranks, sent by the first of them.
+    pub(crate) fn install_of(key: Key, inside: &[u16], fan_in: u16, values: &[i32]) -> Self {
+        let parcel = Self::install(key, inside[0], fan_in, values).with(|r| {
+            r.count = u16::try_from(inside.len()).expect("no more than ranks");
+            r.partial = true;
+        });
+        Self { inside: Some(inside.to_vec()), ..parcel }
+    }
+
+    /// The parameter server wants what there is.
+    pub(crate) fn fetch(key: Key, fan_in: u16) -> Self {
+        Self::add(key, 0, fan_in, &[]).with(|r| r.verb = Verb::Fetch)
+    }
+
+    /// A rank wants what there is to be sent out.
+    pub(crate) fn release(key: Key, rank: u16, fan_in: u16) -> Self {
+        Self::add(key, rank, fan_in, &[]).with(|r| r.verb = Verb::Release)
+    }
+
     pub(crate) fn at(self, now: u64) -> Self {
         self.with(|r| r.now = now)
+    }
+
+    /// The same of a job with this policy.
+    pub(crate) fn under(self, policy: &Policy) -> Self {
+        self.with(|r| r.rules = Rules::of(policy))
+    }
+
+    pub(crate) fn priority(self, priority: u16) -> Self {
+        self.with(|r| r.priority = priority)
+    }
+
+    /// The same where this many contributions complete a PSN.
+    pub(crate) fn needing(self, needed: u16) -> Self {
+        self.with(|r| r.needed = needed)
+    }
+
+    /// The same with values of this type.
+    pub(crate) fn of(self, element: Element) -> Self {
+        self.with(|r| r.element = element.code())
     }
 
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Request)) -> Self {
@@ -232,11 +361,29 @@ impl Parcel {
 
     /// The packet: a header that must not get into any sum, the values, something behind them.
     pub(crate) fn packet(&self, memory: &HeapPool) -> HeapBuf {
+        self.packet_with_room(memory, ROOM)
+    }
+
+    /// The packet with this much room behind it.
+    pub(crate) fn packet_with_room(&self, memory: &HeapPool, room: usize) -> HeapBuf {
         let mut bytes = vec![0xa5; usize::from(self.request.offset)];
         bytes.extend(self.values.iter().flat_map(|value| value.to_le_bytes()));
+        if let Some(inside) = &self.inside {
+            bytes.extend(trailer(inside, self.request.fan_in));
+        }
         bytes.extend(vec![0x5a; self.trailing]);
-        memory.alloc(&bytes, 0)
+        memory.alloc(&bytes, bytes.len() + room)
     }
+}
+
+/// The trailer that names these of `fan_in` ranks; and of ranks that the job does not have, as far as there is room.
+fn trailer(inside: &[u16], fan_in: u16) -> Vec<u8> {
+    let mut bitmap = Bitmap::new(fan_in).expect("there is such a job");
+    inside.iter().for_each(|&rank| assert!(bitmap.insert(rank)));
+    let trailer = Trailer { bitmap: Some(bitmap), ..Trailer::default() };
+    let mut bytes = vec![0; trailer.emitted_len()];
+    trailer.emit(&mut bytes).expect("as long as it said");
+    bytes
 }
 
 /// The values of a payload.
@@ -249,6 +396,11 @@ pub(crate) fn values(payload: &[u8]) -> Vec<i32> {
 /// Where a packet's payload lies in memory.
 pub(crate) fn payload_address(packet: &HeapBuf, request: &Request) -> *const u8 {
     packet.bytes()[usize::from(request.offset)..].as_ptr()
+}
+
+/// The payload that these values make.
+pub(crate) fn bytes(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 /// A payload whose sum says how often each of `fan_in` ranks is inside: two bits per rank.
@@ -271,15 +423,16 @@ pub(crate) fn full_signature(fan_in: u16) -> Vec<i32> {
 pub(crate) fn config(slots: usize, ways: usize) -> PoolConfig {
     PoolConfig {
         slots,
+        reserved: 0,
         ways,
         age_limit: Duration::from_nanos(1000 * TICK),
         remind_interval: Duration::from_micros(10),
     }
 }
 
-/// The PSNs of job 1, generation 1, that fall into set 0 of 2^`bits` sets.
-pub(crate) fn keys_of_one_set(bits: u32) -> impl Iterator<Item = Key> {
-    (0..).map(|psn| Key::new(1, 1, psn)).filter(move |key| key.place(bits) == 0)
+/// The PSNs of job 1, generation 1, that fall into set 0 of this many sets.
+pub(crate) fn keys_of_one_set(sets: usize) -> impl Iterator<Item = Key> {
+    (0..).map(|psn| Key::new(1, 1, psn)).filter(move |key| key.place(sets) == 0)
 }
 
 /// A pool with one user, its packets and what came out of it.
@@ -297,7 +450,11 @@ impl Rig<1> {
 
 impl<const WORDS: usize> Rig<WORDS> {
     pub(crate) fn of(config: &PoolConfig) -> Self {
-        let mut sessions = Pool::sessions(config, Kernels::scalar(), 1).expect("a valid layout");
+        Self::with(config, Kernels::scalar())
+    }
+
+    pub(crate) fn with(config: &PoolConfig, kernels: Kernels) -> Self {
+        let mut sessions = Pool::sessions(config, kernels, 1).expect("a valid layout");
         Self {
             memory: HeapPool::new(),
             session: sessions.pop().expect("one session"),
@@ -321,9 +478,31 @@ impl<const WORDS: usize> Rig<WORDS> {
         events.remove(0)
     }
 
-    pub(crate) fn sweep(&mut self, sets: usize, outdated: impl Fn(Key) -> bool) -> Vec<Event> {
+    /// The same for a job with a region of its own.
+    pub(crate) fn offer_in(&mut self, region: Region, parcel: &Parcel) -> Vec<Event> {
         self.sink.take();
-        self.session.sweep(sets, outdated, &mut self.sink);
+        let packet = parcel.packet(&self.memory);
+        let place = self.session.place_in(region, parcel.request.key);
+        self.session.offer_at(place, &parcel.request, packet, &mut self.sink);
+        std::mem::take(&mut self.sink.events)
+    }
+
+    /// The same for a request that must get exactly one event.
+    #[track_caller]
+    pub(crate) fn one_in(&mut self, region: Region, parcel: &Parcel) -> Event {
+        let mut events = self.offer_in(region, parcel);
+        assert_eq!(events.len(), 1, "{events:?}");
+        events.remove(0)
+    }
+
+    pub(crate) fn sweep(&mut self, sets: usize, outdated: impl Fn(Key) -> bool) -> Vec<Event> {
+        self.judge(sets, |key, _| if outdated(key) { Verdict::Vacate } else { Verdict::Keep })
+    }
+
+    /// Sweeps some sets, with what is to be done with each slot.
+    pub(crate) fn judge(&mut self, sets: usize, judge: impl Fn(Key, Option<u64>) -> Verdict) -> Vec<Event> {
+        self.sink.take();
+        self.session.sweep(sets, judge, &mut self.sink);
         std::mem::take(&mut self.sink.events)
     }
 
@@ -344,6 +523,8 @@ pub(crate) fn sum_of(event: &Event) -> &Sum {
         | Event::Replayed(_, sum)
         | Event::Installed { sum, .. }
         | Event::PassedOn { sum, .. }
+        | Event::Released(sum)
+        | Event::Fetched(_, Some(sum))
         | Event::Reminded(_, Known::Kept(sum)) => sum,
         other => panic!("no sum in {other:?}"),
     }

@@ -1,7 +1,7 @@
 //! Random traces: few jobs, generations and PSNs, so that everything meets everything else.
 
 use pascaline_aggregator::{Key, Verb};
-use pascaline_wire::{DType, Element, Op};
+use pascaline_wire::Element;
 use proptest::prelude::*;
 
 use super::{Parcel, TICK, full_signature, signature};
@@ -56,12 +56,13 @@ fn apply(twist: Twist, parcel: &mut Parcel) {
         Twist::ShortPacket => {
             parcel.values.pop();
         }
-        Twist::Unsupported => r.element = Element { dtype: DType::F64, op: Op::Sum }.code(),
+        Twist::Unsupported => r.element = 0x06,
         Twist::Offset => r.offset = 68,
         Twist::Trailing => parcel.trailing = 3,
         Twist::BothFanIns => {
             r.fan_in += 1;
             r.job_fan_in += 1;
+            r.needed += 1;
         }
         Twist::Shorter => {
             parcel.values.pop();

@@ -1,29 +1,34 @@
 //! From a configuration to ports, pools and lcores that are ready to run.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use pascaline_aggregator::Pool;
+use crossbeam_queue::ArrayQueue;
+use pascaline_aggregator::{Pool, RankSet};
 use pascaline_buffer::combine::Kernels;
-use pascaline_dpdk::mempool::{Demand, PoolConfig, buffers_needed};
+use pascaline_dpdk::mempool::PoolConfig;
 use pascaline_dpdk::port::{Started, StartedPort};
 use pascaline_dpdk::{
     Clock, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, Port, PortConfig as DpdkPortConfig,
 };
 use pascaline_pipelines::io::HEADER_ROOM;
-use pascaline_pipelines::membership::JobSpec;
-use pascaline_pipelines::{BURST, ControlPlane, Lcore, LcoreParts, Membership, PortSetup, STAGE, Setup};
+use pascaline_pipelines::shared::LcoreEnd;
+use pascaline_pipelines::{
+    ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, ServerEnd, Setup,
+};
 use pascaline_telemetry::{LcoreCounters, LcoreHistograms, recorder};
 use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
+use super::jobs;
 use super::ports::{DpdkIo, Queues};
+use crate::config::packets::{CACHE, SERVER_QUEUE};
 use crate::config::{Config, Located, PortConfig};
+use crate::server::embedded::EmbeddedServer;
 
 /// An appliance whose lcores have not been launched.
 pub(super) struct Appliance {
-    pub(super) lcores: Vec<(DpdkLcore, Lcore<DpdkIo>)>,
+    pub(super) lcores: Vec<(DpdkLcore, Machine)>,
     pub(super) plane: ControlPlane,
     pub(super) membership: Membership,
     pub(super) setup: Arc<Setup>,
@@ -33,12 +38,27 @@ pub(super) struct Appliance {
     pub(super) pools: Vec<Mempool>,
     pub(super) pool_slots: usize,
     pub(super) pool_bytes: usize,
+    pub(super) server: Option<EmbeddedServer>,
 }
 
-/// Packets that a core keeps for itself, so that it need not go to the shared ring for each.
-const CACHE: u16 = 512;
-/// VLAN tags that may come on top of an Ethernet header.
-const ETHERNET: u16 = 14 + 2 * 4;
+/// An lcore whose contribution bitmaps are wide enough for the job with the most ranks.
+#[derive(Debug)]
+pub(super) enum Machine {
+    /// For up to 64 ranks.
+    Narrow(Lcore<DpdkIo, 1>),
+    /// For up to 1,024 ranks.
+    Wide(Lcore<DpdkIo, 16>),
+}
+
+impl Machine {
+    /// Runs until the control plane wants it to end.
+    pub(super) fn run(&mut self, policy: IdlePolicy) {
+        match self {
+            Self::Narrow(lcore) => lcore.run(policy),
+            Self::Wide(lcore) => lcore.run(policy),
+        }
+    }
+}
 
 pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let eal = start_eal(config)?;
@@ -75,35 +95,99 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         ports.push((port.name.clone(), started));
     }
     let setup = Arc::new(setup);
-    let sessions = Pool::<Mbuf>::sessions(&config.pool, kernels, lcores.len())?;
     let (plane, ends) = ControlPlane::new(lcores.len());
+    let (server, server_end) = embed(config, &frames)?;
+    let most_ranks =
+        config.jobs.iter().map(|job| job.fan_in).chain(config.admission.as_ref().map(|a| a.max_fan_in));
+    let wide = most_ranks.max().unwrap_or(0) > RankSet::<1>::CAPACITY;
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,
-        membership: Membership::new(job_specs(config), first_epoch()),
+        membership: jobs::membership(config),
         setup: Arc::clone(&setup),
         counters: Vec::new(),
         histograms: Vec::new(),
         ports,
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
-        pool_bytes: Pool::<Mbuf>::memory_bytes(&config.pool),
+        pool_bytes: if wide {
+            Pool::<Mbuf, 16>::memory_bytes(&config.pool)
+        } else {
+            Pool::<Mbuf, 1>::memory_bytes(&config.pool)
+        },
+        server,
     };
-    for ((((number, lcore), queues), session), end) in
-        lcores.into_iter().enumerate().zip(queues).zip(sessions).zip(ends)
-    {
-        let counters = Arc::new(LcoreCounters::default());
-        let (spread, spread_reader) = recorder()?;
-        let (service, service_reader) = recorder()?;
-        let io = DpdkIo::new(queues, frames.clone(), headers.clone(), clock);
-        let setup = Arc::clone(&setup);
-        let parts =
-            LcoreParts { number, io, session, setup, end, counters: Arc::clone(&counters), spread, service };
-        appliance.lcores.push((lcore, Lcore::new(parts)));
-        appliance.counters.push(counters);
-        appliance.histograms.push(LcoreHistograms { spread: spread_reader, service: service_reader });
+    let ios = queues.into_iter().map(|queues| DpdkIo::new(queues, frames.clone(), headers.clone(), clock));
+    let parts = Parts { setup, server: server_end, kernels };
+    if wide {
+        parts.put_together::<16>(config, &mut appliance, lcores, ios, ends, Machine::Wide)?;
+    } else {
+        parts.put_together::<1>(config, &mut appliance, lcores, ios, ends, Machine::Narrow)?;
     }
     Ok(appliance)
+}
+
+/// What all lcores have in common.
+struct Parts {
+    setup: Arc<Setup>,
+    server: Option<ServerEnd<Mbuf>>,
+    kernels: Kernels,
+}
+
+impl Parts {
+    /// Makes the lcores, with bitmaps of this width.
+    fn put_together<const WORDS: usize>(
+        &self,
+        config: &Config,
+        appliance: &mut Appliance,
+        lcores: Vec<DpdkLcore>,
+        ios: impl Iterator<Item = DpdkIo>,
+        ends: Vec<LcoreEnd>,
+        machine: fn(Lcore<DpdkIo, WORDS>) -> Machine,
+    ) -> anyhow::Result<()> {
+        let sessions = Pool::<Mbuf, WORDS>::sessions(&config.pool, self.kernels, lcores.len())?;
+        for ((((number, lcore), io), session), end) in
+            lcores.into_iter().enumerate().zip(ios).zip(sessions).zip(ends)
+        {
+            let counters = Arc::new(LcoreCounters::default());
+            let (spread, spread_reader) = recorder()?;
+            let (service, service_reader) = recorder()?;
+            let parts = LcoreParts {
+                number,
+                io,
+                session,
+                setup: Arc::clone(&self.setup),
+                end,
+                server: self.server.clone(),
+                counters: Arc::clone(&counters),
+                spread,
+                service,
+            };
+            appliance.lcores.push((lcore, machine(Lcore::new(parts))));
+            appliance.counters.push(counters);
+            appliance.histograms.push(LcoreHistograms { spread: spread_reader, service: service_reader });
+        }
+        Ok(())
+    }
+}
+
+/// Starts the parameter server in the appliance itself, if the configuration wants one, and gives the lcores' ends of its
+/// queues.
+fn embed(
+    config: &Config,
+    frames: &Mempool,
+) -> anyhow::Result<(Option<EmbeddedServer>, Option<ServerEnd<Mbuf>>)> {
+    if !config.embeds_server() {
+        return Ok((None, None));
+    }
+    let queue = || Arc::new(ArrayQueue::new(SERVER_QUEUE));
+    let end = ServerEnd { to: queue(), from: queue() };
+    let frames = frames.clone();
+    let alloc =
+        move |bytes: &[u8]| frames.alloc().and_then(|mut packet| packet.write(bytes).then_some(packet));
+    let server = EmbeddedServer::spawn(Arc::clone(&end.to), Arc::clone(&end.from), alloc, config.ps.limits)
+        .context("starting the parameter server")?;
+    Ok((Some(server), Some(end)))
 }
 
 fn start_eal(config: &Config) -> anyhow::Result<Eal> {
@@ -137,31 +221,16 @@ fn start_eal(config: &Config) -> anyhow::Result<Eal> {
 
 /// The pool of whole frames, which slots keep, and the pool of headers, which results are sent with.
 fn packet_pools(config: &Config, eal: &Eal) -> anyhow::Result<(Mempool, Mempool)> {
-    let most = |descriptors: fn(&PortConfig) -> u16| {
-        usize::from(config.ports.iter().map(descriptors).max().unwrap_or(0))
-    };
-    let lcores = config.cores.value.len();
-    let stages = STAGE * lcores * config.ports.len();
-    let demand = Demand {
-        ports: config.ports.len(),
-        queues: lcores,
-        rx_desc: most(|port| port.rx_descriptors),
-        tx_desc: most(|port| port.tx_descriptors),
-        lcores: lcores + 1,
-        burst: BURST,
-        cache: usize::from(CACHE),
-        slots: config.pool.slots + stages,
-    };
-    let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+    let needed = config.packet_buffers();
     let frames = PoolConfig {
         name: "frames".to_owned(),
-        count: count(buffers_needed(&demand))?,
+        count: count(needed.frames)?,
         cache: u32::from(CACHE),
-        room: room(mtu),
+        room: needed.frame_room,
     };
     let headers = PoolConfig {
         name: "headers".to_owned(),
-        count: count(buffers_needed(&Demand { rx_desc: 0, slots: stages + BURST * lcores, ..demand }))?,
+        count: count(needed.headers)?,
         cache: u32::from(CACHE),
         room: u16::try_from(HEADER_ROOM)?,
     };
@@ -179,12 +248,6 @@ fn packet_pools(config: &Config, eal: &Eal) -> anyhow::Result<(Mempool, Mempool)
         })
     };
     Ok((make(&frames)?, make(&headers)?))
-}
-
-/// Room for a whole frame. At least DPDK's usual 2 KiB, and a power of two, since drivers that copy from a ring of the
-/// kernel's demand room for a whole slot of that ring, whatever the MTU.
-fn room(mtu: u16) -> u16 {
-    mtu.saturating_add(ETHERNET).checked_next_power_of_two().unwrap_or(u16::MAX / 64 * 64).max(2048)
 }
 
 fn count(buffers: usize) -> anyhow::Result<u32> {
@@ -218,25 +281,4 @@ fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) ->
     opened
         .start(&wanted, std::slice::from_ref(frames))
         .map_err(|failure| config.error(device, &failure.error, "correct this port's keys").into())
-}
-
-fn job_specs(config: &Config) -> Vec<JobSpec> {
-    let spec = |job: &crate::config::JobConfig| JobSpec {
-        id: job.id,
-        fan_in: job.fan_in,
-        window: job.window,
-        max_payload: config.max_payload(),
-        admitted: job
-            .members
-            .as_ref()
-            .map(|members| members.iter().map(|&address| Address::from(address)).collect()),
-    };
-    config.jobs.iter().map(spec).collect()
-}
-
-/// Where generations begin: different from one start of the appliance to the next, so that packets of workers that
-/// joined an earlier one are recognised.
-#[expect(clippy::cast_possible_truncation, reason = "any eight bits that change will do")]
-fn first_epoch() -> u8 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since.as_millis() / 100) as u8)
 }

@@ -9,15 +9,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pascaline_dpdk::lcore::LcoreHandle;
-use pascaline_pipelines::{IdlePolicy, PortSetup, Reply};
+use pascaline_pipelines::jobs::{Job, JobTable};
+use pascaline_pipelines::membership::{Elapsed, Event, OnDeath};
+use pascaline_pipelines::{ControlPlane, IdlePolicy, PortSetup, Reply};
 use pascaline_telemetry::Telemetry;
-use tracing::{error, info};
+use sd_notify::NotifyState;
+use tracing::{error, info, warn};
 
 use super::accounting;
-use super::bring_up::Appliance;
+use super::bring_up::{Appliance, Machine};
 use super::gauges::{ApplianceGauges, Shared};
 use super::http;
 use crate::config::Config;
+use crate::server::ServedJob;
+use crate::server::embedded::EmbeddedServer;
 
 /// How often requests of workers are looked for. They are few and at the start of a session.
 const TURN: Duration = Duration::from_millis(1);
@@ -47,11 +52,14 @@ pub(super) fn run(
         pools,
         pool_slots,
         pool_bytes,
+        server: embedded,
     } = appliance;
     let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
-    plane.publish(membership.table(mac));
+    publish(&mut plane, membership.table(mac), embedded.as_ref());
     let shared = Arc::new(Shared::new(membership.status()));
-    let gauges = ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared));
+    let published = embedded.as_ref().map(EmbeddedServer::published);
+    let gauges =
+        ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published);
     let telemetry = Telemetry::new(counters, histograms, Box::new(gauges));
     let handles = launch(lcores, config.idle)?;
     let server = listener
@@ -67,18 +75,20 @@ pub(super) fn run(
         "ready"
     );
 
+    tell_systemd(NotifyState::Ready);
     let mut waiting: VecDeque<(usize, Reply)> = VecDeque::new();
-    let mut collected = Instant::now();
+    let began = Instant::now();
+    let mut collected = began;
     let mut draining: Option<Instant> = None;
     loop {
-        let mut changed = false;
+        let now = began.elapsed();
+        let Elapsed { mut changed, events } = membership.handle_timeout(now);
+        events.iter().for_each(report);
         for _ in 0..REQUESTS {
             let Some(request) = plane.request() else { break };
-            if let Some(answer) = membership.handle(&request) {
+            if let Some(answer) = membership.handle(now, &request) {
                 changed |= answer.changed;
-                let reply =
-                    Reply::new(&request.from, mac(request.from.port), &answer.header, &answer.control);
-                waiting.push_back((request.lcore, reply));
+                waiting.push_back((request.lcore, answer.reply(&request.from, mac(request.from.port))));
                 if answer.changed {
                     info!(
                         job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,
@@ -89,7 +99,9 @@ pub(super) fn run(
             }
         }
         if changed {
-            plane.publish(membership.table(mac));
+            publish(&mut plane, membership.table(mac), embedded.as_ref());
+        }
+        if changed || !events.is_empty() {
             shared.set_jobs(membership.status());
         }
         // A worker may send as soon as it hears that it is a member: every lcore must know before.
@@ -100,6 +112,8 @@ pub(super) fn run(
             plane.reap();
         }
         if collected.elapsed() >= COLLECT {
+            // Seen by this loop only, which notices below if an lcore has ended.
+            tell_systemd(NotifyState::Watchdog);
             telemetry.collect();
             collected = Instant::now();
         }
@@ -108,9 +122,15 @@ pub(super) fn run(
             error!("an lcore ended by itself");
             break;
         }
+        if embedded.as_ref().is_some_and(EmbeddedServer::is_finished) {
+            shared.set_healthy(false);
+            error!("the parameter server ended by itself");
+            break;
+        }
         if stop.load(Ordering::Relaxed) {
             let since = *draining.get_or_insert_with(|| {
                 info!(limit = ?config.drain, "draining");
+                tell_systemd(NotifyState::Stopping);
                 shared.set_healthy(false);
                 Instant::now()
             });
@@ -130,6 +150,10 @@ pub(super) fn run(
         }
     }
     drop(server);
+    if let Some(Err(panic)) = embedded.map(EmbeddedServer::stop) {
+        error!(%panic);
+        whole = false;
+    }
     telemetry.collect();
     let balanced = accounting::report(&telemetry.total());
     for (name, port) in ports {
@@ -140,7 +164,43 @@ pub(super) fn run(
     Ok(if whole && balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-type Launched = (pascaline_dpdk::Lcore, pascaline_pipelines::Lcore<super::DpdkIo>);
+/// Tells the service manager, if one has started the appliance and wants to know. Nothing depends on it.
+fn tell_systemd(state: NotifyState<'_>) {
+    let _ = sd_notify::notify(&[state]);
+}
+
+/// Puts a table in force. The parameter server hears of it first, so that it knows the jobs whose packets it gets.
+fn publish(plane: &mut ControlPlane, table: JobTable, server: Option<&EmbeddedServer>) {
+    if let Some(server) = server {
+        let served = |job: &Job| ServedJob {
+            job: job.id,
+            fan_in: job.fan_in,
+            epoch: job.epoch,
+            needed: job.needed,
+            order: job.policy.order,
+            payload: job.payload,
+        };
+        let formed = |job: &&Job| job.has_server() && job.payload > 0 && job.needed > 0;
+        server.set_jobs(table.jobs().iter().filter(formed).map(served).collect());
+    }
+    plane.publish(table);
+}
+
+/// Tells the operator what time has brought about.
+fn report(event: &Event) {
+    match event {
+        Event::Lost { job, epoch, ranks, on_death: OnDeath::Fail } => {
+            error!(job, epoch, ?ranks, "nothing is heard of these ranks: the others' operations fail");
+        }
+        Event::Lost { job, epoch, ranks, on_death: OnDeath::Continue } => {
+            warn!(job, epoch, ?ranks, "nothing is heard of these ranks: the others go on without them");
+        }
+        Event::GaveUp { job, rank } => info!(job, rank, "no longer waits for the others to join"),
+        Event::Forgotten { job } => info!(job, "forgotten: its ranks are gone"),
+    }
+}
+
+type Launched = (pascaline_dpdk::Lcore, Machine);
 
 fn launch(lcores: Vec<Launched>, idle: IdlePolicy) -> anyhow::Result<Vec<LcoreHandle<()>>> {
     lcores

@@ -9,6 +9,7 @@ use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{Gauge, Gauges};
 
 use crate::config::Config;
+use crate::server::Published;
 
 /// What the control plane tells the metrics server.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub(super) struct ApplianceGauges {
     pool_bytes: usize,
     job_names: Vec<(u16, String)>,
     shared: Arc<Shared>,
+    server: Option<Published>,
 }
 
 impl ApplianceGauges {
@@ -54,6 +56,7 @@ impl ApplianceGauges {
         pool_slots: usize,
         pool_bytes: usize,
         shared: Arc<Shared>,
+        server: Option<Published>,
     ) -> Self {
         Self {
             ports: ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect(),
@@ -62,6 +65,7 @@ impl ApplianceGauges {
             pool_bytes,
             job_names: config.jobs.iter().map(|job| (job.id, job.name.clone())).collect(),
             shared,
+            server,
         }
     }
 
@@ -149,6 +153,9 @@ impl Gauges for ApplianceGauges {
         self.ports(&mut out);
         self.pools(&mut out);
         self.jobs(&mut out);
+        if let Some(server) = &self.server {
+            out.extend(server.gauges());
+        }
         out
     }
 }

@@ -5,6 +5,7 @@ mod bring_up;
 mod control;
 mod gauges;
 mod http;
+mod jobs;
 mod ports;
 
 use std::path::Path;

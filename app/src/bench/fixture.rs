@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -244,8 +245,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     let local = Address::from_v4(LOCAL.octets());
     let setup =
         Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
-    let spec =
-        JobSpec { id: JOB, fan_in: shape.fan_in, window: 32, max_payload: shape.payload, admitted: None };
+    let spec = JobSpec { window: 32, max_payload: shape.payload, ..JobSpec::new(JOB, shape.fan_in) };
     let mut membership = Membership::new(vec![spec], EPOCH);
     for rank in 0..shape.fan_in {
         let status = join(&mut membership, shape, rank);
@@ -263,6 +263,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
         session,
         setup: Arc::new(setup),
         end: ends.pop().context("one end")?,
+        server: None,
         counters: Arc::clone(&counters),
         spread,
         service,
@@ -295,7 +296,8 @@ fn join(membership: &mut Membership, shape: &Shape, rank: u16) -> Option<Status>
         local_udp_port: DEFAULT_PORT,
     };
     let control = Control { payload: shape.payload, ..Control::request(Action::Join, 1) };
-    membership.handle(&ControlRequest { lcore: 0, from, header, control }).map(|answer| answer.control.status)
+    let request = ControlRequest { lcore: 0, from, header, control };
+    membership.handle(Duration::ZERO, &request).map(|answer| answer.control.status)
 }
 
 const _: () = assert!(HEADERS == 14 + 20 + 8 + header::LEN);

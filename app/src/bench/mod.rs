@@ -3,6 +3,7 @@
 mod fixture;
 mod hot;
 mod memif;
+mod olaf;
 mod pool;
 mod report;
 mod source;
@@ -29,6 +30,14 @@ pub(crate) enum BenchCommand {
 The ratio is the time that nobody can save, divided by the time taken:
   (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)")]
     Pipeline(PipelineArgs),
+    /// The queue of asynchronous updates: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's figures; and what
+    /// the queue costs in nanoseconds, against the bare add of the same payloads
+    #[command(after_help = "Examples:
+  pascaline bench olaf
+  pascaline bench olaf --json --seed 7
+
+Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
+    Olaf(olaf::OlafArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
     Source(SourceArgs),
@@ -62,6 +71,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
     match command {
         BenchCommand::Pool(args) => pool::run(args),
         BenchCommand::Pipeline(args) => report::pipeline(args),
+        BenchCommand::Olaf(args) => olaf::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
 }

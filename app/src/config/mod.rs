@@ -1,7 +1,12 @@
 //! The appliance's configuration: as written ([`raw`]) and as accepted ([`Config`]).
 
 mod accept;
+pub(crate) mod job;
+mod layout;
+pub(crate) mod packets;
+mod profile;
 mod raw;
+mod summary;
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,6 +16,8 @@ use std::time::Duration;
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
 use pascaline_pipelines::IdlePolicy;
+
+pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 
 /// A place in the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,16 +80,6 @@ pub(crate) struct PortConfig {
     pub(crate) peer: Option<usize>,
 }
 
-/// A job as accepted.
-#[derive(Debug, Clone)]
-pub(crate) struct JobConfig {
-    pub(crate) id: u16,
-    pub(crate) name: String,
-    pub(crate) fan_in: u16,
-    pub(crate) window: u16,
-    pub(crate) members: Option<Vec<IpAddr>>,
-}
-
 /// A configuration that has been checked as far as that is possible without the hardware.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -99,7 +96,11 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) ports: Vec<PortConfig>,
     pub(crate) pool: PoolConfig,
+    /// Sets of the pool that all jobs without a region share, from set 0 on; the regions lie behind them.
+    pub(crate) shared_sets: u32,
     pub(crate) jobs: Vec<JobConfig>,
+    pub(crate) admission: Option<AdmissionConfig>,
+    pub(crate) ps: PsConfig,
     pub(crate) listen: Option<Located<SocketAddr>>,
 }
 
@@ -139,11 +140,15 @@ impl Config {
 
     /// Longest payload that fits into a packet on every port, in whole 8-byte elements.
     pub(crate) fn max_payload(&self) -> u16 {
-        let ip = if self.addresses.iter().any(IpAddr::is_ipv6) { 40 } else { 20 };
-        let overhead = ip + 8 + 22;
-        let mtu = self.ports.iter().map(|port| port.mtu).min().unwrap_or(0);
-        mtu.saturating_sub(overhead) / 8 * 8
+        max_payload(&self.addresses, &self.ports)
     }
+}
+
+fn max_payload(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
+    let ip = if addresses.iter().any(IpAddr::is_ipv6) { 40 } else { 20 };
+    let overhead = ip + 8 + 22;
+    let mtu = ports.iter().map(|port| port.mtu).min().unwrap_or(0);
+    mtu.saturating_sub(overhead) / 8 * 8
 }
 
 #[cfg(test)]

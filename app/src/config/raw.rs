@@ -13,6 +13,8 @@ pub(super) struct Raw {
     pub(super) pool: Pool,
     #[serde(default)]
     pub(super) jobs: Vec<Spanned<Job>>,
+    pub(super) admission: Option<Spanned<Admission>>,
+    pub(super) ps: Option<Spanned<Ps>>,
     #[serde(default)]
     pub(super) telemetry: Telemetry,
 }
@@ -66,6 +68,38 @@ pub(super) struct Job {
     pub(super) fan_in: Spanned<u16>,
     pub(super) window: Option<Spanned<u16>>,
     pub(super) members: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) profile: Option<Spanned<String>>,
+    pub(super) addressing: Option<Spanned<String>>,
+    pub(super) region_slots: Option<Spanned<u32>>,
+    pub(super) conflict: Option<Spanned<String>>,
+    /// A count of contributions, or a share of the fan-in.
+    pub(super) threshold: Option<Spanned<toml::Value>>,
+    pub(super) partial_after: Option<Spanned<String>>,
+    pub(super) order: Option<Spanned<String>>,
+    pub(super) quota: Option<Spanned<u32>>,
+    pub(super) server: Option<Spanned<bool>>,
+    pub(super) dead_after: Option<Spanned<String>>,
+    pub(super) on_death: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Admission {
+    pub(super) jobs: Spanned<String>,
+    pub(super) from: Spanned<Vec<Spanned<String>>>,
+    pub(super) max_jobs: Option<Spanned<u16>>,
+    pub(super) max_fan_in: Option<Spanned<u16>>,
+    pub(super) slots_per_job: Option<Spanned<u32>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ps {
+    pub(super) mode: Option<Spanned<String>>,
+    pub(super) address: Option<Spanned<String>>,
+    pub(super) port: Option<Spanned<u16>>,
+    pub(super) listen: Option<Spanned<String>>,
+    pub(super) memory_mb: Option<Spanned<u32>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,15 +1,136 @@
-//! Numbers that everyone can compute, and their sums.
+//! Numbers that everyone can compute, and what an allreduce has to make of them.
+//!
+//! Samples are whole multiples of a power of two, few enough bits wide that sums of 1,024 of them can be made exactly,
+//! in integers. What a result may deviate from that is bounded by the number of roundings.
 
-use pascaline_worker::Element;
+use clap::ValueEnum;
+use pascaline_worker::{Element, bf16, f16};
 
-/// A type of elements of which samples can be drawn and sums checked.
-pub(super) trait Sample: Element + Default + core::fmt::Debug {
+/// What the tensors are replaced by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Op {
+    /// The sum over the ranks.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The sum divided by the number of ranks.
+    Mean,
+}
+
+impl From<Op> for pascaline_worker::Op {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Sum => Self::Sum,
+            Op::Min => Self::Min,
+            Op::Max => Self::Max,
+            Op::Mean => Self::Mean,
+        }
+    }
+}
+
+/// The order in which the appliance adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// As contributions arrive.
+    Arrival,
+    /// By rank.
+    Rank,
+}
+
+/// A type of elements of which samples can be drawn and combinations checked.
+pub(super) trait Sample: Element + Copy + Default + PartialOrd + core::fmt::Debug {
+    /// Samples are k × 2^−`SCALE`, with −2^`BITS` ≤ k < 2^`BITS`.
+    const BITS: u32;
+    /// See `BITS`.
+    const SCALE: i32;
+    /// Unit roundoff: how much rounding changes a number at most, relative to it. 0 where sums are exact.
+    const ROUNDOFF: f64;
+    /// The smallest positive number.
+    const TINY: f64;
+    /// The nearest element, of two the even one.
+    fn nearest(value: f64) -> Self;
+    /// Exact.
+    fn value(self) -> f64;
+    /// The sum in the order given, as an appliance makes it.
+    fn sum_in_order(addends: &[Self]) -> Self;
+
     /// The element of a stream at an index.
-    fn sample(stream: u64, index: u64) -> Self;
-    /// The sum as it should be, if this is not the sum of `addends`.
-    fn differs(self, addends: impl Iterator<Item = Self>) -> Option<f64>;
-    /// The bits.
-    fn to_raw_bits(self) -> u32;
+    #[expect(clippy::cast_precision_loss, reason = "at most 2⁵² in magnitude")]
+    fn sample(stream: u64, index: u64) -> Self {
+        let k = mix(stream.wrapping_add(index)).cast_signed() >> (63 - Self::BITS);
+        Self::nearest(k as f64 * f64::powi(2.0, -Self::SCALE))
+    }
+}
+
+/// What results are checked against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Check {
+    op: Op,
+    order: Order,
+    ranks: f64,
+    /// How far roundings can move a sum, relative to the sum of magnitudes.
+    growth: f64,
+    /// 2^`SCALE`
+    scale: f64,
+}
+
+impl Check {
+    /// Adding N numbers takes N − 1 additions at most that round, each by a factor of at most 1 + u. (Sums of 16-bit
+    /// types are made in f32, here without rounding, and rounded to 16 bits once, or once for each part of the sum that
+    /// had to make way in the appliance: no more than N − 1 times either, since each part that rounds joins two.) So a sum is
+    /// off by at most ((1 + u)^(N−1) − 1) Σ|x|.
+    pub(super) fn new<T: Sample>(op: Op, order: Order, ranks: u16) -> Self {
+        let roundings = f64::from(ranks.saturating_sub(1));
+        let growth = (roundings * T::ROUNDOFF.ln_1p()).exp_m1();
+        Self { op, order, ranks: f64::from(ranks), growth, scale: f64::powi(2.0, T::SCALE) }
+    }
+
+    /// What an element should be, if it is not what the ranks' samples make.
+    pub(super) fn differs<T: Sample>(&self, got: T, samples: &[T]) -> Option<f64> {
+        let exactly = |expected: T| (got != expected).then(|| expected.value());
+        let least = |a: T, b: &T| if *b < a { *b } else { a };
+        let most = |a: T, b: &T| if *b > a { *b } else { a };
+        let first = samples.first().copied().unwrap_or_default();
+        let mean = || T::nearest(T::sum_in_order(samples).value() / self.ranks);
+        let in_order = self.order == Order::Rank || T::ROUNDOFF == 0.0;
+        match self.op {
+            Op::Min => exactly(samples.iter().fold(first, least)),
+            Op::Max => exactly(samples.iter().fold(first, most)),
+            Op::Sum if in_order => exactly(T::sum_in_order(samples)),
+            Op::Mean if in_order => exactly(mean()),
+            Op::Sum | Op::Mean => self.is_far(got, samples),
+        }
+    }
+
+    /// What an element should be, if it cannot be the samples' sum, or its mean, whatever the order of additions.
+    ///
+    /// A mean is off by one more factor of 1 + u, or by half of the smallest number; and this reckoning in f64 by a few
+    /// 2⁻⁵³, which only matters beside the u of f64.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "bounded by 2⁶²")]
+    fn is_far<T: Sample>(&self, got: T, samples: &[T]) -> Option<f64> {
+        let (mut sum, mut magnitude) = (0_i64, 0_i64);
+        for sample in samples {
+            let k = (sample.value() * self.scale) as i64;
+            sum += k;
+            magnitude += k.abs();
+        }
+        let from_sum = self.growth * magnitude as f64;
+        let got = got.value() * self.scale;
+        let (within, divisor) = if self.op == Op::Sum {
+            // A number that is no whole multiple of the samples' unit is no sum of them.
+            let whole = got.fract() == 0.0;
+            (whole && (got as i64).abs_diff(sum) as f64 <= from_sum, 1.0)
+        } else {
+            let largest = sum.unsigned_abs() as f64 + from_sum;
+            let from_quotient = T::ROUNDOFF * largest + self.ranks * self.scale * T::TINY / 2.0;
+            let bound = from_sum + from_quotient + 4.0 * f64::EPSILON * largest;
+            // Not `>`: a NaN is no mean of these.
+            ((got * self.ranks - sum as f64).abs() <= bound, self.ranks)
+        };
+        (!within).then_some(sum as f64 / self.scale / divisor)
+    }
 }
 
 /// Murmur3's finaliser: every bit of the input moves half the bits of the output.
@@ -24,53 +145,102 @@ pub(super) const fn stream(seed: u64, rank: u16, iteration: u32) -> u64 {
     mix(mix(seed) ^ ((rank as u64) << 32) ^ iteration as u64)
 }
 
-/// Twenty-four random bits and a sign: what both types represent exactly.
-const fn signed_24(stream: u64, index: u64) -> i32 {
-    (mix(stream.wrapping_add(index)).cast_signed() >> 39) as i32
-}
-
 impl Sample for i32 {
-    /// Below 2²⁰ in magnitude: the sum over 1,024 ranks does not saturate.
-    fn sample(stream: u64, index: u64) -> Self {
-        signed_24(stream, index) >> 4
+    /// The sum over 1,024 ranks does not saturate.
+    const BITS: u32 = 20;
+    const SCALE: i32 = 0;
+    const ROUNDOFF: f64 = 0.0;
+    const TINY: f64 = 1.0;
+
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and within range")]
+    fn nearest(value: f64) -> Self {
+        value.round_ties_even() as Self
     }
 
-    fn differs(self, addends: impl Iterator<Item = Self>) -> Option<f64> {
-        let sum: Self = addends.sum();
-        (self != sum).then_some(f64::from(sum))
+    fn value(self) -> f64 {
+        f64::from(self)
     }
 
-    fn to_raw_bits(self) -> u32 {
-        self.cast_unsigned()
+    fn sum_in_order(addends: &[Self]) -> Self {
+        addends.iter().sum()
     }
 }
 
 impl Sample for f32 {
-    /// From −1 to below 1, a multiple of 2⁻²⁴.
-    #[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
-    fn sample(stream: u64, index: u64) -> Self {
-        signed_24(stream, index) as Self / 16_777_216.0
+    const BITS: u32 = 24;
+    const SCALE: i32 = 24;
+    const ROUNDOFF: f64 = 1.0 / 16_777_216.0;
+    const TINY: f64 = 1.401_298_464_324_817e-45;
+
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+    fn nearest(value: f64) -> Self {
+        value as Self
     }
 
-    /// Adding N numbers in whatever order takes N − 1 additions, each of which changes its result by a factor of
-    /// at most 1 + u, u = 2⁻²⁴. No number takes part in more than N − 1 of them, so the sum is off by at most
-    /// ((1 + u)^(N−1) − 1) Σ|x| < (N − 1) u Σ|x| (1 + 2⁻¹³), since (N − 1) u < 2⁻¹⁴ for N ≤ 1,024. The reference in
-    /// f64 is off by N 2⁻⁵³ Σ|x| at most, which doubling the 2⁻¹³ more than covers.
-    fn differs(self, addends: impl Iterator<Item = Self>) -> Option<f64> {
-        let (mut count, mut sum, mut magnitude) = (0_u32, 0.0, 0.0);
-        for addend in addends.map(f64::from) {
-            count += 1;
-            sum += addend;
-            magnitude += addend.abs();
-        }
-        let unit = f64::powi(2.0, -24) * (1.0 + f64::powi(2.0, -12));
-        let bound = f64::from(count.saturating_sub(1)) * unit * magnitude;
-        // Not `>`: a NaN is no sum of these.
-        let within = (f64::from(self) - sum).abs() <= bound;
-        (!within).then_some(sum)
+    fn value(self) -> f64 {
+        f64::from(self)
     }
 
-    fn to_raw_bits(self) -> u32 {
-        self.to_bits()
+    fn sum_in_order(addends: &[Self]) -> Self {
+        addends.iter().sum()
+    }
+}
+
+impl Sample for f64 {
+    const BITS: u32 = 52;
+    const SCALE: i32 = 52;
+    const ROUNDOFF: f64 = Self::EPSILON / 2.0;
+    const TINY: f64 = 5e-324;
+
+    fn nearest(value: f64) -> Self {
+        value
+    }
+
+    fn value(self) -> f64 {
+        self
+    }
+
+    fn sum_in_order(addends: &[Self]) -> Self {
+        addends.iter().sum()
+    }
+}
+
+impl Sample for f16 {
+    /// 1,024 times 2¹¹ is less than the 2²⁴ up to which f32 is exact.
+    const BITS: u32 = 11;
+    const SCALE: i32 = 11;
+    const ROUNDOFF: f64 = 1.0 / 2_048.0;
+    const TINY: f64 = 1.0 / 16_777_216.0;
+
+    fn nearest(value: f64) -> Self {
+        Self::from_f64(value)
+    }
+
+    fn value(self) -> f64 {
+        self.to_f64()
+    }
+
+    fn sum_in_order(addends: &[Self]) -> Self {
+        Self::from_f32(addends.iter().map(|addend| addend.to_f32()).sum())
+    }
+}
+
+impl Sample for bf16 {
+    const BITS: u32 = 8;
+    const SCALE: i32 = 8;
+    const ROUNDOFF: f64 = 1.0 / 256.0;
+    /// 2⁻¹³³
+    const TINY: f64 = 9.183_549_615_799_121e-41;
+
+    fn nearest(value: f64) -> Self {
+        Self::from_f64(value)
+    }
+
+    fn value(self) -> f64 {
+        self.to_f64()
+    }
+
+    fn sum_in_order(addends: &[Self]) -> Self {
+        Self::from_f32(addends.iter().map(|addend| addend.to_f32()).sum())
     }
 }

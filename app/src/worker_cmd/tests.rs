@@ -1,5 +1,6 @@
 use super::parse::{appliance, bind, duration, size};
-use super::sample::{Sample, stream};
+use super::report::median;
+use super::sample::{Check, Op, Order, Sample, stream};
 use super::*;
 
 #[test]
@@ -39,32 +40,106 @@ fn addresses() {
     assert!(bind("nowhere").is_err());
 }
 
-#[test]
-fn any_order_of_f32_additions_is_within_the_bound_and_a_lost_addend_is_not() {
+/// Every type takes what any order of additions makes of it and refuses what lacks an addend.
+fn orders<T: Sample + PartialEq>(add: fn(T, T) -> T) {
     for ranks in [1_u16, 2, 3, 8, 1024] {
         let streams: Vec<u64> = (0..ranks).map(|rank| stream(1, rank, 0)).collect();
-        for index in 0..200 {
-            let addends: Vec<f32> = streams.iter().map(|&s| f32::sample(s, index)).collect();
-            let forward: f32 = addends.iter().sum();
-            let backward: f32 = addends.iter().rev().sum();
-            assert_eq!(forward.differs(addends.iter().copied()), None);
-            assert_eq!(backward.differs(addends.iter().copied()), None);
-            let lost = forward - addends[0];
-            // A sample of almost nothing may hide in the rounding of a thousand others.
-            if addends[0].abs() > 0.1 {
-                assert!(lost.differs(addends.iter().copied()).is_some(), "{ranks} {index}");
+        for index in 0..100 {
+            let samples: Vec<T> = streams.iter().map(|&s| T::sample(s, index)).collect();
+            let check = |got: T, op, order| Check::new::<T>(op, order, ranks).differs(got, &samples);
+            // With every addition rounded to the type, which is more than an appliance does to 16-bit ones.
+            let forward = samples.iter().copied().reduce(add).unwrap();
+            let backward = samples.iter().rev().copied().reduce(add).unwrap();
+            assert_eq!(check(forward, Op::Sum, Order::Arrival), None);
+            assert_eq!(check(backward, Op::Sum, Order::Arrival), None);
+            let exact = T::sum_in_order(&samples);
+            let mean = T::nearest(exact.value() / f64::from(ranks));
+            for order in [Order::Arrival, Order::Rank] {
+                assert_eq!(check(exact, Op::Sum, order), None);
+                assert_eq!(check(mean, Op::Mean, order), None, "{ranks} {index} {samples:?}");
             }
-            assert!(f32::NAN.differs(addends.into_iter()).is_some());
+            let backward_mean = T::nearest(backward.value() / f64::from(ranks));
+            assert_eq!(check(backward_mean, Op::Mean, Order::Arrival), None);
+            let sorted = |pick: fn(f64, f64) -> f64| samples.iter().map(|s| s.value()).reduce(pick).unwrap();
+            assert_eq!(check(T::nearest(sorted(f64::min)), Op::Min, Order::Arrival), None);
+            assert_eq!(check(T::nearest(sorted(f64::max)), Op::Max, Order::Rank), None);
+
+            // A sample of almost nothing may hide in the roundings of many others.
+            let lost = T::nearest(exact.value() - samples[0].value());
+            let limit = f64::from(ranks) * T::ROUNDOFF * samples.iter().map(|s| s.value().abs()).sum::<f64>();
+            if samples[0].value().abs() > 4.0 * limit {
+                assert!(check(lost, Op::Sum, Order::Arrival).is_some(), "{ranks} {index}");
+                assert!(check(T::nearest(lost.value() / f64::from(ranks)), Op::Mean, Order::Rank).is_some());
+            }
+            if ranks > 1 {
+                assert!(check(T::nearest(sorted(f64::min)), Op::Max, Order::Rank).is_some(), "{samples:?}");
+            }
         }
     }
+}
+
+fn differs<T: Sample>(got: T, op: Op, order: Order, samples: &[T]) -> Option<f64> {
+    Check::new::<T>(op, order, u16::try_from(samples.len()).unwrap()).differs(got, samples)
+}
+
+#[test]
+fn what_is_no_number_is_no_result() {
+    for op in [Op::Sum, Op::Min, Op::Max, Op::Mean] {
+        for order in [Order::Arrival, Order::Rank] {
+            for got in [f64::NAN, f64::INFINITY] {
+                assert!(differs(got, op, order, &[1.0, 2.0]).is_some(), "{op:?} {order:?} {got}");
+                assert!(differs(bf16::from_f64(got), op, order, &[bf16::ONE; 2]).is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_order_of_additions_is_within_the_bounds() {
+    orders::<f32>(|a, b| a + b);
+    orders::<f64>(|a, b| a + b);
+    orders::<i32>(|a, b| a + b);
+    orders::<f16>(|a, b| f16::from_f64(a.to_f64() + b.to_f64()));
+    orders::<bf16>(|a, b| bf16::from_f64(a.to_f64() + b.to_f64()));
+}
+
+#[test]
+fn the_order_of_ranks_is_checked_bit_by_bit() {
+    // 1 + 2⁻²⁴ + 2⁻²⁴ is 1 in this order, and a bit more in the other.
+    let samples = [1.0_f32, f32::powi(2.0, -24), f32::powi(2.0, -24)];
+    let other = 1.0 + f32::EPSILON;
+    assert_eq!(differs(1.0_f32, Op::Sum, Order::Rank, &samples), None);
+    assert_eq!(differs(other, Op::Sum, Order::Rank, &samples), Some(1.0));
+    assert_eq!(differs(other, Op::Sum, Order::Arrival, &samples), None);
+    // 16-bit sums are rounded once: 256 + 1 + 1 is 258 in bf16, though 256 + 1 is 256.
+    let samples = [256.0, 1.0, 1.0].map(bf16::from_f32);
+    assert_eq!(differs(bf16::from_f32(258.0), Op::Sum, Order::Rank, &samples), None);
+    assert_eq!(differs(bf16::from_f32(256.0), Op::Sum, Order::Rank, &samples), Some(258.0));
+    assert_eq!(differs(bf16::from_f32(256.0), Op::Sum, Order::Arrival, &samples), None);
 }
 
 #[test]
 fn i32_samples_are_small_enough_and_checked_bit_by_bit() {
     let stream = stream(7, 3, 2);
     assert!((0..10_000).all(|index| i32::sample(stream, index).unsigned_abs() <= 1 << 20));
-    assert_eq!(6.differs([1, 2, 3].into_iter()), None);
-    assert_eq!(7.differs([1, 2, 3].into_iter()), Some(6.0));
+    assert_eq!(differs(6, Op::Sum, Order::Arrival, &[1, 2, 3]), None);
+    assert_eq!(differs(7, Op::Sum, Order::Arrival, &[1, 2, 3]), Some(6.0));
+    assert_eq!(differs(3, Op::Mean, Order::Arrival, &[1, 2, 5]), None);
+    assert_eq!(differs(2, Op::Mean, Order::Arrival, &[1, 4]), None, "2.5, to even");
+    assert_eq!(differs(3, Op::Mean, Order::Arrival, &[1, 4]), Some(2.0));
+}
+
+#[test]
+fn the_checksum_tells_bits_apart_and_not_pieces() {
+    let checksum = |pieces: &[&[u8]]| {
+        let mut outcome = Outcome::new(2);
+        pieces.iter().for_each(|piece| outcome.note(1.0, piece, None));
+        outcome.checksum.finish()
+    };
+    assert_eq!(checksum(&[b"abcd", b"efgh"]), checksum(&[b"abcdefgh"]));
+    assert_ne!(checksum(&[b"abcdefgh"]), checksum(&[b"abcdefgi"]));
+    // XXH64 of nothing with seed 0, as its specification has it: the same in every release.
+    assert_eq!(checksum(&[]), 0xef46_db37_51d8_e999);
 }
 
 #[test]

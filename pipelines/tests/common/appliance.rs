@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::{Pool, PoolConfig};
 use pascaline_buffer::combine::Kernels;
-use pascaline_buffer::{HeapBuf, HeapPool};
+use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
-    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
+    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Reply, ServerEnd, Setup,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, recorder};
 use pascaline_wire::control::{Action, Status};
-use pascaline_wire::header::Kind;
+use pascaline_wire::header::{Header, Kind};
 
-use super::frames::{Heard, JOB, OWN_V4, OWN_V6, UDP_PORT, Worker, port_mac};
-use super::memory::{Clock, MemoryIo};
+use super::frames::{Heard, JOB, OWN_V4, OWN_V6, UDP_PORT, Worker, contents, port_mac};
+use super::memory::{Clock, MemoryIo, received};
 
 /// What an appliance is to look like.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub(crate) struct Plan {
 }
 
 pub(crate) fn job(id: u16, fan_in: u16) -> JobSpec {
-    JobSpec { id, fan_in, window: 512, max_payload: 1408, admitted: None }
+    JobSpec::new(id, fan_in)
 }
 
 impl Plan {
@@ -67,6 +68,8 @@ pub(crate) struct Appliance<I: Io = MemoryIo> {
     pub(crate) plane: ControlPlane,
     pub(crate) membership: Membership,
     pub(crate) setup: Arc<Setup>,
+    /// The control plane's time.
+    pub(crate) now: Duration,
     /// Requests that the control plane has taken, and answers it has given.
     pub(crate) requests: u64,
     pub(crate) replies: u64,
@@ -75,6 +78,11 @@ pub(crate) struct Appliance<I: Io = MemoryIo> {
 impl<I: Io> Appliance<I> {
     /// An appliance with one lcore for each of these.
     pub(crate) fn new(plan: &Plan, ios: Vec<I>) -> Self {
+        Self::with_server(plan, ios, None)
+    }
+
+    /// The same with queues to and from a parameter server in the appliance.
+    pub(crate) fn with_server(plan: &Plan, ios: Vec<I>, server: Option<ServerEnd<I::Buf>>) -> Self {
         let setup = Arc::new(plan.setup());
         let (mut plane, ends) = ControlPlane::new(ios.len());
         let membership = Membership::new(plan.jobs.clone(), plan.first_epoch);
@@ -96,12 +104,14 @@ impl<I: Io> Appliance<I> {
                 session,
                 setup,
                 end,
+                server: server.clone(),
                 counters,
                 spread,
                 service,
             }));
         }
-        Self { lcores, counters, readers, plane, membership, setup, requests: 0, replies: 0 }
+        let now = Duration::ZERO;
+        Self { lcores, counters, readers, plane, membership, setup, now, requests: 0, replies: 0 }
     }
 
     /// The control plane's turn, with lcores that turn when it waits for them.
@@ -120,13 +130,14 @@ impl<I: Io> Appliance<I> {
 
     /// Decides on a request and puts the new table in force. The answer must wait until that has settled.
     pub(crate) fn decide(&mut self, request: &ControlRequest) -> Option<(usize, Reply)> {
-        let answer = self.membership.handle(request)?;
+        // Slowly enough for nobody to ask too often.
+        self.now += Duration::from_millis(10);
+        let answer = self.membership.handle(self.now, request)?;
         let mac = |port: usize| self.setup.ports[port].mac;
         if answer.changed {
             self.plane.publish(self.membership.table(mac));
         }
-        let reply = Reply::new(&request.from, mac(request.from.port), &answer.header, &answer.control);
-        Some((request.lcore, reply))
+        Some((request.lcore, answer.reply(&request.from, mac(request.from.port))))
     }
 
     /// A turn of every lcore, whatever the control plane has to do, and another turn for its answers.
@@ -155,16 +166,26 @@ impl<I: Io> Appliance<I> {
 /// An appliance with one lcore over ports in memory.
 pub(crate) struct Bench {
     pub(crate) appliance: Appliance,
+    /// The queues of a parameter server in the appliance.
+    pub(crate) server: ServerEnd<HeapBuf>,
     pub(crate) pool: HeapPool,
     pub(crate) clock: Clock,
 }
 
 impl Bench {
     pub(crate) fn new(plan: &Plan) -> Self {
+        Self::with_queues(plan, 256)
+    }
+
+    /// The same where so many packets may wait for the parameter server.
+    pub(crate) fn with_queues(plan: &Plan, len: usize) -> Self {
         let (pool, clock) = (HeapPool::new(), Clock::default());
         clock.advance(1_000_000_000);
         let io = MemoryIo::new(plan.peers.len(), &pool, &clock);
-        Self { appliance: Appliance::new(plan, vec![io]), pool, clock }
+        let queue = || Arc::new(ArrayQueue::new(len));
+        let server = ServerEnd { to: queue(), from: queue() };
+        let appliance = Appliance::with_server(plan, vec![io], Some(server.clone()));
+        Self { appliance, server, pool, clock }
     }
 
     pub(crate) fn io(&mut self) -> &mut MemoryIo {
@@ -186,10 +207,26 @@ impl Bench {
 
     pub(crate) fn settle(&mut self) {
         self.appliance.turn();
-        while self.io().ports.iter().any(|port| !port.rx.is_empty()) {
+        while self.io().ports.iter().any(|port| !port.rx.is_empty()) || !self.server.from.is_empty() {
             self.appliance.turn();
         }
         assert_eq!(self.appliance.reading().unaccounted(), 0);
+    }
+
+    /// Has the parameter server in the appliance send a packet.
+    pub(crate) fn serve(&mut self, header: &Header, body: &[u8]) {
+        self.serve_bytes(&[&header.to_bytes(), body].concat());
+    }
+
+    pub(crate) fn serve_bytes(&mut self, bytes: &[u8]) {
+        self.server.from.push(received(&self.pool, bytes)).expect("room in the queue");
+        self.settle();
+    }
+
+    /// What the parameter server in the appliance has got since the last call.
+    pub(crate) fn served(&mut self) -> Vec<ToServer> {
+        let packets = core::iter::from_fn(|| self.server.to.pop());
+        packets.map(|packet| ToServer::parse(packet.bytes())).collect()
     }
 
     /// What a port has sent since the last call, taken apart.
@@ -225,7 +262,25 @@ impl Bench {
     /// Lets everything go, and asserts that no packet is left.
     pub(crate) fn end(self) {
         drop(self.appliance);
+        drop(self.server);
         assert_eq!(self.pool.live(), 0, "packets leaked");
+    }
+}
+
+/// A packet for the parameter server in the appliance, taken apart.
+#[derive(Debug, Clone)]
+pub(crate) struct ToServer {
+    pub(crate) header: Header,
+    pub(crate) values: Vec<i32>,
+    /// The ranks that a trailer names.
+    pub(crate) inside: Option<Vec<u16>>,
+}
+
+impl ToServer {
+    fn parse(bytes: &[u8]) -> Self {
+        let (header, body) = Header::parse(bytes).expect("it begins with the aggregation header");
+        let (values, inside) = contents(&header, body);
+        Self { header, values, inside }
     }
 }
 

@@ -6,6 +6,7 @@ use pascaline_wire::control::{Action, Control};
 use pascaline_wire::frame::{Address, Frame, Ip, Mac, Net, UDP_LEN, VlanTags, protocol};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{MAX_LEN, Path, Template};
+use pascaline_wire::trailer::{Bitmap, Trailer};
 
 pub(crate) const UDP_PORT: u16 = 16420;
 pub(crate) const JOB: u16 = 7;
@@ -120,19 +121,64 @@ impl Worker {
         self.frame(&self.header(Kind::Reminder, psn, 0), &[])
     }
 
+    /// A kept result of these ranks.
+    pub(crate) fn kept_of(&self, inside: &[u16], psn: u32, values: &[i32]) -> Vec<u8> {
+        let count = u16::try_from(inside.len()).unwrap();
+        let header = Header { flags: Flags::TRAILER, ..self.header(Kind::Result, psn, count) };
+        self.frame(&header, &[bytes(values), bitmap(inside, self.fan_in)].concat())
+    }
+
+    /// The same packet, to go round the pool.
+    pub(crate) fn bypass(&self, kind: Kind, psn: u32, body: &[u8]) -> Vec<u8> {
+        let count = if kind == Kind::Result { self.fan_in } else { u16::from(kind == Kind::Gradient) };
+        self.frame(&Header { flags: Flags::BYPASS, ..self.header(kind, psn, count) }, body)
+    }
+
+    /// FBcast or Help: a control packet about a PSN.
+    pub(crate) fn about(&self, action: Action, psn: u32) -> Vec<u8> {
+        let header = Header { element: Element::F32_SUM, ..self.header(Kind::Control, psn, 0) };
+        self.frame(&header, &Control::request(action, self.session).to_bytes())
+    }
+
+    /// SetH.
+    pub(crate) fn set_h(&self, h: u32) -> Vec<u8> {
+        let header = Header { element: Element::F32_SUM, ..self.header(Kind::Control, 0, 0) };
+        let control = Control { expected: h, ..Control::request(Action::SetH, self.session) };
+        self.frame(&header, &control.to_bytes())
+    }
+
     pub(crate) fn control(&self, action: Action) -> Vec<u8> {
         let control = Control {
             payload: if action == Action::Join { self.payload } else { 0 },
             window: 512,
             ..Control::request(action, self.session)
         };
-        let header = Header { epoch: 0, element: Element::F32_SUM, ..self.header(Kind::Control, 0, 0) };
+        let epoch = if action == Action::Join { 0 } else { self.epoch };
+        let header = Header { epoch, element: Element::F32_SUM, ..self.header(Kind::Control, 0, 0) };
         self.frame(&header, &control.to_bytes())
     }
 }
 
 pub(crate) fn bytes(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// The trailer that names these ranks.
+pub(crate) fn bitmap(inside: &[u16], fan_in: u16) -> Vec<u8> {
+    let mut bitmap = Bitmap::new(fan_in).unwrap();
+    inside.iter().for_each(|&rank| assert!(bitmap.insert(rank)));
+    let trailer = Trailer { bitmap: Some(bitmap), ..Trailer::default() };
+    let mut bytes = vec![0; trailer.emitted_len()];
+    trailer.emit(&mut bytes).unwrap();
+    bytes
+}
+
+/// What follows a header: values, and the ranks that a trailer names.
+pub(crate) fn contents(header: &Header, body: &[u8]) -> (Vec<i32>, Option<Vec<u16>>) {
+    let (payload, trailer) = header.payload(body).expect("the appliance sends what it would accept");
+    let named = |bitmap: Bitmap| (0..bitmap.capacity()).filter(|&rank| bitmap.contains(rank)).collect();
+    let inside = trailer.and_then(|trailer| trailer.bitmap).map(named);
+    (values(payload), inside)
 }
 
 pub(crate) fn values(bytes: &[u8]) -> Vec<i32> {
@@ -170,6 +216,11 @@ impl Heard {
             header,
             body: body.to_vec(),
         }
+    }
+
+    /// Values, and the ranks that a trailer names.
+    pub(crate) fn contents(&self) -> (Vec<i32>, Option<Vec<u16>>) {
+        contents(&self.header, &self.body)
     }
 
     pub(crate) fn control(&self) -> Control {

@@ -5,9 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
-use pascaline_buffer::{HeapBuf, HeapPool};
+use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::{BURST, Io, STAGE};
+
+/// Room before a received frame and behind its start, as device drivers leave it.
+const HEADROOM: usize = 128;
+const ROOM: usize = 2048;
+
+/// A packet as a port would make it.
+pub(crate) fn received(pool: &HeapPool, frame: &[u8]) -> HeapBuf {
+    let mut packet = pool.alloc(&[&[0x5a; HEADROOM], frame].concat(), HEADROOM + ROOM);
+    assert!(packet.advance(HEADROOM));
+    packet
+}
 
 /// A clock that stands still until it is told to go on.
 #[derive(Debug, Clone, Default)]
@@ -62,8 +73,7 @@ impl MemoryIo {
 
     /// Puts a frame in front of a port.
     pub(crate) fn arrive(&mut self, port: usize, frame: &[u8]) {
-        let packet = self.pool.alloc(frame, frame.len().max(128));
-        self.ports[port].rx.push_back(packet);
+        self.ports[port].rx.push_back(received(&self.pool, frame));
     }
 
     /// What a port has sent since the last call.
@@ -97,7 +107,7 @@ impl Io for MemoryIo {
             self.headers -= 1;
             // Stale bytes, so that whatever is not written shows.
             let mut buffer = self.pool.alloc(&[0xa5; HEADER_ROOM], HEADER_ROOM);
-            pascaline_buffer::PacketBuf::truncate(&mut buffer, 0);
+            buffer.truncate(0);
             into.push(buffer);
         }
     }

@@ -123,6 +123,13 @@ unsafe impl PacketBuf for SlabBuf {
         fits
     }
 
+    fn retreat(&mut self, count: usize) -> bool {
+        let inner = self.inner_mut();
+        let fits = count <= inner.start;
+        inner.start -= if fits { count } else { 0 };
+        fits
+    }
+
     fn set_len(&mut self, len: usize) -> bool {
         let inner = self.inner_mut();
         let fits = inner.start + len <= ROOM;

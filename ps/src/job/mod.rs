@@ -1,7 +1,8 @@
 //! One job: its incomplete entries, its kept results, and what is to be sent for them.
 
+use core::ops::Bound::{Included, Unbounded};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::Header;
@@ -38,7 +39,8 @@ pub(crate) struct Job {
     params: JobParams,
     config: Config,
     kernels: Kernels,
-    entries: HashMap<u32, Entry>,
+    /// The incomplete PSNs, in an order in which the latest of them is found.
+    entries: BTreeMap<u32, Entry>,
     /// The entries by the time of their next timer.
     timers: BTreeSet<(Duration, u32)>,
     /// The entries for which a round of asking is under way, by ticket: they take turns.
@@ -62,7 +64,7 @@ impl Job {
             params,
             config,
             kernels,
-            entries: HashMap::new(),
+            entries: BTreeMap::new(),
             timers: BTreeSet::new(),
             asking: BTreeMap::new(),
             next_ticket: 0,
@@ -99,26 +101,52 @@ impl Job {
         self.estimator.timeout(0)
     }
 
-    /// Sees to it that `more` payload bytes fit beside `entries` bytes of entries, if need be by forgetting kept
-    /// results.
-    fn make_room(&mut self, entries: usize, more: usize) -> Result<(), Refusal> {
-        let wanted = entries.saturating_add(more);
-        if wanted > self.params.capacity.bytes {
-            return Err(Refused::Full.into());
+    /// Sees to it that `more` payload bytes of this PSN fit beside all entries less `freed` bytes, if need be by forgetting
+    /// kept results, and by giving up later PSNs.
+    fn make_room(
+        &mut self,
+        psn: u32,
+        freed: usize,
+        more: usize,
+        counters: &mut Counters,
+    ) -> Result<(), Refusal> {
+        loop {
+            let wanted = (self.entry_bytes - freed).saturating_add(more);
+            if wanted <= self.params.capacity.bytes {
+                while wanted + self.kept.bytes() > self.params.capacity.bytes {
+                    self.kept.forget_oldest();
+                }
+                return Ok(());
+            }
+            self.give_way(psn, counters)?;
         }
-        while wanted + self.kept.bytes() > self.params.capacity.bytes {
-            self.kept.forget_oldest();
+    }
+
+    /// Sees to it that there may be one entry more, for this PSN.
+    fn room_for_entry(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Refusal> {
+        while self.entries.len() >= self.params.capacity.entries as usize {
+            self.give_way(psn, counters)?;
         }
         Ok(())
     }
 
-    /// Whether one entry more is allowed.
-    fn room_for_entry(&self) -> Result<(), Refusal> {
-        if self.entries.len() < self.params.capacity.entries as usize {
-            Ok(())
+    /// Gives up the entry of the latest PSN, if it is later than this one.
+    ///
+    /// Whoever lacks an early result sends nothing that is much later (the spread rule), so the entries of later PSNs may be
+    /// incomplete for want of the very result that finds no room. What they hold will be sent again.
+    fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Refusal> {
+        const HALF: u32 = 1 << 31;
+        // PSNs are serial numbers: the half of them that comes after this one may wrap.
+        let (first, last) = (psn.wrapping_add(1), psn.wrapping_add(HALF - 1));
+        let latest = |range| self.entries.range::<u32, _>(range).next_back().map(|(&psn, _)| psn);
+        let latest = if first <= last {
+            latest((Included(first), Included(last)))
         } else {
-            Err(Refused::Full.into())
-        }
+            latest((Unbounded, Included(last))).or_else(|| latest((Included(first), Unbounded)))
+        };
+        self.close_entry(latest.ok_or(Refused::Full)?);
+        counters.given_up += 1;
+        Ok(())
     }
 
     /// Opens an entry; there must be room for it.

@@ -61,6 +61,9 @@ impl Job {
             self.answer_late(now, header, counters);
             return Ok(Outcome::Late);
         }
+        if header.kind == Kind::Partial && ranks.count() >= self.params.needed() {
+            return self.conclude(now, header, payload, *ranks, counters);
+        }
         let entry = self.entries.get(&psn);
         match entry.and_then(|entry| entry.content.as_ref()) {
             Some(content) => {
@@ -71,9 +74,10 @@ impl Job {
             }
             None => {
                 if entry.is_none() {
-                    self.room_for_entry()?;
+                    self.room_for_entry(psn, counters)?;
                 }
-                self.make_room(self.entry_bytes, self.params.entry_bytes(header.element, payload.len()))?;
+                let more = self.params.entry_bytes(header.element, payload.len());
+                self.make_room(psn, 0, more, counters)?;
             }
         }
         let content = || Content::new(&self.params, header, *ranks, payload, &combiner);
@@ -123,19 +127,39 @@ impl Job {
             finished.content.check(header, payload)?;
             return Ok(Outcome::Duplicate);
         }
-        let entry = self.entries.get(&psn).ok_or(Refused::Unasked)?;
-        let freed = match &entry.content {
+        if !self.entries.contains_key(&psn) {
+            return Err(Refused::Unasked.into());
+        }
+        self.conclude(now, header, payload, ranks, counters)
+    }
+
+    /// Takes a whole sum for the result, whatever the entry holds. A partial that contains enough is one: the appliance sends
+    /// it here, and not to the ranks, when part of it was sent again, since there may be a result already.
+    fn conclude(
+        &mut self,
+        now: Duration,
+        header: &Header,
+        payload: &[u8],
+        ranks: RankSet,
+        counters: &mut Counters,
+    ) -> Result<Outcome, Refusal> {
+        let psn = header.psn;
+        let freed = match self.entries.get(&psn).and_then(|entry| entry.content.as_ref()) {
             Some(content) => {
                 content.check(header, payload)?;
                 content.bytes.len()
             }
             None => 0,
         };
-        self.make_room(self.entry_bytes - freed, payload.len())?;
-        self.close_entry(psn);
+        self.make_room(psn, freed, payload.len(), counters)?;
+        if self.entries.contains_key(&psn) {
+            self.close_entry(psn);
+        } else {
+            counters.opened += 1;
+        }
         let (element, marks, len) = (header.element, Marks::of(header), payload.len());
         self.publish(now, psn, Content { element, ranks, marks, len, bytes: payload.to_vec() }, counters);
-        Ok(Outcome::Completed)
+        Ok(if header.kind == Kind::Partial { Outcome::Merged } else { Outcome::Completed })
     }
 
     /// A rank misses the result (DSA, section IV.B).
@@ -155,7 +179,7 @@ impl Job {
             return Ok(Outcome::Late);
         }
         if !self.entries.contains_key(&psn) {
-            self.room_for_entry()?;
+            self.room_for_entry(psn, counters)?;
             self.open_entry(now, header, None, counters);
         }
         self.hasten(now, psn);

@@ -48,6 +48,11 @@ impl Oracle {
         if self.done.contains_key(&psn) {
             return (Outcome::Late, false);
         }
+        if partial && ranks.len() >= usize::from(needed) {
+            self.open.remove(&psn);
+            self.done.insert(psn, ranks.clone());
+            return (Outcome::Merged, true);
+        }
         let there = self.open.entry(psn).or_default();
         if !there.is_disjoint(ranks) {
             let overlap = Outcome::Refused { reason: Refused::Overlap, answer: None };

@@ -169,3 +169,28 @@ fn times_at_the_end_of_the_clock_and_backwards() {
     give(&mut server, ms(1), &gradient(1, 1));
     take(&mut server);
 }
+
+/// A rank that lacks the result of an early PSN sends nothing that is much later: entries of later PSNs may wait for it, and
+/// it for the room that they take up.
+#[test]
+fn an_early_psn_finds_room_where_later_ones_are() {
+    let start = u32::MAX - 3;
+    let psn = |number: u32| start.wrapping_add(number);
+    for bytes in [1200, 48] {
+        let mut server = server(Config::default(), params(2, 4, bytes));
+        for number in 4..8 {
+            assert_eq!(give(&mut server, ms(0), &gradient(0, psn(number))), Outcome::Added);
+        }
+        assert!(is_full(&give(&mut server, ms(0), &gradient(0, psn(8)))), "later than all others");
+        assert_eq!(give(&mut server, ms(0), &Packet::reminder(1, psn(0), 2)), Outcome::Reminded);
+        assert_eq!((server.usage(JOB).unwrap().open, server.counters().given_up), (4, 1));
+        let result = Packet::result(psn(0), 2, &contribution(0, psn(0)));
+        assert_eq!(give(&mut server, ms(1), &result), Outcome::Completed);
+        // What had to go was the latest.
+        assert_eq!(give(&mut server, ms(2), &gradient(0, psn(6))), Outcome::Duplicate);
+        assert_eq!(give(&mut server, ms(2), &gradient(1, psn(6))), Outcome::Added);
+        let before = server.counters().finished;
+        assert_eq!(give(&mut server, ms(2), &gradient(1, psn(7))), Outcome::Added, "begins anew");
+        assert_eq!(server.counters().finished, before);
+    }
+}

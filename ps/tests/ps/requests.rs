@@ -268,3 +268,23 @@ fn originals_that_cross_the_result_are_not_answered() {
     assert_eq!(give(&mut server, at, &original), Outcome::Late);
     assert_eq!(take(&mut server)[0].0, Destination::Rank(1), "but what comes of itself is");
 }
+
+#[test]
+fn a_whole_partial_is_the_result_whatever_the_entry_holds_and_only_once() {
+    for begun in [false, true] {
+        let mut server = server(3);
+        if begun {
+            give(&mut server, ms(0), &Packet::gradient(1, PSN, 3, &contribution(1, PSN)));
+        }
+        let whole = Packet::partial(&[0, 1, 2], PSN, 3, &sum_of(&[0, 1, 2], PSN));
+        assert_eq!(give(&mut server, ms(1), &whole), Outcome::Merged);
+        let sent = take(&mut server);
+        assert_eq!(sent.len(), 1);
+        assert_eq!((sent[0].0, &sent[0].1.payload), (Destination::Appliance, &sum_of(&[0, 1, 2], PSN)));
+        assert_eq!(server.usage(JOB).map(|usage| (usage.open, usage.kept)), Some((0, 1)));
+        // Made once more, with other bits perhaps: the first one is what counts.
+        let other = Packet::partial(&[0, 1, 2], PSN, 3, &sum_of(&[0, 1], PSN));
+        assert_eq!(give(&mut server, ms(10), &other), Outcome::Late);
+        assert_eq!(take(&mut server)[0].1.payload, sum_of(&[0, 1, 2], PSN));
+    }
+}

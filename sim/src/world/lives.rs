@@ -2,19 +2,20 @@
 
 use core::time::Duration;
 
-use pascaline_worker::{Failure, JoinFailure, Left, Refusal};
+use pascaline_worker::{Failure, Refusal};
 
 use super::World;
-use crate::oracle::{Violation, decode, encode};
-use crate::plan::{Excuse, MILLI};
+use crate::faults::Reach;
+use crate::plan::MILLI;
 use crate::queue::What;
 use crate::sabotage::Sabotage;
+use crate::violation::Violation;
 use crate::worker::{Ending, Milestone, Phase};
 
 impl World<'_> {
     /// A worker begins its next life.
     pub(super) fn start_worker(&mut self, number: usize) -> Result<(), Violation> {
-        let (Some(plan), now) = (self.job(number), self.time()) else { return Ok(()) };
+        let (Some(plan), now) = (self.job(number), self.now) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         if !matches!(worker.phase, Phase::Away) {
             return Ok(());
@@ -28,9 +29,11 @@ impl World<'_> {
 
     /// Ends a worker's life from outside. False if it is over already.
     pub(super) fn kill(&mut self, number: usize, phase: Phase) -> bool {
+        let now = self.now;
         match self.workers.get_mut(number) {
             Some(worker) if !matches!(worker.phase, Phase::Away | Phase::Over(_)) => {
-                worker.end(phase);
+                worker.killed = Some(now);
+                worker.end(phase, now);
                 true
             }
             _ => false,
@@ -55,10 +58,22 @@ impl World<'_> {
     fn read(&mut self, number: usize, datagram: &[u8]) -> Result<(), Violation> {
         let (Some(plan), now) = (self.job(number), self.time()) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
-        match worker.handle(now, plan.in_flight, datagram) {
-            Some(milestone) => self.reach(number, milestone),
-            None => Ok(()),
+        let milestone = worker.handle(now, plan, datagram);
+        self.follow(number)?;
+        milestone.map_or(Ok(()), |milestone| self.reach(number, milestone))
+    }
+
+    /// Takes note that a worker has gone to another generation.
+    fn follow(&mut self, number: usize) -> Result<(), Violation> {
+        let Some(plan) = self.job(number) else { return Ok(()) };
+        let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
+        let Some(moved) = worker.moved() else { return Ok(()) };
+        self.trace.note(self.now, 24, &[], || format!("worker {number}: {moved:?}"));
+        self.reached.count(if moved.resumed { Reach::Resumed } else { Reach::BegunAnew });
+        if let Some(job) = self.jobs.get_mut(worker.job) {
+            job.begun_anew |= !moved.resumed;
         }
+        self.generations.admit(worker.who(plan.id), plan.ranks, moved.to, worker.root)
     }
 
     pub(super) fn wake(&mut self, number: usize) -> Result<(), Violation> {
@@ -95,13 +110,17 @@ impl World<'_> {
     }
 
     /// A worker ends its pause.
-    pub(super) fn begin(&mut self, number: usize, life: u32) -> Result<(), Violation> {
-        let (Some(plan), now) = (self.job(number), self.time()) else { return Ok(()) };
+    pub(super) fn begin(&mut self, number: usize, stage: u64) -> Result<(), Violation> {
+        let (Some(plan), now) = (self.job(number), self.now) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
-        if !matches!(worker.phase, Phase::Pausing) || worker.life != life {
+        if !matches!(worker.phase, Phase::Pausing) || worker.stage != stage {
             return Ok(());
         }
-        if let Some(milestone) = worker.begin(plan, now) {
+        let rank = worker.rank;
+        let begun = worker.begin(plan, now);
+        let begun =
+            begun.map_err(|error| Violation::Unexcused { job: plan.id, rank, why: error.to_string() })?;
+        if let Some(milestone) = begun {
             self.reach(number, milestone)?;
         }
         let operation = self.workers.get(number).map_or(0, |worker| worker.operation);
@@ -127,15 +146,16 @@ impl World<'_> {
     /// A worker has come to something.
     fn reach(&mut self, number: usize, milestone: Milestone) -> Result<(), Violation> {
         self.trace.note(self.now, 23, &[], || format!("worker {number}: {milestone:?}"));
-        let Some(plan) = self.job(number) else { return Ok(()) };
+        self.check_excuse(number, &milestone)?;
+        let (Some(plan), now) = (self.job(number), self.now) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         match milestone {
             Milestone::Joined(epoch) => {
-                self.generations.admit(worker.who(plan.id), plan.ranks, epoch)?;
+                self.generations.admit(worker.who(plan.id), plan.ranks, epoch, epoch)?;
                 self.pause(number);
             }
             Milestone::Completed => {
-                self.check_sum(number)?;
+                self.check_result(number)?;
                 self.finished += 1;
                 // What the operation wanted to send at the end is sent before the tensor goes back to its owner.
                 self.flush(number);
@@ -144,28 +164,34 @@ impl World<'_> {
                 }
                 self.pause(number);
             }
-            Milestone::JoinFailed(_) => worker.end(Phase::Over(Ending::JoinFailed)),
-            Milestone::Left(_) => worker.end(Phase::Over(Ending::Left)),
-            Milestone::Failed(_) => {
+            Milestone::JoinFailed(_) => worker.end(Phase::Over(Ending::JoinFailed), now),
+            Milestone::Left(_) => worker.end(Phase::Over(Ending::Left), now),
+            Milestone::Failed(failure) => {
                 self.failed += 1;
-                if worker.life < plan.lives {
-                    worker.end(Phase::Away);
+                let again = match &failure {
+                    Failure::Refused { refusal, .. } => Again::after(refusal),
+                    Failure::Deadline(_) => Again::Not,
+                };
+                let can_start = worker.life < plan.lives;
+                if again == Again::SameSession && !(can_start && self.random.chance(300_000)) {
+                    self.pause(number);
+                } else if again != Again::Not && can_start {
+                    worker.end(Phase::Away, now);
                     let at = self.now + self.random.below(5 * MILLI);
                     self.queue.push(at, What::WorkerBack { worker: number });
                 } else {
-                    worker.end(Phase::Over(Ending::Failed));
+                    worker.end(Phase::Over(Ending::Failed), now);
                 }
             }
         }
-        self.check_excuse(number, &milestone)
+        Ok(())
     }
 
     fn pause(&mut self, number: usize) {
         let at = self.now + self.random.below(self.plan.pause);
         let Some(worker) = self.workers.get_mut(number) else { return };
-        worker.phase = Phase::Pausing;
-        worker.stage += 1;
-        self.queue.push(at, What::Begin { worker: number, life: worker.life });
+        worker.enter(Phase::Pausing, self.now);
+        self.queue.push(at, What::Begin { worker: number, stage: worker.stage });
     }
 
     /// Sees to it that a stage that goes on beyond its deadline is noticed.
@@ -186,71 +212,28 @@ impl World<'_> {
             _ => Ok(()),
         }
     }
+}
 
-    /// The sum must be that of the lives that make up the worker's generation, each counted once.
-    fn check_sum(&self, number: usize) -> Result<(), Violation> {
-        let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
-        let (job, rank, operation) = (plan.id, worker.rank, worker.operation);
-        let Some(session) = &worker.session else { return Ok(()) };
-        let epoch = session.membership().epoch;
-        let mut contributors = Vec::with_capacity(usize::from(plan.ranks));
-        let lives = self.generations.lives(job, epoch);
-        for other in 0..plan.ranks {
-            let Some(life) = lives.get(usize::from(other)).copied().flatten() else {
-                return Err(Violation::Incomplete { job, rank, operation, epoch, missing: other });
-            };
-            contributors.push(crate::oracle::Contributor { job, rank: other, life });
-        }
-        let (elements, _) = worker.tensor.as_chunks::<4>();
-        for (index, &got) in elements.iter().enumerate() {
-            let expected = contributors.iter().map(|who| who.value(operation, index)).sum();
-            if got != encode(plan.element, expected) {
-                let (elements, got) = (elements.len(), decode(plan.element, got));
-                return Err(Violation::WrongSum { job, rank, operation, index, elements, got, expected });
-            }
-        }
-        Ok(())
-    }
+/// What a user can do after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// Begin with the first operation, in the session that there is.
+    SameSession,
+    /// Join again.
+    NewSession,
+    Not,
+}
 
-    /// Nothing may fail that nothing excuses.
-    fn check_excuse(&self, number: usize, milestone: &Milestone) -> Result<(), Violation> {
-        let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
-        let Excuse { restart, kill } = plan.excuse;
-        let anew = matches!(
-            milestone,
-            Milestone::Failed(Failure::Refused {
-                refusal: Refusal::Generation { .. } | Refusal::NotMember { .. },
-                ..
-            })
-        );
-        let alone = matches!(milestone, Milestone::JoinFailed(JoinFailure::Incomplete { .. }));
-        let late =
-            matches!(milestone, Milestone::Failed(Failure::Deadline(_)) | Milestone::Left(Left::Lingered));
-        if restart && anew || kill && late || (restart || kill) && alone {
-            return Ok(());
-        }
-        let why = match milestone {
-            Milestone::Joined(_) | Milestone::Completed | Milestone::Left(Left::Everyone) => return Ok(()),
-            Milestone::JoinFailed(failure) => failure.to_string(),
-            Milestone::Failed(failure) => failure.to_string(),
-            Milestone::Left(Left::Lingered) => "left before the others".to_owned(),
-        };
-        Err(Violation::Unexcused { job: plan.id, rank: worker.rank, why })
-    }
-
-    /// Everyone must have come to an end.
-    pub(super) fn check_end(&self, number: usize) -> Result<(), Violation> {
-        let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
-        let (job, rank) = (plan.id, worker.rank);
-        match worker.phase {
-            Phase::Over(Ending::Left) if worker.operation == plan.operations.len() => Ok(()),
-            Phase::Over(_) if plan.excuse.restart || plan.excuse.kill => Ok(()),
-            Phase::Over(ending) => Err(Violation::Unexcused { job, rank, why: format!("{ending:?}") }),
-            _ => Err(Violation::Overdue { job, rank, stage: "at work" }),
+impl Again {
+    const fn after(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Generation { .. } => Self::SameSession,
+            Refusal::TakenForDead { .. } => Self::NewSession,
+            _ => Self::Not,
         }
     }
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,8 @@
-//! What happens to frames, and to the lcores and the control plane that handle them.
+//! What happens to frames.
 
-use super::{EPOCH, World};
-use crate::faults::Fault;
+use super::World;
 use crate::host::Host;
-use crate::io::Mood;
-use crate::plan::{MICRO, MILLI};
 use crate::queue::What;
-use crate::sabotage::Sabotage;
 
 impl World<'_> {
     /// The network, upwards: what becomes of a frame that a worker sends.
@@ -23,85 +19,8 @@ impl World<'_> {
         }
     }
 
-    /// A frame reaches the appliance.
-    pub(super) fn arrive(&mut self, worker: usize, bytes: &[u8], bad_checksum: bool) {
-        self.trace.note(self.now, 3, bytes, || format!("appliance receives {}", words(bytes)));
-        let lcore =
-            if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
-        let (Some(appliance), Some(worker)) = (&mut self.appliance, self.workers.get(worker)) else { return };
-        if self.saboteur.what == Sabotage::SwallowPacket && self.random.chance(20_000) {
-            return appliance.swallow();
-        }
-        appliance.arrive(lcore, worker.host.port, bytes, bad_checksum);
-        self.arrange_turn(lcore);
-    }
-
-    /// Makes sure that an lcore will turn soon.
-    fn arrange_turn(&mut self, lcore: usize) {
-        let Some(turning) = self.turning.get_mut(lcore) else { return };
-        if !core::mem::replace(turning, true) {
-            let mut after = self.random.below(5 * MICRO);
-            if self.random.chance(self.plan.turns.held_up) {
-                self.faults.count(Fault::LcoreHeldUp);
-                after += self.random.below(2 * MILLI);
-            }
-            self.queue.push(self.now + after, What::Turn { lcore });
-        }
-    }
-
-    pub(super) fn turn(&mut self, lcore: usize) {
-        if let Some(turning) = self.turning.get_mut(lcore) {
-            *turning = false;
-        }
-        let Some(appliance) = &mut self.appliance else { return };
-        let mood = Mood {
-            stalled: self.random.chance(self.plan.turns.stalled),
-            starved: self.random.chance(self.plan.turns.starved),
-            leaks: self.saboteur.what == Sabotage::LeakPacket,
-        };
-        if mood.stalled {
-            self.faults.count(Fault::TransmitStalled);
-        }
-        if mood.starved {
-            self.faults.count(Fault::BuffersExhausted);
-        }
-        // A real lcore turns all the time, so now and then its housekeeping is due.
-        let idle = if self.random.chance(50_000) { 64 } else { 0 };
-        self.clock.set(EPOCH + self.now);
-        let (sent, more) = appliance.turn(lcore, mood, idle);
-        let control = appliance.control_is_due();
-        self.trace.note(self.now, 4, &[], || format!("lcore {lcore} turns and sends {} frames", sent.len()));
-        for bytes in sent {
-            self.send_down(bytes);
-        }
-        if more {
-            self.arrange_turn(lcore);
-        }
-        if control {
-            self.arrange_control();
-        }
-    }
-
-    fn arrange_control(&mut self) {
-        if !core::mem::replace(&mut self.controlling, true) {
-            self.queue.push(self.now + self.random.below(MILLI), What::Control);
-        }
-    }
-
-    pub(super) fn control(&mut self) {
-        self.controlling = false;
-        let Some(appliance) = &mut self.appliance else { return };
-        let again = appliance.control();
-        self.trace.note(self.now, 5, &[], || "the control plane turns".to_owned());
-        // For a new table, and for answers.
-        (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(lcore));
-        if again {
-            self.arrange_control();
-        }
-    }
-
     /// The network, downwards.
-    fn send_down(&mut self, mut bytes: Vec<u8>) {
+    pub(super) fn send_down(&mut self, mut bytes: Vec<u8>) {
         self.trace.note(self.now, 6, &bytes, || format!("appliance sends {}", words(&bytes)));
         // What is forwarded to a host that does not exist goes nowhere.
         let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.workers.len()) else {

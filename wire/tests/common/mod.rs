@@ -41,26 +41,6 @@ pub(crate) const REQUESTS: [Action; 8] = [
     Action::Halt,
     Action::Serve,
 ];
-pub(crate) const STATUSES: [Status; 18] = [
-    Status::Ok,
-    Status::Pending,
-    Status::UnknownJob,
-    Status::RankOutOfRange,
-    Status::FanInMismatch,
-    Status::SourceRefused,
-    Status::StaleSession,
-    Status::WrongEpoch,
-    Status::NotMember,
-    Status::PayloadMismatch,
-    Status::ElementMismatch,
-    Status::Unsupported,
-    Status::RankSpoofed,
-    Status::RankLost,
-    Status::Quota,
-    Status::Halted,
-    Status::UnknownPsn,
-    Status::TooMany,
-];
 
 /// Bytes from hexadecimal digits with any white space between them.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
@@ -136,7 +116,7 @@ pub(crate) fn trailer() -> impl Strategy<Value = Trailer> {
 
 pub(crate) fn control() -> impl Strategy<Value = Control> {
     let request = prop::sample::select(&REQUESTS).prop_map(|action| (action, Status::Ok, None));
-    let ack = (prop::sample::select(&STATUSES), prop::option::of(prop::sample::select(&REQUESTS)))
+    let ack = (prop::sample::select(&Status::ALL), prop::option::of(prop::sample::select(&REQUESTS)))
         .prop_map(|(status, answers)| (Action::Ack, status, answers));
     (prop_oneof![request, ack], any::<(u64, u16, u16, u32, u32)>()).prop_map(
         |((action, status, answers), (session, payload, window, expected, got))| Control {

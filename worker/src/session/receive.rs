@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Flags, Header, Kind, Malformed, Trailer};
 
 use super::{Event, Session};
-use crate::allreduce::{Failure, Report};
+use crate::allreduce::Report;
+use crate::answers::Asked;
 use crate::counters::Ignored;
-use crate::refusal::Refusal;
+use crate::op::divide;
+use crate::ranks::Ranks;
 use crate::window::Standing;
 
 impl Session {
@@ -41,12 +42,12 @@ impl Session {
         }
         match header.kind {
             Kind::Control if header.rank != self.membership.identity.rank => Err(Ignored::ForeignRank.into()),
-            Kind::Control => return self.on_control(now, &Control::parse(body)?),
+            Kind::Control => return self.on_control(now, &header, body),
             Kind::Result | Kind::Reminder if header.epoch != self.membership.epoch => {
                 Err(Ignored::WrongEpoch.into())
             }
             Kind::Result => return self.on_result(now, &header, body, tensor),
-            Kind::Reminder => self.on_reminder(now, header.psn),
+            Kind::Reminder => self.on_reminder(now, &header),
             Kind::Gradient | Kind::Partial | Kind::Update | Kind::Ack | Kind::Fetch => {
                 Err(Ignored::Unexpected.into())
             }
@@ -62,25 +63,48 @@ impl Session {
         tensor: &mut [u8],
     ) -> Result<Option<Event>, Unusable> {
         let psn = header.psn;
-        let operation = match &self.operation {
-            Some(operation) if self.window.standing(psn) == Standing::Outstanding => operation,
-            Some(_) if self.window.standing(psn) == Standing::Unsent => return Err(Ignored::Unsent.into()),
+        let standing = self.operation.as_ref().map(|_| self.window.standing(psn));
+        let operation = match standing {
+            Some(Standing::Outstanding) => self.operation.as_mut(),
+            Some(Standing::Unsent) => return Err(Ignored::Unsent.into()),
             _ if self.has_result(psn) => {
                 self.counters.duplicate_results += 1;
                 return Ok(None);
             }
-            _ => return Err(Ignored::UnknownPsn.into()),
+            _ => None,
         };
+        let operation = operation.ok_or(Ignored::UnknownPsn)?;
         if header.element != operation.element {
             return Err(Ignored::WrongElement.into());
         }
-        if header.count != self.membership.identity.ranks {
+        let ranks = self.membership.identity.ranks;
+        if header.count != ranks && self.partials.is_none() {
             return Err(Ignored::Incomplete.into());
         }
-        let payload = if header.flags.has(Flags::TRAILER) { Trailer::split(body)?.0 } else { body };
+        let (payload, trailer) = if header.flags.has(Flags::TRAILER) {
+            let (payload, trailer) = Trailer::split(body)?;
+            (payload, Some(trailer))
+        } else {
+            (body, None)
+        };
+        let inside =
+            if header.count == ranks { None } else { Some(inside(header, trailer.as_ref(), ranks)?) };
         let place = tensor.get_mut(operation.range(psn)).filter(|place| place.len() == payload.len());
-        place.ok_or(Ignored::WrongLength)?.copy_from_slice(payload);
+        let place = place.ok_or(Ignored::WrongLength)?;
+        place.copy_from_slice(payload);
         let overflowed = header.flags.has(Flags::OVERFLOW);
+        if let Some(partials) = &mut self.partials {
+            partials.note(psn, inside.as_ref());
+        }
+        if let Some(inside) = &inside {
+            operation.note_partial(inside, ranks);
+            self.counters.partial_results += 1;
+        }
+        if operation.mean {
+            // Others that lack the result need the sum.
+            self.kept.keep(psn, operation.element, overflowed, payload);
+            divide(operation.element.dtype, place, header.count);
+        }
         if let Some(completion) = self.window.complete(psn, overflowed) {
             self.counters.results += 1;
             self.counters.overflows += u64::from(overflowed);
@@ -102,25 +126,32 @@ impl Session {
         let Some(operation) = self.operation.take() else { return };
         let end = self.window.end();
         let packets = end.wrapping_sub(operation.start);
-        for back in (1..=packets.min(self.window.spread())).rev() {
+        let uncopied = if operation.mean { 0 } else { packets.min(self.window.spread()) };
+        for back in (1..=uncopied).rev() {
             let psn = end.wrapping_sub(back);
             let bytes = tensor.get(operation.range(psn)).unwrap_or_default();
             self.kept.keep(psn, operation.element, self.window.overflowed(psn), bytes);
         }
         self.reminder = None;
+        self.meter.end(now);
         self.report = Report {
             packets,
             bytes: operation.tensor_len,
             elapsed: now.saturating_sub(operation.started),
             counters: self.counters - operation.before,
             round_trip: self.recovery.rtt().smoothed(),
+            priority: operation.priority,
+            partial: operation.partial,
         };
     }
 
-    fn on_reminder(&mut self, now: Duration, psn: u32) -> Result<(), Unusable> {
+    /// Another rank lacks a result, or (with BYPASS) the parameter server collects what it needs to make it.
+    fn on_reminder(&mut self, now: Duration, header: &Header) -> Result<(), Unusable> {
+        let (psn, bypass) = (header.psn, header.flags.has(Flags::BYPASS));
         let standing = self.operation.as_ref().map(|_| self.window.standing(psn));
         let last = match standing {
-            Some(Standing::Outstanding | Standing::Done) => self.window.last_reaction(psn),
+            Some(Standing::Outstanding) if !bypass => self.window.last_sending(psn),
+            Some(Standing::Outstanding | Standing::Done) => self.window.last_answer(psn),
             _ => match self.kept.entry(psn) {
                 Some(entry) => entry.reminded_at,
                 None => return Err(Ignored::ReminderUnanswerable.into()),
@@ -131,44 +162,28 @@ impl Session {
         }
         self.counters.reminders_received += 1;
         match standing {
-            Some(Standing::Outstanding) => {
-                self.window.lose(psn);
+            Some(Standing::Outstanding) if !bypass => {
+                self.window.prompt(psn);
+                return Ok(());
             }
-            Some(Standing::Done) => {
-                self.window.note_answer(psn, now);
-                self.answers.push(psn);
-            }
-            _ => {
-                self.kept.note_answer(psn, now);
-                self.answers.push(psn);
-            }
+            Some(Standing::Outstanding | Standing::Done) => self.window.note_answer(psn, now),
+            _ => self.kept.note_answer(psn, now),
         }
+        self.answers.push(Asked { psn, bypass });
         Ok(())
-    }
-
-    fn on_control(&mut self, now: Duration, control: &Control) -> Result<Option<Event>, Unusable> {
-        if control.action != Action::Ack {
-            return Err(Ignored::Unexpected.into());
-        }
-        if control.answers.is_some() {
-            return Err(Ignored::LateAnswer.into());
-        }
-        let refusal = Refusal::of(control, &self.membership.identity).ok_or(Ignored::Unexpected)?;
-        // If the generation that the appliance expects is this session's, then it refused a packet that was under way
-        // since an earlier session.
-        let stale = control.status == Status::WrongEpoch
-            && control.got != control.expected
-            && control.expected == u32::from(self.membership.epoch);
-        if stale || self.operation.is_none() {
-            return Err(Ignored::LateRefusal.into());
-        }
-        self.counters.refusals += 1;
-        Ok(self.fail(|progress| Failure::Refused { refusal, progress }, now))
     }
 }
 
+/// The ranks inside a result that does not contain all.
+fn inside(header: &Header, trailer: Option<&Trailer>, ranks: u16) -> Result<Ranks, Ignored> {
+    trailer
+        .and_then(|trailer| Ranks::from_bitmap(trailer.bitmap.as_ref()?, ranks))
+        .filter(|inside| !inside.is_empty() && inside.len() == usize::from(header.count))
+        .ok_or(Ignored::WrongBitmap)
+}
+
 /// Why a datagram has no effect.
-enum Unusable {
+pub(super) enum Unusable {
     Malformed(Malformed),
     Ignored(Ignored),
 }

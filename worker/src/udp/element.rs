@@ -1,24 +1,27 @@
-use pascaline_wire as wire;
+use half::{bf16, f16};
+use pascaline_wire::DType;
 
 mod sealed {
-    pub trait Sealed: bytemuck::Pod {
-        const ELEMENT: pascaline_wire::Element;
+    pub trait Sealed: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable {
+        const DTYPE: pascaline_wire::DType;
     }
 }
 
-/// A type whose sums an appliance can compute: `f32`, or `i32` with saturation.
+/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, [`f16`](crate::f16),
+/// [`bf16`](crate::bf16).
 pub trait Element: sealed::Sealed {}
 
-impl sealed::Sealed for f32 {
-    const ELEMENT: wire::Element = wire::Element::F32_SUM;
+macro_rules! elements {
+    ($($element:ty => $dtype:ident),+) => {$(
+        impl sealed::Sealed for $element {
+            const DTYPE: DType = DType::$dtype;
+        }
+        impl Element for $element {}
+    )+};
 }
-impl Element for f32 {}
 
-impl sealed::Sealed for i32 {
-    const ELEMENT: wire::Element = wire::Element::I32_SUM;
-}
-impl Element for i32 {}
+elements!(f32 => F32, f64 => F64, i32 => I32, f16 => F16, bf16 => Bf16);
 
-pub(super) const fn code<T: Element>() -> wire::Element {
-    T::ELEMENT
+pub(super) const fn dtype<T: Element>() -> DType {
+    T::DTYPE
 }

@@ -52,6 +52,13 @@ pub struct Config {
     pub deadline: Duration,
     /// How long a worker that leaves goes on helping the others, 500 ms by default.
     pub linger: Duration,
+    /// Whether to take results that do not contain every rank, false by default. Needed for jobs that the appliance
+    /// completes early (a threshold, a time limit) or goes on with after the death of a rank; [`Report::partial`] tells what
+    /// is missing. Without it such results are refused, and an allreduce that gets no others fails at its deadline. Costs
+    /// 16 bytes for every PSN of 2 × `spread`, and 8 for every 64 ranks.
+    ///
+    /// [`Report::partial`]: crate::Report::partial
+    pub accept_partial: bool,
 }
 
 impl Config {
@@ -70,6 +77,7 @@ impl Config {
             join_deadline: Duration::from_secs(30),
             deadline: Duration::from_secs(30),
             linger: Duration::from_millis(500),
+            accept_partial: false,
         }
     }
 
@@ -164,11 +172,14 @@ pub enum JoinError {
 /// Why an allreduce failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AllreduceError {
-    /// The deadline passed, or the appliance refused a packet. The tensor's content is unspecified, and the worker can
-    /// only be dropped: to go on, all ranks must join again.
+    /// The deadline passed, or the appliance refused a packet. The tensor's content is unspecified. Where the refusal is
+    /// [`Refusal::Generation`](crate::Refusal::Generation), a rank has started anew: every worker of the job fails once, and
+    /// its next allreduce is the first one of all ranks. Otherwise the worker can only be dropped: to go on, all
+    /// ranks must join again.
     #[error("allreduce failed: {0}")]
     Failed(#[from] Failure),
-    /// It could not begin. The tensor is unchanged.
+    /// It could not begin. The tensor is unchanged. [`StartError::Ended`] is the same as `Refusal::Generation`, found out
+    /// between two allreduces.
     #[error("allreduce not started: {0}")]
     Start(#[from] StartError),
     /// The operating system would not do what was needed. As with `Failed`, the worker can only be dropped.

@@ -73,9 +73,13 @@ impl Socket {
         session: &Session,
         tensor: &[u8],
     ) -> Result<usize, Errno> {
-        let parts: [[IoSlice<'_>; 2]; BATCH] = core::array::from_fn(|i| match batch.get(i) {
-            Some(packet) => [IoSlice::new(&packet.header), IoSlice::new(session.payload(packet, tensor))],
-            None => [IoSlice::new(&[]), IoSlice::new(&[])],
+        let parts: [[IoSlice<'_>; 3]; BATCH] = core::array::from_fn(|i| match batch.get(i) {
+            Some(packet) => [
+                IoSlice::new(&packet.header),
+                IoSlice::new(session.payload(packet, tensor)),
+                IoSlice::new(session.trailer(packet)),
+            ],
+            None => [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])],
         });
         let count = batch.len().min(BATCH);
         let no_control: [ControlMessage<'_>; 0] = [];

@@ -6,15 +6,18 @@ use core::time::Duration;
 
 use nix::poll::PollFlags;
 use pascaline_wire::{control, header, trailer};
+use zerocopy::IntoBytes as _;
 
 use super::element::{self, Element};
 use super::socket::{BATCH, Socket};
 use super::transfer::{Transfer, transient};
 use super::{AllreduceError, Config, JoinError};
-use crate::allreduce::Report;
+use crate::allreduce::{Report, Request};
 use crate::counters::Counters;
 use crate::identity::{Identity, Membership};
-use crate::membership::{Join, JoinFailure, Leave, Left};
+use crate::membership::{Join, JoinFailure, Left};
+use crate::op::Op;
+use crate::priority::Hints;
 use crate::session::{Event, Session};
 
 /// Timeouts are looked at after so many full batches at the latest.
@@ -22,9 +25,13 @@ const FULL_BATCHES: u32 = 16;
 
 /// A member of a job, connected to its appliance.
 ///
-/// All ranks must call [`allreduce`](Self::allreduce) with tensors of the same type and length in the same order.
-/// Between calls, reminders from other ranks wait in the socket; in long pauses [`tend`](Self::tend) answers them.
-/// Dropping a worker without [`leave`](Self::leave) is like a crash: the others may miss results that only it had.
+/// All ranks must call [`allreduce`](Self::allreduce) with tensors of the same type and length, and the same operation, in
+/// the same order. Between calls, reminders from other ranks wait in the socket; in long pauses [`tend`](Self::tend)
+/// answers them. Dropping a worker without [`leave`](Self::leave) is like a crash: the others may miss results that
+/// only it had.
+///
+/// An appliance that is started anew, or goes on without a rank that has died, interrupts an allreduce and does not end it: the
+/// worker joins again and goes on, within the deadline.
 pub struct Worker {
     config: Config,
     socket: Socket,
@@ -72,28 +79,56 @@ impl Worker {
         let membership = handshake(&socket, &mut join, origin, &mut buffer)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
-        let session = Session::new(membership, config.in_flight, 0);
+        let mut session = Session::new(membership, config.in_flight, 0);
+        if config.accept_partial {
+            session = session.accept_partial();
+        }
         Ok(Self { config, socket, session, origin, buffer })
     }
 
-    /// Replaces every element of `tensor` by the sum of that element over all ranks. An empty tensor is done at once.
+    /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`] without hints.
     ///
-    /// `f32` sums are rounded after each addition, in the order in which the appliance is configured to add; `i32`
-    /// sums saturate, which [`Counters::overflows`] tells.
+    /// # Errors
+    /// As `allreduce_with`.
+    ///
+    /// [`allreduce_with`]: Self::allreduce_with
+    pub fn allreduce<T: Element>(&mut self, tensor: &mut [T]) -> Result<Report, AllreduceError> {
+        self.allreduce_with(tensor, Op::Sum, Hints::default())
+    }
+
+    /// Replaces every element of `tensor` by what `op` makes of that element of all ranks. An empty tensor is done at
+    /// once.
+    ///
+    /// `f32` and `f64` sums are rounded after each addition, in the order in which the appliance is configured to add;
+    /// `f16` and `bf16` sums are made in `f32` and rounded at the end, and once more for each part of the sum that had to
+    /// make way in the appliance; `i32` sums saturate, which [`Counters::overflows`] tells.
+    ///
+    /// `hints` and the time between calls make the priority with which the tensor contends for the appliance's memory:
+    /// see [`priority`](crate::priority).
     ///
     /// # Errors
     /// See [`AllreduceError`]. It never waits beyond [`Config::deadline`].
-    pub fn allreduce<T: Element>(&mut self, tensor: &mut [T]) -> Result<Report, AllreduceError> {
-        let tensor: &mut [u8] = bytemuck::cast_slice_mut(tensor);
-        let now = self.origin.elapsed();
-        if self.session.start(now, tensor.len(), element::code::<T>(), self.config.deadline)? {
-            self.drive(tensor)?;
+    pub fn allreduce_with<T: Element>(
+        &mut self,
+        tensor: &mut [T],
+        op: Op,
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let tensor = tensor.as_mut_bytes();
+        let (bytes, dtype) = (tensor.len(), element::dtype::<T>());
+        let request = Request { bytes, dtype, op, deadline: self.config.deadline, hints };
+        if self.session.start_with(self.origin.elapsed(), &request)? {
+            let event = self.drive(tensor).map_err(|(what, source)| AllreduceError::Io { what, source })?;
+            if let Event::Failed(failure) = event {
+                return Err(failure.into());
+            }
         }
         Ok(*self.session.report())
     }
 
-    fn drive(&mut self, tensor: &mut [u8]) -> Result<(), AllreduceError> {
-        let io = |what| move |source: io::Error| AllreduceError::Io { what, source };
+    /// Runs what the session has begun to its end.
+    fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
+        let io = |what| move |source| (what, source);
         let Self { socket, session, origin, buffer, .. } = self;
         let mut transfer = Transfer::new(socket, origin, buffer);
         let mut full_batches = 0;
@@ -101,7 +136,7 @@ impl Worker {
             transfer.flush(session, tensor).map_err(io("cannot send"))?;
             let mut event = None;
             let mut count = 0;
-            // While an operation runs, there is always a timeout: its deadline.
+            // While something is under way, there is always a timeout: its deadline.
             let patience = session.poll_timeout().unwrap_or_default().saturating_sub(origin.elapsed());
             if socket.wait(PollFlags::POLLIN, patience).map_err(io("cannot wait"))? {
                 count = transfer.receive(session).map_err(io("cannot receive"))?;
@@ -117,19 +152,17 @@ impl Worker {
             if full_batches % FULL_BATCHES == 0 {
                 event = event.or_else(|| session.handle_timeout(origin.elapsed()));
             }
-            match event {
-                None => {}
-                Some(Event::Completed) => {
-                    transfer.flush(session, tensor).map_err(io("cannot send"))?;
-                    return Ok(());
-                }
-                Some(Event::Failed(failure)) => return Err(failure.into()),
+            if let Some(event) = event {
+                // Before the tensor goes back to its owner.
+                transfer.flush(session, tensor).map_err(io("cannot send"))?;
+                return Ok(event);
             }
         }
     }
 
-    /// Answers the reminders that have come since the last call, without waiting: for long pauses between
-    /// allreduces, in which other ranks may miss a result that the appliance no longer has.
+    /// Answers the reminders that have come since the last call, and shows that this worker is alive, without waiting: for
+    /// long pauses between allreduces. In them other ranks may miss a result that the appliance no longer has, and the
+    /// appliance takes a worker for dead that is silent for longer than the job's `dead_after` while others wait for it.
     ///
     /// # Errors
     /// The operating system's, from sending or receiving.
@@ -155,36 +188,12 @@ impl Worker {
     ///
     /// Errors of the socket end the wait: there is nothing more that could be done for the others.
     pub fn leave(mut self) -> Departure {
-        let left = self.linger().unwrap_or(Left::Lingered);
+        self.session.leave(self.origin.elapsed(), self.config.linger);
+        let left = match self.drive(&mut []) {
+            Ok(Event::Left(left)) => left,
+            _ => Left::Lingered,
+        };
         Departure { left, counters: *self.session.counters() }
-    }
-
-    fn linger(&mut self) -> io::Result<Left> {
-        let Self { socket, session, origin, buffer, config } = self;
-        let mut transfer = Transfer::new(socket, origin, buffer);
-        let mut leave = Leave::new(*session.membership(), origin.elapsed(), config.linger);
-        loop {
-            let now = origin.elapsed();
-            if let Some(left) = leave.handle_timeout(now) {
-                return Ok(left);
-            }
-            if let Some(request) = leave.poll_transmit(now) {
-                tolerate(socket.send(request), session)?;
-            }
-            if socket.wait(PollFlags::POLLIN, leave.poll_timeout().saturating_sub(now))? {
-                let count = transfer.receive(session)?;
-                let now = origin.elapsed();
-                for datagram in (0..count).map(|at| transfer.datagram(at)) {
-                    if let Some(left) = leave.handle_datagram(datagram) {
-                        return Ok(left);
-                    }
-                    if !leave.is_answer(datagram) {
-                        session.handle_datagram(now, datagram, &mut []);
-                    }
-                }
-            }
-            transfer.flush(session, &[])?;
-        }
     }
 
     /// Changes [`Config::deadline`] for the allreduces to come. Returns what it was.
@@ -235,12 +244,4 @@ fn handshake(
             return Ok(end);
         }
     }
-}
-
-/// Counts errors that may pass.
-fn tolerate(result: io::Result<usize>, session: &mut Session) -> io::Result<()> {
-    if transient(result)?.is_none() {
-        session.counters_mut().unreachable += 1;
-    }
-    Ok(())
 }

@@ -45,6 +45,8 @@ pub(crate) struct Conditions {
     pub(crate) forget_result: f64,
     /// Chance that a partial is forgotten with each contribution.
     pub(crate) forget_partial: f64,
+    /// Chance that reminders are passed on as a parameter server does: with BYPASS.
+    pub(crate) server: f64,
 }
 
 impl Conditions {
@@ -57,6 +59,7 @@ impl Conditions {
         serialisation: Duration::from_nanos(8_600),
         forget_result: 0.0,
         forget_partial: 0.0,
+        server: 0.0,
     };
 }
 

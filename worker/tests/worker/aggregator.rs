@@ -1,41 +1,31 @@
-//! The simplest aggregator that keeps to the protocol. It may forget what it likes.
+//! The tests' appliance, its packet path: the simplest that keeps to the protocol. It may forget what it likes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_buffer::combine::{Kernels, Op, Type};
+use pascaline_wire::control::Control;
+use pascaline_wire::trailer::Bitmap;
+use pascaline_wire::{self as wire, DType, Element, Flags, Header, Kind, Trailer};
 
 use crate::adversary::{Conditions, Random};
+use crate::job::{Job, OnDeath};
 
 pub(crate) const EPOCH: u8 = 7;
 
 enum Entry {
-    Partial {
-        ranks: BTreeSet<u16>,
-        sum: Vec<u8>,
-        flags: Flags,
-    },
+    /// The contributions, by rank.
+    Partial(BTreeMap<u16, Vec<u8>>),
     /// The datagram.
     Done(Vec<u8>),
 }
 
-/// Adds two elements; the flag if that saturates.
-fn add(element: Element, a: [u8; 4], b: [u8; 4]) -> ([u8; 4], Flags) {
-    if element == Element::F32_SUM {
-        return ((f32::from_le_bytes(a) + f32::from_le_bytes(b)).to_le_bytes(), Flags::NONE);
-    }
-    let (a, b) = (i32::from_le_bytes(a), i32::from_le_bytes(b));
-    let flags = if a.checked_add(b).is_some() { Flags::NONE } else { Flags::OVERFLOW };
-    (a.saturating_add(b).to_le_bytes(), flags)
-}
-
 pub(crate) struct Aggregator {
-    pub(crate) job: u16,
-    pub(crate) ranks: u16,
-    pub(crate) spread: u16,
+    pub(crate) job: Job,
+    /// How many contributions complete a PSN, if not all that are present.
+    pub(crate) threshold: Option<usize>,
     entries: BTreeMap<u32, Entry>,
-    joined: BTreeSet<u16>,
-    left: BTreeSet<u16>,
+    /// Originals that workers have sent on request.
+    pub(crate) originals: u64,
 }
 
 /// A datagram for a rank.
@@ -43,7 +33,24 @@ pub(crate) type Out = (u16, Vec<u8>);
 
 impl Aggregator {
     pub(crate) fn new(job: u16, ranks: u16, spread: u16) -> Self {
-        Self { job, ranks, spread, entries: BTreeMap::new(), joined: BTreeSet::new(), left: BTreeSet::new() }
+        Self {
+            job: Job::new(job, ranks, spread, EPOCH),
+            threshold: None,
+            entries: BTreeMap::new(),
+            originals: 0,
+        }
+    }
+
+    /// A process that is started anew knows nothing.
+    pub(crate) fn restart(&mut self, epoch: u8) {
+        self.job = self.job.restarted(epoch);
+        self.entries.clear();
+    }
+
+    /// A rank is found to be dead.
+    pub(crate) fn lose(&mut self, rank: u16, on_death: OnDeath) {
+        self.job.lose(rank, on_death);
+        self.entries.clear();
     }
 
     pub(crate) fn handle(
@@ -53,19 +60,28 @@ impl Aggregator {
         random: &mut Random,
     ) -> Vec<Out> {
         let (header, body) = Header::parse(datagram).expect("workers send well-formed packets");
-        assert_eq!(header.job, self.job);
-        assert_eq!(header.fan_in, self.ranks);
-        match header.kind {
-            Kind::Control => return vec![self.control(&header, &Control::parse(body).expect("control"))],
-            _ => assert_eq!(header.epoch, EPOCH),
+        assert_eq!(header.job, self.job.id);
+        assert_eq!(header.fan_in, self.job.ranks);
+        let epoch = self.job.epoch;
+        if header.kind == Kind::Control {
+            let answer = self.job.control(&header, &Control::parse(body).expect("control"));
+            if self.job.epoch != epoch {
+                self.entries.clear();
+            }
+            return vec![answer];
         }
+        if let Some(refusal) = self.job.refusal(&header) {
+            return vec![refusal];
+        }
+        let (payload, trailer) = header.payload(body).expect("a whole payload");
         match header.kind {
-            Kind::Gradient => self.gradient(&header, body, conditions, random),
+            Kind::Gradient => self.gradient(&header, payload, conditions, random),
             Kind::Result => {
-                assert_eq!(header.count, self.ranks);
+                let inside = trailer.and_then(|trailer| trailer.bitmap).map(|bitmap| bitmap.count());
+                assert_eq!(u32::from(header.count), inside.unwrap_or(u32::from(self.job.ranks)));
                 self.publish(&header, body, conditions, random)
             }
-            Kind::Reminder => self.reminder(&header),
+            Kind::Reminder => self.reminder(&header, conditions, random),
             kind => panic!("a worker sent {kind:?}"),
         }
     }
@@ -73,32 +89,25 @@ impl Aggregator {
     fn gradient(
         &mut self,
         h: &Header,
-        body: &[u8],
+        payload: &[u8],
         conditions: &Conditions,
         random: &mut Random,
     ) -> Vec<Out> {
         assert_eq!(h.count, 1);
-        let entry = self.entries.entry(h.psn).or_insert_with(|| Entry::Partial {
-            ranks: BTreeSet::new(),
-            sum: vec![0; body.len()],
-            flags: Flags::NONE,
-        });
-        match entry {
+        assert!(h.priority > 0, "0 means not used");
+        self.originals += u64::from(h.flags.has(Flags::BYPASS));
+        let needed = self.threshold.unwrap_or(self.job.present());
+        let ranks = self.job.ranks;
+        match self.entries.entry(h.psn).or_insert_with(|| Entry::Partial(BTreeMap::new())) {
             Entry::Done(result) => vec![(h.rank, result.clone())],
-            Entry::Partial { ranks, sum, flags } => {
-                if ranks.insert(h.rank) {
-                    assert_eq!(sum.len(), body.len());
-                    for (sum, value) in sum.chunks_exact_mut(4).zip(body.chunks_exact(4)) {
-                        let (total, flag) =
-                            add(h.element, (&*sum).try_into().unwrap(), value.try_into().unwrap());
-                        sum.copy_from_slice(&total);
-                        *flags = flags.with(flag);
-                    }
-                }
-                if ranks.len() == usize::from(self.ranks) {
-                    let head = Header { flags: *flags, count: self.ranks, ..*h };
-                    let result = std::mem::take(sum);
-                    return self.publish(&head, &result, conditions, random);
+            Entry::Partial(there) => {
+                let before = there.insert(h.rank, payload.to_vec());
+                assert!(before.is_none_or(|before| before == payload), "a worker's contribution has changed");
+                assert!(there.values().all(|other| other.len() == payload.len()));
+                if self.job.is_complete() && there.len() >= needed {
+                    let (flags, body) = combine(h.element, there, ranks);
+                    let head = Header { flags, count: u16::try_from(there.len()).unwrap(), ..*h };
+                    return self.publish(&head, &body, conditions, random);
                 }
                 if random.chance(conditions.forget_partial) {
                     self.entries.remove(&h.psn);
@@ -111,57 +120,68 @@ impl Aggregator {
     fn publish(
         &mut self,
         header: &Header,
-        result: &[u8],
+        body: &[u8],
         conditions: &Conditions,
         random: &mut Random,
     ) -> Vec<Out> {
-        let flags = header.flags.without(Flags::RETRANSMISSION);
-        let bytes = packet(&Header { kind: Kind::Result, rank: u16::MAX, flags, ..*header }, result);
+        let flags = header.flags.without(Flags::RETRANSMISSION.with(Flags::BYPASS));
+        let bytes =
+            packet(&Header { kind: Kind::Result, rank: u16::MAX, flags, priority: 0, ..*header }, body);
         if random.chance(conditions.forget_result) {
             self.entries.remove(&header.psn);
         } else {
             self.entries.insert(header.psn, Entry::Done(bytes.clone()));
         }
-        (0..self.ranks).map(|rank| (rank, bytes.clone())).collect()
+        self.job.members().map(|rank| (rank, bytes.clone())).collect()
     }
 
-    fn reminder(&self, header: &Header) -> Vec<Out> {
-        let psn = header.psn;
-        let reminder = packet(header, &[]);
-        let everyone = 0..self.ranks;
-        match self.entries.get(&psn) {
+    /// Asks who can help, as an appliance does or as a parameter server does.
+    fn reminder(&self, header: &Header, conditions: &Conditions, random: &mut Random) -> Vec<Out> {
+        let bypass = if random.chance(conditions.server) { Flags::BYPASS } else { Flags::NONE };
+        let others = |skip: &dyn Fn(u16) -> bool| {
+            let reminder = |rank| packet(&Header { flags: bypass, rank, ..*header }, &[]);
+            self.job.members().filter(|&rank| !skip(rank)).map(|rank| (rank, reminder(rank))).collect()
+        };
+        match self.entries.get(&header.psn) {
             Some(Entry::Done(result)) => vec![(header.rank, result.clone())],
-            Some(Entry::Partial { ranks, .. }) => {
-                everyone.filter(|rank| !ranks.contains(rank)).map(|rank| (rank, reminder.clone())).collect()
-            }
-            None => {
-                everyone.filter(|&rank| rank != header.rank).map(|rank| (rank, reminder.clone())).collect()
-            }
+            Some(Entry::Partial(there)) => others(&|rank| there.contains_key(&rank)),
+            None => others(&|rank| rank == header.rank && bypass == Flags::NONE),
         }
     }
+}
 
-    fn control(&mut self, header: &Header, control: &Control) -> Out {
-        let (members, sought) = match control.action {
-            Action::Join => (&mut self.joined, usize::from(self.ranks)),
-            Action::Leave => (&mut self.left, usize::from(self.ranks)),
-            action => panic!("a worker sent {action:?}"),
-        };
-        members.insert(header.rank);
-        let status = if members.len() == sought { Status::Ok } else { Status::Pending };
-        let answer = Control {
-            action: Action::Ack,
-            status,
-            answers: Some(control.action),
-            session: control.session,
-            payload: control.payload,
-            window: self.spread,
-            expected: 0,
-            got: 0,
-        };
-        let joined = u16::try_from(self.joined.len()).unwrap();
-        let head = Header { count: joined, fan_in: self.ranks, epoch: EPOCH, ..*header };
-        (header.rank, packet(&head, &answer.to_bytes()))
+/// The result of these contributions, in the order of ranks: flags and body.
+fn combine(element: Element, there: &BTreeMap<u16, Vec<u8>>, ranks: u16) -> (Flags, Vec<u8>) {
+    let of = match element.dtype {
+        DType::F32 => Type::F32,
+        DType::F64 => Type::F64,
+        DType::I32 => Type::I32,
+        DType::F16 => Type::F16,
+        DType::Bf16 => Type::Bf16,
+    };
+    let op = match element.op {
+        wire::Op::Sum => Op::Sum,
+        wire::Op::Min => Op::Min,
+        wire::Op::Max => Op::Max,
+    };
+    let mut contributions = there.values().map(Vec::as_slice);
+    let mut body = contributions.next().unwrap().to_vec();
+    let saturated = Kernels::scalar().in_order(of, op)(&mut body, &contributions.collect::<Vec<_>>());
+    let mut flags = if saturated { Flags::OVERFLOW } else { Flags::NONE };
+    if there.len() < usize::from(ranks) {
+        flags = flags.with(Flags::TRAILER);
+        body.extend(bitmap_trailer(ranks, there.keys().copied()));
     }
+    (flags, body)
+}
+
+pub(crate) fn bitmap_trailer(ranks: u16, inside: impl IntoIterator<Item = u16>) -> Vec<u8> {
+    let mut bitmap = Bitmap::new(ranks).unwrap();
+    assert!(inside.into_iter().all(|rank| bitmap.insert(rank)));
+    let trailer = Trailer { bitmap: Some(bitmap), ..Trailer::default() };
+    let mut bytes = vec![0; trailer.emitted_len()];
+    trailer.emit(&mut bytes).unwrap();
+    bytes
 }
 
 pub(crate) fn packet(header: &Header, body: &[u8]) -> Vec<u8> {

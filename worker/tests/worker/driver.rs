@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Header, Kind};
 use pascaline_worker::udp::ConfigError;
 use pascaline_worker::{
-    AllreduceError, Config, Failure, JoinError, JoinFailure, Left, Refusal, StartError, Worker,
+    AllreduceError, Config, Element, Failure, Hints, JoinError, JoinFailure, Left, Op, Refusal, StartError,
+    Worker, bf16, f16,
 };
 
 use crate::adversary::{Conditions, Random};
@@ -54,7 +55,10 @@ impl Appliance {
     }
 
     fn start(bind: &str, conditions: Conditions) -> Self {
-        let mut aggregator = Aggregator::new(JOB, RANKS, 64);
+        Self::run(bind, conditions, Aggregator::new(JOB, RANKS, 64))
+    }
+
+    fn run(bind: &str, conditions: Conditions, mut aggregator: Aggregator) -> Self {
         let mut random = Random(1);
         Self::serve(bind, move |datagram| {
             if random.chance(conditions.loss) {
@@ -72,6 +76,7 @@ impl Appliance {
             join_deadline: Duration::from_secs(20),
             deadline: Duration::from_secs(20),
             linger: Duration::from_secs(5),
+            accept_partial: true,
             ..Config::new(self.address, JOB, rank, RANKS)
         }
     }
@@ -119,6 +124,102 @@ fn sums_of_all_shapes(rank: u16, mut worker: Worker) -> u64 {
     departure.counters.retransmissions
 }
 
+/// Every type and operation, with values whose combinations every type has.
+fn every_type_and_operation(rank: u16, mut worker: Worker) {
+    fn check<T: Element + PartialEq + std::fmt::Debug>(worker: &mut Worker, rank: u16, from: fn(i16) -> T) {
+        let [sum, least, most, mean] = [9, -1, 5, 3];
+        for (op, expected) in [(Op::Sum, sum), (Op::Min, least), (Op::Max, most), (Op::Mean, mean)] {
+            // -1, 5, 5 by rank.
+            let mut tensor: Vec<T> = (0..1000).map(|_| from(if rank == 0 { -1 } else { 5 })).collect();
+            let hints = Hints { layer: 2, layers: 3, remaining: Some(Duration::from_millis(10)) };
+            let report = worker.allreduce_with(&mut tensor, op, hints).unwrap();
+            assert!(tensor.iter().all(|got| *got == from(expected)), "{op:?}: {:?}", tensor[0]);
+            assert_eq!(report.packets, u32::try_from(size_of_val(&tensor[..]).div_ceil(1024)).unwrap());
+            assert!(report.priority >= 1 && report.partial.is_none());
+        }
+    }
+    check::<f32>(&mut worker, rank, f32::from);
+    check::<f64>(&mut worker, rank, f64::from);
+    check::<i32>(&mut worker, rank, i32::from);
+    check::<f16>(&mut worker, rank, |x| f16::from_f32(x.into()));
+    check::<bf16>(&mut worker, rank, |x| bf16::from_f32(x.into()));
+    let mut thirds = [f64::from(rank)];
+    worker.allreduce_with(&mut thirds, Op::Mean, Hints::default()).unwrap();
+    assert_eq!(thirds, [1.0]);
+    assert_eq!(worker.leave().left, Left::Everyone);
+}
+
+#[test]
+fn types_and_operations() {
+    on_every_rank(&Appliance::start("127.0.0.1:0", Conditions::IDEAL), every_type_and_operation);
+}
+
+#[test]
+fn an_appliance_that_restarts_is_gone_on_with() {
+    let mut aggregator = Aggregator::new(JOB, RANKS, 64);
+    let mut gradients = 0;
+    let appliance = Appliance::serve("127.0.0.1:0", move |datagram| {
+        let (header, _) = Header::parse(datagram).unwrap();
+        gradients += u32::from(header.kind == Kind::Gradient);
+        if header.kind == Kind::Gradient && gradients == 500 {
+            aggregator.restart(77);
+        }
+        aggregator.handle(datagram, &Conditions::IDEAL, &mut Random(1))
+    });
+    on_every_rank(&appliance, |rank, mut worker| {
+        let mut tensor: Vec<i32> = (0..100_000).map(|i| i * (i32::from(rank) + 1)).collect();
+        let report = worker.allreduce(&mut tensor).unwrap();
+        assert!(tensor.iter().zip(0..).all(|(&sum, i)| sum == 6 * i));
+        assert_eq!((report.counters.resumed, worker.membership().epoch), (1, 77));
+        assert_eq!(worker.leave().left, Left::Everyone);
+    });
+}
+
+#[test]
+fn results_without_a_rank_are_passed_on_among_the_others() {
+    let conditions = Conditions { loss: 0.06, forget_result: 1.0, ..Conditions::IDEAL };
+    let mut aggregator = Aggregator::new(JOB, RANKS, 64);
+    aggregator.threshold = Some(2);
+    let appliance = Appliance::run("127.0.0.1:0", conditions, aggregator);
+    let answered = on_every_rank(&appliance, |rank, mut worker| {
+        if rank == 2 {
+            worker.leave();
+            return 0;
+        }
+        let mut tensor = vec![f64::from(rank) + 1.0; 20_000];
+        let report = worker.allreduce_with(&mut tensor, Op::Mean, Hints::default()).unwrap();
+        assert!(tensor.iter().all(|&mean| mean == 1.5));
+        let partial = report.partial.unwrap();
+        assert_eq!((partial.results, partial.least_count), (report.packets, 2));
+        assert_eq!(partial.missing, [2].into_iter().collect());
+        worker.leave().counters.reminders_answered
+    });
+    assert!(answered.iter().sum::<u64>() > 0, "{answered:?}");
+}
+
+#[test]
+fn a_silent_worker_shows_that_it_is_alive_when_tended() {
+    let heartbeats = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&heartbeats);
+    let mut aggregator = Aggregator::new(JOB, 1, 64);
+    let appliance = Appliance::serve("127.0.0.1:0", move |datagram| {
+        let (header, body) = Header::parse(datagram).unwrap();
+        let join = header.kind == Kind::Control && Control::parse(body).unwrap().action == Action::Join;
+        counted.fetch_add(u64::from(join), Ordering::Relaxed);
+        aggregator.handle(datagram, &Conditions::IDEAL, &mut Random(1))
+    });
+    let mut worker = Worker::join(Config { ranks: 1, ..appliance.config(0) }).unwrap();
+    worker.allreduce(&mut [1.0_f32]).unwrap();
+    let before = heartbeats.load(Ordering::Relaxed);
+    let began = Instant::now();
+    while heartbeats.load(Ordering::Relaxed) < before + 2 {
+        worker.tend().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(20), "no heartbeat");
+        std::thread::yield_now();
+    }
+    assert_eq!(worker.leave().left, Left::Everyone);
+}
+
 #[test]
 fn ipv4() {
     on_every_rank(&Appliance::start("127.0.0.1:0", Conditions::IDEAL), sums_of_all_shapes);
@@ -157,7 +258,7 @@ fn a_refusal_names_both_numbers() {
     });
     let error = Worker::join(appliance.config(0)).unwrap_err();
     let expected = Refusal::RankCount { job: JOB, expected: 4, got: 3 };
-    assert!(matches!(error, JoinError::Failed { failure: JoinFailure::Refused(r), .. } if r == expected));
+    assert!(matches!(&error, JoinError::Failed { failure: JoinFailure::Refused(r), .. } if *r == expected));
     assert!(error.to_string().ends_with("job 3 has 4 ranks, this worker was started with 3"), "{error}");
 }
 
@@ -211,7 +312,7 @@ fn a_refused_packet_makes_the_allreduce_fail_at_once() {
     let error = worker.allreduce(&mut [1_i32; 5]).unwrap_err();
     let expected = Refusal::Element { job: JOB, expected: 1, got: 2 };
     assert!(
-        matches!(error, AllreduceError::Failed(Failure::Refused { refusal, .. }) if refusal == expected),
+        matches!(&error, AllreduceError::Failed(Failure::Refused { refusal, .. }) if *refusal == expected),
         "{error}"
     );
 }

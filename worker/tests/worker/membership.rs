@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};
 use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
-use pascaline_worker::{Identity, Join, JoinFailure, Leave, Left, Membership, Refusal};
+use pascaline_worker::{Identity, Join, JoinFailure, Membership, Ranks, Refusal};
 
-use crate::aggregator::packet;
+use crate::aggregator::{bitmap_trailer, packet};
 
 const IDENTITY: Identity = Identity { job: 1, rank: 2, ranks: 3, payload: 1024 };
 const MEMBERSHIP: Membership = Membership { identity: IDENTITY, session: 55, epoch: 6, spread: 512 };
@@ -51,8 +51,42 @@ fn the_request_says_who_joins() {
     let (header, body) = Header::parse(join.poll_transmit(ms(1000)).unwrap()).unwrap();
     assert_eq!((header.kind, header.job, header.rank, header.fan_in), (Kind::Control, 1, 2, 3));
     assert_eq!((header.epoch, header.count, header.psn), (0, 0, 0));
-    let expected = Control { payload: 1024, window: 512, ..Control::request(Action::Join, 55) };
+    let expected =
+        Control { payload: 1024, window: 512, got: control::ASK, ..Control::request(Action::Join, 55) };
     assert_eq!(Control::parse(body), Ok(expected));
+}
+
+fn got(request: &[u8]) -> u32 {
+    Control::parse(Header::parse(request).unwrap().1).unwrap().got
+}
+
+#[test]
+fn a_join_names_the_generation_that_the_latest_ack_told() {
+    let mut join = join();
+    assert_eq!(got(join.poll_transmit(ms(1000)).unwrap()), control::ASK);
+    assert_eq!(join.poll_transmit(ms(1001)), None);
+    let pending = |epoch| {
+        ack(|header, ack| {
+            header.epoch = epoch;
+            // Of the generation before: what the others sent then is no matter now.
+            (ack.status, ack.payload) = (Status::Pending, 512);
+        })
+    };
+    // At once, and then only when it is due.
+    assert_eq!(join.handle_datagram(&pending(6)), None);
+    assert_eq!(got(join.poll_transmit(ms(1001)).unwrap()), control::generation(6));
+    assert_eq!(join.handle_datagram(&pending(6)), None);
+    assert_eq!(join.poll_transmit(ms(1002)), None);
+    // The job has gone on meanwhile.
+    let wrong = ack(|header, ack| {
+        header.epoch = 8;
+        (ack.status, ack.payload, ack.window) = (Status::WrongEpoch, 0, 0);
+    });
+    assert_eq!(join.handle_datagram(&wrong), None);
+    assert_eq!(got(join.poll_transmit(ms(1003)).unwrap()), control::generation(8));
+    let throttled = ack(|_, ack| ack.status = Status::TooMany);
+    assert_eq!(join.handle_datagram(&throttled), None);
+    assert_eq!(join.poll_transmit(ms(1004)), None);
 }
 
 #[test]
@@ -85,7 +119,7 @@ fn pending_keeps_asking_and_ok_admits() {
     assert_eq!(join.handle_datagram(&pending), None);
     assert_eq!(join.joined(), Some(2));
     let incomplete = JoinFailure::Incomplete { joined: 2, ranks: 3, waited: ms(2000) };
-    assert_eq!(join.handle_timeout(ms(3000)), Some(incomplete));
+    assert_eq!(join.handle_timeout(ms(3000)).as_ref(), Some(&incomplete));
     assert_eq!(incomplete.to_string(), "only 2 of 3 ranks had joined after 2.0s");
     let admitted = join.handle_datagram(&ack(|_, _| {}));
     assert_eq!(admitted, Some(Ok(Membership { spread: 256, ..MEMBERSHIP })));
@@ -117,10 +151,6 @@ fn each_refusal_gives_its_error() {
         (Status::FanInMismatch, "the appliance's job 1 has 4 ranks, this worker was started with 3"),
         (Status::SourceRefused, "the appliance's job 1 does not admit rank 2 from this source address"),
         (Status::StaleSession, "another worker has joined job 1 as rank 2 since this one did"),
-        (
-            Status::WrongEpoch,
-            "job 1 is in generation 4, this worker in 3: a rank has joined anew, so all of them must",
-        ),
         (Status::NotMember, "rank 2 is not a member of the appliance's job 1: it must join (again)"),
         (Status::PayloadMismatch, "the appliance expects 4 payload bytes from job 1, this worker sends 3"),
         (
@@ -129,11 +159,10 @@ fn each_refusal_gives_its_error() {
              about the element type",
         ),
         (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
-        (Status::RankLost, "4 ranks of job 1 have died, the first of them rank 3"),
+        (Status::RankLost, "4 ranks of job 1 have died, the first of them rank 0"),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
         (Status::Halted, "job 1 is suspended: it goes on after a Reset"),
         (Status::UnknownPsn, "the appliance knows nothing of the PSN that was named in job 1"),
-        (Status::TooMany, "rank 2 of job 1 asks too often"),
         (
             Status::RankSpoofed,
             "packets of rank 2 in job 1 do not come from the address with which that rank joined",
@@ -141,7 +170,8 @@ fn each_refusal_gives_its_error() {
     ];
     for (status, message) in refusals {
         let refused = ack(|_, ack| {
-            (ack.status, ack.expected, ack.got, ack.window) = (status, 4, 3, 0);
+            let got = if status == Status::RankLost { 0 } else { 3 };
+            (ack.status, ack.expected, ack.got, ack.window) = (status, 4, got, 0);
         });
         let Some(Err(failure @ JoinFailure::Refused(_))) = join().handle_datagram(&refused) else {
             panic!("{status:?}")
@@ -158,23 +188,36 @@ fn grants_that_cannot_work_are_errors() {
 }
 
 #[test]
-fn leaving_lasts_until_everyone_has_left_or_the_linger_limit() {
-    let mut leave = Leave::new(MEMBERSHIP, ms(0), ms(500));
-    let (header, body) = Header::parse(leave.poll_transmit(ms(0)).unwrap()).unwrap();
-    assert_eq!((header.rank, header.epoch), (2, 6));
-    assert_eq!(Control::parse(body), Ok(Control::request(Action::Leave, 55)));
-    let answer = |status| {
-        ack(|_, ack| {
-            ack.answers = Some(Action::Leave);
-            ack.status = status;
-        })
+fn all_ranks_that_have_died_are_named() {
+    let lost = |ranks: &[u16]| {
+        let mut refused = ack(|header, ack| {
+            header.flags = Flags::TRAILER;
+            ack.status = Status::RankLost;
+            ack.expected = u32::try_from(ranks.len()).unwrap();
+            ack.got = u32::from(ranks[0]);
+        });
+        refused.extend(bitmap_trailer(3, ranks.iter().copied()));
+        let Some(Err(JoinFailure::Refused(refusal))) = join().handle_datagram(&refused) else { panic!() };
+        refusal
     };
-    assert_eq!(leave.handle_datagram(&answer(Status::Pending)), None);
-    assert!(leave.is_answer(&answer(Status::Pending)));
-    assert!(!leave.is_answer(&ack(|_, _| {})), "a late answer to Join");
-    assert_eq!(leave.handle_datagram(&ack(|_, _| {})), None);
-    assert_eq!(leave.handle_datagram(&answer(Status::Ok)), Some(Left::Everyone));
-    assert_eq!(leave.handle_datagram(&answer(Status::NotMember)), Some(Left::Everyone));
-    assert_eq!(leave.handle_timeout(ms(499)), None);
-    assert_eq!(leave.handle_timeout(ms(500)), Some(Left::Lingered));
+    let both = lost(&[0, 1]);
+    let ranks = Box::new([0, 1].into_iter().collect());
+    assert_eq!(both, Refusal::RanksLost { job: 1, count: 2, ranks });
+    assert_eq!(both.to_string(), "ranks 0, 1 of job 1 have died");
+    assert_eq!(lost(&[1]).to_string(), "rank 1 of job 1 has died");
+    assert_eq!(lost(&[2]), Refusal::TakenForDead { job: 1, rank: 2 });
+}
+
+#[test]
+fn runs_of_ranks_are_named_in_short() {
+    let ranks: Ranks = [9, 3, 5, 6, 7, 8, 1023, 12, 13, 1024].into_iter().collect();
+    assert_eq!(ranks.to_string(), "3, 5 to 9, 12, 13, 1023");
+    assert_eq!(ranks.len(), 9);
+    assert_eq!(ranks.missing(10).to_string(), "0 to 2, 4");
+    assert_eq!(Ranks::first(70).iter().collect::<Vec<_>>(), (0..70).collect::<Vec<_>>());
+    assert_eq!(Ranks::EMPTY.missing(1024), Ranks::first(1024));
+    assert!(Ranks::EMPTY.is_empty() && Ranks::EMPTY.to_string().is_empty());
+    let bitmap = ranks.to_bitmap(1024).unwrap();
+    assert_eq!(Ranks::from_bitmap(&bitmap, 1024), Some(ranks));
+    assert_eq!(Ranks::from_bitmap(&bitmap, 1023), None, "rank 1023 of 1023");
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use pascaline_wire::DType;
 use pascaline_worker::Left;
 
 use crate::adversary::{Conditions, Random};
-use crate::world::{Plan, run};
+use crate::values::{DTYPES, OPS, Operation};
+use crate::world::{Plan, Upset, run};
 
 /// A plan drawn from a seed: every dimension from harmless to hostile.
 fn plan(seed: u64) -> Plan {
@@ -23,24 +25,33 @@ fn plan(seed: u64) -> Plan {
         serialisation: Duration::from_micros(1),
         forget_result: share(1.0),
         forget_partial: share(0.05),
+        server: share(1.0),
     };
-    let payload = 4 * (1 + random.below(8));
+    let payload = 8 * (1 + random.below(4));
     let spread = 1 + random.below(40);
     let operations = 1 + random.below(4);
+    let mut operation = |_| {
+        let dtype = DTYPES[usize::try_from(random.below(5)).unwrap()];
+        let op = OPS[usize::try_from(random.below(4)).unwrap()];
+        let most = payload / dtype.size() as u64 * 100;
+        Operation { elements: usize::try_from(random.below(most)).unwrap(), dtype, op }
+    };
+    let operations = (0..operations).map(&mut operation).collect();
     Plan {
         ranks: u16::try_from(1 + random.below(5)).unwrap(),
         payload: u16::try_from(payload).unwrap(),
         in_flight: u16::try_from(1 + random.below(spread)).unwrap(),
         spread: u16::try_from(spread).unwrap(),
         first_psn: if random.chance(0.5) { 0 } else { u32::MAX - u32::try_from(random.below(100)).unwrap() },
-        operations: (0..operations)
-            .map(|_| usize::try_from(random.below(payload / 4 * 100)).unwrap())
-            .collect(),
+        operations,
         start: Duration::ZERO,
         pause: Duration::from_micros(random.below(20_000)),
         deadline: Duration::from_secs(60),
         linger: Duration::from_secs(60),
         conditions,
+        threshold: None,
+        accept_partial: false,
+        upsets: Vec::new(),
     }
 }
 
@@ -50,42 +61,54 @@ fn every_allreduce_ends_with_the_exact_sum_on_every_rank() {
         Ok(seed) => (seed.parse().unwrap(), 1),
         Err(_) => (0, 400),
     };
-    let mut totals = [0; 4];
+    let mut totals = [0; 6];
+    let mut originals = 0;
     for seed in first..first + seeds {
         let plan = plan(seed);
-        let outcomes = std::panic::catch_unwind(|| run(&plan, seed))
+        let end = std::panic::catch_unwind(|| run(&plan, seed))
             .unwrap_or_else(|_| panic!("PASCALINE_SEED={seed} reproduces this: {plan:#?}"));
-        for outcome in outcomes {
-            assert_eq!(outcome.left, Left::Everyone, "seed {seed}");
+        originals += end.originals;
+        for outcome in end.ranks {
+            assert_eq!(outcome.failures, [], "seed {seed}");
+            assert_eq!(outcome.left, Some(Left::Everyone), "seed {seed}");
+            assert_eq!(outcome.verified as usize, plan.operations.len(), "seed {seed}");
             totals[0] += outcome.counters.retransmissions;
             totals[1] += outcome.counters.reminders_sent;
             totals[2] += outcome.counters.reminders_answered;
             totals[3] += outcome.counters.duplicate_results;
+            totals[4] += outcome.counters.originals_sent;
+            totals[5] += outcome.counters.heartbeats_sent;
         }
     }
     // The adversary did make every mechanism work.
-    assert!(seeds == 1 || totals.iter().all(|&total| total > 100), "{totals:?}");
+    assert!(
+        seeds == 1 || originals > 100 && totals.iter().all(|&total| total > 100),
+        "{originals} {totals:?}"
+    );
 }
 
 /// Four ranks, 2,000 packets of 1 KiB at 1 Gbit/s.
-fn gigabit(conditions: Conditions) -> Plan {
+pub(crate) fn gigabit(conditions: Conditions) -> Plan {
     Plan {
         ranks: 4,
         payload: 8,
         in_flight: 128,
         spread: 512,
         first_psn: 0,
-        operations: vec![4_000],
+        operations: vec![Operation::i32_sum(4_000)],
         start: Duration::from_secs(1),
         pause: Duration::ZERO,
         deadline: Duration::from_secs(10),
         linger: Duration::from_millis(500),
         conditions,
+        threshold: None,
+        accept_partial: false,
+        upsets: Vec::new(),
     }
 }
 
 fn slowest(plan: &Plan, seed: u64) -> (Duration, u64) {
-    let outcomes = run(plan, seed);
+    let outcomes = run(plan, seed).ranks;
     let elapsed = outcomes.iter().map(|outcome| outcome.elapsed[0]).max().unwrap();
     (elapsed, outcomes.iter().map(|outcome| outcome.counters.retransmissions).sum())
 }
@@ -116,12 +139,58 @@ fn one_percent_loss_costs_little_time() {
 /// While one rank computes, the others probe; they do not resend their windows, neither then nor when it goes on.
 #[test]
 fn a_late_rank_costs_probes_only() {
-    let plan =
-        Plan { pause: Duration::from_millis(500), operations: vec![4_000; 3], ..gigabit(Conditions::IDEAL) };
+    let plan = Plan {
+        pause: Duration::from_millis(500),
+        operations: vec![Operation::i32_sum(4_000); 3],
+        ..gigabit(Conditions::IDEAL)
+    };
     for seed in 0..4 {
-        for outcome in run(&plan, seed) {
+        for outcome in run(&plan, seed).ranks {
             let resent = outcome.counters.retransmissions;
             assert!(resent < 40, "seed {seed}: {resent} of 6,000");
+        }
+    }
+}
+
+#[test]
+fn every_type_and_operation_goes_through_the_aggregator() {
+    for dtype in DTYPES {
+        for op in OPS {
+            let conditions = Conditions { loss: 0.02, forget_result: 0.2, server: 0.5, ..Conditions::IDEAL };
+            // The last packet is not full.
+            let operations = vec![Operation { elements: 401, dtype, op }; 2];
+            let plan = Plan { operations, ranks: 5, linger: Duration::from_secs(5), ..gigabit(conditions) };
+            for (rank, outcome) in run(&plan, 1).ranks.iter().enumerate() {
+                assert_eq!(
+                    (outcome.failures.len(), outcome.verified),
+                    (0, 2),
+                    "{dtype:?} {op:?}, rank {rank}"
+                );
+            }
+        }
+    }
+}
+
+/// Four of five contributions complete a PSN, and rank 4 never contributes.
+#[test]
+fn partial_results_say_who_is_missing() {
+    let operation = |op| Operation { elements: 999, dtype: DType::F32, op };
+    let conditions = Conditions { loss: 0.02, ..Conditions::IDEAL };
+    let plan = Plan {
+        ranks: 5,
+        operations: OPS.map(operation).to_vec(),
+        threshold: Some(4),
+        accept_partial: true,
+        upsets: vec![(Duration::from_millis(500), Upset::Kill { rank: 4 })],
+        ..gigabit(conditions)
+    };
+    let end = run(&plan, 1);
+    for outcome in &end.ranks[..4] {
+        assert_eq!(outcome.verified, 4);
+        for partial in &outcome.partial {
+            let partial = partial.expect("rank 4 is missing");
+            assert_eq!((partial.results, partial.least_count), (500, 4));
+            assert_eq!(partial.missing.to_string(), "4");
         }
     }
 }

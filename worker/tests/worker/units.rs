@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use pascaline_wire::Element;
+use half::{bf16, f16};
+use pascaline_wire::{DType, Element};
 use pascaline_worker::answers::{Answers, INTERVAL, PER_INTERVAL};
 use pascaline_worker::kept::Kept;
+use pascaline_worker::op::divide;
+use pascaline_worker::partials::Partials;
 use pascaline_worker::recovery::Recovery;
 use pascaline_worker::rtt::{self, Rtt};
 use pascaline_worker::window::{Sending, Standing, Window};
@@ -15,6 +18,14 @@ const fn us(micros: u64) -> Duration {
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+const fn new(psn: u32) -> Sending {
+    Sending { psn, retransmissions: 0, again: false, prompted: false }
+}
+
+const fn resent(psn: u32) -> Sending {
+    Sending { psn, retransmissions: 1, again: true, prompted: false }
 }
 
 #[test]
@@ -78,7 +89,7 @@ fn window_limits_packets_in_flight_and_the_spread_across_the_wrap() {
         assert_eq!(window.begin(30), first);
         let psn = |offset: u32| first.wrapping_add(offset);
         for offset in 0..4 {
-            assert_eq!(window.send(us(0)), Some(Sending { psn: psn(offset), retransmissions: 0 }));
+            assert_eq!(window.send(us(0)), Some(new(psn(offset))));
         }
         assert_eq!(window.send(us(0)), None, "four in flight");
         // Results in any order make room, until the spread ends at PSN 8 because PSN 0 is missing.
@@ -113,8 +124,8 @@ fn window_sends_what_is_lost_before_what_is_new() {
     assert!(!window.lose(0), "it is not in flight any more");
     assert!(window.lose(u32::MAX));
     assert_eq!(window.in_flight(), 1);
-    assert_eq!(window.send(us(5)), Some(Sending { psn: 0, retransmissions: 1 }));
-    assert_eq!(window.send(us(5)), Some(Sending { psn: u32::MAX, retransmissions: 1 }));
+    assert_eq!(window.send(us(5)), Some(resent(0)));
+    assert_eq!(window.send(us(5)), Some(resent(u32::MAX)));
     assert_eq!(window.send(us(5)), None);
     assert_eq!(window.oldest_sending(), Some(us(0)), "PSN 1");
     // Early resends happen once: only PSN 1 is left for it after 0 and MAX have gone through it.
@@ -124,6 +135,48 @@ fn window_sends_what_is_lost_before_what_is_new() {
     assert_eq!(window.lose_early(us(10)), 0);
     assert!(window.complete(0, true).is_some(), "a result may come while its PSN waits to be resent");
     assert!(window.overflowed(0));
+}
+
+#[test]
+fn window_does_not_count_what_a_reminder_asks_for_as_lost() {
+    let mut window = Window::new(0, 4, 8);
+    window.begin(2);
+    window.send(us(0));
+    window.prompt(0);
+    assert_eq!(window.send(us(1)), Some(Sending { psn: 0, retransmissions: 0, again: true, prompted: true }));
+    assert!(window.lose(0));
+    window.prompt(0);
+    assert_eq!(window.send(us(2)), Some(resent(0)), "it was to be sent again anyway");
+    assert!(window.complete(0, false).unwrap().ambiguous);
+    window.send(us(3));
+    assert!(!window.complete(1, false).unwrap().ambiguous);
+    window.begin(1);
+    window.send(us(4));
+    window.note_answer(2, us(5));
+    assert_eq!(window.last_answer(2), Some(us(5)));
+    assert!(window.complete(2, false).unwrap().ambiguous, "the original may have brought it about");
+}
+
+#[test]
+fn window_sends_what_is_unfinished_again_in_a_new_generation() {
+    let mut window = Window::new(u32::MAX - 1, 4, 8);
+    window.begin(6);
+    for _ in 0..4 {
+        window.send(us(0));
+    }
+    assert!(window.complete(u32::MAX, false).is_some());
+    for _ in 0..3 {
+        assert!(window.lose(0));
+        window.send(us(1));
+    }
+    assert_eq!(window.last_sending(0), Some(us(1)));
+    window.begin_generation();
+    assert_eq!((window.in_flight(), window.last_sending(0)), (0, None));
+    // The oldest first, and nothing that was done; counted as new, but said to be sent again.
+    let sendings: Vec<_> = std::iter::from_fn(|| window.send(us(2))).collect();
+    let old = |psn| Sending { again: true, ..new(psn) };
+    assert_eq!(sendings, [old(u32::MAX - 1), old(0), old(1), new(2)]);
+    assert!(!window.complete(0, false).unwrap().ambiguous, "only this generation's result counts");
 }
 
 #[test]
@@ -162,7 +215,7 @@ fn recovery_resends_early_on_evidence_and_probes_without() {
         recovery.on_result(us(1000), &completion, &mut window);
     }
     assert!(window.has_lost());
-    assert_eq!(window.send(us(1000)), Some(Sending { psn: 0, retransmissions: 1 }));
+    assert_eq!(window.send(us(1000)), Some(resent(0)));
 
     // Ten more, then silence: one probe per timeout, further and further apart.
     for _ in 0..10 {
@@ -219,4 +272,65 @@ fn answers_are_limited_per_psn_and_in_total() {
     let admitted = (0..1000).filter(|_| answers.admit(ms(5), None)).count();
     assert_eq!(admitted, PER_INTERVAL as usize - 2);
     assert!(answers.admit(ms(6), None));
+}
+
+#[test]
+fn means_are_the_nearest_elements() {
+    let mean = |dtype, bytes: &[u8], count| {
+        let mut bytes = bytes.to_vec();
+        divide(dtype, &mut bytes, count);
+        bytes
+    };
+    let i32_mean =
+        |sum: i32, count| i32::from_le_bytes(mean(DType::I32, &sum.to_le_bytes(), count).try_into().unwrap());
+    // To nearest, halves to even.
+    for (sum, count, expected) in [
+        (7, 2, 4),
+        (5, 2, 2),
+        (-5, 2, -2),
+        (-7, 2, -4),
+        (10, 3, 3),
+        (11, 3, 4),
+        (-11, 3, -4),
+        (i32::MIN, 1024, -2_097_152),
+    ] {
+        assert_eq!(i32_mean(sum, count), expected, "{sum} / {count}");
+    }
+    // 1/3 in each type, as their tables have it.
+    assert_eq!(mean(DType::F32, &1_f32.to_le_bytes(), 3), 0x3eaa_aaab_u32.to_le_bytes());
+    assert_eq!(mean(DType::F64, &1_f64.to_le_bytes(), 3), 0x3fd5_5555_5555_5555_u64.to_le_bytes());
+    assert_eq!(mean(DType::F16, &f16::ONE.to_le_bytes(), 3), 0x3555_u16.to_le_bytes());
+    assert_eq!(mean(DType::Bf16, &bf16::ONE.to_le_bytes(), 3), 0x3eab_u16.to_le_bytes());
+    // The smallest f32 has no half; three halves of it are nearer to two of it than to one by the rule of even.
+    assert_eq!(mean(DType::F32, &f32::from_bits(1).to_le_bytes(), 2), [0; 4]);
+    assert_eq!(mean(DType::F32, &f32::from_bits(3).to_le_bytes(), 2), 2_u32.to_le_bytes());
+    // Each element, and no bytes behind the last.
+    let two = [3_i32.to_le_bytes(), 6_i32.to_le_bytes()].concat();
+    assert_eq!(mean(DType::I32, &[&two[..], &[9]].concat(), 3), [1, 0, 0, 0, 2, 0, 0, 0, 9]);
+    assert!(f32::from_le_bytes(mean(DType::F32, &f32::NAN.to_le_bytes(), 4).try_into().unwrap()).is_nan());
+}
+
+#[test]
+fn partials_are_kept_for_twice_the_spread() {
+    let mut partials = Partials::new(70, 4);
+    let inside = |rank: u16| [0, rank].into_iter().collect();
+    for psn in 0..8_u16 {
+        partials.note(u32::MAX.wrapping_add(u32::from(psn)), Some(&inside(60 + psn)));
+    }
+    for psn in 0..8_u16 {
+        let at = u32::MAX.wrapping_add(u32::from(psn));
+        assert_eq!(partials.count(at), Some(2));
+        let (payload, trailer) = pascaline_wire::Trailer::split(partials.trailer(at)).unwrap();
+        assert!(payload.is_empty());
+        let bitmap = trailer.bitmap.unwrap();
+        assert!(bitmap.contains(60 + psn) && bitmap.count() == 2 && bitmap.capacity() == 128);
+    }
+    partials.note(7, Some(&inside(1)));
+    assert_eq!(
+        (partials.count(u32::MAX), partials.trailer(u32::MAX)),
+        (None, &[][..]),
+        "the oldest makes way"
+    );
+    partials.note(7, None);
+    assert_eq!((partials.count(7), partials.trailer(7)), (None, &[][..]));
 }

@@ -1,0 +1,77 @@
+//! The jobs of the configuration, as the control plane knows them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::{Admission, JobSpec, OnDeath, ServerMode};
+use pascaline_wire::Address;
+
+use crate::config::job::OnDeath as Written;
+use crate::config::{AdmissionConfig, Config, JobConfig, PsMode};
+
+/// All jobs, without members.
+pub(super) fn membership(config: &Config) -> Membership {
+    let jobs = config.jobs.iter().map(|job| spec(config, job)).collect();
+    let membership = Membership::new(jobs, first_epoch());
+    match &config.admission {
+        Some(admitted) => membership.with_admission(admission(config, admitted)),
+        None => membership,
+    }
+}
+
+fn spec(config: &Config, job: &JobConfig) -> JobSpec {
+    JobSpec {
+        window: job.window,
+        max_payload: config.max_payload(),
+        admitted: job
+            .members
+            .as_ref()
+            .map(|members| members.iter().map(|&address| Address::from(address)).collect()),
+        policy: job.policy,
+        threshold: Some(job.needed),
+        partials: job.partials,
+        dead_after: job.dead_after,
+        on_death: match job.on_death {
+            Written::Fail => OnDeath::Fail,
+            Written::Continue => OnDeath::Continue,
+        },
+        server: server(config, job.policy.server),
+        ..JobSpec::new(job.id, job.fan_in)
+    }
+}
+
+fn server(config: &Config, wanted: bool) -> ServerMode {
+    match config.ps.mode.value {
+        _ if !wanted => ServerMode::None,
+        PsMode::None => ServerMode::None,
+        PsMode::Embedded => ServerMode::Embedded,
+        PsMode::External { address, .. } => {
+            ServerMode::External { address: address.ip().into(), udp_port: address.port() }
+        }
+    }
+}
+
+fn admission(config: &Config, admitted: &AdmissionConfig) -> Admission {
+    Admission {
+        jobs: admitted.jobs.clone(),
+        from: admitted.from.clone(),
+        max_jobs: usize::from(admitted.max_jobs),
+        max_fan_in: admitted.max_fan_in,
+        like: JobSpec {
+            window: admitted.window,
+            max_payload: config.max_payload(),
+            policy: admitted.policy,
+            server: server(config, admitted.policy.server),
+            // Number and fan-in are those of the Join that forms the job.
+            ..JobSpec::new(0, 0)
+        },
+        idle: Admission::IDLE,
+    }
+}
+
+/// Where generations begin: different from one start of the appliance to the next, so that packets of workers that
+/// joined an earlier one are recognised.
+#[expect(clippy::cast_possible_truncation, reason = "any eight bits that change will do")]
+fn first_epoch() -> u8 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| (since.as_millis() / 100) as u8)
+}

@@ -1,0 +1,159 @@
+//! Jobs, and where in the pool each has its place.
+
+use std::net::IpAddr;
+
+use pascaline_aggregator::{Order, Policy, PoolConfig, Region};
+use pascaline_wire::MAX_RANKS;
+use toml::Spanned;
+
+use super::policy::Chosen;
+use super::{Accept, Checked};
+use crate::config::job::{DEFAULT_DEAD_AFTER, JobConfig, OnDeath, PsMode};
+use crate::config::layout::Layout;
+use crate::config::profile::Addressing;
+use crate::config::raw;
+
+/// The widest default window, in packets.
+const DEFAULT_WINDOW: u16 = 512;
+/// Packets that all ranks of a job together may have under way with the default window: more ranks get a narrower one.
+/// It also bounds what a job keeps whose partials keep every contribution's packet.
+const UNDER_WAY: u16 = 32_768;
+/// The widest window of all.
+const MOST_WINDOW: u16 = 1 << 14;
+
+/// The default window of a job, in packets: at least 32.
+pub(super) fn default_window(fan_in: u16) -> u16 {
+    DEFAULT_WINDOW.min(UNDER_WAY / fan_in.clamp(1, MAX_RANKS))
+}
+
+/// A job's region with the window that fits it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    region: Region,
+    slots: u32,
+}
+
+impl Accept<'_> {
+    /// The jobs, and what their regions leave of the pool.
+    pub(super) fn jobs(
+        &self,
+        written: &[Spanned<raw::Job>],
+        pool: &PoolConfig,
+        mode: PsMode,
+    ) -> Checked<(Vec<JobConfig>, Layout)> {
+        let mut layout = Layout::new(pool);
+        // Regions first: what they leave bounds the others.
+        let mut placed: Vec<(&raw::Job, u16, Chosen, Option<Place>)> = Vec::new();
+        for job in written.iter().map(Spanned::get_ref) {
+            let id = *job.id.get_ref();
+            if placed.iter().any(|(other, ..)| *other.id.get_ref() == id) {
+                let message = format!("two jobs have the number {id}");
+                return Err(self.error(&job.id, message, "give each job a number of its own"));
+            }
+            let fan_in = self.within(Some(&job.fan_in), 0, 1, MAX_RANKS, "fan_in")?;
+            let chosen = self.chosen(job, fan_in, mode)?;
+            let place = match (chosen.addressing, &job.region_slots) {
+                (Addressing::Region, _) => Some(self.region(job, fan_in, &mut layout)?),
+                (Addressing::Shared, None) => None,
+                (Addressing::Shared, Some(slots)) => {
+                    let remedy = "set addressing = \"region\", or leave region_slots out";
+                    return Err(self.error(slots, "region_slots of a job in the shared pool", remedy));
+                }
+            };
+            placed.push((job, fan_in, chosen, place));
+        }
+        let jobs = placed.iter().map(|(job, fan_in, chosen, place)| {
+            self.job(job, *fan_in, chosen, place.as_ref(), layout.slots(layout.shared_sets()))
+        });
+        Ok((jobs.collect::<Checked<_>>()?, layout))
+    }
+
+    /// A region of the size that is written, or else of twice the window: PSNs that are under way and results that
+    /// somebody may still lack lie within that many.
+    fn region(&self, job: &raw::Job, fan_in: u16, layout: &mut Layout) -> Checked<Place> {
+        let ways = layout.slots(1);
+        let slots = match &job.region_slots {
+            Some(slots) if !slots.get_ref().is_power_of_two() || *slots.get_ref() < ways => {
+                let message = format_args!("region_slots = {} cannot be a region", slots.get_ref());
+                let remedy = format!("choose a power of two, at least `ways`, which is {ways}");
+                return Err(self.error(slots, message, &remedy));
+            }
+            Some(slots) => *slots.get_ref(),
+            None => {
+                let window = job.window.as_ref().map_or(default_window(fan_in), |window| *window.get_ref());
+                (2 * u32::from(window)).next_power_of_two().max(ways)
+            }
+        };
+        if let Some(region) = layout.take(slots) {
+            return Ok(Place { region, slots });
+        }
+        let left = layout.slots(layout.shared_sets());
+        let message = format!("a region of {slots} slots does not fit: {left} slots of the pool are left");
+        let remedy = "raise [pool] slots, or give smaller region_slots (by default twice the window)";
+        Err(match &job.region_slots {
+            Some(slots) => self.error(slots, message, remedy),
+            None => self.error(&job.id, message, remedy),
+        })
+    }
+
+    fn job(
+        &self,
+        job: &raw::Job,
+        fan_in: u16,
+        chosen: &Chosen,
+        place: Option<&Place>,
+        shared_slots: u32,
+    ) -> Checked<JobConfig> {
+        let id = *job.id.get_ref();
+        let slots = place.map_or(shared_slots, |place| place.slots);
+        if slots == 0 {
+            let remedy = "raise [pool] slots, or give this job a region of its own, too";
+            return Err(self.error(&job.id, "the regions of other jobs leave no slot of the pool", remedy));
+        }
+        // What finds no slot goes to the parameter server; without one, more than there are slots would only be refused.
+        let spills = place.is_none() && chosen.server;
+        let most =
+            if spills { MOST_WINDOW } else { u16::try_from(slots).unwrap_or(u16::MAX).min(MOST_WINDOW) };
+        // Results must stay in a region while somebody may lack them: half of it is for them.
+        let fitting = if place.is_some() { (most / 2).max(1) } else { most };
+        let default = default_window(fan_in).min(fitting);
+        let window = self.within(job.window.as_ref(), default, 1, most, "window")?;
+        // A partial in the order of ranks keeps all its packets: there is no such job without a bound.
+        let (least, bound) = match chosen.order {
+            Order::Arrival => (0, 0),
+            Order::Rank => (1, u32::from(window)),
+        };
+        let policy = Policy {
+            conflict: chosen.conflict,
+            order: chosen.order,
+            region: place.map(|place| place.region),
+            quota: self.within(job.quota.as_ref(), bound, least, slots, "quota")?,
+            partial_after: chosen
+                .partial_after
+                .map_or(0, |after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)),
+            server: chosen.server,
+        };
+        let on_death = [("fail", OnDeath::Fail), ("continue", OnDeath::Continue)];
+        Ok(JobConfig {
+            id,
+            name: job.name.clone().unwrap_or_else(|| format!("job{id}")),
+            fan_in,
+            window,
+            members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
+            policy,
+            needed: chosen.needed,
+            partials: chosen.partials,
+            dead_after: self.duration_or_never(job.dead_after.as_ref(), DEFAULT_DEAD_AFTER)?,
+            on_death: self.choice(job.on_death.as_ref(), "on_death", &on_death)?.unwrap_or(OnDeath::Fail),
+        })
+    }
+
+    fn members(&self, written: &Spanned<Vec<Spanned<String>>>, fan_in: u16) -> Checked<Vec<IpAddr>> {
+        let members = written.get_ref();
+        if members.len() == usize::from(fan_in) {
+            return members.iter().map(|member| self.address(member)).collect();
+        }
+        let message = format!("{} members, but fan_in = {fan_in}", members.len());
+        Err(self.error(written, message, "list one address per rank, or leave members out"))
+    }
+}

@@ -1,0 +1,78 @@
+//! Ports.
+
+use pascaline_dpdk::Device;
+use toml::Spanned;
+
+use super::{Accept, Checked};
+use crate::config::{PortConfig, raw};
+
+const DEFAULT_MTU: u16 = 1500;
+const DEFAULT_DESCRIPTORS: u16 = 512;
+
+impl Accept<'_> {
+    pub(super) fn ports(&self, written: &Spanned<Vec<Spanned<raw::Port>>>) -> Checked<Vec<PortConfig>> {
+        if written.get_ref().is_empty() {
+            return Err(self.error(written, "no port", "add a [[ports]] table with name and device"));
+        }
+        let mut ports: Vec<PortConfig> = Vec::new();
+        for port in written.get_ref().iter().map(Spanned::get_ref) {
+            if ports.iter().any(|other| other.name == *port.name.get_ref()) {
+                let message = format!("two ports are called {:?}", port.name.get_ref());
+                return Err(self.error(&port.name, message, "give each port a name of its own"));
+            }
+            let device = device(port.device.get_ref());
+            if ports.iter().any(|other| other.device.value == device) {
+                return Err(self.error(
+                    &port.device,
+                    "this device is a port already",
+                    "use each device once",
+                ));
+            }
+            ports.push(PortConfig {
+                name: port.name.get_ref().clone(),
+                device: self.locate(&port.device, device),
+                mtu: self.within(port.mtu.as_ref(), DEFAULT_MTU, 128, 9702, "mtu")?,
+                rx_descriptors: self.within(
+                    port.rx_descriptors.as_ref(),
+                    DEFAULT_DESCRIPTORS,
+                    32,
+                    16384,
+                    "rx_descriptors",
+                )?,
+                tx_descriptors: self.within(
+                    port.tx_descriptors.as_ref(),
+                    DEFAULT_DESCRIPTORS,
+                    32,
+                    16384,
+                    "tx_descriptors",
+                )?,
+                peer: None,
+            });
+        }
+        for (at, port) in written.get_ref().iter().map(Spanned::get_ref).enumerate() {
+            let Some(peer) = &port.peer else { continue };
+            let found = ports.iter().position(|other| other.name == *peer.get_ref());
+            let Some(found) = found.filter(|&found| found != at) else {
+                let message = format!("there is no other port called {:?}", peer.get_ref());
+                return Err(self.error(peer, message, "name the port at the other side"));
+            };
+            for (from, to) in [(at, found), (found, at)] {
+                if ports[from].peer.is_some_and(|present| present != to) {
+                    let message = format!("port {:?} has another peer already", ports[from].name);
+                    return Err(self.error(peer, message, "peers come in pairs"));
+                }
+                ports[from].peer = Some(to);
+            }
+        }
+        Ok(ports)
+    }
+}
+
+/// A PCI address looks like 0000:01:00.0 or 01:00.0; everything else is a virtual device.
+fn device(text: &str) -> Device {
+    let is_pci = text.split(',').next().is_some_and(|address| {
+        let digits = address.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.');
+        digits && address.contains(':') && address.contains('.')
+    });
+    if is_pci { Device::Pci(text.to_owned()) } else { Device::Vdev(text.to_owned()) }
+}

@@ -1,0 +1,201 @@
+//! The parameter server, and jobs that are formed by Joins alone.
+
+use core::ops::RangeInclusive;
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use pascaline_aggregator::{Order, Policy};
+use pascaline_wire::MAX_RANKS;
+use toml::Spanned;
+
+use super::jobs::default_window;
+use super::{Accept, Checked};
+use crate::config::job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
+use crate::config::layout::Layout;
+use crate::config::profile::DEFAULT;
+use crate::config::{Located, raw};
+use crate::server::ServerLimits;
+
+const DEFAULT_PORT: u16 = 16421;
+const DEFAULT_MEMORY_MB: u32 = 256;
+const DEFAULT_MAX_JOBS: u16 = 16;
+const DEFAULT_MAX_FAN_IN: u16 = 16;
+const DEFAULT_SLOTS_PER_JOB: u32 = 256;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Embedded,
+    External,
+    None,
+}
+
+impl Accept<'_> {
+    pub(super) fn ps_mode(
+        &self,
+        written: Option<&Spanned<raw::Ps>>,
+        addresses: &[IpAddr],
+        udp_port: u16,
+    ) -> Checked<Located<PsMode>> {
+        let Some(table) = written else { return Ok(self.locate(&Spanned::new(0..0, ()), PsMode::Embedded)) };
+        let raw::Ps { mode, address, port, listen, memory_mb } = table.get_ref();
+        let modes = [("embedded", Mode::Embedded), ("external", Mode::External), ("none", Mode::None)];
+        let chosen = self.choice(mode.as_ref(), "mode", &modes)?.unwrap_or(Mode::Embedded);
+        if chosen == Mode::External {
+            return self.external(table, addresses, udp_port);
+        }
+        let remedy = "leave it out, or set mode = \"external\"";
+        let only = |key: &str| format!("{key} is for a parameter server of mode \"external\"");
+        match (address, port, listen) {
+            (Some(written), ..) => return Err(self.error(written, only("address"), remedy)),
+            (_, Some(written), _) => return Err(self.error(written, only("port"), remedy)),
+            (.., Some(written)) => return Err(self.error(written, only("listen"), remedy)),
+            (None, None, None) => {}
+        }
+        if let (Mode::None, Some(memory)) = (chosen, memory_mb) {
+            let remedy = "leave memory_mb out, or set mode = \"embedded\" or \"external\"";
+            return Err(self.error(memory, "memory_mb of a parameter server that does not run", remedy));
+        }
+        let value = if chosen == Mode::None { PsMode::None } else { PsMode::Embedded };
+        Ok(match mode {
+            Some(mode) => self.locate(mode, value),
+            None => self.locate(table, value),
+        })
+    }
+
+    fn external(
+        &self,
+        table: &Spanned<raw::Ps>,
+        addresses: &[IpAddr],
+        udp_port: u16,
+    ) -> Checked<Located<PsMode>> {
+        let raw::Ps { mode, address, port, .. } = table.get_ref();
+        let Some(written) = address else {
+            let remedy = "set address to that of the host where `pascaline ps` runs";
+            let message = "a parameter server of mode \"external\" needs an address";
+            return Err(match mode {
+                Some(mode) => self.error(mode, message, remedy),
+                None => self.error(table, message, remedy),
+            });
+        };
+        let address = self.address(written)?;
+        let port = self.within(port.as_ref(), DEFAULT_PORT, 1, u16::MAX, "port")?;
+        let Some(&appliance) = addresses.iter().find(|other| other.is_ipv4() == address.is_ipv4()) else {
+            let message = format!("the appliance has no address to talk to {address} from");
+            let remedy = "give server and appliance addresses of the same family, IPv4 or IPv6";
+            return Err(self.error(written, message, remedy));
+        };
+        let (address, appliance) = (SocketAddr::new(address, port), SocketAddr::new(appliance, udp_port));
+        if address == appliance {
+            let remedy = "give the server another address or port";
+            return Err(self.error(written, format_args!("{address} is the appliance's own"), remedy));
+        }
+        let external = PsMode::External { address, appliance };
+        Ok(match mode {
+            Some(mode) => self.locate(mode, external),
+            None => self.locate(table, external),
+        })
+    }
+
+    /// The whole of the table, once it is known what the server is for.
+    pub(super) fn ps(
+        &self,
+        written: Option<&Spanned<raw::Ps>>,
+        mode: Located<PsMode>,
+        jobs: &[JobConfig],
+        admission: Option<&AdmissionConfig>,
+        max_payload: u16,
+    ) -> Checked<PsConfig> {
+        let table = written.map(Spanned::get_ref);
+        let memory = table.and_then(|table| table.memory_mb.as_ref());
+        let memory_mb = self.within(memory, DEFAULT_MEMORY_MB, 1, 1 << 20, "memory_mb")?;
+        let served = jobs.iter().filter(|job| job.policy.server);
+        let windows = served.clone().map(|job| job.window);
+        let admitted = admission.filter(|admission| admission.policy.server);
+        let limits = ServerLimits::new(
+            memory_mb,
+            served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs)),
+            windows.chain(admitted.map(|admission| admission.window)).max().unwrap_or(1),
+        );
+        let needs = served.map(|job| (job.fan_in, job.policy.order));
+        let needs = needs.chain(admitted.map(|admission| (admission.max_fan_in, Order::Arrival)));
+        for (fan_in, order) in needs {
+            let (entry, share) = (limits.entry_bytes(fan_in, order, max_payload), limits.share.bytes);
+            if entry > share {
+                let message = format!(
+                    "the parameter server has {share} bytes for each job, but one PSN of {fan_in} ranks takes {entry}"
+                );
+                let remedy = format!("raise memory_mb in [ps], which is {memory_mb}");
+                return Err(match memory {
+                    Some(memory) => self.error(memory, message, &remedy),
+                    None => self.error(&Spanned::new(0..0, ()), message, &remedy),
+                });
+            }
+        }
+        let listen = table.and_then(|table| table.listen.as_ref());
+        Ok(PsConfig { mode, listen: listen.map(|listen| self.listen(listen)).transpose()?, limits })
+    }
+
+    pub(super) fn admission(
+        &self,
+        written: &Spanned<raw::Admission>,
+        layout: &Layout,
+        mode: PsMode,
+    ) -> Checked<AdmissionConfig> {
+        let shared_slots = layout.slots(layout.shared_sets());
+        if shared_slots == 0 {
+            let remedy = "raise [pool] slots, or leave [admission] out";
+            return Err(self.error(written, "the jobs' regions leave no slot of the pool", remedy));
+        }
+        let raw::Admission { jobs, from, max_jobs, max_fan_in, slots_per_job } = written.get_ref();
+        if from.get_ref().is_empty() {
+            let remedy = "list networks, e.g. [\"10.77.0.0/24\"], or leave [admission] out";
+            return Err(self.error(from, "nobody may form a job", remedy));
+        }
+        let default = DEFAULT_SLOTS_PER_JOB.min(shared_slots);
+        let quota = self.within(slots_per_job.as_ref(), default, 1, shared_slots, "slots_per_job")?;
+        let max_fan_in = self.within(max_fan_in.as_ref(), DEFAULT_MAX_FAN_IN, 1, MAX_RANKS, "max_fan_in")?;
+        Ok(AdmissionConfig {
+            jobs: self.range(jobs)?,
+            from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,
+            max_jobs: self.within(max_jobs.as_ref(), DEFAULT_MAX_JOBS, 1, u16::MAX, "max_jobs")?,
+            max_fan_in,
+            window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
+            policy: Policy {
+                conflict: DEFAULT.conflict,
+                order: DEFAULT.order,
+                region: None,
+                quota,
+                partial_after: 0,
+                server: DEFAULT.server && mode != PsMode::None,
+            },
+        })
+    }
+
+    fn range(&self, written: &Spanned<String>) -> Checked<RangeInclusive<u16>> {
+        let text = written.get_ref().as_str();
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse(), last.trim().parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+            _ => {
+                let message = format_args!("{text:?} is no range of job numbers");
+                Err(self.error(
+                    written,
+                    message,
+                    "write the first and the last number, 0 to 65535, e.g. \"1000-1999\"",
+                ))
+            }
+        }
+    }
+
+    fn network(&self, written: &Spanned<String>) -> Checked<IpNet> {
+        let text = written.get_ref().as_str();
+        text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(|error| {
+            let message = format_args!("{text:?}: {error}");
+            self.error(
+                written,
+                message,
+                "write an address with prefix length, e.g. \"10.77.0.0/24\" or \"fd77::/64\"",
+            )
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Single values: what several tables have.
+
+use core::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::{Accept, Checked};
+use crate::config::Located;
+
+impl Accept<'_> {
+    pub(super) fn address(&self, written: &Spanned<String>) -> Checked<IpAddr> {
+        written.get_ref().parse().map_err(|error| {
+            let message = format!("{:?}: {error}", written.get_ref());
+            self.error(
+                written,
+                message,
+                "write an address without prefix length, e.g. \"10.77.0.254\" or \"fd00::1\"",
+            )
+        })
+    }
+
+    pub(super) fn duration(&self, written: Option<&Spanned<String>>, default: Duration) -> Checked<Duration> {
+        let Some(written) = written else { return Ok(default) };
+        match humantime::parse_duration(written.get_ref()) {
+            Ok(duration) if !duration.is_zero() => Ok(duration),
+            Ok(_) => Err(self.error(written, "a duration of zero", "write a longer one, e.g. \"500ms\"")),
+            Err(error) => Err(self.error(
+                written,
+                error,
+                "write a number and a unit, e.g. \"100us\", \"500ms\" or \"2s\"",
+            )),
+        }
+    }
+
+    /// A duration, or none where it is written as zero.
+    pub(super) fn duration_or_never(
+        &self,
+        written: Option<&Spanned<String>>,
+        default: Duration,
+    ) -> Checked<Option<Duration>> {
+        match written {
+            Some(written) if humantime::parse_duration(written.get_ref()).is_ok_and(|d| d.is_zero()) => {
+                Ok(None)
+            }
+            written => self.duration(written, default).map(Some),
+        }
+    }
+
+    /// A number from `least` to `most`.
+    pub(super) fn within<T: Copy + PartialOrd + fmt::Display>(
+        &self,
+        written: Option<&Spanned<T>>,
+        default: T,
+        least: T,
+        most: T,
+        what: &str,
+    ) -> Checked<T> {
+        match written {
+            None => Ok(default),
+            Some(value) if (least..=most).contains(value.get_ref()) => Ok(*value.get_ref()),
+            Some(value) => {
+                let message = format!("{what} = {} is out of range", value.get_ref());
+                Err(self.error(value, message, &format!("choose a number from {least} to {most}")))
+            }
+        }
+    }
+
+    /// One of several words; none where nothing is written.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        written: Option<&Spanned<String>>,
+        what: &str,
+        choices: &[(&str, T)],
+    ) -> Checked<Option<T>> {
+        let Some(written) = written else { return Ok(None) };
+        let word = written.get_ref().as_str();
+        match choices.iter().find(|(name, _)| *name == word) {
+            Some((_, choice)) => Ok(Some(*choice)),
+            None => {
+                let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+                let remedy = format!("one of {}", names.join(", "));
+                Err(self.error(written, format_args!("{what} = {word:?} is not a choice"), &remedy))
+            }
+        }
+    }
+
+    pub(super) fn listen(&self, written: &Spanned<String>) -> Checked<Located<SocketAddr>> {
+        match written.get_ref().parse() {
+            Ok(address) => Ok(self.locate(written, address)),
+            Err(error) => {
+                let message = format!("{:?}: {error}", written.get_ref());
+                Err(self.error(written, message, "write address and port, e.g. \"127.0.0.1:9464\""))
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Jobs, admission and the parameter server as accepted.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use pascaline_aggregator::{Conflict, Order, Policy};
+
+use super::Located;
+use crate::server::ServerLimits;
+
+/// What becomes of a generation that has lost ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnDeath {
+    /// Its operations fail, and name the lost ranks.
+    Fail,
+    /// The other ranks go on without them.
+    Continue,
+}
+
+/// After how long without a sign of life a rank is lost, unless a job says otherwise.
+pub(crate) const DEFAULT_DEAD_AFTER: Duration = Duration::from_secs(60);
+
+/// A job as accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct JobConfig {
+    pub(crate) id: u16,
+    pub(crate) name: String,
+    pub(crate) fan_in: u16,
+    pub(crate) window: u16,
+    pub(crate) members: Option<Vec<IpAddr>>,
+    /// How the job uses the pool.
+    pub(crate) policy: Policy,
+    /// Contributions that complete a PSN at first; SetH may change it.
+    pub(crate) needed: u16,
+    /// Whether SetH and FBcast are admitted: PSNs may complete with fewer contributions than all. Only in regions of
+    /// jobs without server.
+    pub(crate) partials: bool,
+    /// After how long without a sign of life a rank is lost; never, where there is none.
+    pub(crate) dead_after: Option<Duration>,
+    /// What happens then.
+    pub(crate) on_death: OnDeath,
+}
+
+/// Which jobs may be formed by their workers' Joins alone.
+#[derive(Debug, Clone)]
+pub(crate) struct AdmissionConfig {
+    /// Their numbers; a job of `[[jobs]]` among them is as written there.
+    pub(crate) jobs: RangeInclusive<u16>,
+    /// Where the Joins may come from.
+    pub(crate) from: Vec<IpNet>,
+    /// At most as many at the same time.
+    pub(crate) max_jobs: u16,
+    /// The most ranks of one.
+    pub(crate) max_fan_in: u16,
+    /// The window of one.
+    pub(crate) window: u16,
+    /// How each uses the pool: in the shared part, with its quota.
+    pub(crate) policy: Policy,
+}
+
+/// Where the parameter server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PsMode {
+    /// In a thread of the appliance.
+    Embedded,
+    /// As a process of its own, `pascaline ps`.
+    External {
+        /// Where it is: nothing from elsewhere is taken for the server.
+        address: SocketAddr,
+        /// Which of the appliance's addresses it talks to.
+        appliance: SocketAddr,
+    },
+    /// Nowhere.
+    None,
+}
+
+/// The parameter server as accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct PsConfig {
+    /// Where it runs. Stands at the table, or at the beginning of the file, if there is none.
+    pub(crate) mode: Located<PsMode>,
+    /// Where an external one is scraped.
+    pub(crate) listen: Option<Located<SocketAddr>>,
+    /// What it may hold.
+    pub(crate) limits: ServerLimits,
+}
+
+impl fmt::Display for OnDeath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fail => "fail",
+            Self::Continue => "continue",
+        })
+    }
+}
+
+/// A policy in a few words.
+pub(super) struct Told<'a>(pub(super) &'a Policy);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Policy { conflict, order, region, quota, partial_after, server } = self.0;
+        match region {
+            None => f.write_str("shared")?,
+            Some(region) => write!(f, "region of {} sets from set {}", region.sets, region.first)?,
+        }
+        f.write_str(match conflict {
+            Conflict::FirstCome => ", first come",
+            Conflict::Preempt => ", preempt",
+            Conflict::Always => ", always preempt",
+            Conflict::Coin => ", preempt by coin",
+        })?;
+        f.write_str(match order {
+            Order::Arrival => ", order of arrival",
+            Order::Rank => ", order of ranks",
+        })?;
+        if *quota > 0 {
+            write!(f, ", at most {quota} partials")?;
+        }
+        if *partial_after > 0 {
+            write!(f, ", sent out after {:?}", Duration::from_nanos(*partial_after))?;
+        }
+        f.write_str(if *server { ", with server" } else { ", no server" })
+    }
+}

@@ -1,0 +1,138 @@
+//! How many packet buffers a configuration can need.
+//!
+//! A slot keeps one packet: the sum so far, or the result. The slots of some partials keep the packet of every
+//! contribution until the PSN is complete: those of jobs with `order = "rank"`, and 16-bit floats, which are summed in
+//! binary32 and rounded once. Since any job may send 16-bit floats, every job is counted so.
+
+use pascaline_dpdk::mempool::{Demand, HEADROOM, buffers_needed};
+use pascaline_pipelines::io::HEADER_ROOM;
+use pascaline_pipelines::{BURST, STAGE};
+
+use super::{Config, ConfigError, PortConfig, PsMode};
+
+/// Packets that an lcore keeps for itself, so that it need not go to the shared ring for each.
+pub(crate) const CACHE: u16 = 512;
+/// Packets that may wait for the parameter server in the appliance itself, and as many from it.
+pub(crate) const SERVER_QUEUE: usize = 2048;
+/// What a packet buffer takes beside its room and headroom: the pool's and DPDK's own headers and a private line.
+const OVERHEAD: usize = 64 + 128 + 64;
+/// VLAN tags that may come on top of an Ethernet header.
+const ETHERNET: u16 = 14 + 2 * 4;
+
+/// The packet buffers of an appliance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PacketBuffers {
+    /// Buffers for whole frames: for the ports' rings, for lcores at work, and for what slots keep.
+    pub(crate) frames: usize,
+    /// Room in each, in bytes.
+    pub(crate) frame_room: u16,
+    /// Buffers of [`HEADER_ROOM`] bytes, which results are sent with.
+    pub(crate) headers: usize,
+}
+
+impl PacketBuffers {
+    /// Bytes that they take at least.
+    pub(crate) fn least_bytes(&self) -> usize {
+        let buffer = |room: usize| room + usize::from(HEADROOM) + OVERHEAD;
+        let frames = self.frames.saturating_mul(buffer(usize::from(self.frame_room)));
+        frames.saturating_add(self.headers.saturating_mul(buffer(HEADER_ROOM)))
+    }
+}
+
+impl Config {
+    /// Packets that the slots of the pool keep at most: one each, and for as many partials as each job may hold at the
+    /// same time, one for every further rank. A job holds what its quota allows; without one, what ranks that keep to
+    /// their window can open.
+    pub(crate) fn kept_packets(&self) -> usize {
+        let ways = self.pool.ways;
+        let regions = self.jobs.iter().filter_map(|job| {
+            let slots = job.policy.region?.sets as usize * ways;
+            Some(partials(job.policy.quota, job.window, slots) * usize::from(job.fan_in - 1))
+        });
+        let shared_slots = self.shared_sets as usize * ways;
+        let shared = self.jobs.iter().filter(|job| job.policy.region.is_none());
+        let mut shared: Vec<(u16, usize)> =
+            shared.map(|job| (job.fan_in, partials(job.policy.quota, job.window, shared_slots))).collect();
+        if let Some(admission) = &self.admission {
+            let each = partials(admission.policy.quota, admission.window, shared_slots);
+            shared.push((admission.max_fan_in, each.saturating_mul(usize::from(admission.max_jobs))));
+        }
+        // They share the slots: the worst that can happen is that those with the most ranks have them.
+        shared.sort_unstable_by_key(|&(fan_in, _)| core::cmp::Reverse(fan_in));
+        let mut left = shared_slots;
+        let shared = shared.into_iter().map(|(fan_in, partials)| {
+            let held = partials.min(left);
+            left -= held;
+            held * usize::from(fan_in - 1)
+        });
+        self.pool.slots + regions.sum::<usize>() + shared.sum::<usize>()
+    }
+
+    /// The packet buffers that this configuration needs.
+    pub(crate) fn packet_buffers(&self) -> PacketBuffers {
+        let most = |descriptors: fn(&PortConfig) -> u16| {
+            usize::from(self.ports.iter().map(descriptors).max().unwrap_or(0))
+        };
+        let lcores = self.cores.value.len();
+        let stages = STAGE * lcores * self.ports.len();
+        let demand = Demand {
+            ports: self.ports.len(),
+            queues: lcores,
+            rx_desc: most(|port| port.rx_descriptors),
+            tx_desc: most(|port| port.tx_descriptors),
+            lcores: lcores + 1,
+            burst: BURST,
+            cache: usize::from(CACHE),
+            slots: self.kept_packets() + stages + self.server_queues(),
+        };
+        PacketBuffers {
+            frames: buffers_needed(&demand),
+            frame_room: room(self.ports.iter().map(|port| port.mtu).max().unwrap_or(0)),
+            headers: buffers_needed(&Demand { rx_desc: 0, slots: stages + BURST * lcores, ..demand }),
+        }
+    }
+
+    /// True if there is a parameter server in the appliance itself.
+    pub(crate) fn embeds_server(&self) -> bool {
+        let wanted = self.jobs.iter().any(|job| job.policy.server)
+            || self.admission.as_ref().is_some_and(|admission| admission.policy.server);
+        wanted && matches!(self.ps.mode.value, PsMode::Embedded)
+    }
+
+    /// Packets that wait for the parameter server, and from it, at most.
+    fn server_queues(&self) -> usize {
+        if self.embeds_server() { 2 * SERVER_QUEUE } else { 0 }
+    }
+
+    /// Refuses what cannot fit into `memory_mb`, whatever else DPDK needs.
+    pub(super) fn check_memory(&self) -> Result<(), ConfigError> {
+        let needed = self.packet_buffers();
+        let least_mb = needed.least_bytes().div_ceil(1 << 20);
+        if least_mb <= self.memory_mb.value as usize {
+            return Ok(());
+        }
+        let message = format!(
+            "the configuration needs {} packet buffers of {} bytes for rings, slots and lcores, at least {least_mb} MB: slots may keep {} packets",
+            needed.frames,
+            needed.frame_room,
+            self.kept_packets()
+        );
+        Err(self.error(
+            &self.memory_mb,
+            message,
+            "raise memory_mb, or use fewer slots, descriptors or ports, or jobs of smaller window, quota or fan_in",
+        ))
+    }
+}
+
+/// Partials that a job holds at the same time.
+fn partials(quota: u32, window: u16, slots: usize) -> usize {
+    let bound = if quota == 0 { usize::from(window) } else { quota as usize };
+    bound.min(slots)
+}
+
+/// Room for a whole frame. At least DPDK's usual 2 KiB, and a power of two, since drivers that copy from a ring of the
+/// kernel's demand room for a whole slot of that ring, whatever the MTU.
+fn room(mtu: u16) -> u16 {
+    mtu.saturating_add(ETHERNET).checked_next_power_of_two().unwrap_or(u16::MAX / 64 * 64).max(2048)
+}

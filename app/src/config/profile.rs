@@ -1,0 +1,77 @@
+//! The papers' systems as settings of a job. docs/policies.md has the same as a table.
+
+use pascaline_aggregator::{Conflict, Order};
+
+/// Where in the pool a job's PSNs are kept (DSA, section II.A: the two classes of in-network aggregation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Addressing {
+    /// `hash(job, psn)`, in the part that all such jobs share: statistical.
+    Shared,
+    /// `psn mod size + offset`, in a part of the job's own: synchronous.
+    Region,
+}
+
+/// What a profile sets; every key of it can be overridden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Preset {
+    pub(crate) addressing: Addressing,
+    pub(crate) conflict: Conflict,
+    pub(crate) order: Order,
+    /// Whether a parameter server completes what the pool could not.
+    pub(crate) server: bool,
+    /// Whether the ranks may have PSNs complete with fewer contributions than all (SetH and FBcast).
+    pub(crate) partials: bool,
+}
+
+/// The settings of a job whose configuration names no profile.
+pub(crate) const DEFAULT: Preset = Preset {
+    addressing: Addressing::Shared,
+    conflict: Conflict::FirstCome,
+    order: Order::Arrival,
+    server: false,
+    partials: false,
+};
+
+/// A paper's system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// DSA, section III: a shared pool with preemption by priority.
+    Dsa,
+    /// ATP, as DSA's section II.A tells it: a shared pool, first come, first served.
+    Atp,
+    /// `SwitchML`, as DSA's section II.A tells it: a region for each job.
+    Switchml,
+    /// iSwitch, section 3: a region for each job, and a threshold that its ranks may change.
+    Iswitch,
+    /// PANAMA, sections 4 and 5: a region for each job; PANAMA-0.94 is `threshold = 0.94`.
+    Panama,
+}
+
+impl Profile {
+    /// The profiles by the names that they have in a configuration.
+    pub(crate) const NAMES: [(&str, Self); 5] = [
+        ("dsa", Self::Dsa),
+        ("atp", Self::Atp),
+        ("switchml", Self::Switchml),
+        ("iswitch", Self::Iswitch),
+        ("panama", Self::Panama),
+    ];
+
+    /// What the profile sets.
+    pub(crate) const fn preset(self) -> Preset {
+        const SHARED: Preset = Preset {
+            addressing: Addressing::Shared,
+            conflict: Conflict::FirstCome,
+            order: Order::Arrival,
+            server: true,
+            partials: false,
+        };
+        const REGION: Preset = Preset { addressing: Addressing::Region, server: false, ..SHARED };
+        match self {
+            Self::Dsa => Preset { conflict: Conflict::Preempt, ..SHARED },
+            Self::Atp => SHARED,
+            Self::Switchml => REGION,
+            Self::Iswitch | Self::Panama => Preset { partials: true, ..REGION },
+        }
+    }
+}

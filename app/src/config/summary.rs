@@ -1,0 +1,86 @@
+//! What a configuration amounts to, in a few lines: for `pascaline check`.
+
+use core::fmt;
+
+use super::job::Told;
+use super::{Config, PsMode};
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} port(s), {} lcore(s), {} slots, {} job(s), payload up to {} bytes",
+            self.ports.len(),
+            self.cores.value.len(),
+            self.pool.slots,
+            self.jobs.len(),
+            self.max_payload()
+        )?;
+        self.memory(f)?;
+        self.told_jobs(f)?;
+        self.told_admission(f)?;
+        self.told_server(f)
+    }
+}
+
+impl Config {
+    fn memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let buffers = self.packet_buffers();
+        writeln!(
+            f,
+            "  pool: {} of {} slots shared; slots keep up to {} packets; {} packet buffers of {} bytes, at least {} of {} MB",
+            self.shared_sets as usize * self.pool.ways,
+            self.pool.slots,
+            self.kept_packets(),
+            buffers.frames,
+            buffers.frame_room,
+            buffers.least_bytes().div_ceil(1 << 20),
+            self.memory_mb.value
+        )
+    }
+
+    fn told_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for job in &self.jobs {
+            write!(f, "  job {} {:?}: {} ranks, window {}; ", job.id, job.name, job.fan_in, job.window)?;
+            write!(f, "{}; complete with {}", Told(&job.policy), job.needed)?;
+            if job.partials {
+                f.write_str(", or as SetH and FBcast say")?;
+            }
+            match job.dead_after.map(humantime::format_duration) {
+                Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death)?,
+                None => writeln!(f, "; never lost")?,
+            }
+        }
+        Ok(())
+    }
+
+    fn told_admission(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(admission) = &self.admission else { return Ok(()) };
+        let networks: Vec<String> = admission.from.iter().map(ToString::to_string).collect();
+        writeln!(
+            f,
+            "  jobs {} to {} may be formed from {}: up to {} at a time, of up to {} ranks, window {}; {}",
+            admission.jobs.start(),
+            admission.jobs.end(),
+            networks.join(", "),
+            admission.max_jobs,
+            admission.max_fan_in,
+            admission.window,
+            Told(&admission.policy)
+        )
+    }
+
+    fn told_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = &self.ps.limits;
+        match self.ps.mode.value {
+            PsMode::None => return writeln!(f, "  parameter server: none"),
+            _ if limits.jobs == 0 => return writeln!(f, "  parameter server: no job uses one"),
+            PsMode::Embedded => f.write_str("  parameter server: embedded")?,
+            PsMode::External { address, appliance } => {
+                write!(f, "  parameter server: {address}, for the appliance at {appliance}")?;
+            }
+        }
+        let (entries, bytes) = (limits.share.entries, limits.share.bytes);
+        writeln!(f, ", room for {entries} PSNs in {bytes} bytes for each of {} job(s)", limits.jobs)
+    }
+}

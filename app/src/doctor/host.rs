@@ -1,0 +1,125 @@
+//! A machine as its files show it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The machine whose files lie below a directory.
+///
+/// Paths are given without the leading slash. What cannot be read is absent: no caller could do more about it than say
+/// so.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    /// The machine below this directory.
+    pub(crate) fn below(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// A file's text without white space around it.
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        let bytes = fs::read(self.root.join(path)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// A file that holds one number.
+    pub(crate) fn number<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// Names in a directory, sorted; empty if there is none.
+    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether there is such a file or directory.
+    pub(crate) fn has(&self, path: impl AsRef<Path>) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// Where a symbolic link points, as it is written.
+    pub(crate) fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        fs::read_link(self.root.join(path)).ok()
+    }
+
+    /// What the first of these programs that exists prints, if it ends well.
+    pub(crate) fn output(&self, programs: &[&str], arguments: &[&str]) -> Option<String> {
+        let program = programs.iter().map(|program| self.root.join(program)).find(|path| path.exists())?;
+        let done = Command::new(program).args(arguments).output().ok()?;
+        done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+    }
+
+    /// Cores of a list such as `0-3,8`, as the kernel writes them.
+    pub(crate) fn cores(&self, path: impl AsRef<Path>) -> Option<BTreeSet<usize>> {
+        Some(parse_cores(&self.text(path)?))
+    }
+
+    /// NUMA node of a core; none on machines without NUMA.
+    pub(crate) fn node_of(&self, core: usize) -> Option<usize> {
+        let nodes = self.names("sys/devices/system/node").into_iter();
+        let numbers = nodes.filter_map(|name| name.strip_prefix("node")?.parse().ok());
+        numbers.into_iter().find(|node| {
+            self.cores(format!("sys/devices/system/node/node{node}/cpulist"))
+                .is_some_and(|cores| cores.contains(&core))
+        })
+    }
+
+    /// The interface of the default route, by which an operator is probably logged in.
+    pub(crate) fn default_route(&self) -> Option<String> {
+        let routes = self.text("proc/net/route")?;
+        let of_everything = |line: &&str| line.split_whitespace().nth(1) == Some("00000000");
+        routes.lines().find(of_everything)?.split_whitespace().next().map(str::to_owned)
+    }
+
+    /// Whether a word is on the kernel's command line, alone or with a value.
+    pub(crate) fn booted_with(&self, word: &str) -> bool {
+        let line = self.text("proc/cmdline").unwrap_or_default();
+        line.split_whitespace()
+            .any(|found| found == word || found.strip_prefix(word).is_some_and(|rest| rest.starts_with('=')))
+    }
+}
+
+/// The cores of a list; what is no number is left out, as in an empty list.
+pub(crate) fn parse_cores(list: &str) -> BTreeSet<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+/// A list of cores as people write it: `2-5,8`.
+pub(crate) fn format_cores(cores: &BTreeSet<usize>) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &core in cores {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == core => *last = core,
+            _ => ranges.push((core, core)),
+        }
+    }
+    let text = |&(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_read_and_written_as_the_kernel_does() {
+        for list in ["", "0", "0-3", "1,3,5", "0-3,8,10-11"] {
+            assert_eq!(format_cores(&parse_cores(list)), list);
+        }
+        assert_eq!(parse_cores("3,1-2,2"), BTreeSet::from([1, 2, 3]));
+        assert!(parse_cores("none").is_empty());
+    }
+}

@@ -1,0 +1,248 @@
+//! What a server has done, for whoever wants to know: scrapes, and the report at the end.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use pascaline_ps::{Counters, Refused, Usage};
+use pascaline_telemetry::{Gauge, Gauges};
+use pascaline_wire::Malformed;
+use serde_json::{Map, Value};
+
+/// What a driver has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) value: u64,
+}
+
+/// The state of a server at one time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) counters: Counters,
+    /// Generations of jobs that were not accepted.
+    pub(crate) jobs_refused: u64,
+    /// The jobs that are served.
+    pub(crate) jobs: Vec<(u16, Usage)>,
+    pub(crate) driver: Vec<Count>,
+}
+
+/// The latest snapshot: written by the server, read by anyone. Clones show the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Published(Arc<ArcSwap<Snapshot>>);
+
+impl Published {
+    pub(crate) fn publish(&self, snapshot: Snapshot) {
+        self.0.store(Arc::new(snapshot));
+    }
+
+    pub(crate) fn latest(&self) -> Arc<Snapshot> {
+        self.0.load_full()
+    }
+}
+
+impl Gauges for Published {
+    fn gauges(&self) -> Vec<Gauge> {
+        self.latest().metrics()
+    }
+}
+
+type Samples = Vec<(Vec<(&'static str, String)>, f64)>;
+
+/// One sample without labels.
+fn single(value: u64) -> Samples {
+    vec![(vec![], float(value))]
+}
+
+/// One sample for each value of one label.
+fn by<'a>(label: &'static str, values: impl IntoIterator<Item = (&'a str, u64)>) -> Samples {
+    values.into_iter().map(|(name, value)| (vec![(label, name.to_owned())], float(value))).collect()
+}
+
+impl Snapshot {
+    /// All of it as metrics.
+    pub(crate) fn metrics(&self) -> Vec<Gauge> {
+        let counter = |name, help, samples| Gauge { name, help, counter: true, samples };
+        let Counters {
+            received,
+            added,
+            merged,
+            reminded,
+            completed,
+            duplicate,
+            late,
+            opened,
+            finished,
+            given_up,
+            forgotten,
+            asked,
+            fetches_sent,
+            reminders_sent,
+            results_sent,
+            answers_sent,
+            answers_limited,
+            results_lost,
+            ..
+        } = self.counters;
+        let outcomes = [
+            ("added", added),
+            ("merged", merged),
+            ("reminded", reminded),
+            ("completed", completed),
+            ("duplicate", duplicate),
+            ("late", late),
+        ];
+        let ends = [("finished", finished), ("given_up", given_up), ("forgotten", forgotten)];
+        let sent = [
+            ("fetch", fetches_sent),
+            ("reminder", reminders_sent),
+            ("result", results_sent),
+            ("answer", answers_sent),
+        ];
+        let withheld = [("limited", answers_limited), ("lost", results_lost)];
+        let refused = Refused::ALL.map(|reason| (reason.name(), self.counters.refused(reason)));
+        let malformed = Malformed::ALL.map(|reason| (reason.name(), self.counters.malformed(reason)));
+        let mut all = vec![
+            counter(
+                "ps_received_packets",
+                "Packets that the parameter server has received.",
+                single(received),
+            ),
+            counter("ps_handled_packets", "Packets that were of use, by outcome.", by("outcome", outcomes)),
+            counter("ps_refused_packets", "Packets that were refused, by reason.", by("reason", refused)),
+            counter(
+                "ps_malformed_packets",
+                "Packets that could not be read, by reason.",
+                by("reason", malformed),
+            ),
+            counter("ps_entries_opened", "PSNs that the parameter server began to collect.", single(opened)),
+            counter(
+                "ps_entries_ended",
+                "PSNs that it no longer collects, by how they ended.",
+                by("how", ends),
+            ),
+            counter("ps_rounds_asked", "Rounds of asking for what was missing of a PSN.", single(asked)),
+            counter("ps_sent_packets", "Packets sent to the appliance, by kind.", by("kind", sent)),
+            counter("ps_withheld_results", "Results that were not sent, by reason.", by("reason", withheld)),
+            counter(
+                "ps_jobs_refused",
+                "Generations of jobs that were not accepted.",
+                single(self.jobs_refused),
+            ),
+        ];
+        all.extend(self.driver.iter().map(|count| counter(count.name, count.help, single(count.value))));
+        all.extend(self.holdings());
+        all
+    }
+
+    /// What the jobs take up.
+    fn holdings(&self) -> impl Iterator<Item = Gauge> {
+        type Pick = fn(&Usage) -> f64;
+        let picks: [(&'static str, &'static str, Pick); 4] = [
+            ("ps_open_entries", "PSNs that the parameter server is collecting.", |usage| number(usage.open)),
+            ("ps_kept_results", "Results that are kept for those who come late.", |usage| number(usage.kept)),
+            ("ps_payload_bytes", "Bytes of payload held.", |usage| number(usage.bytes)),
+            ("ps_timeout_seconds", "After how long a PSN counts as late.", |usage| {
+                usage.timeout.as_secs_f64()
+            }),
+        ];
+        let samples = |pick: Pick| {
+            self.jobs.iter().map(|(job, usage)| (vec![("job", job.to_string())], pick(usage))).collect()
+        };
+        picks
+            .map(|(name, help, pick)| Gauge { name, help, counter: false, samples: samples(pick) })
+            .into_iter()
+    }
+
+    /// All counters as a JSON object: numbers, or objects with a number for each value of the label.
+    pub(crate) fn report(&self) -> Value {
+        let mut report = Map::new();
+        for Gauge { name, samples, .. } in self.metrics().into_iter().filter(|gauge| gauge.counter) {
+            let name = name.trim_start_matches("ps_").to_owned();
+            let value = match &samples[..] {
+                [(labels, value)] if labels.is_empty() => whole(*value),
+                labelled => Value::Object(
+                    labelled
+                        .iter()
+                        .filter_map(|(labels, value)| Some((labels.first()?.1.clone(), whole(*value))))
+                        .collect(),
+                ),
+            };
+            report.insert(name, value);
+        }
+        Value::Object(report)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus values are doubles")]
+const fn float(value: u64) -> f64 {
+    value as f64
+}
+
+fn number(value: usize) -> f64 {
+    float(value as u64)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "made from whole numbers")]
+fn whole(value: f64) -> Value {
+    Value::from(value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pascaline_telemetry::Telemetry;
+
+    fn counters(change: impl FnOnce(&mut Counters)) -> Counters {
+        let mut counters = Counters::default();
+        change(&mut counters);
+        counters
+    }
+
+    #[test]
+    fn a_scrape_has_every_outcome_reason_and_job() {
+        let published = Published::default();
+        published.publish(Snapshot {
+            counters: counters(|it| (it.received, it.added, it.late, it.finished) = (9, 5, 4, 2)),
+            jobs_refused: 1,
+            jobs: vec![(
+                7,
+                Usage { open: 3, kept: 2, bytes: 640, timeout: std::time::Duration::from_millis(20) },
+            )],
+            driver: vec![Count { name: "ps_no_buffer", help: "h", value: 6 }],
+        });
+        let text = Telemetry::new(vec![], vec![], Box::new(published)).scrape().unwrap();
+        for line in [
+            "pascaline_ps_received_packets_total 9.0",
+            "pascaline_ps_handled_packets_total{outcome=\"added\"} 5.0",
+            "pascaline_ps_handled_packets_total{outcome=\"late\"} 4.0",
+            "pascaline_ps_entries_ended_total{how=\"finished\"} 2.0",
+            "pascaline_ps_jobs_refused_total 1.0",
+            "pascaline_ps_no_buffer_total 6.0",
+            "pascaline_ps_open_entries{job=\"7\"} 3.0",
+            "pascaline_ps_payload_bytes{job=\"7\"} 640.0",
+            "pascaline_ps_timeout_seconds{job=\"7\"} 0.02",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        for reason in Refused::ALL {
+            assert!(text.contains(&format!("refused_packets_total{{reason=\"{}\"}}", reason.name())));
+        }
+        for reason in Malformed::ALL {
+            assert!(text.contains(&format!("malformed_packets_total{{reason=\"{}\"}}", reason.name())));
+        }
+    }
+
+    #[test]
+    fn a_report_has_the_counters_without_their_prefix() {
+        let snapshot = Snapshot {
+            counters: counters(|it| (it.received, it.fetches_sent) = (9, 3)),
+            ..Snapshot::default()
+        };
+        let report = snapshot.report();
+        assert_eq!(report["received_packets"], 9);
+        assert_eq!(report["sent_packets"]["fetch"], 3);
+        assert_eq!(report["refused_packets"]["overlap"], 0);
+        assert!(report.get("open_entries").is_none(), "{report}");
+    }
+}

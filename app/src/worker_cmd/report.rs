@@ -1,0 +1,98 @@
+//! What the command says in the end.
+
+use std::hash::Hasher as _;
+use std::io::Write as _;
+
+use pascaline_worker::{AllreduceError, Counters, Ignored};
+use serde_json::json;
+
+use super::{AllreduceArgs, Outcome, gigabits};
+
+/// Tells standard output what came of it, and standard error what failed.
+pub(super) fn print(
+    args: &AllreduceArgs,
+    elements: usize,
+    outcome: &Outcome,
+    counters: &Counters,
+    failure: Option<&AllreduceError>,
+) -> anyhow::Result<()> {
+    if let Some(error) = failure {
+        eprintln!("error: {error}");
+    }
+    let bytes = elements * args.dtype.size();
+    let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let ignored: serde_json::Map<_, _> = Ignored::ALL
+            .into_iter()
+            .filter(|&reason| counters.ignored(reason) > 0)
+            .map(|reason| (reason.name().to_owned(), counters.ignored(reason).into()))
+            .collect();
+        let mut line = json!({
+            "rank": args.rank,
+            "ranks": args.ranks,
+            "iterations": outcome.seconds.len(),
+            "verified": outcome.verified,
+            "mismatches": outcome.mismatches,
+            "bytes": bytes,
+            "seconds": outcome.seconds,
+            "goodput_gbps": goodput,
+            "packets_sent": counters.packets_sent,
+            "retransmissions": counters.retransmissions,
+            "duplicate_results": counters.duplicate_results,
+            "reminders_sent": counters.reminders_sent,
+            "reminders_answered": counters.reminders_answered,
+            "originals_sent": counters.originals_sent,
+            "heartbeats_sent": counters.heartbeats_sent,
+            "resumed": counters.resumed,
+            "partial": outcome.partial,
+            "partial_results": counters.partial_results,
+            "least_count": outcome.least_count,
+            "missing_ranks": outcome.missing.iter().collect::<Vec<_>>(),
+            "overflows": counters.overflows,
+            "ignored": ignored,
+            "unreachable": counters.unreachable,
+            "checksum": format!("{:016x}", outcome.checksum.finish()),
+            "checksums": outcome.checksums.iter().map(|sum| format!("{sum:016x}")).collect::<Vec<_>>(),
+        });
+        if let Some(error) = failure {
+            line["error"] = error.to_string().into();
+        }
+        writeln!(out, "{line}")?;
+    } else {
+        write!(
+            out,
+            "rank {} of {}: {} allreduces of {bytes} bytes",
+            args.rank,
+            args.ranks,
+            outcome.seconds.len()
+        )?;
+        if let Some(goodput) = goodput {
+            write!(out, ", median {goodput:.3} Gbit/s")?;
+        }
+        if !args.no_verify {
+            write!(out, ", {} right, {} wrong", outcome.verified, outcome.mismatches)?;
+        }
+        if outcome.partial > 0 {
+            let (count, missing) = (outcome.least_count, outcome.missing);
+            write!(out, ", {} of them with as few as {count} ranks, without {missing}", outcome.partial)?;
+        }
+        writeln!(
+            out,
+            "; {} packets sent, {} of them again; {} reminders sent, {} answered",
+            counters.packets_sent,
+            counters.retransmissions,
+            counters.reminders_sent,
+            counters.reminders_answered
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn median(seconds: &[f64]) -> Option<f64> {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get((sorted.len() - 1) / 2)?;
+    Some(f64::midpoint(lower, upper))
+}

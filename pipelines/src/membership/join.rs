@@ -1,0 +1,169 @@
+//! Becoming a member, and saying so again.
+
+use core::time::Duration;
+
+use pascaline_wire::control::{self, ASK, Control, Status};
+
+use super::job::{JobState, Joined, Latest, Names, Phase, Verdict, source};
+use super::rate::Bucket;
+use super::reply::ControlRequest;
+use super::spec::Admission;
+use crate::jobs::Endpoint;
+
+impl JobState {
+    pub(super) fn join(
+        &mut self,
+        now: Duration,
+        request: &ControlRequest,
+        admission: Option<&Admission>,
+    ) -> Result<Verdict, Verdict> {
+        let ControlRequest { header, control, from, .. } = request;
+        let at = self.rank(header)?;
+        self.check_source(from, at, admission)?;
+        if control.payload == 0
+            || control.payload > self.spec.max_payload
+            || !control.payload.is_multiple_of(8)
+        {
+            return Err(payload_refused(self.spec.max_payload, control.payload));
+        }
+        let rank = self.ranks[at];
+        let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
+        // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its Join was
+        // overtaken by what came later.
+        if rank.latest.is_some_and(|latest| control.session < latest.session)
+            || same.is_some_and(|latest| latest.left || latest.lost && latest.source != source)
+        {
+            return Err(Verdict::of(Status::StaleSession));
+        }
+        let claim = control::named_generation(control.expected);
+        if same.is_some_and(|latest| latest.lost)
+            && !rank.joined.is_some_and(|joined| joined.endpoint == *from)
+            || rank.lost && rank.joined.is_none() && claim.is_some()
+        {
+            return Err(Self::lost_itself(header.rank));
+        }
+        if self.is_question(control)? {
+            return Ok(Verdict::of(Status::Pending));
+        }
+        if same.is_some() && rank.joined.is_some_and(|joined| joined.endpoint == *from) {
+            self.repeated(now, at, claim);
+            return Ok(self.answer_member(at, claim));
+        }
+        if self.phase == Phase::Broken && claim.is_some() {
+            return Err(self.standing(false));
+        }
+        // A Join without any number of a worker that has been a member for long: it does not know yet.
+        if let Some(former) = same.and_then(|latest| latest.former).filter(|former| former.resumable)
+            && (claim, control.got) == (None, 0)
+        {
+            return Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
+        }
+        if rank.joined.is_some() || rank.lost || self.phase != Phase::Forming {
+            self.next_generation();
+        }
+        match self.payload {
+            Some(payload) if payload != control.payload => {
+                return Err(payload_refused(payload, control.payload));
+            }
+            _ => self.payload = Some(control.payload),
+        }
+        self.enter(now, at, control.session, *from, claim);
+        Ok(Verdict { changed: true, ..self.answer_member(at, claim) })
+    }
+
+    /// What to tell a rank that has just joined, or says so again, and perhaps wants to go on with a generation.
+    ///
+    /// Where it cannot, it need not wait to hear it until all are here: what it waits for fails all the same, and if its
+    /// worker then begins a new session, that should be before the others are told to go.
+    fn answer_member(&mut self, at: usize, claim: Option<u8>) -> Verdict {
+        let possible = self.common_claim().is_some();
+        if let (Phase::Forming, false, Some(_)) = (self.phase, self.halted, claim)
+            && let Some(joined) = &mut self.ranks[at].joined
+            && !(possible && joined.claim.is_some())
+        {
+            (joined.claim, joined.anew) = (None, true);
+            return Verdict::of(Status::Ok);
+        }
+        self.standing(true)
+    }
+
+    /// True if a Join is to change nothing, because it only asks which generation it would count in.
+    fn is_question(&self, control: &Control) -> Result<bool, Verdict> {
+        match (control.got, control::named_generation(control.got)) {
+            (0, _) => Ok(false),
+            (ASK, _) => Ok(true),
+            (_, Some(epoch)) if epoch == self.epoch => Ok(false),
+            (_, Some(epoch)) => {
+                Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(epoch)))
+            }
+            (got, None) => Err(Verdict::new(Status::Unsupported, 0, got)),
+        }
+    }
+
+    /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
+    fn repeated(&mut self, now: Duration, at: usize, claim: Option<u8>) {
+        let claim = claim.filter(|&epoch| !self.unresumable.contains(epoch));
+        let forming = self.phase == Phase::Forming;
+        let Some(joined) = &mut self.ranks[at].joined else { return };
+        joined.heard = now;
+        if forming {
+            joined.claim = claim.or(joined.claim).filter(|_| !joined.anew);
+        } else {
+            joined.waiting = Some(now);
+        }
+        // Whoever waits may wait for somebody who has been silent for long.
+        self.due = self.due.or(Some(now));
+    }
+
+    /// A rank becomes a member of the present generation.
+    fn enter(&mut self, now: Duration, at: usize, session: u64, from: Endpoint, claim: Option<u8>) {
+        let claim = claim.filter(|&epoch| !self.unresumable.contains(epoch));
+        let source = source(&from);
+        let rank = &mut self.ranks[at];
+        // Whoever starts anew again and again is still one source.
+        let known = rank.latest.filter(|latest| latest.source == source);
+        let bucket = known.map_or_else(Bucket::default, |latest| latest.bucket);
+        let former = rank.latest.filter(|latest| latest.session == session).and_then(|latest| latest.former);
+        rank.latest = Some(Latest { session, source, left: false, lost: false, former, bucket });
+        rank.joined = Some(Joined { endpoint: from, claim, anew: false, heard: now, waiting: None });
+        if self.joined() == 1 {
+            self.since = now;
+        }
+        self.complete(now);
+        self.due = Some(now);
+    }
+
+    /// How things stand for a rank whose Join counts; with the names of the lost if it is a member.
+    fn standing(&self, member: bool) -> Verdict {
+        match self.phase {
+            Phase::Broken => {
+                let mut lost = (0..).zip(&self.ranks).filter(|(_, rank)| rank.lost);
+                let lowest = lost.next().map_or(0, |(number, _)| number);
+                let names = if member { Names::Lost } else { Names::Nobody };
+                Verdict { names, ..Verdict::new(Status::RankLost, u32::from(self.lost()), lowest) }
+            }
+            _ if self.halted => Verdict::of(Status::Halted),
+            Phase::Complete { resumed } => {
+                Verdict::new(Status::Ok, resumed.map_or(0, control::generation), 0)
+            }
+            Phase::Forming => Verdict::of(Status::Pending),
+        }
+    }
+
+    /// For a session that is over because it was taken for dead.
+    fn lost_itself(rank: u16) -> Verdict {
+        Verdict { names: Names::Sender, ..Verdict::new(Status::RankLost, 1, u32::from(rank)) }
+    }
+
+    fn check_source(&self, from: &Endpoint, at: usize, admission: Option<&Admission>) -> Result<(), Verdict> {
+        let listed = self.spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&from.address));
+        let near = !self.formed || admission.is_some_and(|admission| admission.admits(from.address));
+        #[expect(clippy::cast_possible_truncation, reason = "a rank's number")]
+        let rank = at as u32;
+        if listed && near { Ok(()) } else { Err(Verdict::new(Status::SourceRefused, 0, rank)) }
+    }
+}
+
+fn payload_refused(expected: u16, got: u16) -> Verdict {
+    Verdict::new(Status::PayloadMismatch, u32::from(expected), u32::from(got))
+}

@@ -1,0 +1,65 @@
+//! Ceasing to be a member.
+
+use pascaline_wire::control::Status;
+
+use super::job::{JobState, Phase, Verdict, source};
+use super::reply::ControlRequest;
+
+impl JobState {
+    /// A rank wants to leave the generation that the request's header names.
+    pub(super) fn leave(&mut self, request: &ControlRequest) -> Result<Verdict, Verdict> {
+        let ControlRequest { header, control, from, .. } = request;
+        let at = self.rank(header)?;
+        let not_member = Verdict::new(Status::NotMember, 0, u32::from(header.rank));
+        let (epoch, source) = (self.epoch, source(from));
+        let rank = &mut self.ranks[at];
+        let Some(latest) = rank.latest.as_mut().filter(|latest| latest.session == control.session) else {
+            return Err(not_member);
+        };
+        if latest.source != source {
+            return Err(Verdict::new(Status::RankSpoofed, 0, u32::from(header.rank)));
+        }
+        let former = latest.former.filter(|former| header.epoch != epoch && former.epoch == header.epoch);
+        // Sent before its worker went on in this generation, or before it knew that it may.
+        let early = rank.joined.map_or(former.is_some_and(|former| former.resumable), |joined| {
+            header.epoch != epoch && joined.claim == Some(header.epoch)
+        });
+        if early && !latest.left {
+            return Err(Verdict::new(Status::WrongEpoch, u32::from(epoch), u32::from(header.epoch)));
+        }
+        // Also where the session's generation is over: a Join of its that is still under way must not bring it back.
+        latest.left = true;
+        if former.is_some() && rank.present() {
+            // One has already, into a generation that its worker knows nothing of.
+            self.take_out(header.rank);
+            return Err(Verdict { changed: true, ..not_member });
+        }
+        if rank.joined.is_none() && !rank.left {
+            return Err(not_member);
+        }
+        let forming = self.phase == Phase::Forming;
+        if forming {
+            // Nobody can need anything of a generation that was never complete.
+            self.remove(at);
+        } else {
+            rank.left = true;
+        }
+        if self.joined() > 0 {
+            return Ok(Verdict { changed: forming, ..Verdict::of(Status::Pending) });
+        }
+        let changed = forming || self.ranks.iter().any(|rank| rank.joined.is_some());
+        (0..self.ranks.len()).for_each(|at| self.remove(at));
+        self.threshold = self.spec.threshold;
+        Ok(Verdict { changed, ..Verdict::of(Status::Ok) })
+    }
+
+    /// Takes a rank out of the present generation that should never have been in it.
+    fn take_out(&mut self, rank: u16) {
+        if self.phase == Phase::Forming {
+            self.remove(usize::from(rank));
+        } else {
+            // The others have been told to go, and would wait for it.
+            self.next_generation();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What time alone changes: ranks die, and jobs that exist by Joins are forgotten.
+
+use core::time::Duration;
+
+use super::job::{JobState, Joined, Phase, Rank};
+use super::spec::{Admission, OnDeath};
+
+/// After how long a job that exists by Joins is forgotten if all who were joining have given up, where the job sets no
+/// time of its own: a hundred times the longest interval between two Joins.
+const GIVEN_UP: Duration = Duration::from_secs(10);
+
+/// Something that time has brought about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Ranks have died.
+    Lost {
+        /// Their job.
+        job: u16,
+        /// The generation that they were waited for in.
+        epoch: u8,
+        /// The ranks.
+        ranks: Vec<u16>,
+        /// What follows.
+        on_death: OnDeath,
+    },
+    /// A rank that waited for the others to join has fallen silent, and is a member no more.
+    GaveUp {
+        /// Its job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+    },
+    /// A job that was formed by Joins is no more.
+    Forgotten {
+        /// The job.
+        job: u16,
+    },
+}
+
+impl JobState {
+    /// Takes note that a rank is alive.
+    pub(super) fn hear(&mut self, now: Duration, rank: u16) {
+        self.heard = self.heard.max(now);
+        let joined = self.ranks.get_mut(usize::from(rank)).and_then(|rank| rank.joined.as_mut());
+        if let Some(joined) = joined {
+            joined.heard = joined.heard.max(now);
+        }
+    }
+
+    /// True if the job is to be forgotten: it exists by Joins, and nobody is there or nothing has been heard.
+    pub(super) fn is_over(&self, now: Duration, admission: &Admission) -> bool {
+        let silent = now.saturating_sub(self.heard);
+        let given_up = self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle);
+        let deserted = self.ranks.iter().all(|rank| rank.joined.is_none());
+        self.formed && (silent >= admission.idle || deserted && silent >= given_up)
+    }
+
+    /// Lets time pass. True if lcores need a new table.
+    pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
+        let Some(limit) = self.spec.dead_after else { return false };
+        match self.phase {
+            Phase::Forming => {
+                let gave_up = self.give_up(now, limit, events);
+                let lost = self.absent(now, limit);
+                self.lose(now, &lost, events) || gave_up
+            }
+            Phase::Complete { .. } => {
+                let lost = self.dead(now, limit);
+                self.lose(now, &lost, events)
+            }
+            Phase::Broken => false,
+        }
+    }
+
+    /// Takes out whoever has joined a generation that is not complete and does not ask again, unless it has been told
+    /// that it need not.
+    fn give_up(&mut self, now: Duration, limit: Duration, events: &mut Vec<Event>) -> bool {
+        let before = events.len();
+        let silent = |joined: Joined| !joined.anew && joined.heard.saturating_add(limit) <= now;
+        for number in self.numbers(|rank| rank.joined.is_some_and(silent)) {
+            self.remove(usize::from(number));
+            events.push(Event::GaveUp { job: self.spec.id, rank: number });
+        }
+        events.len() > before
+    }
+
+    /// The ranks that do not come although all others wait to go on with them.
+    fn absent(&self, now: Duration, limit: Duration) -> Vec<u16> {
+        if self.since.saturating_add(limit) > now || self.common_claim().is_none() {
+            return Vec::new();
+        }
+        self.numbers(|rank| rank.joined.is_none() && !rank.lost)
+    }
+
+    /// The ranks that nothing is heard of although others wait for them. Those that have left are among them where no
+    /// PSN can be complete without them: as long as others may need them, they are heard of.
+    fn dead(&self, now: Duration, limit: Duration) -> Vec<u16> {
+        let recently = |at: Duration| at.saturating_add(limit / 2) > now;
+        let waits = |rank: &Rank| {
+            rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)
+        };
+        if !self.ranks.iter().any(waits) {
+            return Vec::new();
+        }
+        let wanted = |rank: &Rank| rank.present() || rank.left && self.needed() > self.joined();
+        let silent = |joined: Joined| joined.heard.saturating_add(limit) <= now;
+        self.numbers(|rank| wanted(rank) && rank.joined.is_some_and(silent))
+    }
+
+    fn numbers(&self, which: impl Fn(&Rank) -> bool) -> Vec<u16> {
+        (0..).zip(&self.ranks).filter(|(_, rank)| which(rank)).map(|(number, _)| number).collect()
+    }
+
+    /// Ranks have died. True if lcores need a new table.
+    fn lose(&mut self, now: Duration, lost: &[u16], events: &mut Vec<Event>) -> bool {
+        if lost.is_empty() {
+            return false;
+        }
+        let on_death = self.spec.on_death;
+        events.push(Event::Lost { job: self.spec.id, epoch: self.epoch, ranks: lost.to_vec(), on_death });
+        for &number in lost {
+            let rank = &mut self.ranks[usize::from(number)];
+            // Where it has not joined this generation, nobody knows which session it would be that has died.
+            if let (Some(_), Some(latest)) = (rank.joined, &mut rank.latest) {
+                latest.lost = true;
+            }
+            rank.lost = true;
+        }
+        match on_death {
+            OnDeath::Fail => {
+                self.phase = Phase::Broken;
+                false
+            }
+            OnDeath::Continue => {
+                if self.phase != Phase::Forming {
+                    self.go_on();
+                }
+                self.complete(now);
+                true
+            }
+        }
+    }
+
+    /// Begins the next generation without the ranks that this one has lost.
+    fn go_on(&mut self) {
+        let without = self.numbers(|rank| rank.lost);
+        let others = self.numbers(|rank| rank.joined.is_some() && !rank.lost);
+        self.next_generation();
+        for &number in &others {
+            let Some(latest) = &mut self.ranks[usize::from(number)].latest else { continue };
+            if let Some(former) = &mut latest.former {
+                former.resumable = true;
+            }
+            // What it has kept is needed again: it has to come, and to leave once more.
+            latest.left = false;
+        }
+        without.iter().for_each(|&number| self.ranks[usize::from(number)].lost = true);
+    }
+
+    /// Not before then can [`elapse`](Self::elapse) or [`is_over`](Self::is_over) come to anything, unless something is
+    /// heard.
+    pub(super) fn next_due(&self, now: Duration, admission: Option<&Admission>) -> Option<Duration> {
+        let forgotten = admission.filter(|_| self.formed).map(|admission| {
+            let given_up =
+                self.heard.saturating_add(self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle));
+            if given_up > now { given_up } else { self.heard.saturating_add(admission.idle) }
+        });
+        let died = self.spec.dead_after.and_then(|limit| {
+            let forming = self.phase == Phase::Forming;
+            let heard = self.ranks.iter().filter(|rank| !rank.lost).filter_map(|rank| rank.joined);
+            let watched = heard.filter(|joined| !(forming && joined.anew));
+            let silent = watched.map(|joined| joined.heard.saturating_add(limit)).min();
+            let absent = || self.common_claim().map(|_| self.since.saturating_add(limit));
+            // What has passed already waits for somebody to be heard, who sets a time of its own.
+            match self.phase {
+                Phase::Forming => silent.into_iter().chain(absent()).min(),
+                Phase::Complete { .. } => silent.filter(|&at| at > now),
+                Phase::Broken => None,
+            }
+        });
+        forgotten.into_iter().chain(died).min()
+    }
+}

@@ -1,0 +1,315 @@
+//! Who belongs to which job: the control plane's state machine.
+//!
+//! A job is formed by its workers' Joins. Its *generation* (epoch) tells packets of one formation from those of
+//! another: it changes when a rank joins again with a later session, when anybody joins after somebody has left, by a
+//! Reset, and when the job goes on without a rank that has died. Sessions are numbers that grow from one start of a
+//! worker to the next, so that a Join that was delayed in the network cannot undo a later one.
+//!
+//! The rules are those of `docs/protocol.md`, section 9; the actions are iSwitch's (section 3.2, Table 2).
+//!
+//! Calling contract of [`Membership`]: times are monotonic, from any origin. Call [`handle`](Membership::handle) for each
+//! request, [`heard`](Membership::heard) for members of which lcores have seen packets, and
+//! [`handle_timeout`](Membership::handle_timeout) once [`poll_timeout`](Membership::poll_timeout) has come. Where one of
+//! them says that something has changed, give lcores a new [`table`](Membership::table), and an answer to its sender not
+//! before they have it.
+
+mod command;
+mod entry;
+mod job;
+mod join;
+mod leave;
+mod liveness;
+mod rate;
+mod reply;
+mod server;
+mod spec;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use pascaline_wire::control::{ASK, Action, Control, Status};
+use pascaline_wire::frame::Mac;
+
+use crate::jobs::JobTable;
+
+pub use entry::{APPLIANCE, Entry, Role};
+use job::{JobState, Phase, Verdict};
+pub use liveness::Event;
+use rate::Strangers;
+pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
+pub use spec::{Admission, JobSpec, OnDeath, ServerMode};
+
+/// A job's state for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobStatus {
+    /// Its number.
+    pub id: u16,
+    /// Its ranks.
+    pub fan_in: u16,
+    /// Ranks that are here: joined, not left, not lost.
+    pub joined: u16,
+    /// Its generation.
+    pub epoch: u8,
+    /// Contributions that complete a PSN.
+    pub needed: u16,
+    /// Ranks that the generation has lost, or goes on without.
+    pub lost: u16,
+    /// True if all ranks that the generation waits for have joined it.
+    pub complete: bool,
+    /// True if it is suspended.
+    pub halted: bool,
+}
+
+/// What time has brought about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Elapsed {
+    /// True if lcores need a new table.
+    pub changed: bool,
+    /// What it was.
+    pub events: Vec<Event>,
+}
+
+/// All jobs' memberships.
+#[derive(Debug)]
+pub struct Membership {
+    jobs: BTreeMap<u16, JobState>,
+    admission: Option<Admission>,
+    /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that they have had.
+    next_epochs: BTreeMap<u16, u8>,
+    first_epoch: u8,
+    strangers: Strangers,
+    answered: [u64; Status::ALL.len()],
+    ignored: u64,
+}
+
+impl Membership {
+    /// Jobs without members. Generations begin at `first_epoch`, which should differ from one start of the appliance
+    /// to the next. Of jobs with the same number, the last counts.
+    #[must_use]
+    pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
+        let state = |spec: JobSpec| (spec.id, JobState::new(spec, first_epoch, false, Duration::ZERO));
+        Self {
+            jobs: specs.into_iter().map(state).collect(),
+            admission: None,
+            next_epochs: BTreeMap::new(),
+            first_epoch,
+            strangers: Strangers::default(),
+            answered: [0; Status::ALL.len()],
+            ignored: 0,
+        }
+    }
+
+    /// Admits jobs that are formed by Joins alone as well.
+    #[must_use]
+    pub fn with_admission(self, admission: Admission) -> Self {
+        Self { admission: Some(admission), ..self }
+    }
+
+    /// Decides on a request. `None` if it is not answered: an Ack, or one of too many.
+    #[must_use]
+    pub fn handle(&mut self, now: Duration, request: &ControlRequest) -> Option<Answer> {
+        let ControlRequest { header, control, .. } = request;
+        if control.action == Action::Ack {
+            self.ignored += 1;
+            return None;
+        }
+        // A job that a Join is about to form, for the answer if it does not come to that.
+        let mut proposed = None;
+        let verdict = match self.rate(now, request) {
+            rate::Verdict::Ignored => {
+                self.ignored += 1;
+                return None;
+            }
+            rate::Verdict::Refused => Err(Verdict::of(Status::TooMany)),
+            rate::Verdict::Admitted => match self.jobs.get_mut(&header.job) {
+                Some(job) => {
+                    let verdict = decide(job, now, request, self.admission.as_ref());
+                    if verdict.is_ok() {
+                        job.hear(now, header.rank);
+                    }
+                    verdict
+                }
+                None => self.form(now, request, &mut proposed),
+            },
+        };
+        let Verdict { status, expected, got, names, changed } = verdict.unwrap_or_else(|refused| refused);
+        self.answered[status as usize] += 1;
+        let job = self.jobs.get(&header.job).or(proposed.as_ref());
+        let (fan_in, joined, epoch, payload, window) = job.map_or((0, 0, 0, 0, 0), |job| {
+            (job.spec.fan_in, job.joined(), job.epoch, job.payload.unwrap_or(0), job.spec.window)
+        });
+        // Whoever asks which generation it would join may begin another, with a payload of its own.
+        let payload = if (control.action, control.got) == (Action::Join, ASK) { 0 } else { payload };
+        let answer = Answer {
+            header: answer_header(header, fan_in, joined, epoch),
+            control: Control {
+                action: Action::Ack,
+                status,
+                answers: Some(control.action),
+                session: control.session,
+                payload,
+                window,
+                expected,
+                got,
+            },
+            lost: job.and_then(|job| job.named(names, header.rank)),
+            changed,
+        };
+        if (control.action, status) == (Action::Leave, Status::Ok) {
+            self.forget_if(header.job, |job, _| job.formed);
+        }
+        Some(answer)
+    }
+
+    fn rate(&mut self, now: Duration, request: &ControlRequest) -> rate::Verdict {
+        let known = self.jobs.get_mut(&request.header.job).and_then(|job| job.bucket(request));
+        match known {
+            Some(bucket) => bucket.take(now, rate::MEMBER),
+            None => self.strangers.take(now, request.from.address),
+        }
+    }
+
+    /// Decides on a request for a job that does not exist: a Join may form it. To a Leave it makes a difference whether it
+    /// has been here: then all have left. Else the appliance has been started anew, and others may need what the one that
+    /// wants to leave has kept.
+    fn form(
+        &mut self,
+        now: Duration,
+        request: &ControlRequest,
+        proposed: &mut Option<JobState>,
+    ) -> Result<Verdict, Verdict> {
+        let ControlRequest { header, control, from, .. } = request;
+        let (id, fan_in) = (header.job, header.fan_in);
+        let unknown = Verdict::new(Status::UnknownJob, 0, u32::from(id));
+        let admission = self.admission.as_ref().filter(|admission| admission.jobs.contains(&id));
+        let joins = control.action == Action::Join;
+        let Some(admission) = admission.filter(|_| joins || control.action == Action::Leave) else {
+            return Err(unknown);
+        };
+        if !admission.admits(from.address) {
+            return Err(Verdict::new(Status::SourceRefused, 0, u32::from(header.rank)));
+        }
+        if fan_in > admission.max_fan_in || fan_in > pascaline_wire::MAX_RANKS {
+            return Err(Verdict::new(Status::Quota, u32::from(admission.max_fan_in), u32::from(fan_in)));
+        }
+        if joins && self.jobs.values().filter(|job| job.formed).count() >= admission.max_jobs {
+            return Err(Verdict::new(Status::Quota, 0, 1));
+        }
+        let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
+        let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
+        let mut job = JobState::new(spec, epoch, true, now);
+        let verdict = if joins {
+            job.join(now, request, Some(admission))
+        } else if self.next_epochs.contains_key(&id) {
+            Ok(Verdict::of(Status::Ok))
+        } else {
+            Err(Verdict::new(Status::NotMember, 0, u32::from(header.rank)))
+        };
+        if verdict.is_ok_and(|verdict| verdict.changed) {
+            self.jobs.insert(id, job);
+        } else {
+            *proposed = Some(job);
+        }
+        verdict
+    }
+
+    /// Takes note that lcores have seen packets of a member.
+    pub fn heard(&mut self, job: u16, rank: u16, now: Duration) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.hear(now, rank);
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout); it may be in the past. `None` for never, until something
+    /// else is called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.jobs.values().filter_map(|job| job.due).min()
+    }
+
+    /// Lets time pass: ranks die, jobs are forgotten. Cheap if nothing is due.
+    #[must_use]
+    pub fn handle_timeout(&mut self, now: Duration) -> Elapsed {
+        let mut elapsed = Elapsed::default();
+        let due = |job: &JobState| job.due.is_some_and(|due| due <= now);
+        let mut over = Vec::new();
+        for job in self.jobs.values_mut().filter(|job| due(job)) {
+            elapsed.changed |= job.elapse(now, &mut elapsed.events);
+            job.due = job.next_due(now, self.admission.as_ref());
+            over.push(job.spec.id);
+        }
+        for id in over {
+            if self.forget_if(id, |job, admission| job.is_over(now, admission)) {
+                elapsed.changed = true;
+                elapsed.events.push(Event::Forgotten { job: id });
+            }
+        }
+        elapsed
+    }
+
+    /// Forgets a job under a condition. True if it did. What is forgotten is never a configured job.
+    fn forget_if(&mut self, id: u16, condition: impl Fn(&JobState, &Admission) -> bool) -> bool {
+        let Some(admission) = &self.admission else { return false };
+        let over = self.jobs.get(&id).filter(|job| job.formed && condition(job, admission));
+        let epoch = over.map(|job| job.epoch.wrapping_add(1));
+        if let Some(epoch) = epoch {
+            self.jobs.remove(&id);
+            self.next_epochs.insert(id, epoch);
+        }
+        epoch.is_some()
+    }
+
+    /// The table for the lcores. `mac` gives the MAC of a port.
+    #[must_use]
+    pub fn table(&self, mac: impl Fn(usize) -> Mac) -> JobTable {
+        JobTable::new(self.jobs.values().map(|job| job.table(&mac)).collect())
+    }
+
+    /// The state of each job.
+    #[must_use]
+    pub fn status(&self) -> Vec<JobStatus> {
+        let status = |job: &JobState| JobStatus {
+            id: job.spec.id,
+            fan_in: job.spec.fan_in,
+            joined: job.joined(),
+            epoch: job.epoch,
+            needed: job.needed(),
+            lost: job.lost(),
+            complete: matches!(job.phase, Phase::Complete { .. }),
+            halted: job.halted,
+        };
+        self.jobs.values().map(status).collect()
+    }
+
+    /// The membership table of a job; `None` if there is no such job.
+    #[must_use]
+    pub fn entries(&self, job: u16) -> Option<Vec<Entry>> {
+        self.jobs.get(&job).map(JobState::entries)
+    }
+
+    /// Requests that were answered with a status.
+    #[must_use]
+    pub const fn answered(&self, status: Status) -> u64 {
+        self.answered[status as usize]
+    }
+
+    /// Requests that were not answered: Acks, and those of sources that ask too often.
+    #[must_use]
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+}
+
+fn decide(
+    job: &mut JobState,
+    now: Duration,
+    request: &ControlRequest,
+    admission: Option<&Admission>,
+) -> Result<Verdict, Verdict> {
+    match request.control.action {
+        Action::Join => job.join(now, request, admission),
+        Action::Leave => job.leave(request),
+        Action::Serve => job.serve(request),
+        _ => job.command(request),
+    }
+}

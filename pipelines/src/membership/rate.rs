@@ -1,0 +1,127 @@
+//! How often a source may ask: token buckets, as many as there are members and a fixed number for everybody else.
+
+use core::time::Duration;
+
+use pascaline_wire::frame::Address;
+
+/// How fast a bucket fills, and how much it holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    per_second: u32,
+    burst: u32,
+}
+
+/// A member's or a server's: several times what one sends that repeats its requests every 20 ms.
+pub(super) const MEMBER: Rate = Rate { per_second: 200, burst: 64 };
+/// An address's from which nobody has joined: enough for a host on which many ranks start at once.
+pub(super) const STRANGER: Rate = Rate { per_second: 1000, burst: 512 };
+/// The least time between two refusals that tell a source that it asks too often.
+const TELL: Duration = Duration::from_millis(100);
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is decided on.
+    Admitted,
+    /// It is refused, and its sender told so.
+    Refused,
+    /// It is ignored: its sender has just been told.
+    Ignored,
+}
+
+/// A token bucket. New ones are full.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bucket {
+    /// When it will be full again.
+    full: Duration,
+    /// When its source was last told that it asks too often.
+    told: Option<Duration>,
+}
+
+impl Bucket {
+    pub(super) fn take(&mut self, now: Duration, rate: Rate) -> Verdict {
+        let token = Duration::from_secs(1) / rate.per_second;
+        let full = self.full.max(now) + token;
+        if full <= now + token * rate.burst {
+            self.full = full;
+            return Verdict::Admitted;
+        }
+        if self.told.is_some_and(|told| now.saturating_sub(told) < TELL) {
+            return Verdict::Ignored;
+        }
+        self.told = Some(now);
+        Verdict::Refused
+    }
+}
+
+/// The buckets of all addresses from which nobody has joined. There are as many whatever comes, so that inventing
+/// addresses costs the appliance nothing; the price is that addresses may have to share one.
+#[derive(Debug)]
+pub(super) struct Strangers(Box<[Bucket; BUCKETS]>);
+
+const BUCKETS: usize = 1024;
+
+impl Default for Strangers {
+    fn default() -> Self {
+        Self(Box::new([Bucket::default(); BUCKETS]))
+    }
+}
+
+impl Strangers {
+    pub(super) fn take(&mut self, now: Duration, address: Address) -> Verdict {
+        self.0.get_mut(place(address)).map_or(Verdict::Ignored, |bucket| bucket.take(now, STRANGER))
+    }
+}
+
+/// Where the bucket of an address is: the high bits of a multiplicative hash of both halves.
+#[expect(clippy::cast_possible_truncation, reason = "ten bits are left")]
+fn place(address: Address) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (high, low) =
+        ((u128::from_be_bytes(address.octets()) >> 64) as u64, u128::from_be_bytes(address.octets()) as u64);
+    let mixed = (high.wrapping_mul(ODD).rotate_left(32) ^ low).wrapping_mul(ODD);
+    (mixed >> (64 - BUCKETS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let mut bucket = Bucket::default();
+        let mut now = Duration::from_secs(5);
+        let admitted = |bucket: &mut Bucket, now, asked: u32| {
+            (0..asked).filter(|_| bucket.take(now, MEMBER) == Verdict::Admitted).count()
+        };
+        assert_eq!(admitted(&mut bucket, now, 1000), 64);
+        now += Duration::from_millis(50);
+        assert_eq!(admitted(&mut bucket, now, 1000), 10);
+        now += Duration::from_secs(100);
+        assert_eq!(admitted(&mut bucket, now, 1000), 64, "no more than it holds");
+    }
+
+    #[test]
+    fn who_asks_too_often_is_told_now_and_then() {
+        let mut bucket = Bucket::default();
+        let begin = Duration::from_secs(1);
+        let mut told = Vec::new();
+        for tick in 0..100_000 {
+            let now = begin + Duration::from_micros(10) * tick;
+            if bucket.take(now, MEMBER) == Verdict::Refused {
+                told.push(now);
+            }
+        }
+        assert!((9..=10).contains(&told.len()), "{}", told.len());
+        assert!(told.windows(2).all(|pair| pair[1] - pair[0] >= TELL));
+    }
+
+    #[test]
+    fn neighbours_do_not_share_a_bucket() {
+        let v4 = |low: u8| Address::from_v4([10, 77, 0, low]);
+        let v6 = |low: u8| Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, low]);
+        let places: std::collections::BTreeSet<_> =
+            (0..=255).flat_map(|low| [place(v4(low)), place(v6(low))]).collect();
+        assert!(places.len() > 384, "512 addresses in {} buckets", places.len());
+    }
+}

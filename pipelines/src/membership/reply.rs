@@ -1,0 +1,118 @@
+//! Requests as lcores hand them on, and answers as lcores send them.
+
+use pascaline_wire::control::{self, Control};
+use pascaline_wire::frame::Mac;
+use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::template::{self, Template};
+use pascaline_wire::trailer::{self, Bitmap, Trailer};
+
+use crate::jobs::Endpoint;
+
+/// A control packet, as an lcore hands it on.
+#[derive(Debug, Clone, Copy)]
+pub struct ControlRequest {
+    /// The lcore that received it and will send the answer.
+    pub lcore: usize,
+    /// Who sent it.
+    pub from: Endpoint,
+    /// Its header.
+    pub header: Header,
+    /// Its body.
+    pub control: Control,
+}
+
+/// What a request led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Header of the answer.
+    pub header: Header,
+    /// Body of the answer.
+    pub control: Control,
+    /// The ranks that are lost, for the trailer of an answer that says so.
+    pub lost: Option<Bitmap>,
+    /// True if lcores need a new table before the answer is sent.
+    pub changed: bool,
+}
+
+impl Answer {
+    /// The answer as a packet to whoever sent the request, from a port with this MAC.
+    #[must_use]
+    pub fn reply(&self, to: &Endpoint, local_mac: Mac) -> Reply {
+        Reply::with_lost(to, local_mac, &self.header, &self.control, self.lost)
+    }
+}
+
+/// Longest control body with a trailer: a bitmap of all ranks that a job can have.
+const BODY_LEN: usize = control::LEN + trailer::BITMAP_LEN;
+
+/// Longest frame of an answer.
+pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;
+
+/// An answer: a whole frame and the port to send it on.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply {
+    /// Index of the port.
+    pub port: usize,
+    bytes: [u8; REPLY_LEN],
+    len: usize,
+}
+
+impl Reply {
+    /// The control packet `control` with the header `header` for `to`, from a port with this MAC.
+    #[must_use]
+    pub fn new(to: &Endpoint, local_mac: Mac, header: &Header, control: &Control) -> Self {
+        Self::with_lost(to, local_mac, header, control, None)
+    }
+
+    /// As [`new`](Self::new), with the bitmap of lost ranks behind the body.
+    fn with_lost(
+        to: &Endpoint,
+        local_mac: Mac,
+        header: &Header,
+        control: &Control,
+        lost: Option<Bitmap>,
+    ) -> Self {
+        let mut bytes = [0; REPLY_LEN];
+        let mut body = [0; BODY_LEN];
+        let (fixed, rest) = body.split_at_mut(control::LEN);
+        fixed.copy_from_slice(&control.to_bytes());
+        // Neither can fail: the arrays have room for the widest bitmap, and for the longest headers before it.
+        let behind = lost.map_or(0, |bitmap| {
+            Trailer { bitmap: Some(bitmap), ..Trailer::default() }.emit(rest).unwrap_or(0)
+        });
+        let body = &body[..control::LEN + behind];
+        let flags = if behind > 0 { header.flags.with(Flags::TRAILER) } else { header.flags };
+        let header = Header { flags, ..*header };
+        let head = Template::new(&to.path(local_mac)).write(&mut bytes, &header, body).unwrap_or(0);
+        let len = head + body.len();
+        if let Some(place) = bytes.get_mut(head..len) {
+            place.copy_from_slice(body);
+        }
+        Self { port: to.port, bytes, len }
+    }
+
+    /// The frame.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        &self.bytes[..self.len.min(REPLY_LEN)]
+    }
+}
+
+/// The header of a control packet that answers one with the header `to`.
+#[must_use]
+pub fn answer_header(to: &Header, fan_in: u16, count: u16, epoch: u8) -> Header {
+    Header {
+        kind: Kind::Control,
+        flags: Flags::NONE,
+        element: Element::F32_SUM,
+        job: to.job,
+        rank: to.rank,
+        psn: to.psn,
+        fan_in,
+        count,
+        priority: 0,
+        wnd_cap: u16::MAX,
+        tree: to.tree,
+        epoch,
+    }
+}

@@ -1,0 +1,128 @@
+//! What a job is to be like.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use ipnet::IpNet;
+use pascaline_aggregator::Policy;
+use pascaline_wire::frame::Address;
+
+/// What becomes of a generation that has lost ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDeath {
+    /// It is over: the workers fail, and can name the lost ranks.
+    #[default]
+    Fail,
+    /// The job goes on without them, in its next generation.
+    Continue,
+}
+
+/// Where a job's parameter server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerMode {
+    /// There is none.
+    #[default]
+    None,
+    /// In this process.
+    Embedded,
+    /// A process of its own, which registers by Serve. Whatever comes from elsewhere is not the server.
+    External {
+        /// Its address.
+        address: Address,
+        /// Its UDP port.
+        udp_port: u16,
+    },
+}
+
+/// A job as configured.
+///
+/// ```
+/// use pascaline_pipelines::membership::{JobSpec, OnDeath};
+///
+/// let job = JobSpec { window: 128, on_death: OnDeath::Continue, ..JobSpec::new(7, 4) };
+/// assert_eq!((job.id, job.fan_in, job.threshold), (7, 4, None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobSpec {
+    /// Its number.
+    pub id: u16,
+    /// Its ranks; 1 to 1,024.
+    pub fan_in: u16,
+    /// How far a PSN may run ahead of the oldest one without a result.
+    pub window: u16,
+    /// Longest payload in bytes that its workers may choose.
+    pub max_payload: u16,
+    /// The address of each rank, if only these are admitted.
+    pub admitted: Option<Vec<Address>>,
+    /// How it uses the pool. Its `server` holds only while there is a [`server`](Self::server) to send to.
+    pub policy: Policy,
+    /// Contributions that complete a PSN, if not all; workers may change it where `partials` is set. Taken to be at
+    /// least 1 and at most the fan-in.
+    pub threshold: Option<u16>,
+    /// Whether results may be partial, so that SetH is admitted (iSwitch, Table 2).
+    pub partials: bool,
+    /// After how long without a sign of life a rank is lost while others wait for it; `None` for never. Should be longer
+    /// than any worker computes between two operations.
+    pub dead_after: Option<Duration>,
+    /// What happens then.
+    pub on_death: OnDeath,
+    /// Where its parameter server is.
+    pub server: ServerMode,
+}
+
+impl JobSpec {
+    /// After how long without a sign of life a rank is lost by default: longer than it computes between two operations, as a
+    /// rule.
+    pub const DEAD_AFTER: Duration = Duration::from_secs(60);
+    /// The window by default.
+    pub const WINDOW: u16 = 512;
+    /// The longest payload by default: the most whole cache lines that an IPv4 packet of 1,500 bytes holds.
+    pub const MAX_PAYLOAD: u16 = 1408;
+
+    /// A job of this many ranks, everything else by default: any source, the pool's default policy, all contributions
+    /// complete a PSN, no server, and a rank that is lost fails the job after [`DEAD_AFTER`](Self::DEAD_AFTER).
+    #[must_use]
+    pub fn new(id: u16, fan_in: u16) -> Self {
+        Self {
+            id,
+            fan_in,
+            window: Self::WINDOW,
+            max_payload: Self::MAX_PAYLOAD,
+            admitted: None,
+            policy: Policy::default(),
+            threshold: None,
+            partials: false,
+            dead_after: Some(Self::DEAD_AFTER),
+            on_death: OnDeath::default(),
+            server: ServerMode::default(),
+        }
+    }
+}
+
+/// Which jobs are formed by their workers' Joins alone, and what they may have.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    /// Their numbers; those of configured jobs among them are not theirs.
+    pub jobs: RangeInclusive<u16>,
+    /// Where Joins may come from.
+    pub from: Vec<IpNet>,
+    /// Such jobs at the same time.
+    pub max_jobs: usize,
+    /// Most ranks of one.
+    pub max_fan_in: u16,
+    /// What such a job is like. Number and fan-in are the Join's, not these.
+    pub like: JobSpec,
+    /// After how long without a sign of life such a job is forgotten.
+    pub idle: Duration,
+}
+
+impl Admission {
+    /// After how long without a sign of life such a job is forgotten by default.
+    pub const IDLE: Duration = Duration::from_secs(600);
+
+    /// True if Joins for these jobs may come from an address.
+    #[must_use]
+    pub fn admits(&self, address: Address) -> bool {
+        self.from.iter().any(|network| network.contains(&core::net::IpAddr::from(address)))
+    }
+}

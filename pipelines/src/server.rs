@@ -1,0 +1,126 @@
+//! The way to the parameter server and back.
+//!
+//! Both directions carry whole packets of the protocol. A server in the appliance itself gets them by queue, each beginning
+//! with its aggregation header; to one that is a process of its own they are sent like to a member. Payloads stay where
+//! they are in both cases.
+
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use pascaline_buffer::PacketBuf;
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::header::{self, Flags, Header};
+
+use crate::classify::Payload;
+use crate::emit::Emitter;
+use crate::io::Io;
+use crate::jobs::{Job, Server};
+
+/// An lcore's ends of the queues to and from the server in the appliance itself. Packets begin with the aggregation header.
+#[derive(Debug)]
+pub struct ServerEnd<B> {
+    /// To the server.
+    pub to: Arc<ArrayQueue<B>>,
+    /// From the server.
+    pub from: Arc<ArrayQueue<B>>,
+}
+
+impl<B> Clone for ServerEnd<B> {
+    fn clone(&self) -> Self {
+        Self { to: Arc::clone(&self.to), from: Arc::clone(&self.from) }
+    }
+}
+
+/// Sends a packet that begins with its payload, and has room for headers before it, to a job's server. False, and the packet
+/// is given back to its pool, if the server does not take it.
+pub(crate) fn send<I: Io>(
+    emitter: &mut Emitter<I>,
+    end: Option<&ServerEnd<I::Buf>>,
+    job: &Job,
+    header: &Header,
+    mut packet: I::Buf,
+) -> bool {
+    let sent = match (&job.server, end) {
+        (Server::External { endpoint, template }, _) => {
+            emitter.send_in_place(endpoint.port, template, header, packet)
+        }
+        (Server::Embedded, Some(end)) => {
+            let written = packet.retreat(header::LEN)
+                && packet.bytes_mut().first_chunk_mut().is_some_and(|place| {
+                    *place = header.to_bytes();
+                    true
+                });
+            match written.then_some(packet).map(|packet| end.to.push(packet)) {
+                Some(Ok(())) => true,
+                Some(Err(packet)) => {
+                    emitter.recycle(packet);
+                    false
+                }
+                None => false,
+            }
+        }
+        _ => {
+            emitter.recycle(packet);
+            false
+        }
+    };
+    if sent {
+        emitter.tally.add(Counter::ServerSent, 1);
+    }
+    sent
+}
+
+/// Passes a received packet on to the server, with this header; it is forwarded, or dropped because there is no room.
+pub(crate) fn pass_on<I: Io>(
+    emitter: &mut Emitter<I>,
+    end: Option<&ServerEnd<I::Buf>>,
+    job: &Job,
+    header: &Header,
+    payload: Payload,
+    mut packet: I::Buf,
+) -> bool {
+    let stripped = packet.advance(usize::from(payload.offset));
+    packet.truncate(usize::from(payload.total));
+    let sent = if stripped {
+        send(emitter, end, job, header, packet)
+    } else {
+        emitter.recycle(packet);
+        false
+    };
+    if sent {
+        emitter.tally.add(Counter::Forwarded, 1);
+    } else {
+        emitter.tally.drop_one(DropReason::ServerFull);
+    }
+    sent
+}
+
+/// Passes a packet of the server on to the rank that it names.
+pub(crate) fn pass_to_rank<I: Io>(
+    emitter: &mut Emitter<I>,
+    job: &Job,
+    header: &Header,
+    payload: Payload,
+    mut packet: I::Buf,
+) {
+    let Some(member) = job.member(header.rank) else {
+        return emitter.discard(packet, DropReason::NotMember);
+    };
+    let stripped = packet.advance(usize::from(payload.offset));
+    packet.truncate(usize::from(payload.total));
+    let header = Header { flags: without_bypass(header), ..*header };
+    if stripped && emitter.send_in_place(member.endpoint.port, &member.template, &header, packet) {
+        emitter.tally.add(Counter::Forwarded, 1);
+    } else {
+        emitter.tally.drop_one(DropReason::ServerFull);
+    }
+}
+
+/// On the way to the appliance, BYPASS says that a result is for one rank. To the rank it is a result like any other; a reminder
+/// keeps the flag, which asks for the original.
+fn without_bypass(header: &Header) -> Flags {
+    if header.kind == header::Kind::Reminder {
+        return header.flags;
+    }
+    Flags::from_bits(header.flags.bits() & !Flags::BYPASS.bits()).unwrap_or(Flags::NONE)
+}

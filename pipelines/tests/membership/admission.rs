@@ -1,0 +1,184 @@
+//! Jobs that are formed by their workers' Joins alone.
+
+use std::time::Duration;
+
+use pascaline_pipelines::membership::{Admission, Event, JobSpec};
+use pascaline_wire::control::{ASK, Action, Status, generation};
+use pascaline_wire::frame::Address;
+
+use crate::common::frames::{JOB, Worker};
+use crate::plane::{Plane, millis, secs, told};
+use Action::{Join, Leave};
+use Status::{FanInMismatch, NotMember, Ok, Pending, Quota, SourceRefused, UnknownJob, WrongEpoch};
+
+fn admission() -> Admission {
+    Admission {
+        jobs: 1000..=1999,
+        from: vec!["10.77.0.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
+        max_jobs: 2,
+        max_fan_in: 16,
+        like: JobSpec { window: 32, max_payload: 2048, ..JobSpec::new(0, 0) },
+        idle: secs(600),
+    }
+}
+
+fn plane() -> Plane {
+    Plane::with_admission(vec![JobSpec::new(JOB, 2), JobSpec::new(1500, 2)], admission())
+}
+
+fn worker(job: u16, rank: u16, fan_in: u16) -> Worker {
+    Worker { job, epoch: 7, ..Worker::new(rank, fan_in) }
+}
+
+fn exists(plane: &Plane, job: u16) -> bool {
+    plane.membership.status().iter().any(|status| status.id == job)
+}
+
+#[test]
+fn the_first_join_forms_the_job() {
+    let mut plane = plane();
+    let [a, b] = [0, 1].map(|rank| worker(1000, rank, 2));
+    plane.expect(&a, Join, (Pending, 7, 1, true));
+    let answer = plane.ask(&b.v6(), Join, 0, 0);
+    assert_eq!((told(&answer), answer.header.fan_in), ((Ok, 7, 0, 0), 2));
+    assert_eq!((answer.control.window, answer.control.payload), (32, 1024));
+    assert_eq!(plane.members(1000), [0, 1]);
+    // From then on its fan-in is what it is.
+    plane.refuses(&worker(1000, 0, 3), Join, FanInMismatch, 2, 3);
+}
+
+#[test]
+fn a_question_forms_no_job() {
+    let mut plane = plane();
+    let a = worker(1000, 0, 2);
+    let answer = plane.ask(&a, Join, 0, ASK);
+    assert_eq!((told(&answer), answer.header.fan_in, answer.header.count), ((Pending, 7, 0, 0), 2, 0));
+    plane.refuses_values(&a, Join, (0, generation(200)), (WrongEpoch, 7, 200));
+    assert!(!exists(&plane, 1000));
+    assert_eq!(told(&plane.join(&a)), (Pending, 7, 0, 0));
+    assert!(exists(&plane, 1000));
+}
+
+#[test]
+fn what_is_beyond_the_quotas_is_refused() {
+    let mut plane = plane();
+    plane.refuses(&worker(999, 0, 2), Join, UnknownJob, 0, 999);
+    plane.refuses(&worker(2000, 0, 2), Join, UnknownJob, 0, 2000);
+    plane.refuses(&worker(1000, 0, 17), Join, Quota, 16, 17);
+    plane.refuses(&worker(1000, 0, u16::MAX), Join, Quota, 16, u32::from(u16::MAX));
+    plane.refuses(&worker(1000, 2, 2), Join, Status::RankOutOfRange, 2, 2);
+    plane.refuses(&Worker { fan_in: 0, ..worker(1000, 0, 2) }, Join, Status::RankOutOfRange, 0, 0);
+    plane.refuses(&Worker { payload: 4096, ..worker(1000, 0, 2) }, Join, Status::PayloadMismatch, 2048, 4096);
+    for action in [Action::Reset, Action::SetH, Action::Halt, Action::Serve] {
+        plane.refuses(&worker(1000, 0, 2), action, UnknownJob, 0, 1000);
+    }
+    // Such a worker comes from an earlier life of the appliance, and is told that this is another generation.
+    plane.refuses(&worker(1000, 1, 2), Leave, NotMember, 0, 1);
+    assert_eq!(plane.ask(&worker(1000, 1, 2), Leave, 0, 0).header.epoch, 7);
+    plane.refuses(&worker(999, 0, 2), Leave, UnknownJob, 0, 999);
+    plane.refuses(&worker(1000, 0, 17), Leave, Quota, 16, 17);
+    for job in [1000, 1001] {
+        plane.expect(&worker(job, 0, 2), Join, (Pending, 7, 1, true));
+    }
+    plane.refuses(&worker(1002, 0, 2), Join, Quota, 0, 1);
+    // Those of the configuration do not count, even if their numbers lie in the range.
+    plane.expect(&worker(1500, 0, 2), Join, (Pending, 7, 1, true));
+}
+
+#[test]
+fn only_admitted_networks_form_and_join_jobs() {
+    let mut plane = plane();
+    let stranger = |rank| Worker { address: Address::from_v4([10, 78, 0, 1]), ..worker(1000, rank, 2) };
+    plane.refuses(&stranger(0), Join, SourceRefused, 0, 0);
+    plane.refuses(&Worker { fan_in: 99, ..stranger(0) }, Join, SourceRefused, 0, 0);
+    plane.expect(&worker(1000, 0, 2), Join, (Pending, 7, 1, true));
+    plane.refuses(&stranger(1), Join, SourceRefused, 0, 1);
+    // A configured job has its own rules.
+    plane.expect(&Worker { job: JOB, ..stranger(1) }, Join, (Pending, 7, 1, true));
+}
+
+#[test]
+fn without_admission_there_are_no_other_jobs() {
+    let mut plane = Plane::new(JobSpec::new(JOB, 2));
+    plane.refuses(&worker(1000, 0, 2), Join, UnknownJob, 0, 1000);
+}
+
+#[test]
+fn a_job_that_all_have_left_is_forgotten_and_begins_with_another_epoch() {
+    let mut plane = plane();
+    let [a, b] = [0, 1].map(|rank| worker(1000, rank, 2));
+    let _ = (plane.ask(&a, Join, 0, 0), plane.ask(&b, Join, 0, 0));
+    plane.expect(&a, Leave, (Pending, 7, 1, false));
+    plane.expect(&b, Leave, (Ok, 7, 0, true));
+    assert!(!exists(&plane, 1000));
+    // Its answer may have got lost.
+    plane.expect(&a, Leave, (Ok, 0, 0, false));
+    // Packets from before are not taken for those of the next.
+    plane.refuses_values(&a, Join, (0, generation(7)), (WrongEpoch, 8, 7));
+    plane.expect(&a, Join, (Pending, 8, 1, true));
+    plane.expect(&worker(1001, 0, 2), Join, (Pending, 7, 1, true));
+}
+
+#[test]
+fn a_configured_job_stays() {
+    let mut plane = plane();
+    let a = Worker { job: 1500, ..worker(1500, 0, 2) };
+    plane.expect(&a, Join, (Pending, 7, 1, true));
+    plane.expect(&a, Leave, (Ok, 7, 0, true));
+    let _ = plane.pass(secs(3600));
+    assert!(exists(&plane, 1500) && exists(&plane, JOB));
+    plane.refuses(&a, Leave, NotMember, 0, 0);
+}
+
+#[test]
+fn a_job_that_nobody_waits_to_form_any_more_is_forgotten() {
+    for dead_after in [Some(JobSpec::DEAD_AFTER), None] {
+        let like = JobSpec { dead_after, ..admission().like };
+        let mut plane = Plane::with_admission(vec![], Admission { like, ..admission() });
+        plane.expect(&worker(1000, 0, 2), Join, (Pending, 7, 1, true));
+        let (mut events, began) = (Vec::new(), plane.now);
+        while exists(&plane, 1000) {
+            let elapsed = plane.pass(millis(500));
+            assert_eq!(elapsed.changed, !elapsed.events.is_empty());
+            events.extend(elapsed.events);
+        }
+        let forgotten = Event::Forgotten { job: 1000 };
+        match dead_after {
+            Some(limit) => {
+                assert_eq!(events, [Event::GaveUp { job: 1000, rank: 0 }, forgotten]);
+                assert!(plane.now - began < 2 * limit);
+            }
+            None => {
+                assert_eq!(events, [forgotten]);
+                assert!(plane.now - began >= secs(600));
+            }
+        }
+        plane.expect(&worker(1000, 0, 2), Join, (Pending, 8, 1, true));
+    }
+}
+
+#[test]
+fn a_job_of_which_nothing_is_heard_is_forgotten() {
+    let mut plane = plane();
+    let workers = [0, 1].map(|rank| worker(1000, rank, 2));
+    workers.iter().for_each(|worker| _ = plane.ask(worker, Join, 0, 0));
+    let nothing = |plane: &mut Plane, time: Duration| assert!(plane.pass(time).events.is_empty());
+    nothing(&mut plane, secs(500));
+    plane.membership.heard(1000, 1, plane.now);
+    nothing(&mut plane, secs(500));
+    let _ = plane.heartbeat(&workers[0]);
+    plane.membership.heard(1000, 1, plane.now);
+    nothing(&mut plane, secs(500));
+    // What is refused keeps no job alive.
+    let _ = plane.ask(&worker(1000, 0, 3), Join, 0, 0);
+    assert_eq!(plane.pass(secs(101)).events, [Event::Forgotten { job: 1000 }]);
+}
+
+#[test]
+fn a_reset_keeps_the_job() {
+    let mut plane = plane();
+    let a = worker(1000, 0, 1);
+    plane.expect(&a, Join, (Ok, 7, 1, true));
+    plane.expect(&a, Action::Reset, (Ok, 8, 0, true));
+    assert_eq!(told(&plane.resume(&a, 8)), (Ok, 8, 0, 0), "from nothing");
+}

@@ -1,0 +1,123 @@
+//! How the control plane's decisions reach the lcores.
+
+use std::time::Duration;
+
+use pascaline_pipelines::jobs::{Job, JobTable};
+use pascaline_pipelines::membership::JobSpec;
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::frame::Address;
+
+use crate::common::appliance::{Bench, Plan, assert_results, job};
+use crate::common::frames::{JOB, Worker};
+
+#[test]
+fn a_table_knows_its_jobs_and_no_others() {
+    let job = |id| Job::new(id, 1, 0, 8, vec![None]);
+    let table = JobTable::new((0..=u16::MAX).map(job).collect());
+    assert_eq!(table.jobs().len(), 65_535);
+    assert!(table.get(65_534).is_some_and(|job| job.id == 65_534));
+    assert!(table.get(65_535).is_none(), "one too many");
+    assert!(JobTable::default().get(0).is_none());
+}
+
+#[test]
+fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], first_epoch: 255, ..Plan::one_armed() });
+    let mut workers = vec![Worker::new(0, 2), Worker::new(1, 2)];
+    bench.join(&mut workers);
+    let old = workers[0];
+    assert_eq!(old.epoch, 255);
+    workers[1].session += 1;
+    bench.join(&mut workers);
+    assert_eq!(workers[0].epoch, 0);
+    bench.clock.advance(2_000_000);
+    bench.feed(0, [&old.gradient(1, &[1]), &old.reminder(1), &old.kept(1, &[1])]);
+    assert_eq!(bench.appliance.dropped(DropReason::WrongEpoch), 3);
+    let heard = bench.heard_by(&old);
+    assert_eq!(heard.len(), 1);
+    heard[0].assert_addressed_to(&old);
+    let told = heard[0].objection();
+    assert_eq!((told.status, told.expected, told.got), (Status::WrongEpoch, 0, 255));
+    assert_eq!((heard[0].header.epoch, heard[0].header.fan_in), (0, 2));
+    bench.end();
+}
+
+#[test]
+fn nobody_is_told_to_go_before_every_lcore_knows_the_members() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1)], ..Plan::one_armed() });
+    let mut worker = Worker::new(0, 1);
+    bench.io().arrive(0, &worker.control(Action::Join));
+    bench.appliance.lcores[0].turn();
+    let request = bench.appliance.plane.request().unwrap();
+    let (lcore, reply) = bench.appliance.decide(&request).unwrap();
+    assert!(!bench.appliance.plane.settled(), "published, and not yet picked up");
+    bench.appliance.plane.reap();
+    bench.appliance.lcores[0].turn();
+    assert!(bench.appliance.plane.settled());
+    assert!(bench.heard(0).is_empty());
+    assert!(bench.appliance.plane.reply(lcore, reply));
+    bench.appliance.lcores[0].turn();
+    let heard = bench.heard(0);
+    assert_eq!(heard[0].control().status, Status::Ok);
+    worker.epoch = heard[0].header.epoch;
+    bench.feed(0, [&worker.gradient(0, &[3])]);
+    assert_results(&mut bench, &[worker], 0, &[3]);
+    bench.end();
+}
+
+#[test]
+fn answers_that_find_no_buffer_are_lost_and_asked_for_again() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 1)], ..Plan::one_armed() });
+    bench.io().headers = 0;
+    let worker = Worker::new(0, 1);
+    bench.feed(0, [&worker.control(Action::Join)]);
+    assert!(bench.heard(0).is_empty());
+    assert_eq!(bench.appliance.get(Counter::NoBuffer), 1);
+    bench.io().headers = 1;
+    bench.feed(0, [&worker.control(Action::Join)]);
+    assert_eq!(bench.heard(0)[0].control().status, Status::Ok);
+    bench.end();
+}
+
+#[test]
+fn an_unknown_source_is_answered_where_it_is() {
+    let mut bench = Bench::new(&Plan::one_armed());
+    let stranger =
+        Worker { job: 99, address: Address::from_v4([192, 0, 2, 1]), ..Worker::new(0, 4) }.tagged(0x8100, 5);
+    bench.feed(0, [&stranger.control(Action::Join)]);
+    let heard = bench.heard(0);
+    heard[0].assert_addressed_to(&stranger);
+    assert_eq!(heard[0].control().status, Status::UnknownJob);
+    bench.end();
+}
+
+/// An answer that is longer than a header buffer: most of 1,024 ranks are lost.
+#[test]
+fn the_names_of_many_lost_ranks_reach_the_worker() {
+    let spec = JobSpec { dead_after: Some(Duration::from_secs(1)), ..job(JOB, 1024) };
+    let mut bench = Bench::new(&Plan { jobs: vec![spec], ..Plan::one_armed() });
+    let host = |rank| Worker { rank, udp_port: 20_000 + rank, fan_in: 1024, ..Worker::new(0, 1) }.v6();
+    for rank in 0..1024 {
+        bench.feed(0, [&host(rank).control(Action::Join)]);
+        assert_eq!(bench.heard(0).len(), 1);
+    }
+    bench.appliance.now += Duration::from_secs(2);
+    let worker = host(1000);
+    bench.feed(0, [&worker.control(Action::Join)]);
+    assert_eq!(bench.heard(0)[0].control().status, Status::Ok);
+    let now = bench.appliance.now;
+    assert_eq!(bench.appliance.membership.handle_timeout(now).events.len(), 1);
+    bench.feed(0, [&worker.control(Action::Join)]);
+    let heard = bench.heard(0);
+    heard[0].assert_addressed_to(&worker);
+    let (control, trailer) = Control::parse_with_trailer(&heard[0].header, &heard[0].body).unwrap();
+    assert_eq!((control.status, control.expected, control.got), (Status::RankLost, 1023, 0));
+    assert_eq!(trailer.and_then(|trailer| trailer.bitmap).map(|lost| lost.count()), Some(1023));
+    // Where there is no buffer for it, it is asked for again.
+    bench.io().frames = 0;
+    bench.feed(0, [&worker.control(Action::Join)]);
+    assert!(bench.heard(0).is_empty());
+    assert_eq!(bench.appliance.get(Counter::NoBuffer), 1);
+    bench.end();
+}

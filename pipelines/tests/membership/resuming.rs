@@ -1,0 +1,149 @@
+//! Going on after the generation has ended under its workers.
+
+use pascaline_pipelines::membership::{Elapsed, JobSpec};
+use pascaline_wire::control::{Action, Status, generation};
+
+use crate::common::frames::{JOB, Worker};
+use crate::plane::{Plane, millis, ranks, told};
+use Action::{Join, Leave, Reset};
+use Status::{NotMember, Ok, Pending, StaleSession, WrongEpoch};
+
+/// Workers of a generation of which this appliance knows nothing: it has been started anew.
+fn survivors(count: u16) -> (Plane, Vec<Worker>) {
+    let workers = ranks(count).into_iter().map(|worker| Worker { epoch: 200, ..worker }).collect();
+    (Plane::new(JobSpec::new(JOB, count)), workers)
+}
+
+#[test]
+fn all_who_come_from_one_generation_go_on_with_it() {
+    let (mut plane, workers) = survivors(3);
+    let [a, b, c] = workers[..] else { unreachable!() };
+    assert_eq!(told(&plane.heartbeat(&a)), (WrongEpoch, 7, 7, 200), "that is how it learns");
+    assert_eq!(told(&plane.resume(&a, 7)), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.resume(&b, 7)), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.resume(&c, 7)), (Ok, 7, generation(200), 0));
+    // Also for those who hear of it by a repeated Join, and whoever is told again.
+    assert_eq!(told(&plane.resume(&a, 7)), (Ok, 7, generation(200), 0));
+    let b = Worker { epoch: 7, ..b };
+    assert_eq!(told(&plane.heartbeat(&b)), (Ok, 7, generation(200), 0));
+}
+
+#[test]
+fn a_resuming_join_without_the_handshake_counts_too() {
+    let (mut plane, workers) = survivors(2);
+    let [a, b] = workers[..] else { unreachable!() };
+    assert_eq!(told(&plane.ask(&a, Join, generation(200), 0)), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.ask(&b, Join, generation(200), 0)), (Ok, 7, generation(200), 0));
+}
+
+#[test]
+fn one_who_starts_from_nothing_makes_all_start_from_nothing() {
+    let (mut plane, workers) = survivors(3);
+    let [a, b, c] = workers[..] else { unreachable!() };
+    let _ = plane.resume(&a, 7);
+    let _ = plane.ask(&b, Join, 0, generation(7));
+    assert_eq!(told(&plane.resume(&c, 7)), (Ok, 7, 0, 0));
+    assert_eq!(told(&plane.resume(&a, 7)), (Ok, 7, 0, 0));
+}
+
+/// It would be the worst of all to tell everybody to go, and then to lose, one after the other, those whose operations
+/// fail and who therefore begin new sessions.
+#[test]
+fn whoever_cannot_go_on_hears_so_at_once() {
+    let (mut plane, workers) = survivors(4);
+    let [a, b, c, d] = workers[..] else { unreachable!() };
+    assert_eq!(told(&plane.resume(&a, 7)), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.ask(&b, Join, 0, generation(7))), (Pending, 7, 0, 0));
+    for _ in 0..2 {
+        assert_eq!(told(&plane.resume(&a, 7)), (Ok, 7, 0, 0), "when it asks again, and if that gets lost");
+        assert_eq!(told(&plane.resume(&c, 7)), (Ok, 7, 0, 0));
+    }
+    // One of them goes on from nothing: it has not to ask again and again. The other begins a new session.
+    let a = Worker { epoch: 7, ..a };
+    assert_eq!(told(&plane.heartbeat(&a)), (Pending, 7, 0, 0));
+    let _ = plane.join(&Worker { epoch: 7, ..b });
+    assert_eq!(plane.pass(JobSpec::DEAD_AFTER - millis(1)), Elapsed::default());
+    let _ = plane.join(&Worker { epoch: 7, ..b });
+    assert_eq!(plane.pass(JobSpec::DEAD_AFTER - millis(1)), Elapsed::default());
+    assert_eq!(plane.members(JOB), [0, 1, 2]);
+    assert_eq!(told(&plane.join(&Worker { session: 2000, epoch: 7, ..c })), (Pending, 8, 0, 0));
+    for worker in [a, b, d] {
+        let _ = plane.ask(&worker, Join, 0, generation(8));
+    }
+    assert!(plane.status().complete);
+}
+
+#[test]
+fn those_who_come_from_different_generations_start_from_nothing() {
+    let (mut plane, workers) = survivors(2);
+    let _ = plane.resume(&workers[0], 7);
+    assert_eq!(told(&plane.resume(&Worker { epoch: 201, ..workers[1] }, 7)), (Ok, 7, 0, 0));
+}
+
+/// A Join of a worker that knew nothing yet arrives before the one by which it goes on, or after.
+#[test]
+fn a_claim_stands_whatever_older_joins_say() {
+    let (mut plane, workers) = survivors(2);
+    let [a, b] = workers[..] else { unreachable!() };
+    assert_eq!(told(&plane.ask(&a, Join, 0, 0)), (Pending, 7, 0, 0));
+    let _ = plane.resume(&a, 7);
+    assert_eq!(told(&plane.ask(&a, Join, 0, 0)), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.resume(&b, 7)), (Ok, 7, generation(200), 0));
+    // What is complete does not change any more.
+    assert_eq!(told(&plane.ask(&b, Join, generation(9), generation(7))), (Ok, 7, generation(200), 0));
+}
+
+#[test]
+fn nobody_goes_on_with_what_was_reset() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let [a, b] = workers[..] else { unreachable!() };
+    assert_eq!(told(&plane.ask(&a, Reset, 0, 0)), (Ok, 8, 0, 0));
+    assert_eq!(told(&plane.resume(&a, 8)), (Ok, 8, 0, 0));
+    assert_eq!(told(&plane.resume(&b, 8)), (Ok, 8, 0, 0));
+    // Not even later: rank 0 starts anew, and rank 1 has not heard of anything.
+    let newer = Worker { session: 2000, ..a };
+    let _ = plane.ask(&newer, Join, generation(7), generation(8));
+    assert_eq!(told(&plane.resume(&b, 9)), (Ok, 9, 0, 0));
+}
+
+#[test]
+fn the_number_of_a_reset_generation_is_good_again_once_it_means_another() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 1));
+    let mut worker = workers[0];
+    let _ = plane.ask(&worker, Reset, 0, 0);
+    for _ in 0..256 {
+        worker.session += 1;
+        worker.epoch = plane.ask(&worker, Join, 0, 0).header.epoch;
+    }
+    assert_eq!(worker.epoch, 7);
+    // From elsewhere, so that it is a new generation, and all of them come from the one before.
+    let moved = Worker { udp_port: 9, ..worker };
+    assert_eq!(told(&plane.resume(&moved, 7)), (Ok, 8, generation(7), 0));
+}
+
+/// Its Leave is from before the appliance was started anew; others may still need what it has kept.
+#[test]
+fn a_rank_that_was_leaving_can_go_on_and_leave_then() {
+    let (mut plane, workers) = survivors(2);
+    let [a, b] = workers[..] else { unreachable!() };
+    plane.refuses(&a, Leave, NotMember, 0, 0);
+    assert_eq!(told(&plane.resume(&a, 7)), (Pending, 7, 0, 0));
+    // The same Leave once more, late: the session goes on.
+    plane.refuses(&a, Leave, WrongEpoch, 7, 200);
+    assert_eq!(told(&plane.resume(&b, 7)), (Ok, 7, generation(200), 0));
+    plane.refuses(&a, Leave, WrongEpoch, 7, 200);
+    plane.expect(&Worker { epoch: 7, ..a }, Leave, (Pending, 7, 1, false));
+    plane.refuses_values(&a, Join, (generation(200), generation(7)), (StaleSession, 0, 0));
+    plane.expect(&Worker { epoch: 7, ..b }, Leave, (Ok, 7, 0, true));
+}
+
+#[test]
+fn a_host_that_moves_ends_the_generation_and_all_go_on() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let [a, b] = workers[..] else { unreachable!() };
+    let moved = Worker { udp_port: 6, ..a };
+    assert_eq!(told(&plane.resume(&moved, 7)), (Pending, 8, 0, 0));
+    assert_eq!(told(&plane.heartbeat(&b)), (WrongEpoch, 8, 8, 7));
+    assert_eq!(told(&plane.resume(&b, 8)), (Ok, 8, generation(7), 0));
+    assert!(plane.pass(millis(1)).events.is_empty());
+}

@@ -1,0 +1,150 @@
+//! What is known of each cluster: where its update waits, and when it was last heard of. 8 bytes each.
+
+/// One cluster's line in the table.
+#[derive(Debug, Clone, Copy)]
+struct Cluster {
+    /// The number, modulo 2³², of the last update of this cluster that was appended. It is not cleared when that update
+    /// departs: the queue knows which numbers still wait, and whose they are.
+    appended: u32,
+    /// The period in which it last sent something; 0 is before all time.
+    heard: u32,
+}
+
+/// Olaf's cluster_status, for any number of clusters in constant time.
+#[derive(Debug)]
+pub(crate) struct Clusters {
+    table: Box<[Cluster]>,
+    /// Length of a period in nanoseconds.
+    period_ns: u64,
+    /// The present period, from 2: neither it nor the one before is ever "before all time".
+    period: u32,
+    /// When the present period ends.
+    ends_ns: u64,
+    /// Clusters heard in the present period.
+    heard_now: u32,
+    /// Clusters heard in the period before, and not again since.
+    heard_before: u32,
+}
+
+impl Clusters {
+    pub(crate) fn new(clusters: u32, period_ns: u64) -> Self {
+        let table = vec![Cluster { appended: 0, heard: 0 }; clusters as usize].into_boxed_slice();
+        Self { table, period_ns, period: 2, ends_ns: 0, heard_now: 0, heard_before: 0 }
+    }
+
+    pub(crate) fn has(&self, cluster: u32) -> bool {
+        (cluster as usize) < self.table.len()
+    }
+
+    /// The number of the cluster's last appended update; of a cluster that does not exist or has not sent any, some
+    /// number.
+    #[inline]
+    pub(crate) fn appended(&self, cluster: u32) -> u32 {
+        self.table.get(cluster as usize).map_or(0, |cluster| cluster.appended)
+    }
+
+    #[inline]
+    pub(crate) fn append(&mut self, cluster: u32, number: u32) {
+        if let Some(cluster) = self.table.get_mut(cluster as usize) {
+            cluster.appended = number;
+        }
+    }
+
+    /// Notes that a cluster has sent something.
+    #[inline]
+    pub(crate) fn hear(&mut self, cluster: u32, now_ns: u64) {
+        if now_ns >= self.ends_ns {
+            self.turn(now_ns);
+        }
+        let period = self.period;
+        if let Some(cluster) = self.table.get_mut(cluster as usize)
+            && cluster.heard != period
+        {
+            self.heard_before -= u32::from(cluster.heard == period - 1);
+            self.heard_now += 1;
+            cluster.heard = period;
+        }
+    }
+
+    /// Clusters heard in this period or the one before.
+    pub(crate) fn active(&mut self, now_ns: u64) -> u32 {
+        if now_ns >= self.ends_ns {
+            self.turn(now_ns);
+        }
+        self.heard_now + self.heard_before
+    }
+
+    /// Begins the period that `now_ns` is in. A clock that is set back prolongs the present one.
+    #[cold]
+    fn turn(&mut self, now_ns: u64) {
+        let missed = now_ns - self.ends_ns >= self.period_ns;
+        self.ends_ns = (now_ns / self.period_ns).saturating_add(1).saturating_mul(self.period_ns);
+        self.heard_before = if missed { 0 } else { self.heard_now };
+        self.heard_now = 0;
+        // Where a period was missed, nobody was heard in the one before, whatever the table says.
+        let step = if missed { 2 } else { 1 };
+        self.period = match self.period.checked_add(step) {
+            Some(period) => period,
+            None => self.forget(),
+        };
+    }
+
+    /// Begins counting periods anew: once in 2³² of them.
+    fn forget(&mut self) -> u32 {
+        for cluster in &mut self.table {
+            cluster.heard = 0;
+        }
+        self.heard_before = 0;
+        2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_active_for_one_to_two_periods() {
+        let mut clusters = Clusters::new(4, 100);
+        assert_eq!(clusters.active(1000), 0);
+        clusters.hear(0, 1000);
+        clusters.hear(0, 1050);
+        clusters.hear(3, 1099);
+        assert_eq!(clusters.active(1099), 2);
+        clusters.hear(3, 1150);
+        assert_eq!(clusters.active(1199), 2, "the period before still counts");
+        assert_eq!(clusters.active(1200), 1, "only what was heard since 1100");
+        assert_eq!(clusters.active(1300), 0);
+    }
+
+    #[test]
+    fn a_silence_makes_everybody_inactive() {
+        let mut clusters = Clusters::new(4, 100);
+        clusters.hear(1, 1000);
+        clusters.hear(2, 5000);
+        assert_eq!(clusters.active(5000), 1);
+        clusters.hear(1, 5001);
+        assert_eq!(clusters.active(5100), 2);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_changes_nothing() {
+        let mut clusters = Clusters::new(4, 100);
+        clusters.hear(1, 1000);
+        clusters.hear(2, 10);
+        assert_eq!(clusters.active(10), 2);
+    }
+
+    #[test]
+    fn periods_can_run_out() {
+        let mut clusters = Clusters::new(4, 100);
+        clusters.period = u32::MAX - 1;
+        clusters.hear(0, 1000);
+        clusters.hear(1, 1100);
+        assert_eq!(clusters.active(1100), 2);
+        clusters.hear(1, 1200);
+        assert_eq!(clusters.active(1200), 1);
+        clusters.hear(0, 1250);
+        assert_eq!(clusters.active(1299), 2);
+    }
+}

@@ -1,0 +1,170 @@
+//! How two payloads become one, in the memory of the first. The only place that knows the kernels.
+//!
+//! A payload that nothing has been added to yet is left as it came. With the first addition it becomes an
+//! *accumulator*: a sum of contributions, in binary32 where the elements are 16-bit floats. A mean is kept as the sum of
+//! what it stands for and divided once, when it leaves: so the weights are exact and only one rounding is added.
+
+use pascaline_buffer::PacketBuf;
+use pascaline_buffer::combine::{Combine as Add, Kernels, Type, WideSum};
+use pascaline_wire::{DType, Element, Op};
+
+use crate::config::Combine;
+use crate::update::Update;
+
+/// The elements of an accumulator that has to be weighted.
+#[derive(Debug, Clone, Copy)]
+enum Float {
+    F32,
+    F64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// Accumulators look like payloads.
+    Plain,
+    /// Accumulators are in binary32 and twice as long.
+    Wide(WideSum),
+}
+
+/// What is done with payloads of one type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel {
+    /// Adds two accumulators.
+    add: Add,
+    form: Form,
+    /// Whether payloads are means, and if so, what accumulators are made of.
+    mean: Option<Float>,
+}
+
+/// The kernels of a queue: one for each element type that can be combined.
+#[derive(Debug)]
+pub(crate) struct Combiner {
+    kernels: [Option<Kernel>; 5],
+}
+
+impl Combiner {
+    pub(crate) fn new(combine: Combine, kernels: &Kernels) -> Self {
+        use DType::{Bf16, F16, F32, F64, I32};
+        // In the order of `DType`'s codes.
+        Self { kernels: [F32, I32, F16, Bf16, F64].map(|dtype| Kernel::new(dtype, combine, kernels)) }
+    }
+
+    /// The kernel for an element; `None` if it cannot be combined.
+    #[inline]
+    pub(crate) fn kernel(&self, element: Element) -> Option<&Kernel> {
+        let kernel = self.kernels.get(element.dtype as usize - 1)?.as_ref();
+        if element.op == Op::Sum { kernel } else { None }
+    }
+}
+
+impl Kernel {
+    fn new(dtype: DType, combine: Combine, kernels: &Kernels) -> Option<Self> {
+        let (of, float) = match dtype {
+            DType::F32 => (Type::F32, Some(Float::F32)),
+            DType::F64 => (Type::F64, Some(Float::F64)),
+            DType::I32 => (Type::I32, None),
+            DType::F16 => (Type::F16, Some(Float::F32)),
+            DType::Bf16 => (Type::Bf16, Some(Float::F32)),
+        };
+        let (add, form) = match kernels.wide_sum(of) {
+            Some(wide) => (kernels.f32_sum, Form::Wide(wide)),
+            None => (kernels.combine(of, pascaline_buffer::combine::Op::Sum)?, Form::Plain),
+        };
+        let mean = match combine {
+            Combine::Sum => None,
+            Combine::Mean => Some(float?),
+        };
+        Some(Self { add, form, mean })
+    }
+
+    /// Adds the payload of `from` to `into`, and tells whether an element saturated. `accumulating` says whether `into` is
+    /// an accumulator already; it is one afterwards. `None`, and `into` as it was, where a packet has no room for one.
+    /// Afterwards the payload of `from` is anything.
+    #[inline]
+    pub(crate) fn add<B: PacketBuf>(
+        &self,
+        (into, waiting, accumulating): (&mut B, &Update, bool),
+        (from, update): (&mut B, &Update),
+    ) -> Option<bool> {
+        let weighted = self.mean.is_some() && update.count > 1;
+        if weighted && !self.begin(from, update) {
+            return None;
+        }
+        if !accumulating && !self.begin(into, waiting) {
+            return None;
+        }
+        let sum = self.accumulator(into.bytes_mut(), waiting);
+        Some(match self.form {
+            Form::Wide(wide) if !weighted => (wide.next)(sum, &from.bytes()[update.payload()]),
+            _ => (self.add)(sum, self.accumulator(from.bytes_mut(), update)),
+        })
+    }
+
+    /// Makes a payload an accumulator. False, and nothing done, if the packet has no room for it.
+    fn begin<B: PacketBuf>(&self, packet: &mut B, update: &Update) -> bool {
+        if let Form::Wide(wide) = self.form {
+            let payload = update.payload();
+            if !packet.set_len(payload.end + payload.len()) {
+                return false;
+            }
+            (wide.widen)(self.accumulator(packet.bytes_mut(), update));
+        }
+        if update.count > 1
+            && let Some(float) = self.mean
+        {
+            float.weigh(self.accumulator(packet.bytes_mut(), update), update.count);
+        }
+        true
+    }
+
+    /// Makes an accumulator a payload again.
+    pub(crate) fn end<B: PacketBuf>(&self, packet: &mut B, update: &Update) {
+        let accumulator = self.accumulator(packet.bytes_mut(), update);
+        if let Some(float) = self.mean {
+            float.divide(accumulator, update.count);
+        }
+        if let Form::Wide(wide) = self.form {
+            (wide.narrow)(accumulator);
+            packet.truncate(update.payload().end);
+        }
+    }
+
+    /// The accumulator in the bytes of a packet.
+    #[inline]
+    fn accumulator<'a>(&self, bytes: &'a mut [u8], update: &Update) -> &'a mut [u8] {
+        let payload = update.payload();
+        let end = match self.form {
+            Form::Plain => payload.end,
+            Form::Wide(_) => payload.end + payload.len(),
+        };
+        &mut bytes[payload.start..end]
+    }
+}
+
+impl Float {
+    fn weigh(self, values: &mut [u8], count: u16) {
+        match self {
+            Self::F32 => each_f32(values, |value| value * f32::from(count)),
+            Self::F64 => each_f64(values, |value| value * f64::from(count)),
+        }
+    }
+
+    fn divide(self, values: &mut [u8], count: u16) {
+        match self {
+            Self::F32 => each_f32(values, |value| value / f32::from(count)),
+            Self::F64 => each_f64(values, |value| value / f64::from(count)),
+        }
+    }
+}
+
+fn each_f32(bytes: &mut [u8], change: impl Fn(f32) -> f32) {
+    for value in bytes.as_chunks_mut().0 {
+        *value = change(f32::from_le_bytes(*value)).to_le_bytes();
+    }
+}
+
+fn each_f64(bytes: &mut [u8], change: impl Fn(f64) -> f64) {
+    for value in bytes.as_chunks_mut().0 {
+        *value = change(f64::from_le_bytes(*value)).to_le_bytes();
+    }
+}

@@ -1,0 +1,197 @@
+//! A job: what the appliance is told about it, and what its workers do.
+
+use core::time::Duration;
+
+use pascaline_aggregator::{Conflict, Order, Policy, Region};
+use pascaline_pipelines::membership::OnDeath;
+use pascaline_wire::{DType, Element, Op};
+
+use crate::random::Random;
+
+/// What may make a job's allreduces fail. If nothing does, every one has to succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Excuse {
+    /// The appliance starts anew. That excuses nothing by itself: who has been told of the same generation goes on. Others
+    /// begin from the first PSN, and then have to succeed.
+    pub(crate) appliance: bool,
+    /// A worker starts anew. What was running is refused; who has left does not come back to begin again.
+    pub(crate) restart: bool,
+    /// A worker never comes back.
+    pub(crate) kill: bool,
+    /// PSNs are complete without the ranks that are late: those may be left behind for good.
+    pub(crate) threshold: bool,
+}
+
+/// A job and what its workers do.
+#[derive(Debug, Clone)]
+pub(crate) struct JobPlan {
+    pub(crate) id: u16,
+    pub(crate) ranks: u16,
+    pub(crate) payload: u16,
+    pub(crate) in_flight: u16,
+    pub(crate) window: u16,
+    pub(crate) element: Element,
+    /// Elements of each allreduce.
+    pub(crate) operations: Vec<usize>,
+    pub(crate) policy: Policy,
+    /// Its region, if it has one, has twice as many slots as the window; else as many.
+    pub(crate) wide_region: bool,
+    /// Contributions that complete a PSN, if not all.
+    pub(crate) threshold: Option<u16>,
+    /// Workers take results that do not contain every rank.
+    pub(crate) accept_partial: bool,
+    /// Formed by its workers' Joins.
+    pub(crate) formed: bool,
+    /// Whether the appliance knows the members' addresses beforehand.
+    pub(crate) admitted: bool,
+    pub(crate) dead_after: Option<Duration>,
+    pub(crate) on_death: OnDeath,
+    /// How long it may take, beside `dead_after`, until a worker knows of a death.
+    pub(crate) news: Duration,
+    pub(crate) excuse: Excuse,
+    /// How often a worker may join; more than once only where it can help.
+    pub(crate) lives: u32,
+    pub(crate) join_deadline: Duration,
+    pub(crate) deadline: Duration,
+    pub(crate) linger: Duration,
+}
+
+pub(super) fn narrow(value: u64) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+impl JobPlan {
+    pub(super) fn draw(random: &mut Random, base: u16, wide: bool) -> Self {
+        let ranks = random.pick(&[2, 2, 3, 3, 4, 5, 6, 8]);
+        let payload = random.pick(&[8, 8, 16, 16, 24, 32, 48, 64]);
+        let window = narrow(random.between(1, 24));
+        let element = element(random);
+        let size = element.dtype.size() as u64;
+        let mut operations = Vec::new();
+        for _ in 0..random.between(1, 3) {
+            let packets = random.between(1, 10);
+            // The last packet may be shorter.
+            let elements = packets * u64::from(payload) / size - random.below(u64::from(payload) / size);
+            operations.push(usize::from(narrow(elements)));
+        }
+        let admitted = random.chance(400_000);
+        Self {
+            operations,
+            id: base + narrow(random.below(100)),
+            ranks,
+            payload,
+            window,
+            in_flight: narrow(random.between(1, u64::from(window))),
+            element,
+            policy: policy(random, window),
+            wide_region: random.chance(700_000),
+            threshold: None,
+            accept_partial: false,
+            formed: wide && !admitted && random.chance(250_000),
+            admitted,
+            dead_after: random.pick(&[None, Some(Duration::from_secs(5))]),
+            on_death: if wide && random.chance(500_000) { OnDeath::Continue } else { OnDeath::Fail },
+            news: Duration::ZERO,
+            excuse: Excuse::default(),
+            lives: 1,
+            join_deadline: Duration::from_secs(20),
+            deadline: Duration::from_secs(20),
+            linger: Duration::from_secs(60),
+        }
+    }
+
+    /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.
+    pub(super) fn settle(&mut self, random: &mut Random, news: Duration, wide: bool) {
+        const SECOND: Duration = Duration::from_secs(1);
+        self.news = news;
+        // Partials that nobody wants any more count against a quota until another PSN wants their slot: without a server
+        // that takes what finds no slot, they can keep a job from its own slots.
+        if !wide && !self.policy.server {
+            self.policy.quota = 0;
+        }
+        if wide && self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000)
+        {
+            self.excuse.threshold = true;
+            self.threshold = Some(narrow(random.between(1, u64::from(self.ranks))));
+            self.policy.partial_after = random.pick(&[0, 1_000_000, 20_000_000]);
+            self.policy.order = Order::Arrival;
+            (self.deadline, self.linger) = (2 * SECOND, 4 * SECOND);
+        }
+        self.accept_partial = self.excuse.threshold || self.on_death == OnDeath::Continue;
+        if self.accept_partial {
+            // Which ranks are inside is found out from the sum.
+            self.element = Element { op: Op::Sum, ..self.element };
+            if matches!(self.element.dtype, DType::F16 | DType::Bf16) {
+                self.element = Element::F32_SUM;
+                let size = self.element.dtype.size();
+                self.operations.iter_mut().for_each(|elements| *elements = elements.div_ceil(size / 2));
+            }
+        }
+        if self.excuse.kill || self.excuse.restart {
+            self.dead_after = random.pick(&[None, Some(SECOND), Some(SECOND), Some(2 * SECOND)]);
+        }
+        match (self.excuse, self.dead_after) {
+            (Excuse { kill: true, .. }, None) => {
+                self.join_deadline = SECOND;
+                self.deadline = Duration::from_millis(700);
+                self.linger = SECOND / 2;
+            }
+            (Excuse { kill: true, .. }, Some(dead_after)) => {
+                self.join_deadline = 2 * SECOND;
+                // Two may die, one after the other.
+                self.deadline = 2 * (dead_after + news) + 10 * SECOND;
+                self.linger = dead_after + news + 2 * SECOND;
+            }
+            // Those who have come to their end before the restart do not join again, and the others wait in vain.
+            (Excuse { restart: true, .. }, _) => {
+                self.lives = 8;
+                self.join_deadline = 5 * SECOND;
+                self.deadline = 8 * SECOND;
+            }
+            (Excuse { appliance: true, .. }, _) => self.linger = self.deadline + 2 * SECOND,
+            _ => {}
+        }
+    }
+}
+
+fn element(random: &mut Random) -> Element {
+    let dtypes = [
+        DType::I32,
+        DType::I32,
+        DType::I32,
+        DType::F32,
+        DType::F32,
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::Bf16,
+    ];
+    let dtype = dtypes.get(random.index(dtypes.len())).copied().unwrap_or(DType::F32);
+    let ops = [Op::Sum, Op::Min, Op::Max];
+    // A sum shows most.
+    let op = if random.chance(850_000) { Op::Sum } else { ops[random.index(ops.len())] };
+    Element { dtype, op }
+}
+
+/// The papers' systems, and some that no paper has.
+fn policy(random: &mut Random, window: u16) -> Policy {
+    let shared = Policy { server: true, ..Policy::default() };
+    let mut policy = match random.below(12) {
+        0..4 => Policy { conflict: Conflict::Preempt, ..shared },
+        4 | 5 => shared,
+        6 => Policy { conflict: Conflict::Always, ..shared },
+        7 => Policy { conflict: Conflict::Coin, ..shared },
+        8 => Policy { region: Some(Region { first: 0, sets: 1 }), ..Policy::default() },
+        _ => Policy::default(),
+    };
+    if policy.server && random.chance(100_000) {
+        policy.server = false;
+    }
+    if random.chance(200_000) {
+        policy.order = Order::Rank;
+        policy.quota = u32::try_from(random.between(1, u64::from(window))).unwrap_or(1);
+    } else if random.chance(250_000) {
+        policy.quota = u32::try_from(random.between(1, 8)).unwrap_or(1);
+    }
+    policy
+}

@@ -1,0 +1,114 @@
+//! The pool's policies compared in virtual time, as DSA's simulation compares them (section VII.B).
+//!
+//! Eight jobs of eight workers contend for one pool: each trains one iteration of a model of two layers, with stragglers. The pool
+//! is `pascaline-aggregator`'s, the server of each job is `pascaline-ps`'s state machine, windows, loss recovery and priorities of
+//! the workers are `pascaline-worker`'s. Simulated are the hosts around them, the lines, and the clock, which counts picoseconds.
+//!
+//! **Payloads.** Each packet carries eight bytes, so that a run costs little; times and the number of slots follow the size that is
+//! modelled. The eight bytes are integers whose sum shows each rank's contribution, so that every result that any worker receives is
+//! checked to have each rank exactly once.
+//!
+//! ```
+//! use pascaline_sim::policies::{Setting, run};
+//!
+//! # fn main() -> Result<(), pascaline_sim::policies::Violation> {
+//! let report = run(&Setting { jobs: 2, ranks: 2, scale: 100, ..Setting::paper(1) })?;
+//! assert!(report.completion_ms > 0.0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod agenda;
+mod experiment;
+mod line;
+mod paper;
+mod payload;
+mod run;
+mod server;
+mod setting;
+mod switch;
+mod worker;
+
+pub use experiment::{Best, Comparison, Experiment, Row};
+pub use paper::{Fact, Measure, Side};
+pub use payload::Payload;
+pub use run::run;
+pub use setting::{HEADERS, Mix, Policy, ResultsAt, Setting};
+
+/// What one run has shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// The setting.
+    pub setting: Setting,
+    /// Milliseconds from a job's begin to the end of its last worker's iteration, forward pass included; the mean over all jobs.
+    pub completion_ms: f64,
+    /// Share of the line rate at which contributions were added in the pool: DSA's definition of memory utilisation (section VII.C:
+    /// aggregation throughput over link capacity), with the additions of a PSN divided by one less than its ranks, from
+    /// a job's first packet to its last result; the mean over all jobs.
+    pub utilisation: f64,
+    /// Packets from the appliance to the servers.
+    pub ps_packets: u64,
+    /// Partials that lost their slot to a newcomer.
+    pub preemptions: u64,
+    /// PSNs completed in the pool; one that is completed again counts again.
+    pub pool_completions: u64,
+    /// PSNs completed at the servers from more than one piece.
+    pub ps_completions: u64,
+    /// Packets refused by the pool that no server took: duplicates, and losers of a conflict where there is no server.
+    pub refused: u64,
+    /// Contributions sent again.
+    pub retransmissions: u64,
+    /// Results received by workers, each PSN once, all of them found exact.
+    pub verified: u64,
+}
+
+/// What must never be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A result is not the sum of one contribution of each rank.
+    #[error("job {job}: rank {rank} got {got:?} for PSN {psn}, not {expected:?}")]
+    Sum {
+        /// The job.
+        job: u16,
+        /// The rank that received it.
+        rank: u16,
+        /// The PSN.
+        psn: u32,
+        /// The sum of all ranks' contributions.
+        expected: Payload,
+        /// What was received.
+        got: Payload,
+    },
+    /// A worker waits for ever.
+    #[error("job {job}: rank {rank} still waits for PSN {psn}; the last event was after {after_us} us")]
+    Stalled {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// The PSN.
+        psn: u32,
+        /// Microseconds of virtual time.
+        after_us: u64,
+    },
+    /// Workers have more or fewer results than there are PSNs.
+    #[error("{got} results were received of {expected}")]
+    Results {
+        /// PSNs times ranks.
+        expected: u64,
+        /// Results.
+        got: u64,
+    },
+    /// Packets have not come back.
+    #[error("{packets} packets are lost in the pool")]
+    Leak {
+        /// How many.
+        packets: usize,
+    },
+    /// There is no such pool.
+    #[error(transparent)]
+    Pool(#[from] pascaline_aggregator::PoolConfigError),
+    /// There is no such job.
+    #[error(transparent)]
+    Job(#[from] pascaline_ps::SetJobError),
+}

@@ -1,0 +1,87 @@
+//! The parameter server of one job: the real state machine on a host of its own.
+
+use core::time::Duration;
+
+use arrayvec::ArrayVec;
+use pascaline_ps::{Capacity, Config, JobParams, Outcome, Refused, Server, SetJobError};
+
+use super::agenda::NEVER;
+use super::setting::Setting;
+use super::switch::{Datagram, EPOCH, as_partial};
+
+/// The server, and what it has done that its counters do not tell apart.
+#[derive(Debug)]
+pub(super) struct Host {
+    server: Server,
+    /// Complete aggregates that it has only passed on.
+    whole: u64,
+}
+
+/// Virtual time as the server's.
+pub(super) const fn time(now: u64) -> Duration {
+    Duration::from_nanos(now / 1000)
+}
+
+/// The server's time as virtual time.
+pub(super) fn clock(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
+}
+
+impl Host {
+    pub(super) fn new(setting: &Setting, job: u16) -> Result<Self, SetJobError> {
+        let config = Config {
+            // The only timeout that DSA names (section VI). The default, for networks of any kind, is longer than an iteration.
+            initial: Config::default().floor,
+            ..Config::default()
+        };
+        let mut server = Server::new(config);
+        // As many PSNs as can be under way.
+        let entries = 2 * u32::from(setting.spread());
+        let params = JobParams::new(setting.ranks, EPOCH);
+        let capacity = Capacity { entries, ..params.capacity };
+        server.set_job(job, JobParams { capacity, payload_max: 64, ..params })?;
+        Ok(Self { server, whole: 0 })
+    }
+
+    /// A packet arrives. `whole` if it is a complete aggregate, which becomes the result here.
+    pub(super) fn receive(&mut self, now: u64, datagram: &Datagram, whole: bool) {
+        let now = time(now);
+        let finished = self.server.counters().finished;
+        let outcome = self.server.handle(now, &datagram.header, &datagram.body);
+        if whole && matches!(outcome, Outcome::Refused { reason: Refused::Unasked, .. }) {
+            // Nothing is known of the PSN, so nobody has asked for a result: it is a partial that lacks nobody.
+            let partial = as_partial(datagram);
+            self.server.handle(now, &partial.header, &partial.body);
+        }
+        if whole {
+            self.whole += self.server.counters().finished - finished;
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn wake(&mut self, now: u64) {
+        self.server.handle_timeout(time(now));
+    }
+
+    /// The next packet that it sends.
+    pub(super) fn send(&mut self) -> Option<Datagram> {
+        let action = self.server.poll_action()?;
+        let mut body: ArrayVec<u8, 64> = action.payload.iter().copied().take(64).collect();
+        if let Some(trailer) = action.trailer() {
+            let mut bytes = [0; 64];
+            let len = trailer.emit(&mut bytes).unwrap_or(0);
+            body.extend(bytes.iter().copied().take(len.min(body.remaining_capacity())));
+        }
+        Some(Datagram { header: action.header, body })
+    }
+
+    /// When it wants to be woken.
+    pub(super) fn next(&self, now: u64) -> u64 {
+        self.server.poll_timeout().map_or(NEVER, |at| clock(at).max(now))
+    }
+
+    /// PSNs that it has completed, not counting those that were complete when they came.
+    pub(super) fn completions(&self) -> u64 {
+        self.server.counters().finished - self.whole
+    }
+}

@@ -1,0 +1,158 @@
+//! What the network could do that nobody can guard against, or should.
+
+use pascaline_wire::control::{self, Control, Status};
+use pascaline_wire::{Flags, Header, header};
+
+use super::Sabotage;
+use crate::random::Random;
+use crate::worker::Worker;
+
+const KIND: usize = 1;
+const JOB: core::ops::Range<usize> = 4..6;
+const RANK: core::ops::Range<usize> = 6..8;
+const LOW_PSN: usize = 11;
+const FAN_IN: core::ops::Range<usize> = 12..14;
+const COUNT: core::ops::Range<usize> = 14..16;
+const EPOCH: usize = 21;
+const GRADIENT: u8 = 1;
+const RESULT: u8 = 2;
+const CONTROL: u8 = 8;
+/// In a control body.
+const EXPECTED: core::ops::Range<usize> = 16..20;
+const LOW_GOT: usize = 23;
+
+/// How often the network misbehaves, in millionths.
+const OFTEN: u32 = 100_000;
+
+/// A saboteur's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Saboteur {
+    pub(crate) what: Sabotage,
+    /// Gradients of the first take of each worker.
+    old: Vec<(usize, Vec<u8>)>,
+}
+
+/// The aggregation header and what follows it, in a frame.
+fn split(frame: &mut [u8]) -> Option<(&mut [u8; header::LEN], &mut [u8])> {
+    let at = if frame.get(12..14) == Some(&[0x86, 0xdd]) { 62 } else { 42 };
+    frame.get_mut(at..)?.split_first_chunk_mut()
+}
+
+impl Saboteur {
+    pub(crate) fn new(what: Sabotage) -> Self {
+        Self { what, old: Vec::new() }
+    }
+
+    /// Tampers with a frame that a worker sends. What it adds is sent as if by the worker with the number.
+    pub(crate) fn tamper_up(
+        &mut self,
+        from: usize,
+        frame: &mut [u8],
+        workers: &[Worker],
+        random: &mut Random,
+    ) -> Option<(usize, Vec<u8>)> {
+        if self.what == Sabotage::None {
+            return None;
+        }
+        let (head, body) = split(frame)?;
+        if head[KIND] != GRADIENT {
+            return None;
+        }
+        let sender = workers.get(from)?;
+        match self.what {
+            Sabotage::AlterPayload if random.chance(OFTEN) => body[0] ^= 0x40,
+            Sabotage::MovePsn if random.chance(OFTEN) => head[LOW_PSN] ^= 1,
+            Sabotage::StealRank => {
+                let other = workers.get(from + 1).filter(|other| other.job == sender.job)?;
+                let mut stolen = *head;
+                stolen[RANK].copy_from_slice(&other.rank.to_be_bytes());
+                return Some((from + 1, other.host.send(&stolen, body)));
+            }
+            Sabotage::RenumberResumed if sender.rank == 0 && sender.resumed > 0 => head[LOW_PSN] ^= 1,
+            Sabotage::ReplayStaleEpoch if sender.take == 1 => self.old.push((from, [head, &*body].concat())),
+            Sabotage::ReplayStaleEpoch => {
+                let same = |(worker, old): &&(usize, Vec<u8>)| {
+                    *worker == from && old.get(8..12) == Some(&head[8..12])
+                };
+                let (_, old) = self.old.iter().find(same)?;
+                let (mut stale, payload) =
+                    old.split_first_chunk::<{ header::LEN }>().map(|(h, p)| (*h, p))?;
+                stale[EPOCH] = head[EPOCH];
+                return Some((from, sender.host.send(&stale, payload)));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Tampers with a frame on its way to a worker. Perhaps a forged copy, and the worker that it is for.
+    pub(crate) fn tamper_down(
+        &self,
+        to: usize,
+        frame: &mut [u8],
+        workers: &[Worker],
+    ) -> Option<(usize, Vec<u8>)> {
+        if self.what == Sabotage::None {
+            return None;
+        }
+        let receiver = workers.get(to)?;
+        let (head, body) = split(frame)?;
+        match head[KIND] {
+            RESULT => self.tamper_with_result(receiver, head, body, workers),
+            CONTROL => {
+                self.tamper_with_ack(receiver, head, body);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn tamper_with_result(
+        &self,
+        receiver: &Worker,
+        head: &mut [u8; header::LEN],
+        body: &mut [u8],
+        workers: &[Worker],
+    ) -> Option<(usize, Vec<u8>)> {
+        let (header, _) = Header::parse(head).ok()?;
+        let partial = header.flags.has(Flags::TRAILER);
+        match self.what {
+            // As if nobody else had contributed.
+            Sabotage::EchoAsResult => body.copy_from_slice(receiver.tensor.get(..body.len())?),
+            Sabotage::HidePartial if partial => head[COUNT].copy_from_slice(&header.fan_in.to_be_bytes()),
+            Sabotage::MisreportPartial if partial => {
+                // The bitmap's lowest word, before the trailer's length.
+                let ranks = body.len().checked_sub(3).and_then(|at| body.get_mut(at))?;
+                let (inside, outside) = (*ranks & ranks.wrapping_neg(), !*ranks & ranks.wrapping_add(1));
+                *ranks ^= inside | outside;
+            }
+            Sabotage::CrossJobs => {
+                let foreign = |(_, one): &(usize, &Worker)| one.job != receiver.job;
+                let (at, other) = workers.iter().enumerate().find(foreign)?;
+                let membership = other.session.as_ref()?.membership();
+                let (identity, mut forged) = (membership.identity, *head);
+                forged[JOB].copy_from_slice(&identity.job.to_be_bytes());
+                forged[FAN_IN].copy_from_slice(&identity.ranks.to_be_bytes());
+                forged[COUNT].copy_from_slice(&identity.ranks.to_be_bytes());
+                forged[EPOCH] = membership.epoch;
+                return Some((at, [&forged[..], body].concat()));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn tamper_with_ack(&self, receiver: &Worker, head: &mut [u8; header::LEN], body: &mut [u8]) {
+        let Some(Ok(control)) = body.get(..control::LEN).map(Control::parse) else { return };
+        let epoch = receiver.session.as_ref().map(|session| session.membership().epoch);
+        match (self.what, control.status, epoch) {
+            (Sabotage::ClaimForever, Status::Ok, Some(epoch)) if control.expected == 0 => {
+                body[EXPECTED].copy_from_slice(&control::generation(epoch).to_be_bytes());
+            }
+            (Sabotage::MisnameLost, Status::RankLost, _) => body[LOW_GOT] ^= 1,
+            // Of no kind that there is.
+            (Sabotage::HideLoss, Status::RankLost, _) => head[KIND] = 0,
+            _ => {}
+        }
+    }
+}

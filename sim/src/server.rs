@@ -1,0 +1,222 @@
+//! The parameter server in the appliance: the real state machine between two queues, as the appliance's thread drives it.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use pascaline_aggregator::Order;
+use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
+use pascaline_pipelines::{JobTable, ServerEnd};
+use pascaline_ps::{Capacity, Completion, Config, JobParams, Refused};
+use pascaline_wire::{DType, Element, Op};
+
+use crate::io::ROOM;
+use crate::plan::ServerPlan;
+use crate::sabotage::Sabotage;
+use crate::sabotage::server as tamper;
+use crate::violation::Violation;
+
+/// Room before a packet, as mbufs have it.
+const HEADROOM: usize = 128;
+/// Packets handled in one turn.
+const BATCH: usize = 64;
+/// Least time between two rounds of requests.
+const PACE: Duration = Duration::from_micros(100);
+
+/// The server and its driver.
+pub(crate) struct Server {
+    state: pascaline_ps::Server,
+    plan: ServerPlan,
+    end: ServerEnd<HeapBuf>,
+    frames: HeapPool,
+    /// What it is to serve, by the latest table.
+    jobs: Vec<(u16, JobParams)>,
+    /// What it serves.
+    served: Vec<u16>,
+    /// It has not heard of that yet.
+    news: bool,
+    away: bool,
+    may_advance: Duration,
+    datagram: Vec<u8>,
+    /// Packets without room in the memory, of all its lives.
+    full: u64,
+}
+
+/// What came of a turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// Packets put into the queue to the lcores.
+    pub(crate) sent: u64,
+    /// When it has something to do again.
+    pub(crate) next: Option<Duration>,
+}
+
+impl Server {
+    pub(crate) fn new(plan: ServerPlan, frames: &HeapPool) -> Self {
+        let queue = || Arc::new(ArrayQueue::new(plan.queue.max(1)));
+        Self {
+            state: state(plan),
+            plan,
+            end: ServerEnd { to: queue(), from: queue() },
+            frames: frames.clone(),
+            jobs: Vec::new(),
+            served: Vec::new(),
+            news: false,
+            away: false,
+            may_advance: Duration::ZERO,
+            datagram: Vec::new(),
+            full: 0,
+        }
+    }
+
+    /// The lcores' ends of the queues.
+    pub(crate) fn end(&self) -> ServerEnd<HeapBuf> {
+        self.end.clone()
+    }
+
+    /// Packets in both queues.
+    pub(crate) fn queued(&self) -> usize {
+        self.end.to.len() + self.end.from.len()
+    }
+
+    /// Packets that lcores have not taken yet.
+    pub(crate) fn unread(&self) -> usize {
+        self.end.from.len()
+    }
+
+    /// True if there are packets for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.end.to.is_empty()
+    }
+
+    /// Tells it what there is to serve: to be done before lcores get the table.
+    pub(crate) fn publish(&mut self, table: &JobTable) {
+        let served = table.jobs().iter().filter(|job| job.has_server() && job.payload > 0 && job.needed > 0);
+        self.jobs = served
+            .map(|job| {
+                let params = JobParams {
+                    completion: if job.needed == job.fan_in {
+                        Completion::All
+                    } else {
+                        Completion::AtLeast(job.needed)
+                    },
+                    order: match job.policy.order {
+                        Order::Arrival => pascaline_ps::Order::Arrival,
+                        Order::Rank => pascaline_ps::Order::Rank,
+                    },
+                    payload_max: job.payload,
+                    ..JobParams::new(job.fan_in, job.epoch)
+                };
+                (job.id, JobParams { capacity: share(self.plan, &params), ..params })
+            })
+            .collect();
+        self.news = true;
+    }
+
+    /// It loses all that it has, and is away until [`come_back`](Self::come_back).
+    pub(crate) fn go_away(&mut self, queue_too: bool) {
+        self.full += self.state.counters().refused(Refused::Full);
+        self.state = state(self.plan);
+        self.served.clear();
+        self.away = true;
+        while queue_too && self.end.to.pop().is_some() {}
+    }
+
+    pub(crate) const fn come_back(&mut self) {
+        (self.away, self.news) = (false, true);
+    }
+
+    /// Its turn. Without buffers what it sends gets lost.
+    pub(crate) fn turn(
+        &mut self,
+        now: Duration,
+        starved: bool,
+        sabotage: Sabotage,
+    ) -> Result<Turn, Violation> {
+        if self.away {
+            return Ok(Turn { sent: 0, next: None });
+        }
+        if core::mem::take(&mut self.news) {
+            self.set_jobs(sabotage)?;
+        }
+        for _ in 0..BATCH {
+            let Some(mut packet) = self.end.to.pop() else { break };
+            let extra = tamper::incoming(sabotage, packet.bytes_mut());
+            self.state.handle_datagram(now, packet.bytes());
+            if let Some(extra) = extra {
+                self.state.handle_datagram(now, &extra);
+            }
+            if sabotage == Sabotage::LeakToServer {
+                core::mem::forget(packet);
+            }
+        }
+        if self.next().is_some_and(|at| at <= now) {
+            self.state.handle_timeout(now);
+            self.may_advance = now + PACE;
+        }
+        let mut sent = 0;
+        while !self.end.from.is_full() && self.next_datagram() {
+            tamper::outgoing(sabotage, &mut self.datagram, &self.jobs);
+            let packet = (!starved).then(|| self.packet());
+            sent += u64::from(packet.is_some_and(|packet| self.end.from.push(packet).is_ok()));
+        }
+        // What there is no room for, it tries to send again soon.
+        let more = self.end.from.is_full() || self.is_wanted();
+        Ok(Turn { sent, next: if more { Some(now) } else { self.next() } })
+    }
+
+    fn set_jobs(&mut self, sabotage: Sabotage) -> Result<(), Violation> {
+        let gone = |job: &u16| self.jobs.iter().all(|(still, _)| still != job);
+        for job in self.served.extract_if(.., |job| gone(job)) {
+            if sabotage != Sabotage::ServerForgetsNothing {
+                self.state.remove_job(job);
+            }
+        }
+        for &(job, params) in &self.jobs {
+            let epoch = if sabotage == Sabotage::ServerForgetsNothing { 0 } else { params.epoch };
+            let set = self.state.set_job(job, JobParams { epoch, ..params });
+            set.map_err(|error| Violation::NotServed { job, why: error.to_string() })?;
+            if !self.served.contains(&job) {
+                self.served.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Option<Duration> {
+        Some(self.state.poll_timeout()?.max(self.may_advance))
+    }
+
+    fn next_datagram(&mut self) -> bool {
+        let Some(action) = self.state.poll_action() else { return false };
+        self.datagram.clear();
+        self.datagram.resize(action.len(), 0);
+        action.write(&mut self.datagram).is_ok()
+    }
+
+    /// The datagram as a packet, with room for headers before it.
+    fn packet(&self) -> HeapBuf {
+        let bytes = [&[0; HEADROOM], &*self.datagram].concat();
+        let mut packet = self.frames.alloc(&bytes, bytes.len() + ROOM);
+        // It was put in front just now.
+        let _ = packet.advance(HEADROOM);
+        packet
+    }
+
+    /// Packets that found no room in its memory, in all its lives.
+    pub(crate) fn full(&self) -> u64 {
+        self.full + self.state.counters().refused(Refused::Full)
+    }
+}
+
+fn state(plan: ServerPlan) -> pascaline_ps::Server {
+    let default = Config::default();
+    pascaline_ps::Server::new(Config { kept: plan.kept, burst: plan.burst, ceiling: plan.ceiling, ..default })
+}
+
+/// What a job may take up: so many entries, and the results besides.
+fn share(plan: ServerPlan, params: &JobParams) -> Capacity {
+    const WIDEST: Element = Element { dtype: DType::F16, op: Op::Sum };
+    let entry = params.entry_bytes(WIDEST, usize::from(params.payload_max));
+    Capacity { entries: plan.entries, bytes: (plan.entries + plan.kept) as usize * entry }
+}

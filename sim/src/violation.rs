@@ -1,0 +1,200 @@
+//! How what must hold can be broken.
+
+/// What a schedule has shown to be wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// A worker finished an allreduce with a wrong sum.
+    #[error(
+        "wrong sum: job {job} rank {rank}, operation {operation}, element {index} of {elements} is {got}, \
+         the contributions make {expected}"
+    )]
+    WrongSum {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// The operation, from 0 where PSNs begin.
+        operation: usize,
+        /// The first wrong element.
+        index: usize,
+        /// Elements of the operation.
+        elements: usize,
+        /// What it holds.
+        got: String,
+        /// What all contributions together make.
+        expected: i64,
+    },
+    /// What a worker reports about its results is not what they contain.
+    #[error("job {job} rank {rank} finished operation {operation}, and its report is wrong: {why}")]
+    WrongReport {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// The operation.
+        operation: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// Two ranks finished the same allreduce with different results.
+    #[error("job {job}: ranks {one} and {other} have finished operation {operation} with different results")]
+    Differs {
+        /// The job.
+        job: u16,
+        /// The rank that finished first.
+        one: u16,
+        /// The other.
+        other: u16,
+        /// The operation.
+        operation: usize,
+    },
+    /// A worker finished an allreduce with a contribution of a rank that cannot have made one.
+    #[error(
+        "job {job} rank {rank} finished operation {operation} in generation {epoch}, which rank {missing} has not joined"
+    )]
+    Incomplete {
+        /// The job.
+        job: u16,
+        /// The rank that finished.
+        rank: u16,
+        /// The operation.
+        operation: usize,
+        /// The generation in which its PSNs began.
+        epoch: u8,
+        /// A rank that cannot have contributed.
+        missing: u16,
+    },
+    /// Two lives of one rank were admitted to the same generation.
+    #[error("job {job} rank {rank}: generation {epoch} has admitted it twice")]
+    SharedGeneration {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// The generation.
+        epoch: u8,
+    },
+    /// Ranks of one generation go on with different generations, or one of them with none.
+    #[error(
+        "job {job} rank {rank}: the PSNs of generation {epoch} began in generation {one} for some and in {other} for others"
+    )]
+    HalfResumed {
+        /// The job.
+        job: u16,
+        /// The rank that found out.
+        rank: u16,
+        /// The generation.
+        epoch: u8,
+        /// Where the PSNs of those who joined first began.
+        one: u8,
+        /// Where this rank's began.
+        other: u8,
+    },
+    /// A worker failed although nothing that excuses it happened to its job.
+    #[error("job {job} rank {rank} failed without an excuse: {why}")]
+    Unexcused {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// The typed error, in words.
+        why: String,
+    },
+    /// An error names other ranks than those that were declared lost.
+    #[error(
+        "job {job} rank {rank} has been told that these ranks died: {named}; declared lost were {lost:?}"
+    )]
+    Misnamed {
+        /// The job.
+        job: u16,
+        /// The rank that was told.
+        rank: u16,
+        /// The ranks that its error names.
+        named: String,
+        /// Those that were declared lost, each time that some were.
+        lost: Vec<Vec<u16>>,
+    },
+    /// A rank was declared lost that had been heard of.
+    #[error("job {job} rank {rank} was declared lost {silent_ms} ms after it was heard of")]
+    Misjudged {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// Milliseconds since its last heartbeat.
+        silent_ms: u64,
+    },
+    /// A worker learnt of a death too late.
+    #[error("job {job} rank {rank} waited for {waited_ms} ms for a rank that was dead; it may be {limit_ms}")]
+    LateNews {
+        /// The job.
+        job: u16,
+        /// The rank that waited.
+        rank: u16,
+        /// Milliseconds since the other had died, or since it began to wait.
+        waited_ms: u64,
+        /// The job's `dead_after`, a heartbeat, and as many more as the network may lose.
+        limit_ms: u64,
+    },
+    /// A worker was still busy with what had a deadline.
+    #[error("job {job} rank {rank} is still {stage} after its deadline")]
+    Overdue {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// What it does.
+        stage: &'static str,
+    },
+    /// Received packets that are neither forwarded, absorbed, answered nor dropped (or more of these than received).
+    #[error("{packets} packets unaccounted for: {account}")]
+    Unaccounted {
+        /// How many.
+        packets: i128,
+        /// The identity, written out.
+        account: String,
+    },
+    /// The appliance has not received what was put in front of it.
+    #[error(
+        "{delivered} packets were put in front of the lcores, {received} were received and {backlog} are left"
+    )]
+    Uncounted {
+        /// Packets put in front of the ports, or into the queue from the parameter server.
+        delivered: u64,
+        /// Packets counted as received.
+        received: u64,
+        /// Packets not received yet.
+        backlog: u64,
+    },
+    /// Packet buffers that nobody holds, or that somebody holds who should not.
+    #[error("{live} {what} buffers are alive, {held} are accounted for")]
+    Leak {
+        /// Which ones.
+        what: &'static str,
+        /// Alive.
+        live: usize,
+        /// Held by slots, by packets that have not been received and by the queues to and from the parameter server.
+        held: usize,
+    },
+    /// The parameter server would not take a job.
+    #[error("the parameter server does not take job {job}: {why}")]
+    NotServed {
+        /// The job.
+        job: u16,
+        /// Why.
+        why: String,
+    },
+    /// The schedule goes on and on.
+    #[error("no end after {events} events")]
+    Endless {
+        /// Events so far.
+        events: u64,
+    },
+    /// Something panicked.
+    #[error("panic: {message}")]
+    Panic {
+        /// Its message.
+        message: String,
+    },
+}

@@ -1,0 +1,155 @@
+//! The appliance's turns: of its lcores, its control plane and its parameter server.
+
+use pascaline_pipelines::membership::Event;
+
+use super::lives::nanos;
+use super::{EPOCH, World};
+use crate::faults::{Fault, Reach};
+use crate::io::Mood;
+use crate::plan::{MICRO, MILLI};
+use crate::queue::What;
+use crate::sabotage::Sabotage;
+use crate::violation::Violation;
+
+impl World<'_> {
+    /// A frame reaches the appliance.
+    pub(super) fn arrive(&mut self, worker: usize, bytes: &[u8], bad_checksum: bool) {
+        self.trace
+            .note(self.now, 3, bytes, || format!("appliance receives {}", super::network::words(bytes)));
+        let lcore =
+            if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
+        let (Some(appliance), Some(worker)) = (&mut self.appliance, self.workers.get(worker)) else { return };
+        if self.saboteur.what == Sabotage::SwallowPacket && self.random.chance(20_000) {
+            return appliance.swallow();
+        }
+        appliance.arrive(lcore, worker.host.port, bytes, bad_checksum);
+        self.arrange_turn(lcore);
+    }
+
+    /// Makes sure that an lcore will turn soon.
+    fn arrange_turn(&mut self, lcore: usize) {
+        let Some(turning) = self.turning.get_mut(lcore) else { return };
+        if !core::mem::replace(turning, true) {
+            let mut after = self.random.below(5 * MICRO);
+            if self.random.chance(self.plan.turns.held_up) {
+                self.faults.count(Fault::LcoreHeldUp);
+                after += self.random.below(2 * MILLI);
+            }
+            self.queue.push(self.now + after, What::Turn { lcore });
+        }
+    }
+
+    pub(super) fn turn(&mut self, lcore: usize) {
+        if let Some(turning) = self.turning.get_mut(lcore) {
+            *turning = false;
+        }
+        let Some(appliance) = &mut self.appliance else { return };
+        let mood = Mood {
+            stalled: self.random.chance(self.plan.turns.stalled),
+            starved: self.random.chance(self.plan.turns.starved),
+            leaks: self.saboteur.what == Sabotage::LeakPacket,
+        };
+        if mood.stalled {
+            self.faults.count(Fault::TransmitStalled);
+        }
+        if mood.starved {
+            self.faults.count(Fault::BuffersExhausted);
+        }
+        // A real lcore turns all the time, so now and then its housekeeping is due.
+        let idle = if self.random.chance(50_000) { 64 } else { 0 };
+        self.clock.set(EPOCH + self.now);
+        let (sent, more) = appliance.turn(lcore, mood, idle);
+        let control = appliance.control_is_due();
+        let serve = appliance.server.as_ref().is_some_and(crate::server::Server::is_wanted);
+        self.trace.note(self.now, 4, &[], || format!("lcore {lcore} turns and sends {} frames", sent.len()));
+        for bytes in sent {
+            self.send_down(bytes);
+        }
+        if more {
+            self.arrange_turn(lcore);
+        }
+        if control {
+            self.arrange_control(self.now);
+        }
+        if serve {
+            self.arrange_service(self.now);
+        }
+    }
+
+    /// Makes sure that the control plane turns soon after this time.
+    pub(super) fn arrange_control(&mut self, at: u64) {
+        let at = at.max(self.now) + self.random.below(MILLI);
+        if self.controlling.is_none_or(|before| at < before) {
+            self.controlling = Some(at);
+            self.queue.push(at, What::Control);
+        }
+    }
+
+    pub(super) fn control(&mut self) -> Result<(), Violation> {
+        // Another turn has come before this one, or another appliance.
+        if self.controlling.take_if(|at| *at == self.now).is_none() {
+            return Ok(());
+        }
+        let (now, deaf) = (self.time(), self.saboteur.what == Sabotage::DeafToHeartbeats);
+        let Some(appliance) = &mut self.appliance else { return Ok(()) };
+        let controlled = appliance.control(now, deaf)?;
+        self.trace.note(self.now, 5, &[], || "the control plane turns".to_owned());
+        controlled.events.iter().for_each(|event| self.note_event(event));
+        // For a new table, and for answers.
+        (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(lcore));
+        if controlled.again {
+            self.arrange_control(self.now);
+        }
+        if let Some(due) = controlled.due {
+            self.arrange_control(nanos(due));
+        }
+        Ok(())
+    }
+
+    /// Takes note of what time has brought about.
+    fn note_event(&mut self, event: &Event) {
+        self.trace.note(self.now, 11, &[], || format!("{event:?}"));
+        let &Event::Lost { job, ref ranks, .. } = event else { return };
+        let Some(at) = self.plan.jobs.iter().position(|plan| plan.id == job) else { return };
+        for worker in self.workers.iter().filter(|worker| worker.job == at && ranks.contains(&worker.rank)) {
+            self.reached.count(if worker.is_gone() { Reach::Died } else { Reach::TakenForDead });
+        }
+        if let Some(story) = self.jobs.get_mut(at) {
+            story.losses.push(ranks.clone());
+        }
+    }
+
+    /// Makes sure that the parameter server turns soon after this time.
+    pub(super) fn arrange_service(&mut self, at: u64) {
+        let mut at = at.max(self.now) + self.random.below(MILLI);
+        if self.random.chance(self.plan.turns.server_held_up) {
+            self.faults.count(Fault::ServerHeldUp);
+            at += self.random.below(20 * MILLI);
+        }
+        if self.serving.is_none_or(|before| at < before) {
+            self.serving = Some(at);
+            self.queue.push(at, What::Serve);
+        }
+    }
+
+    pub(super) fn serve(&mut self) -> Result<(), Violation> {
+        if self.serving.take_if(|at| *at == self.now).is_none() {
+            return Ok(());
+        }
+        let now = self.time();
+        let starved = self.random.chance(self.plan.turns.starved);
+        if starved {
+            self.faults.count(Fault::BuffersExhausted);
+        }
+        let Some(appliance) = &mut self.appliance else { return Ok(()) };
+        let turn = appliance.serve(now, starved, self.saboteur.what)?;
+        self.trace.note(self.now, 12, &[], || format!("the parameter server turns: {turn:?}"));
+        if turn.sent > 0 {
+            (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(lcore));
+        }
+        if let Some(next) = turn.next {
+            self.arrange_service(nanos(next));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! What a worker has come to, judged.
+
+use pascaline_worker::{Failure, JoinFailure, Left, Ranks, Refusal};
+
+use super::World;
+use super::lives::nanos;
+use crate::faults::Reach;
+use crate::oracle::{Contributor, combine, decode, encode};
+use crate::plan::{Excuse, JobPlan, MILLI};
+use crate::violation::Violation;
+use crate::worker::{Ending, Milestone, Phase, Worker};
+
+impl World<'_> {
+    /// A result must be made of one contribution of each take of the generation in which the worker's PSNs began, and the
+    /// same for all. Where ranks are missing from it, the worker must know which.
+    pub(super) fn check_result(&mut self, number: usize) -> Result<(), Violation> {
+        let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
+        let Some(session) = &worker.session else { return Ok(()) };
+        let partial = session.report().partial;
+        let contributors = self.contributors(plan, worker);
+        let missing = partial.map_or(Ranks::EMPTY, |partial| partial.missing);
+        let sets = self.check_sums(plan, worker, &contributors, &missing)?;
+        self.reached.add(Reach::Partial, u64::from(partial.is_some()));
+        let wrong = |why: String| {
+            let (job, rank, operation) = (plan.id, worker.rank, worker.operation);
+            Err(Violation::WrongReport { job, rank, operation, why })
+        };
+        if let Some(partial) = partial {
+            let fewer: Vec<&Ranks> = sets.iter().filter(|set| !set.is_empty()).collect();
+            let all = fewer.iter().fold(Ranks::EMPTY, |all, set| all.union(set));
+            let most = fewer.iter().map(|set| set.len()).max().unwrap_or(0);
+            let least = usize::from(plan.ranks) - most;
+            if (fewer.len() as u64, least, all)
+                != (u64::from(partial.results), usize::from(partial.least_count), partial.missing)
+            {
+                return wrong(format!("{partial:?}, but its results lack {sets:?}"));
+            }
+            // Who is there must not be left out, but by a threshold.
+            let lost = |rank: u16| self.losses(worker.job).any(|ranks| ranks.contains(&rank));
+            if !plan.excuse.threshold
+                && let Some(there) = missing.iter().find(|&rank| !lost(rank))
+            {
+                return wrong(format!("rank {there} is missing, but was never lost"));
+            }
+        }
+        let (job, root, operation) = (worker.job, worker.root, worker.operation);
+        // What only the dead have had is had again, without them.
+        let alive = |rank: u16| self.others(number).all(|other| other.rank != rank || !other.is_dead());
+        let known = self.results.iter().find(|(what, one, _)| *what == (job, root, operation) && alive(*one));
+        match known {
+            Some((_, one, tensor)) if *tensor != worker.tensor => {
+                Err(Violation::Differs { job: plan.id, one: *one, other: worker.rank, operation })
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.results.push(((job, root, operation), worker.rank, worker.tensor.clone()));
+                Ok(())
+            }
+        }
+    }
+
+    /// The takes that a worker's results are made of, by rank.
+    fn contributors(&self, plan: &JobPlan, worker: &Worker) -> Vec<Option<Contributor>> {
+        let takes = self.generations.takes(plan.id, worker.root);
+        let contributor = |rank: u16| {
+            let take = takes.get(usize::from(rank)).copied().flatten()?;
+            Some(Contributor { job: plan.id, rank, take })
+        };
+        (0..plan.ranks).map(contributor).collect()
+    }
+
+    /// Checks each packet's worth of elements, and gives which of the ranks that may be missing are missing from it.
+    fn check_sums(
+        &self,
+        plan: &JobPlan,
+        worker: &Worker,
+        contributors: &[Option<Contributor>],
+        missing: &Ranks,
+    ) -> Result<Vec<Ranks>, Violation> {
+        let (element, operation) = (plan.element, worker.operation);
+        let size = element.dtype.size();
+        let inside = |set: &Ranks, index: usize| {
+            let there = contributors.iter().flatten().filter(|who| !set.contains(who.rank));
+            combine(element, there.map(|who| who.value(element, operation, index)))
+        };
+        let mut bytes = Vec::new();
+        let mut fits = |set: &Ranks, first: usize, packet: &[u8]| {
+            bytes.clear();
+            (first..first + packet.len() / size).for_each(|index| {
+                encode(element, inside(set, index), &mut bytes);
+            });
+            let same = bytes.chunks(size).zip(packet.chunks(size)).position(|(mine, theirs)| mine != theirs);
+            same.map_or(Ok(()), Err)
+        };
+        let absent: Ranks = (0..plan.ranks)
+            .zip(contributors)
+            .filter(|(_, who)| who.is_none())
+            .map(|(rank, _)| rank)
+            .collect();
+        let mut sets = Vec::new();
+        let payload = usize::from(plan.payload);
+        for (at, packet) in worker.tensor.chunks(payload).enumerate() {
+            let first = at * payload / size;
+            let whole = fits(&Ranks::EMPTY, first, packet);
+            let set = match whole {
+                Ok(()) if absent.is_empty() => Some(Ranks::EMPTY),
+                // Who cannot have contributed is not inside.
+                _ => subsets(missing)
+                    .find(|set| set.union(&absent) == *set && fits(set, first, packet).is_ok()),
+            };
+            let Some(set) = set else {
+                let (job, rank, elements) = (plan.id, worker.rank, worker.tensor.len() / size);
+                if let (Some(missing), Ok(())) = (absent.iter().next(), whole) {
+                    return Err(Violation::Incomplete { job, rank, operation, epoch: worker.root, missing });
+                }
+                let index = first + whole.err().unwrap_or(0);
+                let place = worker.tensor.chunks(size).nth(index).unwrap_or_default();
+                let got = decode(element, place);
+                let expected = inside(&Ranks::EMPTY, index);
+                return Err(Violation::WrongSum { job, rank, operation, index, elements, got, expected });
+            };
+            sets.push(set);
+        }
+        Ok(sets)
+    }
+
+    /// The ranks that a job has lost, each time that it has.
+    fn losses(&self, job: usize) -> impl Iterator<Item = &Vec<u16>> {
+        self.jobs.get(job).into_iter().flat_map(|job| &job.losses)
+    }
+
+    /// Nothing may fail that nothing excuses.
+    pub(super) fn check_excuse(&mut self, number: usize, milestone: &Milestone) -> Result<(), Violation> {
+        let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
+        let why = match milestone {
+            Milestone::Joined(_) | Milestone::Completed | Milestone::Left(Left::Everyone) => return Ok(()),
+            Milestone::JoinFailed(failure) => failure.to_string(),
+            Milestone::Failed(failure) => failure.to_string(),
+            Milestone::Left(Left::Lingered) => "left before the others".to_owned(),
+        };
+        if let Milestone::Failed(Failure::Refused { refusal, .. })
+        | Milestone::JoinFailed(JoinFailure::Refused(refusal)) = milestone
+            && let Refusal::RanksLost { ranks, .. } = refusal
+        {
+            self.check_names(plan, number, worker, ranks)?;
+        }
+        if self.is_excused(plan, number, worker, milestone) {
+            return Ok(());
+        }
+        Err(Violation::Unexcused { job: plan.id, rank: worker.rank, why })
+    }
+
+    fn is_excused(&self, plan: &JobPlan, number: usize, worker: &Worker, milestone: &Milestone) -> bool {
+        let Excuse { appliance, restart, kill, threshold } = plan.excuse;
+        let begun_anew = self.jobs.get(worker.job).is_some_and(|job| job.begun_anew);
+        // Who has come to an end does not begin again with those who must. To who leaves, a job that is formed by Joins is
+        // as unknown when all have left as when the appliance has been started anew.
+        let stranded = restart || kill && appliance || begun_anew || plan.formed && appliance;
+        let gone = self.others(number).any(Worker::is_gone);
+        match milestone {
+            Milestone::Failed(Failure::Refused { refusal, .. }) => match refusal {
+                // After an upset some rank may not want to go on, or may not be able to.
+                Refusal::Generation { .. } if appliance || restart || kill => true,
+                &Refusal::Generation { expected, got, .. } => {
+                    let same = |epoch: u32| u8::try_from(epoch).ok();
+                    same(got).zip(same(expected)).is_some_and(|(from, to)| self.is_new(number, from, to))
+                }
+                Refusal::RanksLost { .. } | Refusal::TakenForDead { .. } => kill || stranded || threshold,
+                _ => false,
+            },
+            Milestone::Failed(Failure::Deadline(_)) => {
+                threshold || kill && plan.dead_after.is_none() || stranded && gone
+            }
+            Milestone::JoinFailed(failure) => match failure {
+                JoinFailure::Incomplete { .. } => kill || stranded,
+                JoinFailure::Refused(Refusal::RanksLost { .. } | Refusal::TakenForDead { .. }) => {
+                    kill || stranded
+                }
+                _ => false,
+            },
+            Milestone::Left(Left::Lingered) => {
+                // To an appliance that has forgotten that some have left, they are missing.
+                let nobody_needs_it = self.others(number).all(Worker::is_gone);
+                kill || stranded || threshold || appliance && nobody_needs_it
+            }
+            _ => true,
+        }
+    }
+
+    /// The other ranks of a worker's job.
+    fn others(&self, number: usize) -> impl Iterator<Item = &Worker> {
+        let job = self.workers.get(number).map(|worker| worker.job);
+        let others = self.workers.iter().enumerate().filter(move |(other, _)| *other != number);
+        others.map(|(_, other)| other).filter(move |other| Some(other.job) == job)
+    }
+
+    /// True if not all ranks can have wanted to go on with the generation `from` when `to` began: because one has started
+    /// afresh, had not been told of it, or had been told of a later one.
+    fn is_new(&self, number: usize, from: u8, to: u8) -> bool {
+        let wanted = |other: &Worker| {
+            let mut after = other.epochs.iter().skip_while(|&&epoch| epoch != from);
+            let told = after.next().is_some();
+            told && after.next().is_none_or(|&next| next == to)
+        };
+        // Whoever was killed may have asked before; nobody else who is gone has.
+        let asked = |other: &&Worker| !matches!(other.phase, Phase::Over(ending) if !ending.is_sudden());
+        self.others(number).filter(asked).any(|other| !wanted(other))
+    }
+
+    /// A worker has been told that ranks are lost: those that are, and in time.
+    fn check_names(
+        &self,
+        plan: &JobPlan,
+        number: usize,
+        worker: &Worker,
+        named: &Ranks,
+    ) -> Result<(), Violation> {
+        let (job, rank) = (plan.id, worker.rank);
+        let same = |ranks: &Vec<u16>| ranks.iter().copied().collect::<Ranks>() == *named;
+        if !self.losses(worker.job).any(same) {
+            let lost = self.losses(worker.job).cloned().collect();
+            return Err(Violation::Misnamed { job, rank, named: named.to_string(), lost });
+        }
+        let Some(dead_after) = plan.dead_after else { return Ok(()) };
+        // Others have told what they had to say before they went, or have not been in the generation.
+        let only_killed = plan.excuse == Excuse { kill: true, ..Excuse::default() };
+        let named = self.others(number).filter(|other| named.contains(other.rank));
+        let died: Option<Vec<u64>> = named.map(|other| other.killed).collect();
+        let Some(died) = died.filter(|_| only_killed) else { return Ok(()) };
+        let since = died.into_iter().max().unwrap_or(0).max(worker.since);
+        let (waited, limit) = (self.now - since, nanos(dead_after + plan.news));
+        if waited > limit {
+            let (waited_ms, limit_ms) = (waited / MILLI, limit / MILLI);
+            return Err(Violation::LateNews { job, rank, waited_ms, limit_ms });
+        }
+        Ok(())
+    }
+
+    /// Everyone must have come to an end.
+    pub(super) fn check_end(&self, number: usize) -> Result<(), Violation> {
+        let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
+        let (job, rank) = (plan.id, worker.rank);
+        match worker.phase {
+            Phase::Over(Ending::Left) if worker.done => Ok(()),
+            // Each such end has had its excuse.
+            Phase::Over(Ending::Killed | Ending::Failed | Ending::JoinFailed) => Ok(()),
+            Phase::Over(ending) => Err(Violation::Unexcused { job, rank, why: format!("{ending:?}") }),
+            _ => Err(Violation::Overdue { job, rank, stage: "at work" }),
+        }
+    }
+}
+
+/// All sets of these ranks but the empty one, the smallest first where that is easy.
+fn subsets(ranks: &Ranks) -> impl Iterator<Item = Ranks> {
+    let ranks: Vec<u16> = ranks.iter().collect();
+    (1..1_u32 << ranks.len().min(16)).map(move |mask| {
+        ranks.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0).map(|(_, &rank)| rank).collect()
+    })
+}

@@ -1,0 +1,165 @@
+//! What is to be sent: requests first, then answers, a reminder, and contributions.
+
+use core::time::Duration;
+
+use pascaline_wire::{Flags, Header, Kind, control, header};
+
+use super::{REMIND_AFTER, Session};
+use crate::allreduce::Operation;
+use crate::answers::Asked;
+use crate::identity::Membership;
+use crate::window::Standing;
+
+/// Where the bytes lie that follow the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Nothing,
+    Control([u8; control::LEN]),
+    Tensor { begin: usize, end: usize },
+    Kept { psn: u32 },
+}
+
+/// A packet to send: these header bytes, then [`Session::payload`], then [`Session::trailer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// The header.
+    pub header: [u8; header::LEN],
+    source: Source,
+    /// The PSN of a result whose trailer says what it contains.
+    trailer: Option<u32>,
+}
+
+impl Transmit {
+    pub(crate) const PLACEHOLDER: Self =
+        Self { header: [0; header::LEN], source: Source::Nothing, trailer: None };
+
+    pub(super) fn control(header: &Header, body: &control::Control) -> Self {
+        Self { header: header.to_bytes(), source: Source::Control(body.to_bytes()), trailer: None }
+    }
+
+    fn new(header: &Header, source: Source) -> Self {
+        Self { header: header.to_bytes(), source, trailer: None }
+    }
+}
+
+impl Session {
+    /// The next packet to send, if there is one.
+    pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
+        let mut transmit = self.request(now);
+        // While the generation is in doubt, whatever else is sent would be refused.
+        if transmit.is_none() && self.rejoin.is_none() {
+            transmit = self.answer().or_else(|| self.remind()).or_else(|| self.contribute(now));
+        }
+        self.counters.packets_sent += u64::from(transmit.is_some());
+        transmit
+    }
+
+    /// An answer to a reminder: what is asked for may have changed since, and some of it may be gone.
+    fn answer(&mut self) -> Option<Transmit> {
+        while let Some(asked) = self.answers.pop() {
+            if let Some(transmit) = self.result(asked) {
+                self.counters.reminders_answered += 1;
+                return Some(transmit);
+            }
+            if asked.bypass
+                && let Some(transmit) = self.original(asked.psn)
+            {
+                self.counters.originals_sent += 1;
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    fn result(&self, asked: Asked) -> Option<Transmit> {
+        let Asked { psn, bypass } = asked;
+        let running = self.operation.as_ref().filter(|_| self.window.standing(psn) == Standing::Done).map(
+            |operation| {
+                let range = operation.range(psn);
+                let source = Source::Tensor { begin: range.start, end: range.end };
+                (operation, self.window.overflowed(psn), source)
+            },
+        );
+        let (element, overflowed, source) = match running {
+            // A mean's tensor holds quotients; others need the sum.
+            Some((operation, overflowed, source)) if !operation.mean => {
+                (operation.element, overflowed, source)
+            }
+            _ => {
+                let entry = self.kept.entry(psn)?;
+                (entry.element, entry.overflowed, Source::Kept { psn })
+            }
+        };
+        let identity = &self.membership.identity;
+        let partial = self.partials.as_ref().and_then(|partials| partials.count(psn));
+        let mut flags = Flags::NONE;
+        for (flag, set) in
+            [(Flags::OVERFLOW, overflowed), (Flags::BYPASS, bypass), (Flags::TRAILER, partial.is_some())]
+        {
+            flags = if set { flags.with(flag) } else { flags };
+        }
+        let header = Header {
+            count: partial.unwrap_or(identity.ranks),
+            flags,
+            ..identity.header(Kind::Result, element, psn, self.membership.epoch)
+        };
+        Some(Transmit { trailer: partial.map(|_| psn), ..Transmit::new(&header, source) })
+    }
+
+    /// This worker's contribution, on its way past the aggregation.
+    fn original(&self, psn: u32) -> Option<Transmit> {
+        let outstanding = self.window.standing(psn) == Standing::Outstanding;
+        let operation = self.operation.as_ref().filter(|_| outstanding)?;
+        Some(contribution(&self.membership, operation, psn, Flags::BYPASS.with(Flags::RETRANSMISSION)))
+    }
+
+    fn remind(&mut self) -> Option<Transmit> {
+        let psn = self.reminder.take()?;
+        let element = self.operation.as_ref()?.element;
+        self.counters.reminders_sent += 1;
+        let header = self.membership.identity.header(Kind::Reminder, element, psn, self.membership.epoch);
+        Some(Transmit::new(&header, Source::Nothing))
+    }
+
+    fn contribute(&mut self, now: Duration) -> Option<Transmit> {
+        let operation = self.operation.as_ref()?;
+        let sending = self.window.send(now)?;
+        self.recovery.on_sent(now);
+        self.counters.retransmissions += u64::from(sending.again);
+        // What a reminder has asked for must not ask in its turn: that would go round among the ranks for ever.
+        if sending.retransmissions > REMIND_AFTER && !sending.prompted {
+            self.reminder = Some(sending.psn);
+        }
+        let flags = if sending.again { Flags::RETRANSMISSION } else { Flags::NONE };
+        Some(contribution(&self.membership, operation, sending.psn, flags))
+    }
+
+    /// The payload of a packet; empty if it has none, or if `tensor` is not the operation's.
+    #[must_use]
+    pub fn payload<'a>(&'a self, transmit: &'a Transmit, tensor: &'a [u8]) -> &'a [u8] {
+        match &transmit.source {
+            Source::Nothing => &[],
+            Source::Control(body) => body,
+            Source::Tensor { begin, end } => tensor.get(*begin..*end).unwrap_or_default(),
+            Source::Kept { psn } => self.kept.bytes(*psn),
+        }
+    }
+
+    /// The trailer of a packet, which follows the payload; mostly empty.
+    #[must_use]
+    pub fn trailer(&self, transmit: &Transmit) -> &[u8] {
+        let partials = transmit.trailer.zip(self.partials.as_ref());
+        partials.map_or(&[], |(psn, partials)| partials.trailer(psn))
+    }
+}
+
+fn contribution(membership: &Membership, operation: &Operation, psn: u32, flags: Flags) -> Transmit {
+    let header = Header {
+        count: 1,
+        flags,
+        priority: operation.priority,
+        ..membership.identity.header(Kind::Gradient, operation.element, psn, membership.epoch)
+    };
+    let range = operation.range(psn);
+    Transmit::new(&header, Source::Tensor { begin: range.start, end: range.end })
+}

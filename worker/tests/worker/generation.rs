@@ -1,0 +1,358 @@
+//! Heartbeats, and what a session does when its generation ends or it leaves.
+
+use std::time::Duration;
+
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_worker::session::HEARTBEAT;
+use pascaline_worker::{Event, Failure, Ignored, Left, Refusal, Session, StartError};
+
+use crate::aggregator::{bitmap_trailer, packet};
+use crate::datagrams::{
+    BYTES, EPOCH, FIRST, JOB, MEMBERSHIP, PAYLOAD, RESULT, accounted, running, unsolicited,
+};
+
+const NEXT: u8 = 44;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// An Ack to this session.
+fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
+    let body = Control {
+        status,
+        answers: Some(answers),
+        payload: PAYLOAD,
+        window: MEMBERSHIP.spread,
+        expected,
+        ..Control::request(Action::Ack, MEMBERSHIP.session)
+    };
+    let header = Header { kind: Kind::Control, rank: MEMBERSHIP.identity.rank, epoch, count: 3, ..RESULT };
+    packet(&header, &body.to_bytes())
+}
+
+fn sent(session: &mut Session, now: Duration) -> Vec<(Header, Vec<u8>)> {
+    let tensor = [1; BYTES];
+    let packets = std::iter::from_fn(|| session.poll_transmit(now)).collect::<Vec<_>>();
+    let body = |packet| [session.payload(packet, &tensor), session.trailer(packet)].concat();
+    packets.iter().map(|packet| (Header::parse(&packet.header).unwrap().0, body(packet))).collect()
+}
+
+/// The one request that is sent now.
+fn request(session: &mut Session, now: Duration) -> (Header, Control) {
+    let packets = sent(session, now);
+    let [(header, body)] = &packets[..] else { panic!("{packets:?}") };
+    (*header, Control::parse(body).unwrap())
+}
+
+fn handle(session: &mut Session, now: Duration, datagram: &[u8]) -> Option<Event> {
+    let mut tensor = [1; BYTES];
+    session.handle_datagram(now, datagram, &mut tensor)
+}
+
+/// A session that has heard that its generation is over, and has asked to go on.
+fn rejoining() -> Session {
+    let (mut session, _) = running();
+    assert_eq!(handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0)), None);
+    let (_, join) = request(&mut session, ms(1));
+    assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::generation(NEXT)));
+    session
+}
+
+#[test]
+fn while_it_waits_it_shows_that_it_is_alive() {
+    let (mut session, _) = running();
+    let heartbeats = |session: &mut Session, now| {
+        let joins = sent(session, now).into_iter().filter(|(header, _)| header.kind == Kind::Control);
+        joins.map(|(header, body)| (header.epoch, Control::parse(&body).unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(heartbeats(&mut session, HEARTBEAT - ms(1)), []);
+    let join = Control {
+        payload: PAYLOAD,
+        window: MEMBERSHIP.spread,
+        got: control::generation(EPOCH),
+        ..Control::request(Action::Join, MEMBERSHIP.session)
+    };
+    assert_eq!(heartbeats(&mut session, HEARTBEAT), [(0, join)]);
+    assert_eq!(heartbeats(&mut session, HEARTBEAT + ms(1)), []);
+    assert_eq!(session.counters().heartbeats_sent, 1);
+    // Others may have left; that the generation lives is all that matters.
+    for status in [Status::Ok, Status::Pending] {
+        assert_eq!(handle(&mut session, HEARTBEAT, &ack(Action::Join, status, EPOCH, 0)), None);
+    }
+    assert_eq!(session.counters().acks, 2);
+    assert!(session.poll_timeout().unwrap() <= 2 * HEARTBEAT);
+    assert_eq!(heartbeats(&mut session, 2 * HEARTBEAT).len(), 1);
+    assert!(accounted(session.counters()));
+}
+
+#[test]
+fn it_shows_that_it_is_alive_before_the_first_allreduce_and_after_a_generation_lost() {
+    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+    assert_eq!(session.poll_timeout(), None, "only for drivers that tend it");
+    assert_eq!(request(&mut session, ms(1)).1.action, Action::Join);
+    assert_eq!(sent(&mut session, ms(2)), []);
+    let mut session = rejoining();
+    assert!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)).is_some());
+    assert_eq!(sent(&mut session, ms(3)), []);
+    assert_eq!(request(&mut session, ms(2) + HEARTBEAT).1.got, control::generation(NEXT));
+    // But not when it is of no further use.
+    let (mut session, _) = running();
+    assert!(session.handle_timeout(Duration::from_secs(9)).is_some());
+    assert_eq!(sent(&mut session, Duration::from_secs(10)), []);
+}
+
+#[test]
+fn in_the_next_generation_it_sends_again_what_has_no_result() {
+    let (mut session, _) = running();
+    handle(&mut session, ms(1), &packet(&Header { psn: FIRST, ..RESULT }, &[9; 16]));
+    assert_eq!(sent(&mut session, ms(1)).len(), 1, "the fifth of six");
+    assert_eq!(handle(&mut session, ms(2), &unsolicited(Status::NotMember, 0, 1)), None);
+    // An unsolicited Ack tells no generation, so the first Join asks for it.
+    let (header, join) = request(&mut session, ms(2));
+    assert_eq!((header.epoch, join.action, join.session), (0, Action::Join, MEMBERSHIP.session));
+    assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::ASK));
+    assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
+    let (_, join) = request(&mut session, ms(3));
+    assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::generation(NEXT)));
+    assert_eq!(handle(&mut session, ms(4), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
+    assert_eq!(sent(&mut session, ms(4)), []);
+    // A result of the old generation is as good as ever.
+    handle(&mut session, ms(4), &packet(&Header { psn: FIRST.wrapping_add(2), ..RESULT }, &[9; 16]));
+    assert_eq!(session.progress(), Some((2, 6)));
+    let mut due = session.poll_timeout().unwrap();
+    assert!(due > ms(4) && due < ms(40), "asks again: {due:?}");
+    while due < ms(600) {
+        assert_eq!(session.handle_timeout(due), None);
+        request(&mut session, due);
+        due = session.poll_timeout().unwrap();
+    }
+
+    let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+    assert_eq!(handle(&mut session, due, &resumed), None);
+    assert_eq!((session.membership().epoch, session.counters().resumed), (NEXT, 1));
+    let mut packets = sent(&mut session, due);
+    packets.retain(|(header, _)| header.kind != Kind::Control);
+    // None of the time without a generation counts towards the timeout.
+    let next = session.poll_timeout().unwrap();
+    assert!(next > due && next < due + ms(20), "{:?}", next - due);
+    let again: Vec<_> =
+        packets.iter().map(|(header, _)| (header.psn.wrapping_sub(FIRST), header.flags)).collect();
+    let flags = Flags::RETRANSMISSION;
+    assert_eq!(again, [(1, flags), (3, flags), (4, flags), (5, Flags::NONE)]);
+    assert!(packets.iter().all(|(header, body)| header.epoch == NEXT && body[..] == [1; 16][..body.len()]));
+    // Now results of the old generation are not: others have not seen them, and may make another.
+    handle(&mut session, due, &packet(&Header { psn: FIRST.wrapping_add(3), ..RESULT }, &[9; 16]));
+    assert_eq!(session.counters().ignored(Ignored::WrongEpoch), 1);
+    // What it has kept, it passes on in the new one.
+    let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
+    handle(&mut session, due, &packet(&reminder, &[]));
+    let answers = sent(&mut session, due);
+    assert_eq!((answers[0].0.kind, answers[0].0.epoch), (Kind::Result, NEXT));
+    assert!(accounted(session.counters()));
+}
+
+#[test]
+fn acks_from_before_the_change_raise_no_doubts() {
+    let mut session = rejoining();
+    handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH)));
+    sent(&mut session, ms(2));
+    let old = [
+        ack(Action::Join, Status::Ok, EPOCH, 0),
+        ack(Action::Join, Status::Pending, EPOCH, 0),
+        ack(Action::Join, Status::WrongEpoch, NEXT, 0),
+        unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)),
+        unsolicited(Status::NotMember, 0, 1),
+    ];
+    for (number, datagram) in old.iter().enumerate() {
+        assert_eq!(handle(&mut session, ms(3), datagram), None);
+        assert_eq!(sent(&mut session, ms(3)), [], "{number}");
+    }
+    assert_eq!(session.membership().epoch, NEXT);
+    assert!(accounted(session.counters()));
+}
+
+#[test]
+fn doubts_end_when_the_appliance_says_that_the_generation_lives() {
+    for status in [Status::Ok, Status::Pending] {
+        let (mut session, _) = running();
+        handle(&mut session, ms(1), &unsolicited(Status::NotMember, 0, 1));
+        request(&mut session, ms(1));
+        handle(&mut session, ms(2), &ack(Action::Join, status, EPOCH, 0));
+        assert_eq!((session.membership().epoch, session.counters().resumed), (EPOCH, 0));
+        handle(&mut session, ms(3), &packet(&RESULT, &[9; 16]));
+        let next = sent(&mut session, ms(3));
+        assert_eq!((next.len(), next[0].0.kind, next[0].0.epoch), (1, Kind::Gradient, EPOCH));
+    }
+}
+
+#[test]
+fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() {
+    for (expected, window) in [(0, 8), (control::generation(EPOCH), 7)] {
+        let mut session = rejoining();
+        let mut anew = ack(Action::Join, Status::Ok, NEXT, expected);
+        anew[22 + 15] = window;
+        let Some(Event::Failed(Failure::Refused { refusal, .. })) = handle(&mut session, ms(2), &anew) else {
+            panic!()
+        };
+        let (expected, got) = (u32::from(NEXT), u32::from(EPOCH));
+        assert_eq!(refusal, Refusal::Generation { job: JOB, expected, got });
+        assert_eq!(sent(&mut session, ms(3)), []);
+        assert_eq!(session.start(ms(3), BYTES, Element::I32_SUM, ms(100)), Ok(true));
+        let packets = sent(&mut session, ms(3));
+        assert_eq!((packets[0].0.psn, packets[0].0.epoch, packets[0].0.flags), (FIRST, NEXT, Flags::NONE));
+        assert!(accounted(session.counters()));
+    }
+}
+
+#[test]
+fn a_generation_that_starts_from_nothing_is_one_of_partial_results_too() {
+    let mut session = Session::new(MEMBERSHIP, 4, FIRST).accept_partial();
+    session.start(ms(0), 32, Element::I32_SUM, ms(900)).unwrap();
+    sent(&mut session, ms(0));
+    handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0));
+    handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0));
+    session.start(ms(3), 16, Element::I32_SUM, ms(900)).unwrap();
+    sent(&mut session, ms(3));
+    let header = Header { epoch: NEXT, count: 2, flags: Flags::TRAILER, ..RESULT };
+    let datagram = [packet(&header, &[5; 16]), bitmap_trailer(4, [0, 1])].concat();
+    let event = session.handle_datagram(ms(4), &datagram, &mut [1; 16]);
+    assert_eq!(event, Some(Event::Completed));
+}
+
+#[test]
+fn what_was_kept_for_a_generation_that_is_not_resumed_is_not_passed_on() {
+    let (mut session, mut tensor) = running();
+    for offset in 0..6 {
+        sent(&mut session, ms(1));
+        let header = Header { psn: FIRST.wrapping_add(offset), ..RESULT };
+        session.handle_datagram(
+            ms(1),
+            &packet(&header, &[3; 16][..if offset == 5 { 8 } else { 16 }]),
+            &mut tensor,
+        );
+    }
+    // Between two allreduces.
+    assert_eq!(session.poll_timeout(), None);
+    handle(&mut session, ms(2), &unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)));
+    request(&mut session, ms(2));
+    assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
+    let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
+    handle(&mut session, ms(4), &packet(&reminder, &[]));
+    assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
+    assert_eq!(sent(&mut session, ms(4)), []);
+    // Told once.
+    let mut start = || session.start(ms(5), BYTES, Element::I32_SUM, ms(100));
+    assert_eq!(start(), Err(StartError::Ended { expected: NEXT, got: EPOCH }));
+    assert_eq!(start(), Ok(true));
+}
+
+#[test]
+fn lost_ranks_fail_the_allreduce_by_name() {
+    let named = |mut datagram: Vec<u8>, ranks: &[u16]| {
+        datagram[2] = Flags::TRAILER.bits();
+        datagram[22 + 19] = u8::try_from(ranks.len()).unwrap();
+        datagram[22 + 23] = u8::try_from(ranks[0]).unwrap();
+        datagram.extend(bitmap_trailer(4, ranks.iter().copied()));
+        datagram
+    };
+    // In answer to a heartbeat, or to a packet, or while it asks to go on.
+    let acks = [ack(Action::Join, Status::RankLost, EPOCH, 0), unsolicited(Status::RankLost, 0, 0)];
+    for (session, datagram) in [(running().0, &acks[0]), (running().0, &acks[1]), (rejoining(), &acks[0])] {
+        let mut session = session;
+        let event = handle(&mut session, ms(5), &named(datagram.clone(), &[0, 3]));
+        let Some(Event::Failed(Failure::Refused { refusal, .. })) = event else { panic!("{event:?}") };
+        assert_eq!(refusal.to_string(), "ranks 0, 3 of job 3 have died");
+        assert!(accounted(session.counters()));
+    }
+    // A trailer that disagrees with the body names nobody.
+    let mut wrong = named(acks[0].clone(), &[0, 3]);
+    wrong[22 + 19] = 3;
+    let event = handle(&mut running().0, ms(5), &wrong);
+    let Some(Event::Failed(Failure::Refused { refusal, .. })) = event else { panic!("{event:?}") };
+    assert_eq!(refusal.to_string(), "3 ranks of job 3 have died, the first of them rank 0");
+}
+
+/// A session that is leaving, with its first request sent.
+fn leaving() -> Session {
+    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+    session.leave(ms(0), ms(500));
+    let (header, leave) = request(&mut session, ms(0));
+    assert_eq!(leave, Control::request(Action::Leave, MEMBERSHIP.session));
+    assert_eq!((header.rank, header.epoch), (1, EPOCH));
+    session
+}
+
+#[test]
+fn leaving_lasts_until_everyone_has_left_or_the_linger_limit() {
+    let left = |left| Some(Event::Left(left));
+    let mut session = leaving();
+    assert_eq!(session.start(ms(1), 4, Element::F32_SUM, ms(1)), Err(StartError::Broken));
+    let foreign = [
+        ack(Action::Join, Status::Ok, EPOCH, 0),
+        ack(Action::Leave, Status::Pending, EPOCH, 0),
+        unsolicited(Status::NotMember, 0, 1),
+        ack(Action::Leave, Status::TooMany, EPOCH, 0),
+    ];
+    for datagram in foreign {
+        assert_eq!(handle(&mut session, ms(1), &datagram), None);
+    }
+    assert!(accounted(session.counters()));
+    let due = session.poll_timeout().unwrap();
+    assert_eq!(request(&mut session, due).1.action, Action::Leave);
+    assert_eq!(handle(&mut session, due, &ack(Action::Leave, Status::Ok, EPOCH, 0)), left(Left::Everyone));
+    assert_eq!((session.poll_timeout(), sent(&mut session, ms(600))), (None, vec![]));
+    // The appliance does not know this rank in its own generation: it is over.
+    let gone = handle(&mut leaving(), ms(2), &ack(Action::Leave, Status::NotMember, EPOCH, 0));
+    assert_eq!(gone, left(Left::Everyone));
+    let mut session = leaving();
+    assert_eq!(session.handle_timeout(ms(499)), None);
+    assert_eq!(session.handle_timeout(ms(500)), left(Left::Lingered));
+}
+
+#[test]
+fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
+    for status in [Status::NotMember, Status::WrongEpoch] {
+        let mut session = leaving();
+        assert_eq!(handle(&mut session, ms(2), &ack(Action::Leave, status, NEXT, 0)), None);
+        let (_, join) = request(&mut session, ms(2));
+        assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::generation(NEXT)));
+        assert!(session.poll_timeout().unwrap() > ms(2), "it does not spin");
+        let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+        assert_eq!(handle(&mut session, ms(3), &resumed), None);
+        let (header, leave) = request(&mut session, ms(3));
+        assert_eq!((header.epoch, leave.action), (NEXT, Action::Leave));
+        // Answers to the Leave of before.
+        for status in [Status::NotMember, Status::WrongEpoch] {
+            assert_eq!(handle(&mut session, ms(4), &ack(Action::Leave, status, NEXT, 0)), None);
+        }
+        let end = handle(&mut session, ms(5), &ack(Action::Leave, Status::Ok, NEXT, 0));
+        assert_eq!(end, Some(Event::Left(Left::Everyone)));
+        assert!(accounted(session.counters()));
+    }
+    // It is not let in again: nobody needs it.
+    let mut session = leaving();
+    handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
+    let end = handle(&mut session, ms(3), &ack(Action::Join, Status::StaleSession, NEXT, 0));
+    assert_eq!(end, Some(Event::Left(Left::Everyone)));
+    // A rank has started anew: nobody needs it, but it must not be waited for.
+    let mut session = leaving();
+    handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
+    request(&mut session, ms(2));
+    assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
+    assert_eq!(request(&mut session, ms(3)).1.action, Action::Leave);
+    let end = handle(&mut session, ms(4), &ack(Action::Leave, Status::Pending, NEXT, 0));
+    assert_eq!(end, Some(Event::Left(Left::Everyone)));
+    // Nobody comes back: the limit holds.
+    let mut session = leaving();
+    handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
+    let mut end = None;
+    while end.is_none() {
+        let due = session.poll_timeout().unwrap();
+        assert!(due <= ms(500));
+        end = session.handle_timeout(due);
+        sent(&mut session, due);
+    }
+    assert_eq!(end, Some(Event::Left(Left::Lingered)));
+}
