@@ -28,7 +28,7 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
         ("version 2", "version", |f| f[BODY] = 2),
         ("kind 0", "kind", |f| f[BODY + 1] = 0),
         ("kind 9", "kind", |f| f[BODY + 1] = 9),
-        ("a fetch", "unhandled_kind", |f| {
+        ("a fetch", "rank_spoofed", |f| {
             f[BODY + 1] = 7;
             resize(f, PAYLOAD);
         }),

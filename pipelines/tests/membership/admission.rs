@@ -112,7 +112,7 @@ fn a_job_that_all_have_left_is_forgotten_and_begins_with_another_epoch() {
     plane.expect(&b, Leave, (Ok, 7, 0, true));
     assert!(!exists(&plane, 1000));
     // Its answer may have got lost.
-    plane.expect(&a, Leave, (Ok, 0, 0, false));
+    plane.expect(&a, Leave, (Ok, 8, 0, false));
     // Packets from before are not taken for those of the next.
     plane.refuses_values(&a, Join, (0, generation(7)), (WrongEpoch, 8, 7));
     plane.expect(&a, Join, (Pending, 8, 1, true));
