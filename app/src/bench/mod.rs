@@ -4,6 +4,7 @@ mod fixture;
 mod hot;
 mod memif;
 mod olaf;
+mod policies;
 mod pool;
 mod report;
 mod source;
@@ -38,6 +39,16 @@ The ratio is the time that nobody can save, divided by the time taken:
 
 Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
     Olaf(olaf::OlafArgs),
+    /// The pool's policies, where 8 jobs of 8 workers contend for it: completion times, how well it is used, and what goes to the
+    /// parameter server; in virtual time, beside DSA's Figures 8 to 11
+    #[command(after_help = "Examples:
+  pascaline bench policies
+  pascaline bench policies --quick --json
+  pascaline bench policies --runs 9 --host-jitter 10
+
+Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
+the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
+    Policies(policies::PoliciesArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
     Source(SourceArgs),
@@ -72,6 +83,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Pool(args) => pool::run(args),
         BenchCommand::Pipeline(args) => report::pipeline(args),
         BenchCommand::Olaf(args) => olaf::run(args),
+        BenchCommand::Policies(args) => policies::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
 }

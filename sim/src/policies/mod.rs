@@ -21,6 +21,7 @@
 mod agenda;
 mod experiment;
 mod line;
+mod outcome;
 mod paper;
 mod payload;
 mod run;
@@ -29,8 +30,8 @@ mod setting;
 mod switch;
 mod worker;
 
-pub use experiment::{Best, Comparison, Experiment, Row};
-pub use paper::{Fact, Measure, Side};
+pub use experiment::{Best, Choice, Comparison, Experiment, Part, Row, Spread};
+pub use paper::{Fact, Measure, Side, Sweep};
 pub use payload::Payload;
 pub use run::run;
 pub use setting::{HEADERS, Mix, Policy, ResultsAt, Setting};
@@ -105,6 +106,17 @@ pub enum Violation {
         /// How many.
         packets: usize,
     },
+    /// Of some packets the pool has not said what became of them, or has said it twice.
+    #[error("the pool was offered {offered} packets, and has said of {answered} what became of them")]
+    Unaccounted {
+        /// Packets given to the pool.
+        offered: u64,
+        /// What it has said.
+        answered: u64,
+    },
+    /// Packets still go round, though every worker has finished.
+    #[error("packets still go round long after the last result")]
+    Restless,
     /// There is no such pool.
     #[error(transparent)]
     Pool(#[from] pascaline_aggregator::PoolConfigError),

@@ -4,10 +4,11 @@ use pascaline_wire::{Flags, Header, Kind};
 
 use super::agenda::{Agenda, NEVER};
 use super::line::Line;
+use super::outcome::{Datagram, EPOCH, Send, Tally, header};
 use super::payload::{MAX_RANKS, Payload};
-use super::server::Host;
+use super::server::{Host, clock};
 use super::setting::{LEAST_FRAME, MICRO, Setting};
-use super::switch::{Datagram, EPOCH, Send, Switch, header};
+use super::switch::{Remains, Switch};
 use super::worker::{Down, Up, Worker};
 use super::{Run, Violation};
 use crate::random::Random;
@@ -122,8 +123,8 @@ impl World {
         self.agenda.set(place, time);
     }
 
-    /// Runs until every worker has finished. When that was.
-    fn run(&mut self) -> Result<u64, Violation> {
+    /// Runs until every worker has finished.
+    fn run(&mut self) -> Result<(), Violation> {
         let mut now = 0;
         while self.running > 0 {
             let (time, place) = self.agenda.next();
@@ -131,30 +132,49 @@ impl World {
                 return Err(self.stalled(now));
             }
             now = time;
-            match self.source(place) {
-                Source::Up(number) => self.arrive(now, number),
-                Source::Poll(number) => self.poll(now, number)?,
-                Source::ToServer(job) => {
-                    if let Some((_, (datagram, whole))) = self.to_servers[job].receive(now) {
-                        self.hosts[job].receive(now, &datagram, whole);
-                    }
-                    self.note(Source::ToServer(job), self.to_servers[job].next());
-                    self.drain_server(now, job);
-                }
-                Source::FromServer(job) => {
-                    if let Some((_, datagram)) = self.from_servers[job].receive(now) {
-                        self.switch.served(now, &datagram);
-                    }
-                    self.note(Source::FromServer(job), self.from_servers[job].next());
-                    self.drain_switch(now);
-                }
-                Source::Timer(job) => {
-                    self.hosts[job].wake(now);
-                    self.drain_server(now, job);
-                }
+            self.step(now, place)?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything come to rest that is still under way, with what it leads to. A contribution that was sent again in vain may
+    /// have begun its PSN anew, for which servers ask in vain until they give it up.
+    fn settle(&mut self) -> Result<(), Violation> {
+        let until = DEADLINE + 2 * clock(Host::patience());
+        loop {
+            match self.agenda.next() {
+                (NEVER, _) => return Ok(()),
+                (now, _) if now > until => return Err(Violation::Restless),
+                (now, place) => self.step(now, place)?,
             }
         }
-        Ok(now)
+    }
+
+    /// The next event.
+    fn step(&mut self, now: u64, place: u16) -> Result<(), Violation> {
+        match self.source(place) {
+            Source::Up(number) => self.arrive(now, number),
+            Source::Poll(number) => self.poll(now, number)?,
+            Source::ToServer(job) => {
+                if let Some((_, (datagram, whole))) = self.to_servers[job].receive(now) {
+                    self.hosts[job].receive(now, &datagram, whole);
+                }
+                self.note(Source::ToServer(job), self.to_servers[job].next());
+                self.drain_server(now, job);
+            }
+            Source::FromServer(job) => {
+                if let Some((_, datagram)) = self.from_servers[job].receive(now) {
+                    self.switch.served(now, &datagram);
+                }
+                self.note(Source::FromServer(job), self.from_servers[job].next());
+                self.drain_switch(now);
+            }
+            Source::Timer(job) => {
+                self.hosts[job].wake(now);
+                self.drain_server(now, job);
+            }
+        }
+        Ok(())
     }
 
     fn stalled(&self, now: u64) -> Violation {
@@ -176,12 +196,14 @@ impl World {
         };
         use pascaline_aggregator::Verb;
         match packet {
-            Up::Gradient { psn, priority } => {
-                let header = Header { priority, ..head(Kind::Gradient, psn, 1) };
+            Up::Gradient { psn, priority, again } => {
+                let flags = if again { Flags::RETRANSMISSION } else { Flags::NONE };
+                let header = Header { priority, flags, ..head(Kind::Gradient, psn, 1) };
                 self.switch.offer(now, Verb::Add, &header, &Payload::of(job, rank, psn).to_bytes());
             }
             Up::Original { psn } => {
-                let header = Header { flags: Flags::BYPASS, ..head(Kind::Gradient, psn, 1) };
+                let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
+                let header = Header { flags, ..head(Kind::Gradient, psn, 1) };
                 self.switch.pass_on(header, &Payload::of(job, rank, psn).to_bytes());
             }
             Up::Result { psn, bypass } => {
@@ -306,7 +328,7 @@ impl World {
             utilisation += tally.added as f64 / possible.max(1.0);
         }
         let count = jobs.len() as f64;
-        let sum = |of: fn(&super::switch::Tally) -> u64| self.switch.tally().iter().map(of).sum::<u64>();
+        let sum = |of: fn(&Tally) -> u64| self.switch.tally().iter().map(of).sum::<u64>();
         Run {
             setting: self.setting,
             completion_ms: completion / count,
@@ -330,15 +352,17 @@ pub fn run(setting: &Setting) -> Result<Run, Violation> {
     let mut world = World::new(setting)?;
     world.run()?;
     let report = world.report();
-    let expected: u64 = (0..world.setting.jobs)
-        .map(|job| u64::from(world.setting.work(job).packets) * super::setting::PARTITIONS as u64)
-        .sum::<u64>()
-        * u64::from(world.setting.ranks);
+    world.settle()?;
+    let expected = world.setting.results();
     if report.verified != expected {
         return Err(Violation::Results { expected, got: report.verified });
     }
-    match world.switch.close() {
-        0 => Ok(report),
-        packets => Err(Violation::Leak { packets }),
+    let Remains { packets, offered, answered } = world.switch.close();
+    if packets != 0 {
+        return Err(Violation::Leak { packets });
     }
+    if offered != answered {
+        return Err(Violation::Unaccounted { offered, answered });
+    }
+    Ok(report)
 }

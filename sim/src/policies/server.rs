@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
-use pascaline_ps::{Capacity, Config, JobParams, Outcome, Refused, Server, SetJobError};
+use pascaline_ps::{Capacity, Config, JobParams, Server, SetJobError};
 
 use super::agenda::NEVER;
+use super::outcome::{Datagram, EPOCH};
 use super::setting::Setting;
-use super::switch::{Datagram, EPOCH, as_partial};
 
 /// The server, and what it has done that its counters do not tell apart.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ impl Host {
         let config = Config {
             // The only timeout that DSA names (section VI). The default, for networks of any kind, is longer than an iteration.
             initial: Config::default().floor,
+            // As the appliance has it: a result for each PSN that somebody may lack.
+            kept: u32::from(setting.spread()),
             ..Config::default()
         };
         let mut server = Server::new(config);
@@ -43,16 +45,16 @@ impl Host {
         Ok(Self { server, whole: 0 })
     }
 
+    /// How long it asks for what is missing of a PSN.
+    pub(super) fn patience() -> Duration {
+        Config::default().age_limit
+    }
+
     /// A packet arrives. `whole` if it is a complete aggregate, which becomes the result here.
     pub(super) fn receive(&mut self, now: u64, datagram: &Datagram, whole: bool) {
         let now = time(now);
         let finished = self.server.counters().finished;
-        let outcome = self.server.handle(now, &datagram.header, &datagram.body);
-        if whole && matches!(outcome, Outcome::Refused { reason: Refused::Unasked, .. }) {
-            // Nothing is known of the PSN, so nobody has asked for a result: it is a partial that lacks nobody.
-            let partial = as_partial(datagram);
-            self.server.handle(now, &partial.header, &partial.body);
-        }
+        self.server.handle(now, &datagram.header, &datagram.body);
         if whole {
             self.whole += self.server.counters().finished - finished;
         }

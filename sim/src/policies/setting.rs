@@ -159,7 +159,7 @@ pub(super) struct Work {
 }
 
 /// One cell of the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setting {
     /// Jobs, 1 to 1,000.
     pub jobs: u16,
@@ -273,6 +273,27 @@ impl Setting {
     pub(super) fn chance(&self) -> (u64, u64) {
         let scale = u64::from(self.scale.max(1));
         (START / scale, JITTER / scale)
+    }
+
+    /// The same in milliseconds, for reports.
+    #[must_use]
+    pub fn chance_ms(&self) -> (f64, f64) {
+        let (starts, stragglers) = self.chance();
+        let milliseconds = |picoseconds: u64| picoseconds as f64 / (1000 * MICRO) as f64;
+        (milliseconds(starts), milliseconds(stragglers))
+    }
+
+    /// Microseconds from a host to another and back, without load: four lines.
+    #[must_use]
+    pub const fn round_trip_us(&self) -> u64 {
+        4 * LINE_DELAY / MICRO
+    }
+
+    /// Results that all workers together receive.
+    #[must_use]
+    pub fn results(&self) -> u64 {
+        let packets = (0..self.jobs).map(|job| u64::from(self.work(job).packets));
+        packets.sum::<u64>() * PARTITIONS as u64 * u64::from(self.ranks)
     }
 
     /// One iteration of a job.

@@ -26,8 +26,8 @@ pub(super) enum Down {
 /// What a worker sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Up {
-    /// Its contribution.
-    Gradient { psn: u32, priority: u16 },
+    /// Its contribution; `again` if it has sent it before.
+    Gradient { psn: u32, priority: u16, again: bool },
     /// Its contribution, for the server.
     Original { psn: u32 },
     /// The result, which another rank lacks, or the server.
@@ -223,7 +223,11 @@ impl Worker {
         if sending.retransmissions > REMIND_AFTER && !sending.prompted {
             self.reminder = Some(sending.psn);
         }
-        Some(Up::Gradient { psn: sending.psn, priority: self.priority(now, sending.psn) })
+        Some(Up::Gradient {
+            psn: sending.psn,
+            priority: self.priority(now, sending.psn),
+            again: sending.again,
+        })
     }
 
     /// Which job and rank.

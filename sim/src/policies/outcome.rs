@@ -1,0 +1,264 @@
+//! What the pool's events lead to: the same as in an appliance, but for where results are made.
+
+use arrayvec::ArrayVec;
+use pascaline_aggregator::{
+    Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
+};
+use pascaline_buffer::{HeapBuf, PacketBuf, SharedBuf};
+use pascaline_wire::trailer::Bitmap;
+use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
+
+use super::payload::Payload;
+use super::setting::ResultsAt;
+
+/// All there is to the one generation of every job.
+pub(super) const EPOCH: u8 = 1;
+
+/// Room for a payload and the trailer that says which ranks are inside.
+pub(super) const ROOM: usize = 64;
+
+type Shared = <HeapBuf as PacketBuf>::Shared;
+
+/// A packet to or from the server. The header is the real one, the payload is short.
+#[derive(Debug, Clone)]
+pub(super) struct Datagram {
+    pub(super) header: Header,
+    pub(super) body: ArrayVec<u8, ROOM>,
+}
+
+/// What the appliance sends.
+#[derive(Debug)]
+pub(super) enum Send {
+    /// A result to all ranks.
+    FanOut { job: u16, psn: u32, sum: Payload },
+    /// A result to one.
+    Answer { job: u16, rank: u16, psn: u32, sum: Payload },
+    /// A reminder to one, which may be the server's.
+    Remind { job: u16, rank: u16, psn: u32, bypass: bool },
+    /// To the job's server. `whole` if it is a complete aggregate that becomes the result there.
+    ToServer { datagram: Datagram, whole: bool },
+}
+
+/// What the pool has done, by job.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    /// Contributions added to others.
+    pub(super) added: u64,
+    /// Partials that lost a conflict for their slot.
+    pub(super) preemptions: u64,
+    /// PSNs completed in the pool.
+    pub(super) completed: u64,
+    /// Packets refused that no server takes.
+    pub(super) refused: u64,
+}
+
+/// The header of a packet about a PSN; by itself of a contribution's kind.
+pub(super) fn header(kind: Kind, key: Key, fan_in: u16, count: u16) -> Header {
+    Header {
+        kind,
+        flags: Flags::NONE,
+        element: Element::I32_SUM,
+        job: key.job(),
+        rank: 0,
+        psn: key.psn(),
+        fan_in,
+        count,
+        priority: 0,
+        wnd_cap: u16::MAX,
+        tree: 0,
+        epoch: key.epoch(),
+    }
+}
+
+/// Collects events.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) results_at: ResultsAt,
+    pub(super) server: bool,
+    pub(super) spare: Vec<HeapBuf>,
+    pub(super) sends: Vec<Send>,
+    pub(super) tally: Vec<Tally>,
+    /// Requests of which the pool has said what became of them.
+    pub(super) answered: u64,
+}
+
+impl Outcome {
+    fn tally(&mut self, key: Key) -> Option<&mut Tally> {
+        self.tally.get_mut(usize::from(key.job()))
+    }
+
+    /// Sends a kept result to the rank that asked.
+    fn answer(&mut self, request: &Request, packet: HeapBuf, result: &Aggregate<'_, Shared>) {
+        self.spare.push(packet);
+        if let Some(sum) = Payload::from_bytes(result.payload.bytes()) {
+            let (job, rank, psn) = (request.key.job(), request.rank, request.key.psn());
+            self.sends.push(Send::Answer { job, rank, psn, sum });
+        }
+    }
+
+    /// Sends a result to all ranks.
+    fn fan_out(&mut self, request: &Request, bytes: &[u8]) {
+        if let Some(sum) = Payload::from_bytes(bytes) {
+            self.sends.push(Send::FanOut { job: request.key.job(), psn: request.key.psn(), sum });
+        }
+    }
+
+    pub(super) fn hand_to_server(&mut self, header: Header, bytes: &[u8], whole: bool) {
+        // What does not fit is malformed, which the server would notice: nothing here is longer than a payload and a trailer.
+        let body = bytes.iter().copied().take(ROOM).collect();
+        self.sends.push(Send::ToServer { datagram: Datagram { header, body }, whole });
+    }
+
+    /// A PSN is complete.
+    fn finish(&mut self, result: &Aggregate<'_, Shared>) {
+        let Some(sum) = Payload::from_bytes(result.payload.bytes()) else { return };
+        let (job, psn) = (result.key.job(), result.key.psn());
+        if self.results_at == ResultsAt::Appliance || !self.server {
+            return self.sends.push(Send::FanOut { job, psn, sum });
+        }
+        self.hand_to_server(whole(result.key, result.fan_in), &with_all_ranks(result), true);
+    }
+}
+
+impl Sink<HeapBuf> for Outcome {
+    fn opened(&mut self, _: &Request) {
+        self.answered += 1;
+    }
+
+    fn added(&mut self, request: &Request) {
+        self.answered += 1;
+        if let Some(tally) = self.tally(request.key) {
+            tally.added += 1;
+        }
+    }
+
+    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, Shared>) {
+        self.answered += 1;
+        if let Some(tally) = self.tally(request.key) {
+            tally.added += u64::from(!alone);
+            tally.completed += 1;
+        }
+        self.finish(&result);
+    }
+
+    fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, Shared>) {
+        self.answered += 1;
+        self.answer(request, packet, &result);
+    }
+
+    fn installed(&mut self, request: &Request, result: Aggregate<'_, Shared>) {
+        self.answered += 1;
+        self.fan_out(request, result.payload.bytes());
+    }
+
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, Shared>) {
+        self.answered += 1;
+        self.fan_out(request, result.payload.bytes());
+    }
+
+    fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, Shared, 1>) {
+        self.answered += 1;
+        let (job, psn) = (request.key.job(), request.key.psn());
+        let inside = match state {
+            Reminded::Kept(result) => return self.answer(request, packet, &result),
+            Reminded::Recently => None,
+            Reminded::Partial(inside) => Some(inside),
+            Reminded::Unknown if self.server => {
+                let header =
+                    Header { rank: request.rank, ..header(Kind::Reminder, request.key, request.fan_in, 0) };
+                self.hand_to_server(header, &[], false);
+                None
+            }
+            Reminded::Unknown => Some(RankSet::EMPTY),
+        };
+        for rank in inside.iter().flat_map(|inside| inside.missing(request.job_fan_in)) {
+            if rank != request.rank {
+                self.sends.push(Send::Remind { job, rank, psn, bypass: false });
+            }
+        }
+        self.spent(packet);
+    }
+
+    fn fetched(&mut self, request: &Request, packet: HeapBuf, result: Option<Aggregate<'_, Shared>>) {
+        self.answered += 1;
+        self.spent(packet);
+        if let Some(result) = result {
+            let header = header(Kind::Result, request.key, result.fan_in, result.count);
+            self.hand_to_server(header, result.payload.bytes(), false);
+        }
+    }
+
+    fn obeyed(&mut self, _: &Request, packet: HeapBuf) {
+        self.answered += 1;
+        self.spent(packet);
+    }
+
+    fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {
+        self.answered += 1;
+        match (request.verb, why) {
+            (Verb::Add, Refusal::Conflict | Refusal::Quota) if self.server => {
+                let header = Header {
+                    flags: Flags::BYPASS,
+                    rank: request.rank,
+                    priority: request.priority,
+                    ..header(Kind::Gradient, request.key, request.fan_in, 1)
+                };
+                self.hand_to_server(header, packet.bytes(), false);
+            }
+            // The appliance has sent it to the server, and keeps it: now it is the result.
+            (Verb::Install, Refusal::Duplicate) if self.results_at == ResultsAt::Server => {
+                self.fan_out(request, packet.bytes());
+            }
+            _ => {
+                if let Some(tally) = self.tally(request.key) {
+                    tally.refused += 1;
+                }
+            }
+        }
+        self.spent(packet);
+    }
+
+    fn handed_off(&mut self) {}
+
+    fn spent(&mut self, packet: HeapBuf) {
+        self.spare.push(packet);
+    }
+
+    fn released(&mut self, result: Aggregate<'_, Shared>) {
+        self.finish(&result);
+    }
+
+    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
+        if cause == Cause::Preempted
+            && let Some(tally) = self.tally(key)
+        {
+            tally.preemptions += 1;
+        }
+        if let Displaced::Partial(Evicted { packet, fan_in, count, priority, .. }) = what {
+            let header =
+                Header { flags: Flags::TRAILER, priority, ..header(Kind::Partial, key, fan_in, count) };
+            self.hand_to_server(header, packet.bytes(), false);
+            self.spent(packet);
+        }
+    }
+}
+
+/// The header of a complete aggregate on its way to the server: to that it is a partial which lacks nobody.
+fn whole(key: Key, fan_in: u16) -> Header {
+    Header { flags: Flags::TRAILER, ..header(Kind::Partial, key, fan_in, fan_in) }
+}
+
+/// The aggregate's payload, and that all ranks are inside.
+fn with_all_ranks(result: &Aggregate<'_, Shared>) -> ArrayVec<u8, ROOM> {
+    let mut bitmap = Bitmap::new(result.fan_in);
+    for rank in 0..result.fan_in {
+        // The bitmap is as long as the ranks are many.
+        let _ = bitmap.as_mut().is_some_and(|bitmap| bitmap.insert(rank));
+    }
+    let trailer = Trailer { bitmap, ..Trailer::default() };
+    let mut body: ArrayVec<u8, ROOM> = result.payload.bytes().iter().copied().take(ROOM).collect();
+    let mut bytes = [0; ROOM];
+    let len = trailer.emit(&mut bytes).unwrap_or(0).min(body.remaining_capacity());
+    body.extend(bytes.into_iter().take(len));
+    body
+}
