@@ -34,7 +34,12 @@ fn job(id: u16, keys: &str) -> String {
 #[test]
 fn every_profile_says_what_it_does() {
     let cases = [
-        ("", "shared, first come, order of arrival, no server; complete with 4;"),
+        ("", "region of 32 sets from set 992, first come, order of arrival, no server; complete with 4;"),
+        ("addressing = \"shared\"", "shared, preempt, order of arrival, with server; complete with 4;"),
+        (
+            "addressing = \"shared\"\nserver = false",
+            "shared, first come, order of arrival, no server; complete with 4;",
+        ),
         ("profile = \"dsa\"", "shared, preempt, order of arrival, with server; complete with 4;"),
         ("profile = \"atp\"", "shared, first come, order of arrival, with server; complete with 4;"),
         (
@@ -63,7 +68,11 @@ fn every_profile_says_what_it_does() {
 #[test]
 fn memory_server_and_admission_are_told() {
     let admission = "[admission]\njobs = \"100-199\"\nfrom = [\"10.77.0.0/24\"]\n";
-    let jobs = [job(1, "server = true"), job(2, "profile = \"switchml\"\ndead_after = \"0s\"")].concat();
+    let jobs = [
+        job(1, "addressing = \"shared\"\nserver = true"),
+        job(2, "profile = \"switchml\"\ndead_after = \"0s\""),
+    ]
+    .concat();
     let out =
         check(&format!("{jobs}{admission}[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\nmemory_mb = 4"));
     for says in [
@@ -74,7 +83,7 @@ fn memory_server_and_admission_are_told() {
         "; never lost",
         "; lost after 1m: fail",
         "jobs 100 to 199 may be formed from 10.77.0.0/24: up to 16 at a time, of up to 16 ranks",
-        "parameter server: 10.77.0.9:16421, for the appliance at 10.77.0.254:16420, room for 65536 PSNs in 4194304 bytes",
+        "parameter server: 10.77.0.9:16421, for the appliance at 10.77.0.254:16420, room for 3855 PSNs in 246723 bytes for each of 17 job(s)",
     ] {
         assert!(out.contains(says), "{says}: {out}");
     }

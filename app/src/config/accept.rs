@@ -79,7 +79,7 @@ impl Accept<'_> {
         let pool = self.pool(pool)?;
         let ports = self.ports(&ports)?;
         let mode = self.ps_mode(ps.as_ref(), &addresses, udp_port)?;
-        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value)?;
+        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some())?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);
         let ps = self.ps(ps.as_ref(), mode, &jobs, admission.as_ref(), max_payload)?;

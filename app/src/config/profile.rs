@@ -23,14 +23,16 @@ pub(crate) struct Preset {
     pub(crate) partials: bool,
 }
 
-/// The settings of a job whose configuration names no profile.
-pub(crate) const DEFAULT: Preset = Preset {
-    addressing: Addressing::Shared,
-    conflict: Conflict::FirstCome,
-    order: Order::Arrival,
-    server: false,
-    partials: false,
-};
+impl Addressing {
+    /// The settings of a job whose configuration names no profile: the best that `bench policies` finds for its addressing.
+    /// Whether that is a region follows from how much room the pool has (docs/policies.md, "The default").
+    pub(crate) const fn preset(self) -> Preset {
+        match self {
+            Self::Region => Profile::Switchml.preset(),
+            Self::Shared => Profile::Dsa.preset(),
+        }
+    }
+}
 
 /// A paper's system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -56,7 +56,8 @@ fn a_good_configuration_is_accepted_with_its_defaults() {
     assert_eq!(config.ports[0].peer, Some(1));
     assert_eq!(config.ports[1].peer, Some(0));
     assert_eq!(config.ports[1].device.value, Device::Pci("0000:01:00.0".into()));
-    assert_eq!(config.pool, PoolConfig::default());
+    // The job's region.
+    assert_eq!(config.pool, PoolConfig { reserved: 1024, ..PoolConfig::default() });
     assert_eq!(config.jobs[0].window, 512);
     assert_eq!(config.jobs[0].name, "job7");
     // The smaller MTU minus IPv6, UDP and the aggregation header, in whole 8-byte elements.

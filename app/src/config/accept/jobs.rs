@@ -33,6 +33,17 @@ struct Place {
     slots: u32,
 }
 
+/// A region of the size that is written, or else of twice the window: PSNs that are under way and results that somebody may
+/// still lack lie within that many.
+fn region_slots(job: &raw::Job, ways: u32) -> u32 {
+    let written = job.region_slots.as_ref().map(|slots| *slots.get_ref());
+    written.unwrap_or_else(|| {
+        let window = job.window.as_ref().map(|window| *window.get_ref());
+        let window = window.unwrap_or_else(|| default_window(*job.fan_in.get_ref()));
+        (2 * u32::from(window)).next_power_of_two().max(ways)
+    })
+}
+
 impl Accept<'_> {
     /// The jobs, and what their regions leave of the pool.
     pub(super) fn jobs(
@@ -40,7 +51,9 @@ impl Accept<'_> {
         written: &[Spanned<raw::Job>],
         pool: &PoolConfig,
         mode: PsMode,
+        admission: bool,
     ) -> Checked<(Vec<JobConfig>, Layout)> {
+        let default = self.default_addressing(written, pool, admission)?;
         let mut layout = Layout::new(pool);
         // Regions first: what they leave bounds the others.
         let mut placed: Vec<(&raw::Job, u16, Chosen, Option<Place>)> = Vec::new();
@@ -51,9 +64,9 @@ impl Accept<'_> {
                 return Err(self.error(&job.id, message, "give each job a number of its own"));
             }
             let fan_in = self.within(Some(&job.fan_in), 0, 1, MAX_RANKS, "fan_in")?;
-            let chosen = self.chosen(job, fan_in, mode)?;
+            let chosen = self.chosen(job, fan_in, mode, default)?;
             let place = match (chosen.addressing, &job.region_slots) {
-                (Addressing::Region, _) => Some(self.region(job, fan_in, &mut layout)?),
+                (Addressing::Region, _) => Some(self.region(job, &mut layout)?),
                 (Addressing::Shared, None) => None,
                 (Addressing::Shared, Some(slots)) => {
                     let remedy = "set addressing = \"region\", or leave region_slots out";
@@ -68,22 +81,39 @@ impl Accept<'_> {
         Ok((jobs.collect::<Checked<_>>()?, layout))
     }
 
-    /// A region of the size that is written, or else of twice the window: PSNs that are under way and results that
-    /// somebody may still lack lie within that many.
-    fn region(&self, job: &raw::Job, fan_in: u16, layout: &mut Layout) -> Checked<Place> {
+    /// Where jobs have their place whose keys leave it open: in regions, as long as there is room for all of them, and, if others
+    /// share the pool, half of it is left for these.
+    fn default_addressing(
+        &self,
+        written: &[Spanned<raw::Job>],
+        pool: &PoolConfig,
+        admission: bool,
+    ) -> Checked<Addressing> {
+        let mut layout = Layout::new(pool);
+        let all = layout.shared_sets();
+        let (mut sharing, mut fit) = (admission, true);
+        for job in written.iter().map(Spanned::get_ref) {
+            match self.addressing(job)? {
+                Some(Addressing::Shared) => sharing = true,
+                Some(Addressing::Region) | None => {
+                    fit &= layout.take(region_slots(job, layout.slots(1))).is_some();
+                }
+            }
+        }
+        let least = if sharing { all.div_ceil(2) } else { 0 };
+        Ok(if fit && layout.shared_sets() >= least { Addressing::Region } else { Addressing::Shared })
+    }
+
+    fn region(&self, job: &raw::Job, layout: &mut Layout) -> Checked<Place> {
         let ways = layout.slots(1);
-        let slots = match &job.region_slots {
-            Some(slots) if !slots.get_ref().is_power_of_two() || *slots.get_ref() < ways => {
-                let message = format_args!("region_slots = {} cannot be a region", slots.get_ref());
-                let remedy = format!("choose a power of two, at least `ways`, which is {ways}");
-                return Err(self.error(slots, message, &remedy));
-            }
-            Some(slots) => *slots.get_ref(),
-            None => {
-                let window = job.window.as_ref().map_or(default_window(fan_in), |window| *window.get_ref());
-                (2 * u32::from(window)).next_power_of_two().max(ways)
-            }
-        };
+        if let Some(slots) = &job.region_slots
+            && (!slots.get_ref().is_power_of_two() || *slots.get_ref() < ways)
+        {
+            let message = format_args!("region_slots = {} cannot be a region", slots.get_ref());
+            let remedy = format!("choose a power of two, at least `ways`, which is {ways}");
+            return Err(self.error(slots, message, &remedy));
+        }
+        let slots = region_slots(job, ways);
         if let Some(region) = layout.take(slots) {
             return Ok(Place { region, slots });
         }

@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::{Accept, Checked};
 use crate::config::job::PsMode;
-use crate::config::profile::{Addressing, DEFAULT, Preset, Profile};
+use crate::config::profile::{Addressing, Preset, Profile};
 use crate::config::{ConfigError, raw};
 
 /// What the keys of a job say, before it has its place in the pool.
@@ -23,11 +23,39 @@ pub(super) struct Chosen {
     pub(super) partial_after: Option<Duration>,
 }
 
+const ADDRESSINGS: [(&str, Addressing); 2] = [("shared", Addressing::Shared), ("region", Addressing::Region)];
+
 impl Accept<'_> {
-    pub(super) fn chosen(&self, job: &raw::Job, fan_in: u16, mode: PsMode) -> Checked<Chosen> {
+    /// Where the keys of a job say that it has its place in the pool; nothing, if it may be anywhere.
+    pub(super) fn addressing(&self, job: &raw::Job) -> Checked<Option<Addressing>> {
+        let written = self.choice(job.addressing.as_ref(), "addressing", &ADDRESSINGS)?;
         let profile = self.choice(job.profile.as_ref(), "profile", &Profile::NAMES)?;
-        let preset = profile.map_or(DEFAULT, Profile::preset);
-        let addressings = [("shared", Addressing::Shared), ("region", Addressing::Region)];
+        let implied = if job.region_slots.is_some() || job.threshold.is_some() || job.partial_after.is_some()
+        {
+            Some(Addressing::Region)
+        } else {
+            job.conflict.as_ref().map(|_| Addressing::Shared)
+        };
+        Ok(written.or(profile.map(|profile| profile.preset().addressing)).or(implied))
+    }
+
+    /// What the keys of a job say. If they leave open where it has its place, that is by `default`.
+    pub(super) fn chosen(
+        &self,
+        job: &raw::Job,
+        fan_in: u16,
+        mode: PsMode,
+        default: Addressing,
+    ) -> Checked<Chosen> {
+        let profile = self.choice(job.profile.as_ref(), "profile", &Profile::NAMES)?;
+        let addressing = self.addressing(job)?.unwrap_or(default);
+        let preset = profile.map_or(addressing.preset(), Profile::preset);
+        let server = self.server(job, preset, mode)?;
+        // Without server, a holder that loses would begin anew; and again.
+        let preset = match profile {
+            None if !server => Preset { conflict: Conflict::FirstCome, ..preset },
+            _ => preset,
+        };
         let conflicts = [
             ("first-come", Conflict::FirstCome),
             ("preempt", Conflict::Preempt),
@@ -35,14 +63,13 @@ impl Accept<'_> {
             ("coin", Conflict::Coin),
         ];
         let orders = [("arrival", Order::Arrival), ("rank", Order::Rank)];
-        let addressing = self.choice(job.addressing.as_ref(), "addressing", &addressings)?;
         let conflict = self.choice(job.conflict.as_ref(), "conflict", &conflicts)?;
         let order = self.choice(job.order.as_ref(), "order", &orders)?;
         let chosen = Chosen {
-            addressing: addressing.unwrap_or(preset.addressing),
+            addressing,
             conflict: conflict.unwrap_or(preset.conflict),
             order: order.unwrap_or(preset.order),
-            server: self.server(job, preset, mode)?,
+            server,
             partials: preset.partials,
             needed: job.threshold.as_ref().map_or(Ok(fan_in), |written| self.threshold(written, fan_in))?,
             partial_after: job

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use pascaline_aggregator::{Order, Policy};
+use pascaline_aggregator::{Conflict, Order, Policy};
 use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
@@ -12,7 +12,7 @@ use super::jobs::default_window;
 use super::{Accept, Checked};
 use crate::config::job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 use crate::config::layout::Layout;
-use crate::config::profile::DEFAULT;
+use crate::config::profile::{Addressing, Preset};
 use crate::config::{Located, raw};
 use crate::server::ServerLimits;
 
@@ -154,20 +154,18 @@ impl Accept<'_> {
         let default = DEFAULT_SLOTS_PER_JOB.min(shared_slots);
         let quota = self.within(slots_per_job.as_ref(), default, 1, shared_slots, "slots_per_job")?;
         let max_fan_in = self.within(max_fan_in.as_ref(), DEFAULT_MAX_FAN_IN, 1, MAX_RANKS, "max_fan_in")?;
+        let preset = Addressing::Shared.preset();
+        let server = preset.server && mode != PsMode::None;
+        // Without server, a holder that loses would begin anew; and again.
+        let Preset { conflict, order, .. } =
+            if server { preset } else { Preset { conflict: Conflict::FirstCome, ..preset } };
         Ok(AdmissionConfig {
             jobs: self.range(jobs)?,
             from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,
             max_jobs: self.within(max_jobs.as_ref(), DEFAULT_MAX_JOBS, 1, u16::MAX, "max_jobs")?,
             max_fan_in,
             window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
-            policy: Policy {
-                conflict: DEFAULT.conflict,
-                order: DEFAULT.order,
-                region: None,
-                quota,
-                partial_after: 0,
-                server: DEFAULT.server && mode != PsMode::None,
-            },
+            policy: Policy { conflict, order, region: None, quota, partial_after: 0, server },
         })
     }
 

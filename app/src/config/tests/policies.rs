@@ -18,12 +18,62 @@ fn with_keys(keys: &str) -> String {
 /// 4,096 slots in sets of 4, of which the region of this job takes twice its window of 512, at the end.
 const REGION: Option<Region> = Some(Region { first: 768, sets: 256 });
 
+/// What jobs are that share the pool: as in DSA.
+const SHARING: Policy = Policy {
+    conflict: Conflict::Preempt,
+    order: Order::Arrival,
+    region: None,
+    quota: 0,
+    partial_after: 0,
+    server: true,
+};
+
 #[test]
-fn without_a_key_a_job_is_what_it_always_was() {
+fn without_a_key_a_job_has_a_region() {
     let job = job("");
-    assert_eq!(job.policy, Policy::default());
+    assert_eq!(job.policy, Policy { region: REGION, ..Policy::default() });
     assert_eq!((job.needed, job.window, job.partials), (2, 512, false));
     assert_eq!((job.dead_after, job.on_death), (Some(Duration::from_secs(60)), OnDeath::Fail));
+}
+
+/// 4,096 slots, regions of 1,024.
+#[test]
+fn jobs_share_the_pool_if_it_has_no_room_for_all_their_regions() {
+    let jobs = |count: u16, more: &str| {
+        let text = (1..count).map(|id| format!("\n[[jobs]]\nid = {}\nfan_in = 2\n", id + 7));
+        let jobs = parse(&format!("{GOOD}{}{more}", text.collect::<String>())).unwrap().jobs;
+        jobs.into_iter().take(usize::from(count)).map(|job| job.policy).collect::<Vec<_>>()
+    };
+    let first = |region: u32| Some(Region { first: 1024 - 256 * (region + 1), sets: 256 });
+    let regions = jobs(4, "");
+    assert_eq!(regions.iter().map(|policy| policy.region).collect::<Vec<_>>(), [0, 1, 2, 3].map(first));
+    assert!(regions.iter().all(|policy| !policy.server));
+    assert_eq!(jobs(5, ""), [SHARING; 5], "there is room for four only");
+    // With others who share it, half of the pool is for these.
+    let shared = "\n[[jobs]]\nid = 900\nfan_in = 2\naddressing = \"shared\"\n";
+    let joins = "\n[admission]\njobs = \"1000\"\nfrom = [\"::/0\"]\n";
+    for others in [shared, joins] {
+        assert_eq!(jobs(2, others).iter().map(|policy| policy.region).collect::<Vec<_>>(), [0, 1].map(first));
+        assert_eq!(jobs(3, others), [SHARING; 3], "{others}");
+    }
+    // One that has a region in any case takes its part, and keeps it.
+    let region = "\n[[jobs]]\nid = 901\nfan_in = 2\naddressing = \"region\"\nregion_slots = 2048\n";
+    assert_eq!(jobs(2, region)[0].region, first(0));
+    assert_eq!(jobs(3, region), [SHARING; 3]);
+    let none = Policy { conflict: Conflict::FirstCome, server: false, ..SHARING };
+    assert_eq!(jobs(5, "\n[ps]\nmode = \"none\"\n"), [none; 5], "who loses sends again");
+}
+
+#[test]
+fn a_single_key_may_imply_where_the_place_is() {
+    assert_eq!(job("addressing = \"shared\"").policy, SHARING);
+    assert_eq!(job("conflict = \"always\"").policy, Policy { conflict: Conflict::Always, ..SHARING });
+    let region = |sets| Some(Region { first: 1024 - sets, sets });
+    assert_eq!(job("region_slots = 64").policy.region, region(16));
+    assert_eq!((job("threshold = 1").policy.region, job("threshold = 1").needed), (region(256), 1));
+    assert_eq!(job("partial_after = \"1ms\"").policy.region, region(256));
+    let plain = Policy { conflict: Conflict::FirstCome, server: false, ..SHARING };
+    assert_eq!(job("addressing = \"shared\"\nserver = false").policy, plain);
 }
 
 #[test]
@@ -98,7 +148,7 @@ fn the_window_gets_narrower_the_more_ranks_there_are() {
 fn a_partial_that_keeps_its_packets_is_bounded_by_a_quota() {
     assert_eq!(
         job("order = \"rank\"").policy,
-        Policy { order: Order::Rank, quota: 512, ..Policy::default() }
+        Policy { order: Order::Rank, quota: 512, region: REGION, ..Policy::default() }
     );
     assert_eq!(job("order = \"rank\"\nwindow = 100").policy.quota, 100);
     assert_eq!(job("order = \"rank\"\nquota = 7").policy.quota, 7);
@@ -132,8 +182,8 @@ fn regions_are_laid_out_from_the_end_in_the_order_of_the_jobs() {
     let config = parse(&text).unwrap();
     let regions: Vec<Option<Region>> = config.jobs.iter().map(|job| job.policy.region).collect();
     let at = |first, sets| Some(Region { first, sets });
-    assert_eq!(regions, [None, at(960, 64), None, at(959, 1), at(703, 256)]);
-    assert_eq!(config.shared_sets, 703);
+    assert_eq!(regions, [at(768, 256), at(704, 64), at(448, 256), at(447, 1), at(191, 256)]);
+    assert_eq!(config.shared_sets, 191);
     let windows: Vec<u16> = config.jobs.iter().map(|job| job.window).collect();
     assert_eq!(windows, [512, 128, 512, 2, 300]);
 }
@@ -149,7 +199,8 @@ fn every_mistake_in_a_policy_names_its_place() {
         ("on_death = \"cry\"", "\"cry\"", "not a choice"),
         ("dead_after = \"soon\"", "\"soon\"", ""),
         ("server = \"yes\"", "\"yes\"", "boolean"),
-        ("region_slots = 64", "64", "in the shared pool"),
+        ("addressing = \"shared\"\nregion_slots = 64", "64", "in the shared pool"),
+        ("profile = \"atp\"\nregion_slots = 64", "64", "in the shared pool"),
         (&format!("{region}region_slots = 100"), "100", "cannot be a region"),
         (&format!("{region}region_slots = 2"), "2", "cannot be a region"),
         (&format!("{region}region_slots = 8192"), "8192", "4096 slots of the pool are left"),
@@ -158,9 +209,10 @@ fn every_mistake_in_a_policy_names_its_place() {
         (&format!("{region}region_slots = 64\nquota = 65"), "65", "out of range"),
         ("quota = 4097", "4097", "out of range"),
         ("order = \"rank\"\nquota = 0", "0", "out of range"),
-        ("threshold = 1", "1", "needs a region"),
+        ("addressing = \"shared\"\nthreshold = 1", "1", "needs a region"),
+        ("server = true\nthreshold = 1", "1", "exclude each other"),
         ("profile = \"dsa\"\nthreshold = 0.5", "0.5", "needs a region"),
-        ("partial_after = \"1ms\"", "\"1ms\"", "needs a region"),
+        ("profile = \"atp\"\npartial_after = \"1ms\"", "\"1ms\"", "needs a region"),
         (&format!("{region}partial_after = \"0s\""), "\"0s\"", "zero"),
         (&format!("{region}server = true\nthreshold = 1"), "1", "exclude each other"),
         (&format!("{region}order = \"rank\"\nthreshold = 1"), "1", "exclude each other"),
