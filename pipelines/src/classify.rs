@@ -391,11 +391,11 @@ impl Classifier<'_> {
         if payload.len > job.payload {
             return Class::Drop(DropReason::PayloadLength);
         }
-        if job.mode == Mode::Olaf {
-            return Class::Drop(DropReason::UnhandledKind);
-        }
         if bypass {
             return Class::ToServer(*header, payload);
+        }
+        if job.mode == Mode::Olaf {
+            return Class::Drop(DropReason::UnhandledKind);
         }
         let verb = match header.kind {
             Kind::Gradient => Verb::Add,

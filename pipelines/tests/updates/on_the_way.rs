@@ -147,6 +147,19 @@ fn the_packet_that_came_is_the_one_that_leaves() {
 }
 
 #[test]
+fn what_goes_round_the_queue_is_passed_on_as_it_is() {
+    let mut rig = Rig::new(queue(8));
+    let worker = rig.worker(0, 1);
+    rig.send([worker.bypass(Kind::Gradient, u32::MAX, &bytes(&[3, 4]))]);
+    let heard = rig.bench.heard(SERVER_PORT);
+    let [got] = &heard[..] else { panic!("{heard:?}") };
+    let expected = Header { flags: Flags::BYPASS, ..worker.header(Kind::Gradient, u32::MAX, 1) };
+    assert_eq!((got.header, got.contents().0), (expected, vec![3, 4]));
+    assert_eq!((rig.reading().received(), rig.bench.appliance.get(Counter::Forwarded)), (0, 1));
+    rig.end();
+}
+
+#[test]
 fn sums_that_saturate_say_so() {
     let mut rig = Rig::new(queue(8));
     rig.plug();
