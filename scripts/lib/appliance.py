@@ -34,6 +34,8 @@ class Settings:
     policy: str = "default"
     order: str = "arrival"
     jobs: int = 1
+    # Further tables of the configuration.
+    more: str = ""
 
 
 class Appliance:
@@ -191,6 +193,7 @@ ways = 4
 age_limit = "500ms"
 
 {jobs}
+{settings.more}
 [telemetry]
 listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
 """
