@@ -1,6 +1,7 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
 use pascaline_aggregator::{Policy, Rules};
+use pascaline_telemetry::jobs::OTHERS;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
@@ -141,6 +142,8 @@ pub struct Job {
     pub partials: bool,
     /// True if the job is suspended.
     pub halted: bool,
+    /// Where lcores count for it: with all others, unless it is given counters of its own.
+    pub slot: u16,
     /// How it uses the pool.
     pub policy: Policy,
     /// Where its parameter server is.
@@ -170,6 +173,7 @@ impl Job {
             needed,
             partials,
             halted,
+            slot: OTHERS,
             policy,
             server,
             rules: Rules::of(&policy),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
+use pascaline_telemetry::{Counter, DropReason, JobCounter, LcoreCounters, Recorder};
 use pascaline_wire::arp;
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
@@ -20,6 +20,7 @@ use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
 use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
+use crate::tap::Tap;
 
 /// What an lcore is made of.
 #[derive(Debug)]
@@ -152,13 +153,18 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(own) = self.setup.ports.get(port) else { return 0 };
         let mac = own.mac;
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
+        if let Some(job) = self.end.tap().wanted() {
+            capture(self.end.tap(), job, &self.setup, now, &packets);
+        }
         let mut bytes = 0;
+        let mut run = Run::default();
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
             if let Some(gradient) = classifier.plain(packet.bytes())
                 && !packet.bad_checksum()
             {
+                run.add(gradient.job(), gradient.payload_len(), |run| run.count(&self.table, &self.counters));
                 let key = classifier.key(gradient);
                 let place = match classifier.region(gradient) {
                     None => self.session.place(key),
@@ -172,6 +178,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
         }
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
+        run.count(&self.table, &self.counters);
         let mut ahead = ArrayVec::<Foreseen, BURST>::new();
         for (_, key, place, _) in &gradients {
             ahead.push(self.session.foresee(*place, *key));
@@ -184,6 +191,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
+            jobs: self.counters.jobs(),
             last_refusal: &mut self.last_refusal,
             server: self.server.as_ref(),
         };
@@ -234,7 +242,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// Gives a packet to the pool, in the part that its job uses.
     fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
-        let region = table.get(request.key.job()).and_then(|job| job.policy.region);
+        let job = table.get(request.key.job());
+        if let (Some(job), Verb::Add) = (job, request.verb) {
+            self.counters.jobs().add(job.slot, JobCounter::Contributions, 1);
+            self.counters.jobs().add(job.slot, JobCounter::ContributionBytes, u64::from(request.len));
+        }
+        let region = job.and_then(|job| job.policy.region);
         self.with_pool(|session, outcome| {
             let place = match region {
                 None => session.place(request.key),
@@ -274,6 +287,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
+                self.counters.jobs().add(job.slot, JobCounter::ServerResults, 1);
                 packet.truncate(usize::from(payload.offset) + usize::from(payload.total));
                 // From no rank in particular.
                 let request = by.to_pool(Verb::Install, job, &Header { rank: 0, ..*header }, payload);
@@ -287,6 +301,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
+    fn count_job(&self, table: &JobTable, job: u16, counter: JobCounter) {
+        if let Some(job) = table.get(job) {
+            self.counters.jobs().add(job.slot, counter, 1);
+        }
+    }
+
     /// Everything that is not the pool's business.
     fn other(&mut self, by: &Classifier<'_>, mut packet: I::Buf, class: Class) {
         let (port, mac) = (by.port, by.mac);
@@ -295,14 +315,30 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Class::ToServer(header, payload) => match by.table.get(header.job) {
                 Some(job) => {
                     let end = self.server.as_ref();
-                    server::pass_on(&mut self.emitter, end, job, &header, payload, packet);
+                    let jobs = self.counters.jobs();
+                    if !server::pass_on(&mut self.emitter, end, job, &header, payload, packet) {
+                        jobs.add(job.slot, JobCounter::ServerFull, 1);
+                    } else if header.kind == Kind::Gradient {
+                        jobs.add(job.slot, JobCounter::Bypassed, 1);
+                        jobs.add(job.slot, JobCounter::BypassedBytes, u64::from(payload.len));
+                    }
                 }
                 None => self.emitter.discard(packet, DropReason::UnknownJob),
             },
             Class::FromServer(header, payload) => self.served(by, &header, payload, packet),
-            Class::Drop(reason) => self.emitter.discard(packet, reason),
+            Class::Drop(reason) => {
+                if let Some(counter) = of_job(reason)
+                    && let Some((_, header)) = by.sender(packet.bytes())
+                {
+                    self.count_job(by.table, header.job, counter);
+                }
+                self.emitter.discard(packet, reason);
+            }
             Class::Refuse(reason, objection) => {
                 if let Some((from, header)) = by.sender(packet.bytes()) {
+                    if let Some(counter) = of_job(reason) {
+                        self.count_job(by.table, header.job, counter);
+                    }
                     self.with_pool(|_, outcome| outcome.refuse(by.now, &from, &header, objection));
                 }
                 self.emitter.discard(packet, reason);
@@ -404,6 +440,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
+            jobs: self.counters.jobs(),
             last_refusal: &mut self.last_refusal,
             server: self.server.as_ref(),
         };
@@ -424,6 +461,61 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// The ports.
     pub fn io(&mut self) -> &mut I {
         &mut self.emitter.io
+    }
+}
+
+/// Plain gradients of one job that follow each other, so that a burst of one job is counted at once.
+#[derive(Debug, Default)]
+struct Run {
+    job: u16,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// One more, of the job at this place of the table; `count` gets what there was of another.
+    #[inline(always)]
+    fn add(&mut self, job: u16, bytes: u16, count: impl FnOnce(&Self)) {
+        if job != self.job {
+            count(self);
+            *self = Self { job, ..Self::default() };
+        }
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+
+    #[inline]
+    fn count(&self, table: &JobTable, counters: &LcoreCounters) {
+        if let (Some(job), true) = (table.at(self.job), self.packets > 0) {
+            counters.jobs().add(job.slot, JobCounter::Contributions, self.packets);
+            counters.jobs().add(job.slot, JobCounter::ContributionBytes, self.bytes);
+        }
+    }
+}
+
+/// What a job counts drops for a reason as; those that say nothing about a job are not counted there.
+const fn of_job(reason: DropReason) -> Option<JobCounter> {
+    match reason {
+        DropReason::WrongEpoch => Some(JobCounter::WrongEpoch),
+        DropReason::NotMember => Some(JobCounter::NotMember),
+        DropReason::RankSpoofed | DropReason::RankOutOfRange => Some(JobCounter::Spoofed),
+        DropReason::Halted => Some(JobCounter::Halted),
+        DropReason::PayloadLength => Some(JobCounter::Mismatched),
+        _ => None,
+    }
+}
+
+/// Copies those packets of a burst that belong to a job.
+#[cold]
+fn capture<B: PacketBuf>(tap: &Tap, job: u16, setup: &Setup, now: u64, packets: &[B]) {
+    for packet in packets {
+        let bytes = packet.bytes();
+        let Ok(Frame { net: Net::Ip(ip), .. }) = Frame::parse(bytes) else { continue };
+        let Ok(udp) = ip.udp(bytes) else { continue };
+        let header = bytes.get(udp.body..).and_then(|body| Header::parse(body).ok());
+        if udp.dst_port == setup.udp_port && header.is_some_and(|(header, _)| header.job == job) {
+            tap.copy(now, bytes, packet.total_len());
+        }
     }
 }
 

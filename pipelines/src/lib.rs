@@ -27,6 +27,7 @@ pub mod membership;
 pub mod outcome;
 pub mod server;
 pub mod shared;
+pub mod tap;
 
 pub use idle::{Idle, IdlePolicy};
 pub use io::{BURST, Io, STAGE};

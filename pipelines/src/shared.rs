@@ -9,6 +9,7 @@ use pascaline_wire::frame::{Address, Mac};
 
 use crate::jobs::JobTable;
 use crate::membership::{ControlRequest, Reply};
+use crate::tap::Tap;
 
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,7 @@ pub struct LcoreEnd {
     requests: Arc<ArrayQueue<ControlRequest>>,
     replies: Arc<ArrayQueue<Reply>>,
     stop: Arc<AtomicBool>,
+    tap: Arc<Tap>,
 }
 
 impl LcoreEnd {
@@ -90,6 +92,12 @@ impl LcoreEnd {
         if self.replies.is_empty() { None } else { self.replies.pop() }
     }
 
+    /// Where copies of packets are left, if they are wanted.
+    #[inline]
+    pub(crate) fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
     /// True once the control plane wants the lcore to end.
     #[inline]
     #[must_use]
@@ -106,6 +114,7 @@ pub struct ControlPlane {
     requests: Arc<ArrayQueue<ControlRequest>>,
     replies: Vec<Arc<ArrayQueue<Reply>>>,
     stop: Arc<AtomicBool>,
+    tap: Arc<Tap>,
     /// Tables that an lcore may still be using. Kept here so that no lcore ever frees one.
     retired: Vec<(u64, Arc<JobTable>)>,
 }
@@ -120,6 +129,7 @@ impl ControlPlane {
         });
         let requests = Arc::new(ArrayQueue::new(REQUESTS));
         let stop = Arc::new(AtomicBool::new(false));
+        let tap = Arc::new(Tap::default());
         let ends: Vec<LcoreEnd> = (0..lcores)
             .map(|_| LcoreEnd {
                 table: Arc::clone(&table),
@@ -127,6 +137,7 @@ impl ControlPlane {
                 requests: Arc::clone(&requests),
                 replies: Arc::new(ArrayQueue::new(REPLIES)),
                 stop: Arc::clone(&stop),
+                tap: Arc::clone(&tap),
             })
             .collect();
         let plane = Self {
@@ -135,6 +146,7 @@ impl ControlPlane {
             requests,
             replies: ends.iter().map(|end| Arc::clone(&end.replies)).collect(),
             stop,
+            tap,
             retired: Vec::new(),
         };
         (plane, ends)
@@ -170,6 +182,12 @@ impl ControlPlane {
     /// Gives an answer to the lcore whose request it answers. False if there is no room; the worker will ask again.
     pub fn reply(&self, lcore: usize, reply: Reply) -> bool {
         self.replies.get(lcore).is_some_and(|queue| queue.push(reply).is_ok())
+    }
+
+    /// Where lcores leave copies of packets.
+    #[must_use]
+    pub fn tap(&self) -> &Tap {
+        &self.tap
     }
 
     /// Tells the lcores to end.

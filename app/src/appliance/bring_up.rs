@@ -39,6 +39,7 @@ pub(super) struct Appliance {
     pub(super) pool_slots: usize,
     pub(super) pool_bytes: usize,
     pub(super) server: Option<EmbeddedServer>,
+    pub(super) clock: Clock,
 }
 
 /// An lcore whose contribution bitmaps are wide enough for the job with the most ranks.
@@ -97,9 +98,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let setup = Arc::new(setup);
     let (plane, ends) = ControlPlane::new(lcores.len());
     let (server, server_end) = embed(config, &frames)?;
-    let most_ranks =
-        config.jobs.iter().map(|job| job.fan_in).chain(config.admission.as_ref().map(|a| a.max_fan_in));
-    let wide = most_ranks.max().unwrap_or(0) > RankSet::<1>::CAPACITY;
+    let wide = config.most_ranks() > RankSet::<1>::CAPACITY;
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,
@@ -116,6 +115,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
             Pool::<Mbuf, 1>::memory_bytes(&config.pool)
         },
         server,
+        clock,
     };
     let ios = queues.into_iter().map(|queues| DpdkIo::new(queues, frames.clone(), headers.clone(), clock));
     let parts = Parts { setup, server: server_end, kernels };
