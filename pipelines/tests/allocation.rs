@@ -13,7 +13,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::appliance::{Appliance, Plan, single_slot};
-use common::frames::{Heard, OWN_V4, Worker};
+use common::frames::{Heard, JOB, OWN_V4, Worker};
 use common::memory::Clock;
 use common::slab::{Slab, SlabBuf, SlabIo};
 use pascaline_aggregator::PoolConfig;
@@ -178,6 +178,10 @@ fn a_turn_never_calls_the_allocator() {
         rig.io().multi_segment = multi_segment;
         let mut sent = 0;
         for number in 0..40 {
+            if number == 10 {
+                // A capture on the way, which soon has no frames left.
+                rig.appliance.plane.tap().open(JOB);
+            }
             if number == 20 {
                 // A new table on the way: the old one must not be freed by the lcore either.
                 rig.workers[3].session += 1;
@@ -188,6 +192,8 @@ fn a_turn_never_calls_the_allocator() {
             sent += rig.sent().len();
         }
         assert_eq!(rig.calls, 0);
+        let tap = rig.appliance.plane.tap();
+        assert!(tap.missed() > 0 && tap.take().is_some());
         let reading = rig.appliance.reading();
         assert_eq!(reading.unaccounted(), 0);
         assert!(sent > 40 * 4 * 8);
