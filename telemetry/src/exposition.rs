@@ -116,15 +116,15 @@ impl Telemetry {
         total
     }
 
-    /// The ranks of the job in a slot that others wait for at `now`, by the lcores' clock: each with the oldest PSN that lacks
-    /// it on any lcore, those that are waited for longest first.
+    /// The ranks of the job in a slot that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked
+    /// it for longest on any lcore, those that are waited for longest first.
     #[must_use]
     pub fn late(&self, slot: u16, now: u64) -> Vec<Late> {
         let mut all: Vec<Late> =
             self.lcores.iter().flat_map(|lcore| lcore.jobs().who_is_late(slot, now)).collect();
-        all.sort_by_key(|late| (late.rank, late.since));
+        all.sort_by_key(|late| (late.rank, core::cmp::Reverse(late.waited())));
         all.dedup_by_key(|late| late.rank);
-        all.sort_by_key(|late| late.since);
+        all.sort_by_key(|late| core::cmp::Reverse(late.waited()));
         all
     }
 

@@ -105,6 +105,14 @@ pub struct Late {
     pub seen: u64,
 }
 
+impl Late {
+    /// For how long others are known to have waited for it, in nanoseconds.
+    #[must_use]
+    pub const fn waited(&self) -> u64 {
+        self.seen.saturating_sub(self.since)
+    }
+}
+
 #[derive(Debug, Default)]
 struct LateCell {
     /// The rank plus 1; 0 for none.

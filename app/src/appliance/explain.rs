@@ -12,6 +12,9 @@ use crate::admin::{ExplainedBytes, Explanation, JobSummary, Reason};
 /// A share is called all of it from here on: what lacks is under way.
 const ALL: f64 = 0.999_5;
 
+/// How long others must have waited for a rank before it is worth a word: longer than a retransmission takes.
+const STRAGGLES_NS: u64 = 100_000_000;
+
 /// What is known about a job.
 #[derive(Debug)]
 pub(super) struct Known<'a> {
@@ -21,8 +24,6 @@ pub(super) struct Known<'a> {
     pub(super) counted: JobReading,
     /// Ranks that others wait for, the longest first.
     pub(super) late: &'a [Late],
-    /// Now, by the lcores' clock, in nanoseconds.
-    pub(super) now: u64,
     /// Whether it has a parameter server.
     pub(super) server: bool,
     pub(super) quota: u32,
@@ -146,8 +147,8 @@ fn members(known: &Known<'_>, all: &mut Vec<Reason>) {
 
 /// Who holds the others up.
 fn stragglers(known: &Known<'_>, all: &mut Vec<Reason>) {
-    for late in known.late {
-        let waited = Duration::from_nanos(known.now.saturating_sub(late.since)).as_secs_f64();
+    for late in known.late.iter().filter(|late| late.waited() >= STRAGGLES_NS) {
+        let waited = Duration::from_nanos(late.waited()).as_secs_f64();
         let text =
             format!("Rank {} is a straggler: the others have waited for it for {waited:.1} s.", late.rank);
         let remedy = "look at that worker and its link; threshold or partial_after lets the others go on";
@@ -294,7 +295,6 @@ mod tests {
             summary: super::super::terms::summary(status, None),
             counted: counters.read(0),
             late,
-            now: 10_000_000_000,
             server: false,
             quota: 32,
             shared_counters: false,
@@ -359,9 +359,14 @@ mod tests {
         let told = explain(&known(&status, &[(JobCounter::Collisions, 1)], &[]));
         assert_eq!((kinds(&told), told.reasons[0].count), (vec!["not-member", "collision"], Some(2)));
         assert!(told.summary.contains("nothing to aggregate here yet. 2 of 4 ranks have not joined"));
-        let late = [Late { rank: 3, since: 7_500_000_000, seen: 9_900_000_000 }];
+        let late = [(3, 10_000_000_000), (1, 7_599_999_999)].map(|(rank, seen)| Late {
+            rank,
+            since: 7_500_000_000,
+            seen,
+        });
         let told = explain(&known(&RUNNING, &[(JobCounter::AggregatedBytes, 8)], &late));
         assert_eq!((told.reasons[0].rank, told.reasons[0].seconds), (Some(3), Some(2.5)));
+        assert_eq!(told.reasons.len(), 1, "a tenth of a second is not worth a word");
         assert!(told.summary.ends_with("Rank 3 is a straggler: the others have waited for it for 2.5 s."));
     }
 

@@ -324,7 +324,6 @@ impl Operator {
             summary: self.summary(status),
             counted: site.telemetry.job(status.slot).since(&before),
             late: &site.telemetry.late(status.slot, now),
-            now,
             server: policy.server && !matches!(config.ps.mode.value, PsMode::None),
             quota: policy.quota,
             shared_counters: status.slot == OTHERS,

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -75,6 +75,13 @@ pub(crate) fn request(method: &str, path: &str, more: &str, body: &str) -> Strin
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{json}{more}Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// Asks the API on a socket.
+pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &str) -> Option<Response> {
+    let stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    exchange(stream, request(method, path, "", body).as_bytes())
 }
 
 /// An appliance with an admin API.
