@@ -119,7 +119,7 @@ fn a_quota_and_a_bypass_are_told_apart() {
     let plan = Plan { jobs: vec![served(Policy { quota: 1, ..Policy::default() })], ..Plan::one_armed() };
     let (mut bench, workers) = four(&plan);
     bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[0], 2)]);
-    bench.feed(0, [&workers[1].bypass(Kind::Gradient, 3, &[0; BYTES as usize])]);
+    bench.feed(0, [&workers[1].bypass(Kind::Gradient, 3, &[0; 32])]);
     expect(
         &bench,
         &[
