@@ -18,9 +18,9 @@ use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
+use crate::per_job::{Run, of_job};
 use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
-use crate::tap::Tap;
 
 /// What an lcore is made of.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mac = own.mac;
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         if let Some(job) = self.end.tap().wanted() {
-            capture(self.end.tap(), job, &self.setup, now, &packets);
+            self.end.tap().copy_burst(job, &self.setup, now, &packets);
         }
         let mut bytes = 0;
         let mut run = Run::default();
@@ -461,61 +461,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// The ports.
     pub fn io(&mut self) -> &mut I {
         &mut self.emitter.io
-    }
-}
-
-/// Plain gradients of one job that follow each other, so that a burst of one job is counted at once.
-#[derive(Debug, Default)]
-struct Run {
-    job: u16,
-    packets: u64,
-    bytes: u64,
-}
-
-impl Run {
-    /// One more, of the job at this place of the table; `count` gets what there was of another.
-    #[inline(always)]
-    fn add(&mut self, job: u16, bytes: u16, count: impl FnOnce(&Self)) {
-        if job != self.job {
-            count(self);
-            *self = Self { job, ..Self::default() };
-        }
-        self.packets += 1;
-        self.bytes += u64::from(bytes);
-    }
-
-    #[inline]
-    fn count(&self, table: &JobTable, counters: &LcoreCounters) {
-        if let (Some(job), true) = (table.at(self.job), self.packets > 0) {
-            counters.jobs().add(job.slot, JobCounter::Contributions, self.packets);
-            counters.jobs().add(job.slot, JobCounter::ContributionBytes, self.bytes);
-        }
-    }
-}
-
-/// What a job counts drops for a reason as; those that say nothing about a job are not counted there.
-const fn of_job(reason: DropReason) -> Option<JobCounter> {
-    match reason {
-        DropReason::WrongEpoch => Some(JobCounter::WrongEpoch),
-        DropReason::NotMember => Some(JobCounter::NotMember),
-        DropReason::RankSpoofed | DropReason::RankOutOfRange => Some(JobCounter::Spoofed),
-        DropReason::Halted => Some(JobCounter::Halted),
-        DropReason::PayloadLength => Some(JobCounter::Mismatched),
-        _ => None,
-    }
-}
-
-/// Copies those packets of a burst that belong to a job.
-#[cold]
-fn capture<B: PacketBuf>(tap: &Tap, job: u16, setup: &Setup, now: u64, packets: &[B]) {
-    for packet in packets {
-        let bytes = packet.bytes();
-        let Ok(Frame { net: Net::Ip(ip), .. }) = Frame::parse(bytes) else { continue };
-        let Ok(udp) = ip.udp(bytes) else { continue };
-        let header = bytes.get(udp.body..).and_then(|body| Header::parse(body).ok());
-        if udp.dst_port == setup.udp_port && header.is_some_and(|(header, _)| header.job == job) {
-            tap.copy(now, bytes, packet.total_len());
-        }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod lcore;
 pub mod membership;
 pub mod outcome;
+mod per_job;
 pub mod server;
 pub mod shared;
 pub mod tap;

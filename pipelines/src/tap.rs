@@ -7,6 +7,11 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
+use pascaline_buffer::PacketBuf;
+use pascaline_wire::frame::{self, Net};
+use pascaline_wire::header::Header;
+
+use crate::shared::Setup;
 
 /// Bytes of a packet that are kept: a whole one at the usual MTU.
 pub const SNAP: usize = 1536;
@@ -100,8 +105,22 @@ impl Tap {
         u16::try_from(self.job.load(Ordering::Acquire)).ok()
     }
 
-    /// Copies a packet of `len` bytes, of which these are there. For lcores.
-    pub(crate) fn copy(&self, at: u64, bytes: &[u8], len: usize) {
+    /// Copies those packets of a burst that belong to a job. For lcores.
+    #[cold]
+    pub(crate) fn copy_burst<B: PacketBuf>(&self, job: u16, setup: &Setup, at: u64, packets: &[B]) {
+        for packet in packets {
+            let bytes = packet.bytes();
+            let Ok(frame::Frame { net: Net::Ip(ip), .. }) = frame::Frame::parse(bytes) else { continue };
+            let Ok(udp) = ip.udp(bytes) else { continue };
+            let header = bytes.get(udp.body..).and_then(|body| Header::parse(body).ok());
+            if udp.dst_port == setup.udp_port && header.is_some_and(|(header, _)| header.job == job) {
+                self.copy(at, bytes, packet.total_len());
+            }
+        }
+    }
+
+    /// Copies a packet of `len` bytes, of which these are there.
+    fn copy(&self, at: u64, bytes: &[u8], len: usize) {
         let Some(mut frame) = self.ready.pop() else {
             self.missed.fetch_add(1, Ordering::Relaxed);
             return;

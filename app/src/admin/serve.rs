@@ -49,6 +49,9 @@ impl Default for Limits {
     }
 }
 
+/// What connections have to come to an end when the appliance does.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
 /// What was refused before it became a request that means anything.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
@@ -106,25 +109,30 @@ pub(crate) fn serve(
         body_bytes: limits.body_bytes,
         refusals: Arc::clone(&refusals),
     };
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
     let door = Door {
         router: guarded(router(orders, limits.body_bytes), guard),
         tls: tls.map(TlsAcceptor::from),
-        permits: Arc::new(Semaphore::new(limits.connections)),
+        permits: Arc::clone(&permits),
         limits,
         refusals,
     };
     let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
         let ended = runtime.block_on(async {
             tokio::select! {
-                // Told to stop, or the other end is gone: the same.
-                _ = stopped => Ok(()),
+                // Told to stop, or the other end is gone: the same. What has been answered is yet to be sent.
+                _ = stopped => {
+                    let _ = tokio::time::timeout(LAST_WORDS, permits.acquire_many(all)).await;
+                    Ok(())
+                }
                 ended = door.open(listener) => ended,
             }
         });
         if let Err(error) = ended {
             tracing::error!(%error, "the admin API ended");
         }
-        runtime.shutdown_timeout(Duration::from_millis(100));
+        runtime.shutdown_timeout(LAST_WORDS);
     })?;
     Ok(AdminServer { stop: Some(stop), thread: Some(thread) })
 }
