@@ -274,6 +274,9 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 let mut owned = unsafe { self.pool.set(set) };
                 for way in owned.used_ways() {
                     let Some(slot) = owned.slots.get(way) else { break };
+                    if slot.is_partial() {
+                        sink.seen(slot.key(), slot.first(), slot.ranks());
+                    }
                     match judge(slot.key(), slot.is_partial().then_some(slot.first())) {
                         Verdict::Keep => {}
                         Verdict::Vacate => self.pool.vacate(&mut owned, way, Cause::Swept, sink),

@@ -150,6 +150,9 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn spent(&mut self, packet: B);
     /// A PSN is complete without a further contribution: its time is up, or fewer are needed than before.
     fn released(&mut self, result: Aggregate<'_, B::Shared>);
+    /// A [sweep](crate::Session::sweep) has come upon a partial, whose first contribution arrived at `first`, with these ranks inside.
+    #[inline]
+    fn seen(&mut self, _key: Key, _first: u64, _inside: &RankSet<WORDS>) {}
     /// A slot was vacated.
     fn displaced(&mut self, key: Key, what: Displaced<B>, cause: Cause);
 }

@@ -301,6 +301,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 
     /// True if the slot holds a partial.
+    /// The ranks inside.
+    #[inline]
+    pub(crate) const fn ranks(&self) -> &RankSet<WORDS> {
+        &self.ranks
+    }
+
     pub(crate) fn is_partial(&self) -> bool {
         matches!(self.hold, Hold::Open(_) | Hold::Whole(_))
     }

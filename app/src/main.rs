@@ -1,6 +1,8 @@
 //! `pascaline`: the in-network aggregator's one command.
 #![forbid(unsafe_code)]
 
+mod admin;
+mod admin_cmd;
 mod appliance;
 mod bench;
 mod config;
@@ -43,7 +45,8 @@ struct Cli {
 enum Command {
     /// Run an appliance until SIGTERM or SIGINT
     ///
-    /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. Exit code 2: the
+    /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. SIGHUP puts the file's jobs
+    /// and limits in force as they are now, without touching the traffic of other jobs. Exit code 2: the
     /// configuration cannot be put to use; 1: something failed later.
     #[command(after_help = "Example:\n  pascaline run -c conf/appliance.toml")]
     Run {
@@ -75,6 +78,7 @@ enum Command {
     Bench(bench::BenchCommand),
     Impair(impair::ImpairArgs),
     FuzzProtocol(fuzz_protocol::FuzzArgs),
+    Explain(admin_cmd::ExplainArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
     Completions(manual::CompletionsArgs),
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command),
         Command::Impair(args) => impair::run(args),
         Command::FuzzProtocol(args) => fuzz_protocol::run(args),
+        Command::Explain(args) => admin_cmd::explain(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),

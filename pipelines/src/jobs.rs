@@ -1,6 +1,7 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
 use pascaline_aggregator::{Policy, Rules};
+use pascaline_telemetry::jobs::OTHERS;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
@@ -154,6 +155,8 @@ pub struct Job {
     pub halted: bool,
     /// How its workers train together.
     pub mode: Mode,
+    /// Where lcores count for it: with all others, unless it is given counters of its own.
+    pub slot: u16,
     /// How it uses the pool.
     pub policy: Policy,
     /// Where its parameter server is.
@@ -184,6 +187,7 @@ impl Job {
             partials,
             halted,
             mode: Mode::Sync,
+            slot: OTHERS,
             policy,
             server,
             rules: Rules::of(&policy),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
+use pascaline_telemetry::{Counter, DropReason, JobCounter, LcoreCounters, Recorder};
 use pascaline_wire::arp;
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
@@ -18,6 +18,7 @@ use crate::io::{BURST, Io};
 use crate::jobs::{JobTable, Mode};
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
+use crate::per_job::{Run, of_job};
 use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
 use crate::updates::{Offer, UpdateEnd};
@@ -169,13 +170,18 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(own) = self.setup.ports.get(port) else { return 0 };
         let mac = own.mac;
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
+        if let Some(job) = self.end.tap().wanted() {
+            self.end.tap().copy_burst(job, &self.setup, now, &packets);
+        }
         let mut bytes = 0;
+        let mut run = Run::default();
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
             if let Some(gradient) = classifier.plain(packet.bytes())
                 && !packet.bad_checksum()
             {
+                run.add(gradient.job(), gradient.payload_len(), |run| run.count(&self.table, &self.counters));
                 let key = classifier.key(gradient);
                 let place = match classifier.region(gradient) {
                     None => self.session.place(key),
@@ -189,6 +195,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
         }
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
+        run.count(&self.table, &self.counters);
         let mut ahead = ArrayVec::<Foreseen, BURST>::new();
         for (_, key, place, _) in &gradients {
             ahead.push(self.session.foresee(*place, *key));
@@ -201,6 +208,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
+            jobs: self.counters.jobs(),
             last_refusal: &mut self.last_refusal,
             server: self.server.as_ref(),
         };
@@ -257,7 +265,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// Gives a packet to the pool, in the part that its job uses.
     fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
-        let region = table.get(request.key.job()).and_then(|job| job.policy.region);
+        let job = table.get(request.key.job());
+        if let (Some(job), Verb::Add) = (job, request.verb) {
+            self.counters.jobs().add(job.slot, JobCounter::Contributions, 1);
+            self.counters.jobs().add(job.slot, JobCounter::ContributionBytes, u64::from(request.len));
+        }
+        let region = job.and_then(|job| job.policy.region);
         self.with_pool(|session, outcome| {
             let place = match region {
                 None => session.place(request.key),
@@ -299,6 +312,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
+                self.counters.jobs().add(job.slot, JobCounter::ServerResults, 1);
                 packet.truncate(usize::from(payload.offset) + usize::from(payload.total));
                 // From no rank in particular.
                 let request = by.to_pool(Verb::Install, job, &Header { rank: 0, ..*header }, payload);
@@ -312,6 +326,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
+    fn count_job(&self, table: &JobTable, job: u16, counter: JobCounter) {
+        if let Some(job) = table.get(job) {
+            self.counters.jobs().add(job.slot, counter, 1);
+        }
+    }
+
     /// Everything that is not the pool's business.
     fn other(&mut self, by: &Classifier<'_>, mut packet: I::Buf, class: Class) {
         let (port, mac) = (by.port, by.mac);
@@ -321,14 +341,30 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Class::ToServer(header, payload) => match by.table.get(header.job) {
                 Some(job) => {
                     let end = self.server.as_ref();
-                    server::pass_on(&mut self.emitter, end, job, &header, payload, packet);
+                    let jobs = self.counters.jobs();
+                    if !server::pass_on(&mut self.emitter, end, job, &header, payload, packet) {
+                        jobs.add(job.slot, JobCounter::ServerFull, 1);
+                    } else if header.kind == Kind::Gradient {
+                        jobs.add(job.slot, JobCounter::Bypassed, 1);
+                        jobs.add(job.slot, JobCounter::BypassedBytes, u64::from(payload.len));
+                    }
                 }
                 None => self.emitter.discard(packet, DropReason::UnknownJob),
             },
             Class::FromServer(header, payload) => self.served(by, &header, payload, packet),
-            Class::Drop(reason) => self.emitter.discard(packet, reason),
+            Class::Drop(reason) => {
+                if let Some(counter) = of_job(reason)
+                    && let Some((_, header)) = by.sender(packet.bytes())
+                {
+                    self.count_job(by.table, header.job, counter);
+                }
+                self.emitter.discard(packet, reason);
+            }
             Class::Refuse(reason, objection) => {
                 if let Some((from, header)) = by.sender(packet.bytes()) {
+                    if let Some(counter) = of_job(reason) {
+                        self.count_job(by.table, header.job, counter);
+                    }
                     self.with_pool(|_, outcome| outcome.refuse(by.now, &from, &header, objection));
                 }
                 self.emitter.discard(packet, reason);
@@ -433,6 +469,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
+            jobs: self.counters.jobs(),
             last_refusal: &mut self.last_refusal,
             server: self.server.as_ref(),
         };

@@ -27,8 +27,10 @@ pub mod jobs;
 pub mod lcore;
 pub mod membership;
 pub mod outcome;
+mod per_job;
 pub mod server;
 pub mod shared;
+pub mod tap;
 pub mod updates;
 
 pub use idle::{Idle, IdlePolicy};

@@ -4,7 +4,8 @@ use pascaline_aggregator::{
     Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
 use pascaline_buffer::{PacketBuf, SharedBuf};
-use pascaline_telemetry::{Counter, DropReason, Recorder};
+use pascaline_telemetry::jobs::LATE;
+use pascaline_telemetry::{Counter, DropReason, JobCounter, JobCounters, Recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
@@ -25,9 +26,14 @@ pub(crate) struct Outcome<'a, I: Io> {
     pub(crate) table: &'a JobTable,
     pub(crate) setup: &'a Setup,
     pub(crate) spread: &'a mut Recorder,
+    pub(crate) jobs: &'a JobCounters,
     pub(crate) last_refusal: &'a mut Option<u64>,
     pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
 }
+
+/// For how long a partial waits before those who are not in it count as late, in nanoseconds: longer than packets of ranks in
+/// step are apart, shorter than anybody notices.
+const LATE_NS: u64 = 10_000_000;
 
 type Shared<I> = <<I as Io>::Buf as PacketBuf>::Shared;
 
@@ -41,6 +47,13 @@ impl<I: Io> Outcome<'_, I> {
     #[inline]
     fn count(&mut self, counter: Counter) {
         self.emitter.tally.add(counter, 1);
+    }
+
+    /// Counts for the job of a key.
+    fn count_job(&self, key: Key, counter: JobCounter, count: u64) {
+        if let Some(job) = Self::job_of(self.table, key) {
+            self.jobs.add(job.slot, counter, count);
+        }
     }
 
     /// The job of a key, for as long as the table lives.
@@ -92,6 +105,10 @@ impl<I: Io> Outcome<'_, I> {
         let payload = Payload { offset: request.offset, len: request.len, total: request.len };
         if server::pass_on(self.emitter, self.server, job, &header, payload, packet) {
             self.count(Counter::Spilled);
+            self.jobs.add(job.slot, JobCounter::Spilled, 1);
+            self.jobs.add(job.slot, JobCounter::SpilledBytes, u64::from(request.len));
+        } else {
+            self.jobs.add(job.slot, JobCounter::ServerFull, 1);
         }
         None
     }
@@ -103,11 +120,13 @@ impl<I: Io> Outcome<'_, I> {
         let Some(job) = Self::job_of(table, key) else { return false };
         match what {
             Displaced::Partial(evicted) => {
-                let Evicted { packet, element, fan_in, count, overflow, priority, .. } = evicted;
+                let Evicted { packet, len, element, fan_in, count, overflow, priority } = evicted;
                 let header = Self::header_to_server(key, Kind::Partial, element, fan_in, count);
                 let Some(header) = header else { return false };
                 let header = Header { flags: flags(overflow, true), priority, ..header };
-                server::send(self.emitter, self.server, job, &header, packet)
+                let sent = server::send(self.emitter, self.server, job, &header, packet);
+                self.evicted(job, sent, u64::from(count), u64::from(count) * u64::from(len));
+                sent
             }
             Displaced::Originals(originals) => {
                 let (element, fan_in, priority) = (originals.element, originals.fan_in, originals.priority);
@@ -116,10 +135,23 @@ impl<I: Io> Outcome<'_, I> {
                 let Some(header) = header else { return false };
                 originals.fold(false, |any, (rank, packet)| {
                     let header = Header { flags, rank, priority, ..header };
-                    server::send(self.emitter, self.server, job, &header, packet) || any
+                    let bytes = packet.bytes().len() as u64;
+                    let sent = server::send(self.emitter, self.server, job, &header, packet);
+                    self.evicted(job, sent, 1, bytes);
+                    sent || any
                 })
             }
             Displaced::Result | Displaced::GivenUp => false,
+        }
+    }
+
+    /// Counts contributions that were on their way to the parameter server, or would have been if it had room.
+    fn evicted(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
+        if sent {
+            self.jobs.add(job.slot, JobCounter::Evicted, count);
+            self.jobs.add(job.slot, JobCounter::EvictedBytes, bytes);
+        } else {
+            self.jobs.add(job.slot, JobCounter::ServerFull, 1);
         }
     }
 
@@ -133,8 +165,21 @@ impl<I: Io> Outcome<'_, I> {
             && let Some(member) = job.member(request.rank)
             && let Some(heads) = heads(result)
         {
+            self.jobs.add(job.slot, JobCounter::Replayed, 1);
             self.emitter.send_result(member, request.rank, &heads, result.payload.clone());
         }
+    }
+
+    /// Gives out a result that was made here.
+    #[inline]
+    fn made(&mut self, result: &Aggregate<'_, Shared<I>>) {
+        if let Some(job) = Self::job_of(self.table, result.key) {
+            let (count, len) = (u64::from(result.count), result.payload.bytes().len() as u64);
+            self.jobs.add(job.slot, JobCounter::Results, 1);
+            self.jobs.add(job.slot, JobCounter::Aggregated, count);
+            self.jobs.add(job.slot, JobCounter::AggregatedBytes, count * len);
+        }
+        self.finish(result);
     }
 
     #[inline]
@@ -270,13 +315,13 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
             self.count(Counter::Opened);
         }
         self.spread.record(request.now.saturating_sub(result.first), 1);
-        self.finish(&result);
+        self.made(&result);
     }
 
     fn released(&mut self, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Completed);
         self.count(Counter::Released);
-        self.finish(&result);
+        self.made(&result);
     }
 
     fn obeyed(&mut self, _: &Request, packet: I::Buf) {
@@ -342,7 +387,28 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.emitter.recycle(packet);
     }
 
+    fn seen(&mut self, key: Key, first: u64, inside: &RankSet<WORDS>) {
+        let now = self.emitter.io.now();
+        if now.saturating_sub(first) > LATE_NS
+            && let Some(job) = Self::job_of(self.table, key)
+        {
+            // As many as can be named; with a thousand ranks the search for them is a few hundred steps.
+            for rank in inside.missing(job.fan_in).take(LATE) {
+                self.jobs.late(job.slot, rank, first, now);
+            }
+        }
+    }
+
     fn refused(&mut self, request: &Request, packet: I::Buf, why: Refusal) {
+        let counter = match why {
+            Refusal::Conflict => JobCounter::Collisions,
+            Refusal::Quota => JobCounter::OverQuota,
+            Refusal::Contention => JobCounter::Contended,
+            Refusal::Stale => JobCounter::Stale,
+            Refusal::Duplicate => JobCounter::Duplicates,
+            _ => JobCounter::Mismatched,
+        };
+        self.count_job(request.key, counter, 1);
         let packet = match why {
             Refusal::Conflict | Refusal::Quota | Refusal::Contention => match self.spill(request, packet) {
                 Some(packet) => packet,
@@ -377,10 +443,14 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
         if cause == Cause::Preempted {
             self.count(Counter::Preempted);
+            self.count_job(key, JobCounter::Preempted, 1);
         }
         match what {
             Displaced::Result => self.count(Counter::DisplacedResults),
-            Displaced::GivenUp => self.count(Counter::DisplacedPartials),
+            Displaced::GivenUp => {
+                self.count(Counter::DisplacedPartials);
+                self.count_job(key, JobCounter::GivenUp, 1);
+            }
             Displaced::Partial(_) | Displaced::Originals(_) => {
                 let sent = self.evict(key, what);
                 self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
@@ -466,6 +536,7 @@ mod tests {
             len: 0,
             now: 0,
         };
+        let counters = pascaline_telemetry::LcoreCounters::default();
         for (refusal, reason) in refusals {
             let mut emitter = Emitter::new(Nowhere, 0);
             let mut outcome = Outcome {
@@ -473,6 +544,7 @@ mod tests {
                 table: &table,
                 setup: &setup,
                 spread: &mut spread,
+                jobs: counters.jobs(),
                 last_refusal: &mut None,
                 server: None,
             };

@@ -9,6 +9,7 @@ use pascaline_wire::frame::{Address, Mac};
 
 use crate::jobs::JobTable;
 use crate::membership::{ControlRequest, Reply};
+use crate::tap::Tap;
 
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub struct LcoreEnd {
     replies: Arc<ArrayQueue<Reply>>,
     stop: Arc<AtomicBool>,
     wall: Arc<AtomicU64>,
+    tap: Arc<Tap>,
 }
 
 impl LcoreEnd {
@@ -98,6 +100,12 @@ impl LcoreEnd {
         now.wrapping_add(self.wall.load(Ordering::Relaxed))
     }
 
+    /// Where copies of packets are left, if they are wanted.
+    #[inline]
+    pub(crate) fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
     /// True once the control plane wants the lcore to end.
     #[inline]
     #[must_use]
@@ -115,6 +123,7 @@ pub struct ControlPlane {
     replies: Vec<Arc<ArrayQueue<Reply>>>,
     stop: Arc<AtomicBool>,
     wall: Arc<AtomicU64>,
+    tap: Arc<Tap>,
     /// Tables that an lcore may still be using. Kept here so that no lcore ever frees one.
     retired: Vec<(u64, Arc<JobTable>)>,
 }
@@ -130,6 +139,7 @@ impl ControlPlane {
         let requests = Arc::new(ArrayQueue::new(REQUESTS));
         let stop = Arc::new(AtomicBool::new(false));
         let wall = Arc::new(AtomicU64::new(0));
+        let tap = Arc::new(Tap::default());
         let ends: Vec<LcoreEnd> = (0..lcores)
             .map(|_| LcoreEnd {
                 table: Arc::clone(&table),
@@ -138,6 +148,7 @@ impl ControlPlane {
                 replies: Arc::new(ArrayQueue::new(REPLIES)),
                 stop: Arc::clone(&stop),
                 wall: Arc::clone(&wall),
+                tap: Arc::clone(&tap),
             })
             .collect();
         let plane = Self {
@@ -147,6 +158,7 @@ impl ControlPlane {
             replies: ends.iter().map(|end| Arc::clone(&end.replies)).collect(),
             stop,
             wall,
+            tap,
             retired: Vec::new(),
         };
         (plane, ends)
@@ -188,6 +200,12 @@ impl ControlPlane {
     /// clock is taken for Unix time.
     pub fn set_time(&self, lcore_ns: u64, unix_ns: u64) {
         self.wall.store(unix_ns.wrapping_sub(lcore_ns), Ordering::Relaxed);
+    }
+
+    /// Where lcores leave copies of packets.
+    #[must_use]
+    pub fn tap(&self) -> &Tap {
+        &self.tap
     }
 
     /// Tells the lcores to end.

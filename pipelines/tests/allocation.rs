@@ -188,6 +188,10 @@ fn a_turn_never_calls_the_allocator() {
         rig.io().multi_segment = multi_segment;
         let mut sent = 0;
         for number in 0..40 {
+            if number == 10 {
+                // A capture on the way, which soon has no frames left.
+                rig.appliance.plane.tap().open(JOB);
+            }
             if number == 20 {
                 // A new table on the way: the old one must not be freed by the lcore either.
                 rig.workers[3].session += 1;
@@ -198,6 +202,8 @@ fn a_turn_never_calls_the_allocator() {
             sent += rig.sent().len();
         }
         assert_eq!(rig.calls, 0);
+        let tap = rig.appliance.plane.tap();
+        assert!(tap.missed() > 0 && tap.take().is_some());
         let reading = rig.appliance.reading();
         assert_eq!(reading.unaccounted(), 0);
         assert!(sent > 40 * 4 * 8);

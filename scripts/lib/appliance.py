@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
+import signal
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, in_namespace, worker_address
@@ -36,6 +40,8 @@ class Settings:
     jobs: int = 1
     # Further tables of the configuration.
     more: str = ""
+    # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
+    ring: int = 0
 
 
 class Appliance:
@@ -43,9 +49,10 @@ class Appliance:
 
     def __init__(self, binary: Path, network: Network, settings: Settings, files: Path) -> None:
         self._network = network
-        config = files / "appliance.toml"
-        config.write_text(configuration(network, settings))
-        self._command = [str(binary), "run", "-c", str(config)]
+        self._config = files / "appliance.toml"
+        self._socket = files / "admin.sock"
+        self._config.write_text(configuration(network, settings, self._socket))
+        self._command = [str(binary), "run", "-c", str(self._config)]
         self._files = files
         self._lives = 0
         self._child = self._start()
@@ -65,6 +72,32 @@ class Appliance:
     def pid(self) -> int:
         """Of the appliance itself, not of something that started it."""
         return self._child.pid
+
+    def configuration(self) -> str:
+        """Its file."""
+        return self._config.read_text()
+
+    def reload(self, text: str) -> None:
+        """Puts another text into its file, at once, and tells it so."""
+        other = self._config.with_suffix(".new")
+        other.write_text(text)
+        other.replace(self._config)
+        os.kill(self._child.pid, signal.SIGHUP)
+
+    def admin(self, path: str) -> Any:
+        """An answer of its admin API."""
+        connection = _UnixConnection(self._socket)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            raise Failure(f"the admin API does not answer: {error!r}", self._child.tail()) from error
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise Failure(f"{path} answers with status {response.status}: {body}", self._child.tail())
+        return json.loads(body)
 
     def wait_ready(self, stop: Stop) -> None:
         """Returns once it says that it is healthy."""
@@ -129,7 +162,21 @@ class Appliance:
             raise Failure(f"{path} does not answer in HTTP: {error!r}", self._child.tail()) from error
 
 
-def device(driver: str, port: int, mtu: int) -> str:
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=5)
+        self._path = path
+
+    def connect(self) -> None:
+        """As for TCP, but there is nobody to resolve."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def device(driver: str, port: int, mtu: int, ring: int = 0) -> str:
     """The DPDK device on one end of a veth pair."""
     text = f"net_{driver}{port},iface=pas{port}"
     slot = 2048
@@ -138,6 +185,8 @@ def device(driver: str, port: int, mtu: int) -> str:
     if driver == "af_packet" and slot > 2048:
         # The driver's slots hold 2 KiB unless told otherwise, and a block holds at least one slot.
         text += f",framesz={slot},blocksz={slot}"
+    if driver == "af_packet" and ring:
+        text += f",framecnt={ring}"
     return text
 
 
@@ -155,14 +204,14 @@ def _policy(settings: Settings) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def configuration(network: Network, settings: Settings) -> str:
+def configuration(network: Network, settings: Settings, admin: Path) -> str:
     """The appliance's TOML: one port per worker."""
     cores = sorted(os.sched_getaffinity(0))
     main, dataplane = cores[0], cores[min(1, len(cores) - 1)]
     ranks = range(len(network.workers))
     members = ", ".join(f'"{worker_address(rank)}"' for rank in ranks)
     ports = "\n".join(
-        f'[[ports]]\nname = "p{rank}"\ndevice = "{device(settings.driver, rank, network.mtu)}"\n'
+        f'[[ports]]\nname = "p{rank}"\ndevice = "{device(settings.driver, rank, network.mtu, settings.ring)}"\n'
         f"mtu = {network.mtu}\n"
         for rank in ranks
     )
@@ -196,4 +245,7 @@ age_limit = "500ms"
 {settings.more}
 [telemetry]
 listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
+
+[admin]
+listen = "unix:{admin}"
 """

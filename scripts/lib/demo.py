@@ -22,6 +22,7 @@ from appliance import Appliance, Settings
 from netns import Network
 from options import Options, parse
 from process import Failure, Interrupted, Stop
+from reload import Reloads
 from workers import Load, Workers
 
 # How far ranks may drift apart, in packets, at least.
@@ -81,7 +82,9 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         if options.policy not in _WITH_SERVER:
             window = min(window, options.pool_slots)
         settings = Settings(
-            options.driver, options.pool_slots, window, options.policy, options.order, options.jobs
+            options.driver, options.pool_slots, window, options.policy, options.order, options.jobs,
+            # A machine that is busy elsewhere must not look like a reload that loses packets.
+            ring=4096 if options.reload else 0,
         )
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
@@ -92,6 +95,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             stop.check()
             pings.append(network.ping(rank, _PING_TRIES))
 
+        # Counts from before the first frame of a worker.
+        reloads = Reloads(appliance, network, stop) if options.reload else None
         workers = Workers(binary, network, files)
         cleanup.callback(workers.stop)
         workers.start(_load(options))
@@ -103,6 +108,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             nonlocal restarted
             appliance.check_running()
             bad.check()
+            if reloads:
+                reloads.step()
             if options.restart_appliance and not restarted and workers.finished() >= half:
                 restarted = True
                 _say("the appliance is killed and started again")
@@ -114,9 +121,12 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         except Failure as failure:
             failure.log += f"\n[appliance]\n{appliance.tail()}"
             raise
+        if reloads:
+            reloads.count()
         metrics = appliance.settled(stop)
+        reloaded = reloads.to_json() if reloads else {}
         code = appliance.stop()
-        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, restarts=int(restarted))
+        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, restarts=int(restarted), reloaded=reloaded)
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")
         return outcome

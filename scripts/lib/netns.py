@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from process import Failure, run
 
@@ -76,6 +77,17 @@ class Network:
         for name in self.namespaces:
             if (NAMESPACES / name).exists():
                 run("ip", "netns", "del", name)
+
+    def ends(self) -> list[tuple[str, str]]:
+        """Both ends of every link that is not cut in two: the workers' first."""
+        ours = [(worker, "eth0") for worker in self.workers]
+        return ours + [(self.appliance, f"pas{rank}") for rank in range(len(self.workers))]
+
+    def link(self, name: str, interface: str) -> dict[str, Any]:
+        """What the kernel has counted at an interface."""
+        found = json.loads(run("ip", "-n", name, "-s", "-j", "link", "show", "dev", interface).stdout)
+        counted: dict[str, Any] = found[0]["stats64"]
+        return counted
 
     def ping(self, rank: int, tries: int) -> str:
         """One answered echo request from a worker to the appliance: ARP and ICMP work. Returns the round trip time."""

@@ -24,6 +24,7 @@ examples:
   scripts/demo --policy dsa --jobs 2 --loss 1 --pool-slots 64
                                                      two jobs that contend for a small pool
   scripts/demo --restart-appliance                   the appliance is killed and started anew half way
+  scripts/demo --reload                              jobs and limits change meanwhile; no packet is lost
   scripts/demo --order rank                          the same bits whatever the order of arrival
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
@@ -53,6 +54,7 @@ class Options:
     jobs: int
     order: str
     restart_appliance: bool
+    reload: bool
     driver: str
     timeout: float
     binary: Path | None
@@ -112,6 +114,7 @@ def parse(arguments: list[str]) -> Options:
     )
     add("--order", choices=("arrival", "rank"), default="arrival", help="in which contributions are added (arrival)")
     add("--restart-appliance", action="store_true", help="kill the appliance half way and start it again")
+    add("--reload", action="store_true", help="change the configuration again and again while the workers are at it")
     add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
     add("--in-flight", type=_between(1, 4096), default=128, metavar="N", help="packets per worker (default 128)")
     bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
@@ -147,5 +150,7 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
     if options.workers * options.jobs > 64:
         parser.error("--workers times --jobs is at most 64")
+    if options.reload and (options.loss or options.duplicate or options.reorder or options.restart_appliance):
+        parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

@@ -12,6 +12,7 @@ from typing import Any
 
 import metrics as m
 from options import Options
+from reload import LEAST
 
 _BAR = 32
 # Without a terminal a bar is only noise: say something now and then.
@@ -29,6 +30,7 @@ class Outcome:
     pings: list[str]
     appliance_exit: int
     restarts: int = 0
+    reloaded: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,10 @@ class Outcome:
             found.append(f"the appliance's accounts do not add up: {self.accounting}")
         if self.appliance_exit != 0:
             found.append(f"the appliance's exit code after SIGTERM is {self.appliance_exit}")
+        if self.reloaded and self.reloaded["lost"]:
+            found.append(f"frames were lost while the configuration changed: {self.reloaded['frames']}")
+        if self.reloaded and self.reloaded["reloads"] + self.reloaded["reloads_refused"] < LEAST:
+            found.append(f"the workers were done before {LEAST} reloads: give them more --allreduces")
         return found
 
     @property
@@ -93,6 +99,7 @@ class Outcome:
             "order": self.options.order,
             "restarts": self.restarts,
             "resumed": self.sum("resumed"),
+            **self.reloaded,
             "preemptions": self.metrics.total(m.PREEMPTIONS),
             "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
             "spilled": self.metrics.total(m.SPILLED),
@@ -222,6 +229,12 @@ def _appliance(outcome: Outcome) -> str:
     for name, meaning in ((m.SPREAD, "first to last contribution"), (m.SERVICE, "packet service time")):
         estimates = [_microseconds(found.quantile(name, q)) for q in (0.5, 0.99)]
         lines.append(f"  {meaning}: median {estimates[0]}, 99 % below {estimates[1]}")
+    if outcome.reloaded:
+        r = outcome.reloaded
+        lines.append(
+            f"{_mark(not r['lost'])} {r['reloads']} reloads, {r['reloads_refused']} refused: {r['lost']} frames lost "
+            f"({r['frames']['dropped_by_kernel']} dropped by the kernel)"
+        )
     drops = ", ".join(f"{reason} {count}" for reason, count in outcome.drops.items())
     lines.append(f"  drops by reason: {drops or 'none'}")
     return "\n".join(lines)

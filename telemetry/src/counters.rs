@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 
 use crate::drops::DropReason;
+use crate::jobs::JobCounters;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
@@ -161,6 +162,7 @@ pub struct LcoreCounters {
     version: CachePadded<AtomicU64>,
     counters: [AtomicU64; COUNTERS],
     drops: [AtomicU64; DROPS],
+    jobs: JobCounters,
 }
 
 impl Default for LcoreCounters {
@@ -169,6 +171,7 @@ impl Default for LcoreCounters {
             version: CachePadded::new(AtomicU64::new(0)),
             counters: [const { AtomicU64::new(0) }; COUNTERS],
             drops: [const { AtomicU64::new(0) }; DROPS],
+            jobs: JobCounters::default(),
         }
     }
 }
@@ -195,6 +198,13 @@ impl LcoreCounters {
         }
         // The even version becomes visible after the values.
         self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// What is counted for each job, which is published at once.
+    #[inline]
+    #[must_use]
+    pub fn jobs(&self) -> &JobCounters {
+        &self.jobs
     }
 
     /// A consistent reading.

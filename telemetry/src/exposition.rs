@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::counters::{Counter, LcoreCounters, Reading};
 use crate::drops::DropReason;
+use crate::jobs::{JobReading, Late};
 use crate::recorder::RecorderReader;
 
 /// Bucket bounds in nanoseconds, a factor of about 2.5 apart: from less than a packet's work to more than any timeout.
@@ -130,6 +131,28 @@ impl Telemetry {
             total.merge(&lcore.read());
         }
         total
+    }
+
+    /// What all lcores have counted for the job in a slot.
+    #[must_use]
+    pub fn job(&self, slot: u16) -> JobReading {
+        let mut total = JobReading::default();
+        for lcore in &self.lcores {
+            total.merge(&lcore.jobs().read(slot));
+        }
+        total
+    }
+
+    /// The ranks of the job in a slot that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked
+    /// it for longest on any lcore, those that are waited for longest first.
+    #[must_use]
+    pub fn late(&self, slot: u16, now: u64) -> Vec<Late> {
+        let mut all: Vec<Late> =
+            self.lcores.iter().flat_map(|lcore| lcore.jobs().who_is_late(slot, now)).collect();
+        all.sort_by_key(|late| (late.rank, core::cmp::Reverse(late.waited())));
+        all.dedup_by_key(|late| late.rank);
+        all.sort_by_key(|late| core::cmp::Reverse(late.waited()));
+        all
     }
 
     /// The scrape: Prometheus (OpenMetrics) text.

@@ -11,9 +11,11 @@
 pub mod counters;
 pub mod drops;
 pub mod exposition;
+pub mod jobs;
 pub mod recorder;
 
 pub use counters::{Counter, LcoreCounters, Reading, Tally};
 pub use drops::DropReason;
 pub use exposition::{Classes, Distribution, Gauge, Gauges, LcoreHistograms, Telemetry};
+pub use jobs::{JobCounter, JobCounters, JobReading};
 pub use recorder::{Recorder, RecorderReader, recorder};

@@ -107,9 +107,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         }
         None => Default::default(),
     };
-    let most_ranks =
-        config.jobs.iter().map(|job| job.fan_in).chain(config.admission.as_ref().map(|a| a.max_fan_in));
-    let wide = most_ranks.max().unwrap_or(0) > RankSet::<1>::CAPACITY;
+    let wide = config.most_ranks() > RankSet::<1>::CAPACITY;
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,

@@ -21,6 +21,8 @@ use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::gauges::{ApplianceGauges, Shared};
 use super::http;
+use super::operator::{Facts, Operator, Site};
+use crate::admin::Bound;
 use crate::config::Config;
 use crate::server::ServedJob;
 use crate::server::embedded::EmbeddedServer;
@@ -37,11 +39,8 @@ pub(super) fn run(
     config: &Config,
     appliance: Appliance,
     listener: Option<TcpListener>,
+    admin: Option<Bound>,
 ) -> anyhow::Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("installing a signal handler")?;
-    }
     let Appliance {
         lcores,
         mut plane,
@@ -60,16 +59,18 @@ pub(super) fn run(
     let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
     tell_time(&plane, clock);
     publish(&mut plane, membership.table(mac), embedded.as_ref());
-    let shared = Arc::new(Shared::new(membership.status()));
+    let shared = Arc::new(Shared::new(membership.status(), names(config)));
     let published = embedded.as_ref().map(EmbeddedServer::published);
-    let gauges =
-        ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
-            .with_queues(queues);
+    let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
+        .with_queues(queues);
     let telemetry = Telemetry::new(counters, histograms, Box::new(gauges));
     let handles = launch(lcores, config.idle)?;
     let server = listener
         .map(|listener| http::serve(listener, Arc::clone(&telemetry), Arc::clone(&shared)))
         .transpose()?;
+    let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();
+    let mut operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, admin)?;
+    operator.note_jobs(&membership.status(), &telemetry);
     info!(
         lcores = handles.len(),
         ports = ports.len(),
@@ -77,6 +78,7 @@ pub(super) fn run(
         addresses = ?config.addresses,
         udp_port = config.udp_port,
         metrics = ?config.listen.as_ref().map(|listen| listen.value),
+        admin = config.admin.as_ref().map(|admin| admin.listen.value.to_string()),
         "ready"
     );
 
@@ -103,7 +105,13 @@ pub(super) fn run(
                 }
             }
         }
+        let mut site = Site { now, membership: &mut membership, telemetry: &telemetry, tap: plane.tap() };
+        if operator.turn(&mut site) {
+            changed = true;
+            shared.set_names(names(&operator.running.config));
+        }
         if changed {
+            operator.note_jobs(&membership.status(), &telemetry);
             publish(&mut plane, membership.table(mac), embedded.as_ref());
         }
         if changed || !events.is_empty() {
@@ -115,6 +123,7 @@ pub(super) fn run(
                 plane.reply(lcore, reply);
             }
             plane.reap();
+            operator.settled();
         }
         if collected.elapsed() >= COLLECT {
             // Seen by this loop only, which notices below if an lcore has ended.
@@ -133,14 +142,14 @@ pub(super) fn run(
             error!("the parameter server ended by itself");
             break;
         }
-        if stop.load(Ordering::Relaxed) {
+        if operator.stopping() {
             let since = *draining.get_or_insert_with(|| {
-                info!(limit = ?config.drain, "draining");
+                info!(limit = ?operator.running.config.drain, "draining");
                 tell_systemd(NotifyState::Stopping);
                 shared.set_healthy(false);
                 Instant::now()
             });
-            if telemetry.total().open_slots() == 0 || since.elapsed() >= config.drain {
+            if telemetry.total().open_slots() == 0 || since.elapsed() >= operator.running.config.drain {
                 break;
             }
         }
@@ -155,7 +164,7 @@ pub(super) fn run(
             whole = false;
         }
     }
-    drop(server);
+    drop((server, operator));
     if let Some(Err(panic)) = embedded.map(EmbeddedServer::stop) {
         error!(%panic);
         whole = false;
@@ -174,6 +183,11 @@ pub(super) fn run(
 fn tell_time(plane: &ControlPlane, clock: Clock) {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     plane.set_time(clock.now_ns(), u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX));
+}
+
+/// What the configured jobs are called.
+fn names(config: &Config) -> Vec<(u16, String)> {
+    config.jobs.iter().map(|job| (job.id, job.name.clone())).collect()
 }
 
 /// Tells the service manager, if one has started the appliance and wants to know. Nothing depends on it.

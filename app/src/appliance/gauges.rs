@@ -11,7 +11,6 @@ use pascaline_pipelines::updates::QueueReading;
 use pascaline_telemetry::{Distribution, Gauge, Gauges};
 
 use super::olaf;
-use crate::config::Config;
 use crate::server::Published;
 
 /// What the control plane tells the metrics server.
@@ -19,11 +18,17 @@ use crate::server::Published;
 pub(super) struct Shared {
     healthy: AtomicBool,
     jobs: Mutex<Vec<JobStatus>>,
+    /// What the configured ones are called.
+    names: Mutex<Vec<(u16, String)>>,
 }
 
 impl Shared {
-    pub(super) fn new(jobs: Vec<JobStatus>) -> Self {
-        Self { healthy: AtomicBool::new(true), jobs: Mutex::new(jobs) }
+    pub(super) fn new(jobs: Vec<JobStatus>, names: Vec<(u16, String)>) -> Self {
+        Self { healthy: AtomicBool::new(true), jobs: Mutex::new(jobs), names: Mutex::new(names) }
+    }
+
+    pub(super) fn set_names(&self, names: Vec<(u16, String)>) {
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
     pub(super) fn set_jobs(&self, jobs: Vec<JobStatus>) {
@@ -46,7 +51,6 @@ pub(super) struct ApplianceGauges {
     pools: Vec<Mempool>,
     pool_slots: usize,
     pool_bytes: usize,
-    job_names: Vec<(u16, String)>,
     shared: Arc<Shared>,
     server: Option<Published>,
     queues: Vec<Arc<QueueCounts>>,
@@ -54,7 +58,6 @@ pub(super) struct ApplianceGauges {
 
 impl ApplianceGauges {
     pub(super) fn new(
-        config: &Config,
         ports: &[(String, Port<Started>)],
         pools: Vec<Mempool>,
         pool_slots: usize,
@@ -67,7 +70,6 @@ impl ApplianceGauges {
             pools,
             pool_slots,
             pool_bytes,
-            job_names: config.jobs.iter().map(|job| (job.id, job.name.clone())).collect(),
             shared,
             server,
             queues: Vec::new(),
@@ -144,6 +146,7 @@ impl ApplianceGauges {
     fn jobs(&self, out: &mut Vec<Gauge>) {
         type Pick = fn(&JobStatus) -> u16;
         let jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let picks: [(&'static str, &'static str, Pick); 3] = [
             ("job_ranks", "Ranks of a job.", |job| job.fan_in),
             ("job_members", "Ranks of a job that have joined.", |job| job.joined),
@@ -151,8 +154,7 @@ impl ApplianceGauges {
         ];
         for (name, help, pick) in picks {
             let sample = |job: &JobStatus| {
-                let called =
-                    self.job_names.iter().find(|(id, _)| *id == job.id).map(|(_, name)| name.clone());
+                let called = names.iter().find(|(id, _)| *id == job.id).map(|(_, name)| name.clone());
                 let labels = vec![("job", job.id.to_string()), ("name", called.unwrap_or_default())];
                 (labels, f64::from(pick(job)))
             };

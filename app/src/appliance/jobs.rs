@@ -11,12 +11,18 @@ use crate::config::{AdmissionConfig, Config, JobConfig, PsMode};
 
 /// All jobs, without members.
 pub(super) fn membership(config: &Config) -> Membership {
-    let jobs = config.jobs.iter().map(|job| spec(config, job)).collect();
+    let (jobs, admission) = terms(config);
     let membership = Membership::new(jobs, first_epoch());
-    match &config.admission {
-        Some(admitted) => membership.with_admission(admission(config, admitted)),
+    match admission {
+        Some(admission) => membership.with_admission(admission),
         None => membership,
     }
+}
+
+/// What jobs are to be like, and which others may be formed.
+pub(super) fn terms(config: &Config) -> (Vec<JobSpec>, Option<Admission>) {
+    let jobs = config.jobs.iter().map(|job| spec(config, job)).collect();
+    (jobs, config.admission.as_ref().map(|admitted| admission(config, admitted)))
 }
 
 fn spec(config: &Config, job: &JobConfig) -> JobSpec {

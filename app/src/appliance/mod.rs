@@ -2,25 +2,32 @@
 
 mod accounting;
 mod bring_up;
+mod capture;
 mod control;
+mod explain;
 mod gauges;
 mod http;
 mod jobs;
 mod olaf;
+mod operator;
 mod ports;
+mod running;
+mod terms;
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::admin;
 use crate::config::Config;
 
 pub(crate) use ports::{DpdkIo, Queues};
 
-/// Runs an appliance until SIGTERM or SIGINT.
+/// Runs an appliance until SIGTERM, SIGINT or the order to drain.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
-    // The listener comes first: it is the cheapest thing that can fail.
+    // The listeners come first: they are the cheapest things that can fail.
     let listener = http::bind(&config)?;
+    let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;
     let appliance = bring_up::bring_up(&config)?;
-    control::run(&config, appliance, listener)
+    control::run(&config, appliance, listener, admin)
 }

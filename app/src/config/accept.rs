@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use super::{Config, ConfigError, Located, Place, raw};
 
+mod admin;
 mod jobs;
 mod olaf;
 mod policy;
@@ -24,6 +25,9 @@ type Checked<T> = Result<T, ConfigError>;
 
 const DEFAULT_MEMORY_MB: u32 = 512;
 const DEFAULT_DRAIN: Duration = Duration::from_secs(1);
+/// Two more jobs of two ranks with the default window, or half a job of five.
+const DEFAULT_SPARE: u32 = 1024;
+const MOST_SPARE: u32 = 1 << 24;
 const DEFAULT_NAP: Duration = Duration::from_micros(100);
 
 /// Checks one file's contents.
@@ -46,8 +50,8 @@ impl Accept<'_> {
         Located { value, place: Place::of(self.text, at.span().start) }
     }
 
-    pub(super) fn config(&self, raw: raw::Raw) -> Checked<Config> {
-        let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry } = raw;
+    pub(super) fn config(&self, raw: raw::Raw, written: toml::Table) -> Checked<Config> {
+        let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry, admin } = raw;
         let addresses = self.addresses(&appliance.addresses)?;
         let udp_port = match appliance.udp_port {
             Some(port) if *port.get_ref() == 0 => {
@@ -77,6 +81,8 @@ impl Accept<'_> {
         };
         let dataplane = dataplane.into_inner();
         let cores = self.cores(&dataplane)?;
+        let spare =
+            self.within(pool.spare_packets.as_ref(), DEFAULT_SPARE, 0, MOST_SPARE, "spare_packets")?;
         let pool = self.pool(pool)?;
         let written_ports = ports;
         let ports = self.ports(&written_ports)?;
@@ -106,9 +112,12 @@ impl Accept<'_> {
                 reserved: pool.slots.saturating_sub(layout.shared_sets() as usize * pool.ways),
                 ..pool
             },
+            spare_packets: spare as usize,
             shared_sets: layout.shared_sets(),
             cores,
             listen: telemetry.listen.map(|listen| self.listen(&listen)).transpose()?,
+            admin: admin.map(|admin| self.admin(&admin)).transpose()?,
+            written,
         };
         config.check_memory()?;
         Ok(config)
@@ -169,7 +178,7 @@ impl Accept<'_> {
     }
 
     fn pool(&self, written: raw::Pool) -> Checked<PoolConfig> {
-        let raw::Pool { slots, ways, age_limit } = written;
+        let raw::Pool { slots, ways, age_limit, .. } = written;
         let default = PoolConfig::default();
         let pool = PoolConfig {
             slots: slots.as_ref().map_or(default.slots, |slots| *slots.get_ref()),

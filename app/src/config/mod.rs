@@ -1,11 +1,14 @@
 //! The appliance's configuration: as written ([`raw`]) and as accepted ([`Config`]).
 
 mod accept;
+pub(crate) mod admin;
 pub(crate) mod job;
 mod layout;
+pub(crate) mod live;
 pub(crate) mod packets;
 mod profile;
 mod raw;
+pub(crate) mod settings;
 mod summary;
 
 use core::fmt;
@@ -19,6 +22,7 @@ use pascaline_pipelines::{IdlePolicy, Mode, PortQueue};
 use pascaline_queue as queue;
 use pascaline_wire::trailer::ACK_LEN;
 
+pub(crate) use admin::{AdminConfig, AdminListen};
 pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 
 /// A place in the configuration file.
@@ -71,6 +75,23 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+impl ConfigError {
+    /// What is wrong, without place and remedy.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it; empty where that says itself.
+    pub(crate) fn remedy(&self) -> &str {
+        &self.remedy
+    }
+
+    /// Line and column in the file, where there is a place.
+    pub(crate) fn place(&self) -> Option<(usize, usize)> {
+        self.place.map(|place| (place.line, place.column))
+    }
+}
+
 /// A port as accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct PortConfig {
@@ -100,12 +121,17 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) ports: Vec<PortConfig>,
     pub(crate) pool: PoolConfig,
+    /// Packet buffers beyond what the jobs need, for jobs that are added later.
+    pub(crate) spare_packets: usize,
     /// Sets of the pool that all jobs without a region share, from set 0 on; the regions lie behind them.
     pub(crate) shared_sets: u32,
     pub(crate) jobs: Vec<JobConfig>,
     pub(crate) admission: Option<AdmissionConfig>,
     pub(crate) ps: PsConfig,
     pub(crate) listen: Option<Located<SocketAddr>>,
+    pub(crate) admin: Option<AdminConfig>,
+    /// All of it as it was written.
+    pub(crate) written: toml::Table,
 }
 
 impl Config {
@@ -129,7 +155,9 @@ impl Config {
             message: error.message().replace('\n', " "),
             remedy: "correct the key or value; conf/appliance.toml lists every key".into(),
         })?;
-        accept::Accept { file, text }.config(raw)
+        // It has just been read as something more particular.
+        let written = toml::from_str(text).unwrap_or_default();
+        accept::Accept { file, text }.config(raw, written)
     }
 
     /// An error at a value of this configuration, found when it was put to use.

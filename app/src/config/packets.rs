@@ -86,7 +86,11 @@ impl Config {
             lcores: lcores + 1,
             burst: BURST,
             cache: usize::from(CACHE),
-            slots: self.kept_packets() + stages + self.server_queues() + self.update_queues(),
+            slots: self.kept_packets()
+                + self.spare_packets
+                + stages
+                + self.server_queues()
+                + self.update_queues(),
         };
         PacketBuffers {
             frames: buffers_needed(&demand),

@@ -17,6 +17,7 @@ pub(super) struct Raw {
     pub(super) ps: Option<Spanned<Ps>>,
     #[serde(default)]
     pub(super) telemetry: Telemetry,
+    pub(super) admin: Option<Spanned<Admin>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,6 +71,7 @@ pub(super) struct Pool {
     pub(super) slots: Option<Spanned<usize>>,
     pub(super) ways: Option<Spanned<usize>>,
     pub(super) age_limit: Option<Spanned<String>>,
+    pub(super) spare_packets: Option<Spanned<u32>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,4 +122,13 @@ pub(super) struct Ps {
 #[serde(deny_unknown_fields)]
 pub(super) struct Telemetry {
     pub(super) listen: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Admin {
+    pub(super) listen: Spanned<String>,
+    pub(super) token_file: Option<Spanned<String>>,
+    pub(super) tls_cert: Option<Spanned<String>>,
+    pub(super) tls_key: Option<Spanned<String>>,
 }

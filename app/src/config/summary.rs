@@ -23,7 +23,8 @@ impl fmt::Display for Config {
         self.told_jobs(f)?;
         self.told_queues(f)?;
         self.told_admission(f)?;
-        self.told_server(f)
+        self.told_server(f)?;
+        self.told_admin(f)
     }
 }
 
@@ -112,5 +113,12 @@ impl Config {
         }
         let (entries, bytes) = (limits.share.entries, limits.share.bytes);
         writeln!(f, ", room for {entries} PSNs in {bytes} bytes for each of {} job(s)", limits.jobs)
+    }
+
+    fn told_admin(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(admin) = &self.admin else { return Ok(()) };
+        let token = if admin.token_file.is_some() { "with" } else { "without" };
+        let tls = if admin.tls.is_some() { "with" } else { "without" };
+        writeln!(f, "  admin API: {}, {token} token, {tls} TLS", admin.listen.value)
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 
+mod admin;
 mod memory;
 mod olaf;
 mod policies;
@@ -86,11 +87,14 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
     let all = all.join("\n").replacen("mode = \"embedded\"", "mode = \"external\"", 1);
     // A peer is a second port, which the example does not have.
     let all = all.replacen("peer = \"p1\"", "", 1);
+    // TLS is for an address.
+    let all = all.replacen("unix:/run/pascaline/admin.sock", "10.77.0.254:9466", 1);
     let config =
         Config::parse(Path::new("conf/appliance.toml"), &all).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.jobs.len(), 4);
     assert_eq!((config.jobs[3].mode, config.ports[0].queue), (Mode::Olaf, PortQueue::default()));
     assert!(config.admission.is_some() && config.ps.listen.is_some());
+    assert!(config.admin.is_some_and(|admin| admin.tls.is_some() && admin.token_file.is_some()));
     assert_eq!((config.jobs[2].needed, config.jobs[2].policy.partial_after), (4, 10_000_000));
 }
 

@@ -46,6 +46,8 @@ pub(super) fn render(choice: &Choice, addresses: &[IpAddr], ranks: u16) -> Strin
     line(&mut text, "# members = [\"10.77.0.1\"]", "admit only these addresses, one for each rank");
     text += "\n[telemetry]\n";
     line(&mut text, "listen = \"127.0.0.1:9464\"", "/metrics, /healthz");
+    text += "\n[admin]\n";
+    line(&mut text, "listen = \"unix:/run/pascaline/admin.sock\"", "jobs, reload, `pascaline explain`");
     text
 }
 

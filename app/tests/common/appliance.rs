@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sched::sched_getaffinity;
@@ -50,7 +51,7 @@ pub(crate) const OLAF_JOB: u16 = 4;
 pub(crate) const SERVER_PORT: u16 = 16421;
 
 /// The configuration for a network: a port for each worker, and jobs 1 to 3 of that many ranks.
-fn configuration(network: &Network, wanted: Wanted) -> String {
+fn configuration(network: &Network, wanted: Wanted, admin: &Path) -> String {
     let cores = cores();
     let (main, last) = (cores[0], cores[cores.len() - 1]);
     let lcores = if wanted.two_lcores { format!("[{main}, {last}]") } else { format!("[{last}]") };
@@ -76,7 +77,11 @@ ways = 4
 
 [telemetry]
 listen = "{TELEMETRY}"
+
+[admin]
+listen = "unix:{admin}"
 "#,
+        admin = admin.display(),
         name = network.appliance.name,
         drain = DRAIN.as_secs(),
     );
@@ -114,7 +119,7 @@ listen = "{TELEMETRY}"
 pub(crate) struct Appliance<'a> {
     network: &'a Network,
     process: Process,
-    _files: Files,
+    files: Files,
 }
 
 impl<'a> Appliance<'a> {
@@ -126,9 +131,10 @@ impl<'a> Appliance<'a> {
     /// Starts one and waits until it is ready, or has ended.
     pub(crate) fn try_start(network: &'a Network, wanted: Wanted) -> Result<Self, Ended> {
         let files = Files::new();
-        let config = files.write("appliance.toml", &configuration(network, wanted));
+        let config =
+            files.write("appliance.toml", &configuration(network, wanted, &files.path("admin.sock")));
         let process = Process::start(Some(&network.appliance), &["run", "-c", config.to_str().unwrap()]);
-        let mut this = Self { network, process, _files: files };
+        let mut this = Self { network, process, files };
         let ready = until("an appliance that is ready", SOON, || {
             if !this.process.is_running() {
                 return Some(false);
@@ -137,6 +143,11 @@ impl<'a> Appliance<'a> {
             (healthy && this.log().contains("ready")).then_some(true)
         });
         if ready { Ok(this) } else { Err(this.process.wait(SOON)) }
+    }
+
+    /// The socket of its admin API.
+    pub(crate) fn admin(&self) -> PathBuf {
+        self.files.path("admin.sock")
     }
 
     /// What it has logged.

@@ -143,6 +143,10 @@ impl Process {
         });
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&mut self, signal: Signal) {
         assert!(self.is_running(), "it ended by itself:\n{}", self.err());
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use pascaline_telemetry::jobs::OTHERS;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
@@ -136,6 +137,8 @@ pub(super) struct JobState {
     /// It exists by its workers' Joins.
     pub(super) formed: bool,
     pub(super) epoch: u8,
+    /// Where lcores count for it.
+    pub(super) slot: u16,
     pub(super) payload: Option<u16>,
     pub(super) phase: Phase,
     pub(super) ranks: Vec<Rank>,
@@ -158,6 +161,7 @@ impl JobState {
         Self {
             formed,
             epoch,
+            slot: OTHERS,
             payload: None,
             phase: Phase::Forming,
             ranks: vec![Rank::default(); usize::from(spec.fan_in)],
@@ -284,6 +288,7 @@ impl JobState {
             .map(|(number, rank)| rank.joined.map(|joined| member(number, joined.endpoint)))
             .collect();
         let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
+        job.slot = self.slot;
         job.needed = self.needed();
         job.partials = self.spec.partials;
         job.halted = self.halted;

@@ -20,8 +20,10 @@ mod join;
 mod leave;
 mod liveness;
 mod rate;
+mod reconfigure;
 mod reply;
 mod server;
+mod slots;
 mod spec;
 
 use core::time::Duration;
@@ -36,7 +38,9 @@ pub use entry::{APPLIANCE, Entry, Role};
 use job::{JobState, Phase, Verdict};
 pub use liveness::Event;
 use rate::Strangers;
+pub use reconfigure::Reconfigured;
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
+use slots::Slots;
 pub use spec::{Admission, JobSpec, OnDeath, ServerMode};
 
 /// A job's state for metrics.
@@ -58,6 +62,12 @@ pub struct JobStatus {
     pub complete: bool,
     /// True if it is suspended.
     pub halted: bool,
+    /// True if it has lost ranks, and nothing is left but to say so.
+    pub broken: bool,
+    /// True if it was formed by its workers' Joins.
+    pub formed: bool,
+    /// Where lcores count for it.
+    pub slot: u16,
 }
 
 /// What time has brought about.
@@ -77,6 +87,7 @@ pub struct Membership {
     /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that they have had.
     next_epochs: BTreeMap<u16, u8>,
     first_epoch: u8,
+    slots: Slots,
     strangers: Strangers,
     answered: [u64; Status::ALL.len()],
     ignored: u64,
@@ -88,8 +99,12 @@ impl Membership {
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
         let state = |spec: JobSpec| (spec.id, JobState::new(spec, first_epoch, false, Duration::ZERO));
+        let mut slots = Slots::default();
+        let mut jobs: BTreeMap<u16, JobState> = specs.into_iter().map(state).collect();
+        jobs.values_mut().for_each(|job| job.slot = slots.take());
         Self {
-            jobs: specs.into_iter().map(state).collect(),
+            jobs,
+            slots,
             admission: None,
             next_epochs: BTreeMap::new(),
             first_epoch,
@@ -206,6 +221,7 @@ impl Membership {
             Err(Verdict::new(Status::NotMember, 0, u32::from(header.rank)))
         };
         if verdict.is_ok_and(|verdict| verdict.changed) {
+            job.slot = self.slots.take();
             self.jobs.insert(id, job);
         } else {
             *proposed = Some(job);
@@ -253,7 +269,9 @@ impl Membership {
         let over = self.jobs.get(&id).filter(|job| job.formed && condition(job, admission));
         let epoch = over.map(|job| job.epoch.wrapping_add(1));
         if let Some(epoch) = epoch {
-            self.jobs.remove(&id);
+            if let Some(job) = self.jobs.remove(&id) {
+                self.slots.give_back(job.slot);
+            }
             self.next_epochs.insert(id, epoch);
         }
         epoch.is_some()
@@ -277,6 +295,9 @@ impl Membership {
             lost: job.lost(),
             complete: matches!(job.phase, Phase::Complete { .. }),
             halted: job.halted,
+            broken: job.phase == Phase::Broken,
+            formed: job.formed,
+            slot: job.slot,
         };
         self.jobs.values().map(status).collect()
     }

@@ -18,5 +18,6 @@ mod histories;
 mod lcores;
 mod plane;
 mod rates;
+mod reconfigure;
 mod resuming;
 mod server;

@@ -1,0 +1,113 @@
+//! What is checked of each request before anything else.
+
+use core::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+
+use super::problem::Problem;
+use super::routes::CAPTURE_LONGEST;
+use super::serve::Refusals;
+use super::token::Token;
+
+/// What is asked of a request.
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub(super) token: Option<Token>,
+    /// The listener has an address, so that a browser can be made to talk to it.
+    pub(super) by_name: bool,
+    pub(super) time: Duration,
+    pub(super) body_bytes: usize,
+    pub(super) refusals: Arc<Refusals>,
+}
+
+/// Puts the guard before all routes.
+pub(super) fn guarded(router: Router, guard: Guard) -> Router {
+    router.layer(middleware::from_fn_with_state(Arc::new(guard), check))
+}
+
+async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    if let Err(problem) = guard.check(request.headers()) {
+        return problem.into_response();
+    }
+    let longer = if request.uri().path().ends_with("/capture") { CAPTURE_LONGEST } else { Duration::ZERO };
+    match tokio::time::timeout(guard.time + longer, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let remedy = "send the body at once, and ask again";
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "the request takes too long", remedy).into_response()
+        }
+    }
+}
+
+impl Guard {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        // Browsers send it with whatever a page of somebody else's makes them do.
+        if headers.contains_key(header::ORIGIN) {
+            let remedy = "use a program, e.g. curl or `pascaline explain`";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "requests of web pages are refused", remedy));
+        }
+        let length =
+            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > self.body_bytes as u64) {
+            let remedy = "send less: a job, or nothing, is all that is asked for";
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long", remedy));
+        }
+        match &self.token {
+            Some(token) => {
+                let given = headers.get(header::AUTHORIZATION);
+                if !given.is_some_and(|given| token.admits(given.as_bytes())) {
+                    let refused = self.refusals.count_token();
+                    if refused.is_power_of_two() {
+                        tracing::warn!(refused, "requests to the admin API without the right token");
+                    }
+                    let remedy = "send `Authorization: Bearer TOKEN` with the token of token_file";
+                    return Err(Problem::new(StatusCode::UNAUTHORIZED, "no token, or a wrong one", remedy));
+                }
+                Ok(())
+            }
+            // Without a token, a name that somebody else's server resolves to this machine must not do (DNS rebinding).
+            None if self.by_name
+                && !headers.get(header::HOST).is_some_and(|host| is_local(host.as_bytes())) =>
+            {
+                let remedy = "use localhost or a loopback address in the URL, or set token_file";
+                Err(Problem::new(StatusCode::FORBIDDEN, "the Host is not this machine", remedy))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the value of a `Host` header names the loopback interface.
+fn is_local(host: &[u8]) -> bool {
+    let Ok(host) = core::str::from_utf8(host) else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_are_local() {
+        for host in ["localhost", "LOCALHOST:9466", "127.0.0.1", "127.0.0.1:9466", "[::1]:9466", "[::1]"] {
+            assert!(is_local(host.as_bytes()), "{host}");
+        }
+        for host in
+            ["", "evil.example", "localhost.evil.example", "10.0.0.1:9466", "[fd00::1]", "127.0.0.1.nip.io"]
+        {
+            assert!(!is_local(host.as_bytes()), "{host}");
+        }
+    }
+}

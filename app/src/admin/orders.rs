@@ -1,0 +1,107 @@
+//! What the API asks of the control plane.
+
+use axum::http::StatusCode;
+use tokio::sync::{mpsc, oneshot};
+
+use super::answers::{
+    CaptureRequest, Captured, Draining, EffectiveConfig, Explanation, JobDetail, Jobs, ReloadReport, Status,
+};
+use super::problem::Problem;
+
+/// Orders that may wait: the control plane takes some every millisecond.
+const WAITING: usize = 64;
+
+/// An answer, and where it goes.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, Problem>>;
+
+/// Answers an order.
+pub(crate) trait Respond<T> {
+    /// Who asked may be gone, which is no concern of the control plane.
+    fn respond(self, answer: Result<T, Problem>);
+}
+
+impl<T> Respond<T> for Reply<T> {
+    fn respond(self, answer: Result<T, Problem>) {
+        let _ = self.send(answer);
+    }
+}
+
+/// A job as a request names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum JobKey {
+    Number(u16),
+    Name(String),
+}
+
+impl JobKey {
+    /// A segment of a path: a number, or a name.
+    pub(crate) fn new(text: String) -> Self {
+        text.parse().map_or(Self::Name(text), Self::Number)
+    }
+}
+
+impl core::fmt::Display for JobKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
+/// What the API asks of the control plane.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Status(Reply<Status>),
+    Jobs(Reply<Jobs>),
+    Job(JobKey, Reply<JobDetail>),
+    Explain(JobKey, Reply<Explanation>),
+    /// The keys of `[[jobs]]`.
+    Create(toml::Table, Reply<ReloadReport>),
+    /// Keys of `[[jobs]]` to set, and to leave out.
+    Change(JobKey, toml::Table, Vec<String>, Reply<ReloadReport>),
+    Delete(JobKey, Reply<ReloadReport>),
+    Reload(Reply<ReloadReport>),
+    Drain(Reply<Draining>),
+    Config(Reply<EffectiveConfig>),
+    Capture(JobKey, CaptureRequest, Reply<Captured>),
+}
+
+/// The way to the control plane.
+#[derive(Debug, Clone)]
+pub(crate) struct Orders(mpsc::Sender<Order>);
+
+impl Orders {
+    /// The two ends.
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<Order>) {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        (Self(sender), receiver)
+    }
+
+    /// Gives an order and waits for the answer.
+    pub(crate) async fn ask<T>(&self, order: impl FnOnce(Reply<T>) -> Order) -> Result<T, Problem> {
+        let (reply, answer) = oneshot::channel();
+        let busy = |_| {
+            let remedy = "ask again in a moment";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are waiting", remedy)
+        };
+        self.0.try_send(order(reply)).map_err(busy)?;
+        answer.await.unwrap_or_else(|_| {
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the appliance is ending", "start it again"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_by_number_or_name() {
+        assert_eq!(JobKey::new("7".to_owned()), JobKey::Number(7));
+        assert_eq!(JobKey::new("65535".to_owned()), JobKey::Number(65535));
+        for name in ["65536", "-1", "resnet", "7x", ""] {
+            assert_eq!(JobKey::new(name.to_owned()), JobKey::Name(name.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Asking a running appliance, over its admin API.
+
+mod address;
+mod client;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::Value;
+
+use self::address::Address;
+use self::client::Client;
+
+/// Which appliance to ask, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// Its admin API: unix:PATH, ADDRESS:PORT, or https://HOST:PORT
+    #[arg(
+        long,
+        value_name = "WHERE",
+        env = "PASCALINE_ADMIN",
+        default_value = "unix:/run/pascaline/admin.sock"
+    )]
+    admin: Address,
+    /// The file with its token, if it asks for one
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The certificates (PEM) that one for https:// must be signed by
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+/// Say whether a job is aggregated here, and if not, why
+///
+/// Asks a running appliance: what share of the job's bytes was summed in the network, and where it was not, why: ranks that have
+/// not joined, stragglers, a full pool, the job's quota, preemption, packets of another generation, and so on, with what can be
+/// done about each. All of it is derived from counters. Exit code 0: answered; 1: there is no such job, or no answer.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  pascaline explain 1
+  pascaline explain resnet --json | python3 -m json.tool
+  pascaline explain 1 --admin https://appliance:9466 --ca ca.pem --token-file token")]
+pub(crate) struct ExplainArgs {
+    /// The job's number or name
+    job: String,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: Where,
+}
+
+/// Asks why, and prints the answer.
+pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let Where { admin, token_file, ca } = &args.at;
+    let read = |file: &PathBuf| {
+        std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
+    };
+    let token = token_file.as_ref().map(read).transpose()?;
+    let client = Client::new(admin, token.as_deref().map(str::trim), ca.as_deref())?;
+    let answer = client.get(&format!("/api/v1/jobs/{}/explain", address::segment(&args.job)))?;
+    if args.json {
+        println!("{answer}");
+    } else {
+        print!("{}", told(&answer));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An explanation for people.
+fn told(answer: &Value) -> String {
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let job = &answer["job"];
+    let mut lines = vec![text(answer, "summary")];
+    lines.push(format!(
+        "  {}: {} of {} ranks, generation {}",
+        text(job, "state"),
+        job["joined"],
+        job["ranks"],
+        job["epoch"]
+    ));
+    let bytes = &answer["bytes"];
+    lines.push(format!(
+        "  bytes: {} aggregated here, {} to the parameter server, {} past the pool",
+        bytes["aggregated"], bytes["server"], bytes["bypassed"]
+    ));
+    for reason in answer["reasons"].as_array().into_iter().flatten() {
+        lines.push(format!("- {}", text(reason, "text")));
+        lines.push(format!("  remedy: {}", text(reason, "remedy")));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_is_told_line_by_line() {
+        let answer = serde_json::json!({
+            "summary": "Job 1 is partly aggregated here: 50.0 % of its bytes.",
+            "job": { "state": "running", "joined": 2, "ranks": 2, "epoch": 9 },
+            "bytes": { "aggregated": 10, "server": 10, "bypassed": 0 },
+            "reasons": [{ "text": "Collisions: 3 contributions.", "remedy": "raise [pool] slots" }],
+        });
+        assert_eq!(
+            told(&answer),
+            "Job 1 is partly aggregated here: 50.0 % of its bytes.\n  running: 2 of 2 ranks, generation 9\n  \
+             bytes: 10 aggregated here, 10 to the parameter server, 0 past the pool\n- Collisions: 3 contributions.\n  \
+             remedy: raise [pool] slots\n"
+        );
+    }
+}

@@ -1,0 +1,385 @@
+//! Why a job is aggregated here, or not: from its counters, in plain words.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pascaline_pipelines::membership::JobStatus;
+use pascaline_telemetry::JobReading;
+use pascaline_telemetry::jobs::{JobCounter, Late};
+
+use crate::admin::{ExplainedBytes, Explanation, JobSummary, Reason};
+
+/// A share is called all of it from here on: what lacks is under way.
+const ALL: f64 = 0.999_5;
+
+/// How long others must have waited for a rank before it is worth a word: longer than a retransmission takes.
+const STRAGGLES_NS: u64 = 100_000_000;
+
+/// What is known about a job.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub(super) status: &'a JobStatus,
+    pub(super) summary: JobSummary,
+    /// Since its number came into use.
+    pub(super) counted: JobReading,
+    /// Ranks that others wait for, the longest first.
+    pub(super) late: &'a [Late],
+    /// Whether it has a parameter server.
+    pub(super) server: bool,
+    pub(super) quota: u32,
+    /// It shares its counters with all others that have none of their own.
+    pub(super) shared_counters: bool,
+}
+
+/// Explains.
+pub(super) fn explain(known: &Known<'_>) -> Explanation {
+    let get = |counter| known.counted.get(counter);
+    let bytes = ExplainedBytes {
+        aggregated: get(JobCounter::AggregatedBytes),
+        server: get(JobCounter::SpilledBytes) + get(JobCounter::EvictedBytes),
+        bypassed: get(JobCounter::BypassedBytes),
+    };
+    let share = share(&bytes);
+    let aggregated = match share {
+        None => "nothing",
+        Some(share) if share >= ALL => "yes",
+        Some(share) if share > 0.0 => "partly",
+        Some(_) => "no",
+    };
+    let reasons = reasons(known);
+    let counters: BTreeMap<String, u64> =
+        JobCounter::ALL.iter().map(|&counter| (counter.name().to_owned(), get(counter))).collect();
+    Explanation {
+        summary: told(&known.summary, aggregated, share, &bytes, &reasons),
+        job: known.summary.clone(),
+        aggregated: aggregated.to_owned(),
+        share,
+        bytes,
+        reasons,
+        counters,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+fn share(bytes: &ExplainedBytes) -> Option<f64> {
+    let all = bytes.aggregated + bytes.server + bytes.bypassed;
+    (all > 0).then(|| bytes.aggregated as f64 / all as f64)
+}
+
+fn told(
+    job: &JobSummary,
+    aggregated: &str,
+    share: Option<f64>,
+    bytes: &ExplainedBytes,
+    reasons: &[Reason],
+) -> String {
+    let name = if job.name.is_empty() { String::new() } else { format!(" {:?}", job.name) };
+    let percent = share.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share));
+    let mut text = match aggregated {
+        "yes" => format!("Job {}{name} is aggregated here: {} bytes, all of it.", job.id, bytes.aggregated),
+        "partly" => format!("Job {}{name} is partly aggregated here: {percent} of its bytes.", job.id),
+        "no" => format!("Job {}{name} is not aggregated here.", job.id),
+        _ => format!("Job {}{name}: there has been nothing to aggregate here yet.", job.id),
+    };
+    if let Some(first) = reasons.first() {
+        text.push(' ');
+        text.push_str(&first.text);
+    }
+    text
+}
+
+/// What there is to say, the most important first.
+fn reasons(known: &Known<'_>) -> Vec<Reason> {
+    let mut all = Vec::new();
+    members(known, &mut all);
+    stragglers(known, &mut all);
+    let mut counted: Vec<Reason> = COUNTED.iter().filter_map(|cause| cause.reason(known)).collect();
+    // Of those that are counted, the most frequent first.
+    counted.sort_by_key(|reason| core::cmp::Reverse(reason.count));
+    all.extend(counted);
+    if known.shared_counters {
+        all.push(Reason {
+            text: "There are more jobs than counters: these are of several jobs together.".to_owned(),
+            ..Reason::plain(
+                "shared-counters",
+                "restart the appliance: numbers of jobs that are gone become free",
+            )
+        });
+    }
+    all
+}
+
+impl Reason {
+    fn plain(kind: &str, remedy: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            count: None,
+            rank: None,
+            seconds: None,
+            text: String::new(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+/// What the membership has to do with it.
+fn members(known: &Known<'_>, all: &mut Vec<Reason>) {
+    let JobStatus { fan_in, joined, lost, halted, broken, complete, .. } = *known.status;
+    if broken {
+        let text = format!("Of {fan_in} ranks {lost} are lost, and the job was to fail then.");
+        let remedy = "start the lost workers again, or set on_death = \"continue\"";
+        all.push(Reason { count: Some(u64::from(lost)), text, ..Reason::plain("rank-lost", remedy) });
+    } else if !complete && joined == 0 {
+        let text = "No rank has joined.".to_owned();
+        let remedy = "start the workers, and let them use the appliance's address and this job's number";
+        all.push(Reason { count: Some(u64::from(fan_in)), text, ..Reason::plain("not-member", remedy) });
+    } else if !complete {
+        let missing = fan_in - joined - lost.min(fan_in - joined);
+        let text = format!("{missing} of {fan_in} ranks have not joined: the others wait for them.");
+        let remedy = "start the missing workers; GET /api/v1/jobs/{job} lists who is here";
+        all.push(Reason { count: Some(u64::from(missing)), text, ..Reason::plain("not-member", remedy) });
+    }
+    if halted {
+        let text = "A worker has suspended the job (Halt).".to_owned();
+        all.push(Reason { text, ..Reason::plain("halted", "have a worker reset it (Reset)") });
+    }
+}
+
+/// Who holds the others up.
+fn stragglers(known: &Known<'_>, all: &mut Vec<Reason>) {
+    for late in known.late.iter().filter(|late| late.waited() >= STRAGGLES_NS) {
+        let waited = Duration::from_nanos(late.waited()).as_secs_f64();
+        let text =
+            format!("Rank {} is a straggler: the others have waited for it for {waited:.1} s.", late.rank);
+        let remedy = "look at that worker and its link; threshold or partial_after lets the others go on";
+        let seconds = Some(waited);
+        all.push(Reason { rank: Some(late.rank), seconds, text, ..Reason::plain("straggler", remedy) });
+    }
+}
+
+/// A reason that is a count.
+struct Cause {
+    kind: &'static str,
+    counter: JobCounter,
+    /// What happened to as many of them; without a parameter server, and with one.
+    text: [&'static str; 2],
+    remedy: &'static str,
+}
+
+impl Cause {
+    fn reason(&self, known: &Known<'_>) -> Option<Reason> {
+        let count = known.counted.get(self.counter);
+        let [without, with] = self.text;
+        let text = if known.server { with } else { without };
+        let quota = known.quota.to_string();
+        let text = text.replace("{n}", &count.to_string()).replace("{quota}", &quota);
+        (count > 0).then(|| Reason { count: Some(count), text, ..Reason::plain(self.kind, self.remedy) })
+    }
+}
+
+const fn cause(
+    kind: &'static str,
+    counter: JobCounter,
+    text: [&'static str; 2],
+    remedy: &'static str,
+) -> Cause {
+    Cause { kind, counter, text, remedy }
+}
+
+const fn both(text: &'static str) -> [&'static str; 2] {
+    [text, text]
+}
+
+const COUNTED: [Cause; 13] = [
+    cause(
+        "collision",
+        JobCounter::Collisions,
+        [
+            "Collisions: {n} contributions found all slots of their set taken, and had to be sent again.",
+            "Collisions: {n} contributions found all slots of their set taken, and went to the parameter server.",
+        ],
+        "raise [pool] slots or ways, lower windows, or give the job a region of its own",
+    ),
+    cause(
+        "quota",
+        JobCounter::OverQuota,
+        [
+            "Quota: {n} contributions came while the job held the {quota} slots that it may, and had to be sent again.",
+            "Quota: {n} contributions came while the job held the {quota} slots that it may, and went to the parameter server.",
+        ],
+        "raise the job's quota, or lower its window",
+    ),
+    cause(
+        "preempted",
+        JobCounter::Preempted,
+        [
+            "Preempted: {n} partials lost their slot to another PSN before their time; their contributions had to be sent again.",
+            "Preempted: {n} partials lost their slot to another PSN before their time, and went to the parameter server.",
+        ],
+        "raise [pool] slots, lower the other jobs' priorities, or give the job a region of its own",
+    ),
+    cause(
+        "contention",
+        JobCounter::Contended,
+        both("Contention: {n} contributions met other lcores in the same set too often."),
+        "raise [pool] slots, or have the NIC steer a PSN's packets to one lcore",
+    ),
+    cause(
+        "stale",
+        JobCounter::Stale,
+        both("Late: {n} contributions were for PSNs whose place in the region belongs to later ones."),
+        "raise region_slots: it should be twice the window",
+    ),
+    cause(
+        "given-up",
+        JobCounter::GivenUp,
+        both("Given up: {n} partials were dropped, for their age or because their generation was over."),
+        "raise [pool] age_limit if ranks are apart for so long; after a restart of workers it is as it should be",
+    ),
+    cause(
+        "bypass",
+        JobCounter::Bypassed,
+        both("Bypass: {n} contributions went past the pool, as their senders wanted."),
+        "it is what workers do for what was lost before: look for loss between them and the appliance",
+    ),
+    cause(
+        "server-full",
+        JobCounter::ServerFull,
+        both("The parameter server was behind: {n} packets for it were dropped."),
+        "raise memory_mb in [ps], give the main core less to do, or run it as a process of its own",
+    ),
+    cause(
+        "wrong-epoch",
+        JobCounter::WrongEpoch,
+        both("Wrong epoch: {n} packets were of another generation of the job."),
+        "after a restart of workers it passes; else a worker of an earlier run is still there",
+    ),
+    cause(
+        "not-member",
+        JobCounter::NotMember,
+        both("Not member: {n} packets came from ranks that have not joined."),
+        "have these workers join; check that they use this job's number",
+    ),
+    cause(
+        "rank-spoofed",
+        JobCounter::Spoofed,
+        both(
+            "Spoofed: {n} packets did not come from the address of their rank, or named a rank that there is not.",
+        ),
+        "look for two workers with the same rank, or NAT between workers and appliance",
+    ),
+    cause(
+        "halted",
+        JobCounter::Halted,
+        both("Halted: {n} packets came while the job was suspended."),
+        "have a worker reset it (Reset)",
+    ),
+    cause(
+        "mismatch",
+        JobCounter::Mismatched,
+        both("Mismatch: {n} packets differed from the others of their PSN in fan-in, length or element."),
+        "start all workers of the job with the same settings",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pascaline_telemetry::JobCounters;
+
+    fn known<'a>(status: &'a JobStatus, counts: &[(JobCounter, u64)], late: &'a [Late]) -> Known<'a> {
+        let counters = JobCounters::default();
+        counts.iter().for_each(|&(counter, count)| counters.add(0, counter, count));
+        Known {
+            status,
+            summary: super::super::terms::summary(status, None),
+            counted: counters.read(0),
+            late,
+            server: false,
+            quota: 32,
+            shared_counters: false,
+        }
+    }
+
+    const RUNNING: JobStatus = JobStatus {
+        id: 7,
+        fan_in: 4,
+        joined: 4,
+        epoch: 3,
+        needed: 4,
+        lost: 0,
+        complete: true,
+        halted: false,
+        broken: false,
+        formed: false,
+        slot: 0,
+    };
+
+    fn kinds(explanation: &Explanation) -> Vec<&str> {
+        explanation.reasons.iter().map(|reason| &*reason.kind).collect()
+    }
+
+    #[test]
+    fn all_of_it_is_yes_without_a_reason() {
+        let done = [(JobCounter::AggregatedBytes, 4096), (JobCounter::Duplicates, 3)];
+        let told = explain(&known(&RUNNING, &done, &[]));
+        assert_eq!((&*told.aggregated, told.share, kinds(&told)), ("yes", Some(1.0), vec![]));
+        assert_eq!(told.summary, "Job 7 is aggregated here: 4096 bytes, all of it.");
+        assert_eq!(told.counters["duplicates"], 3);
+    }
+
+    #[test]
+    fn what_went_elsewhere_is_a_share_with_its_reasons_by_weight() {
+        let counts = [
+            (JobCounter::AggregatedBytes, 750),
+            (JobCounter::SpilledBytes, 100),
+            (JobCounter::EvictedBytes, 50),
+            (JobCounter::BypassedBytes, 100),
+            (JobCounter::OverQuota, 2),
+            (JobCounter::Collisions, 9),
+            (JobCounter::Bypassed, 5),
+        ];
+        let mut job = known(&RUNNING, &counts, &[]);
+        job.server = true;
+        let told = explain(&job);
+        assert_eq!((&*told.aggregated, told.share), ("partly", Some(0.75)));
+        assert_eq!(kinds(&told), ["collision", "bypass", "quota"]);
+        assert!(
+            told.summary.contains("75.0 % of its bytes. Collisions: 9 contributions"),
+            "{}",
+            told.summary
+        );
+        assert!(told.reasons[2].text.contains("the 32 slots that it may, and went to the parameter server"));
+        assert_eq!(told.bytes, ExplainedBytes { aggregated: 750, server: 150, bypassed: 100 });
+    }
+
+    #[test]
+    fn who_is_missing_or_late_comes_first() {
+        let status = JobStatus { joined: 2, complete: false, ..RUNNING };
+        let told = explain(&known(&status, &[(JobCounter::Collisions, 1)], &[]));
+        assert_eq!((kinds(&told), told.reasons[0].count), (vec!["not-member", "collision"], Some(2)));
+        assert!(told.summary.contains("nothing to aggregate here yet. 2 of 4 ranks have not joined"));
+        let late = [(3, 10_000_000_000), (1, 7_599_999_999)].map(|(rank, seen)| Late {
+            rank,
+            since: 7_500_000_000,
+            seen,
+        });
+        let told = explain(&known(&RUNNING, &[(JobCounter::AggregatedBytes, 8)], &late));
+        assert_eq!((told.reasons[0].rank, told.reasons[0].seconds), (Some(3), Some(2.5)));
+        assert_eq!(told.reasons.len(), 1, "a tenth of a second is not worth a word");
+        assert!(told.summary.ends_with("Rank 3 is a straggler: the others have waited for it for 2.5 s."));
+    }
+
+    #[test]
+    fn every_state_of_a_job_has_its_reason() {
+        let broken = JobStatus { broken: true, complete: false, lost: 1, joined: 3, ..RUNNING };
+        assert_eq!(kinds(&explain(&known(&broken, &[], &[]))), ["rank-lost"]);
+        let halted = JobStatus { halted: true, ..RUNNING };
+        assert_eq!(kinds(&explain(&known(&halted, &[(JobCounter::Halted, 1)], &[]))), ["halted", "halted"]);
+        let idle = JobStatus { joined: 0, complete: false, ..RUNNING };
+        assert_eq!(kinds(&explain(&known(&idle, &[], &[]))), ["not-member"]);
+        let mut shared = known(&RUNNING, &[], &[]);
+        shared.shared_counters = true;
+        assert_eq!(kinds(&explain(&shared)), ["shared-counters"]);
+    }
+}

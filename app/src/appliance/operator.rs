@@ -1,0 +1,341 @@
+//! What operators ask for, by signal or through the admin API, between two turns of the control loop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use axum::http::StatusCode;
+use pascaline_dpdk::Clock;
+use pascaline_dpdk::port::PortStats;
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::{JobStatus, Role};
+use pascaline_pipelines::tap::Tap;
+use pascaline_telemetry::jobs::OTHERS;
+use pascaline_telemetry::{Counter, JobReading, Telemetry};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::capture::Capture;
+use super::explain::{self, Known};
+use super::running::Running;
+use super::terms;
+use crate::admin::{
+    AdminServer, AdminStatus, Bound, Draining, EffectiveConfig, Explanation, JobDetail, JobKey, JobSummary,
+    Jobs, Limits, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Refusals, ReloadReport,
+    Reloads, Reply, Respond, Status, serve,
+};
+use crate::config::{Config, PsMode};
+
+/// Orders that one turn carries out.
+const ORDERS: usize = 8;
+
+/// What the orders are carried out on.
+pub(super) struct Site<'a> {
+    pub(super) now: Duration,
+    pub(super) membership: &'a mut Membership,
+    pub(super) telemetry: &'a Telemetry,
+    pub(super) tap: &'a Tap,
+}
+
+/// What does not change about the appliance.
+pub(super) struct Facts {
+    pub(super) lcores: usize,
+    pub(super) ports: Vec<(String, PortStats)>,
+    /// The lcores' clock.
+    pub(super) clock: Clock,
+}
+
+/// Whoever operates the appliance.
+pub(super) struct Operator {
+    pub(super) running: Running,
+    facts: Facts,
+    began: Instant,
+    /// Set by SIGTERM, SIGINT, and the order to drain.
+    stop: Arc<AtomicBool>,
+    /// Set by SIGHUP.
+    hangup: Arc<AtomicBool>,
+    orders: mpsc::Receiver<Order>,
+    refusals: Arc<Refusals>,
+    reloads: Reloads,
+    /// Reports of changes that some lcore does not know of yet.
+    unsettled: Vec<(Reply<ReloadReport>, ReloadReport)>,
+    capture: Option<Capture>,
+    /// What lcores had counted in a job's place before it was the job's, by number and place.
+    before: BTreeMap<(u16, u16), JobReading>,
+    _server: Option<AdminServer>,
+}
+
+impl Operator {
+    /// Listens for signals, and on the admin API if there is one.
+    pub(super) fn new(config: &Config, facts: Facts, bound: Option<Bound>) -> anyhow::Result<Self> {
+        let (stop, hangup) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for (signal, flag) in [
+            (signal_hook::consts::SIGTERM, &stop),
+            (signal_hook::consts::SIGINT, &stop),
+            (signal_hook::consts::SIGHUP, &hangup),
+        ] {
+            signal_hook::flag::register(signal, Arc::clone(flag)).context("installing a signal handler")?;
+        }
+        let (sender, orders) = Orders::channel();
+        let refusals = Arc::new(Refusals::default());
+        let server = bound
+            .map(|bound| serve(bound, sender, Limits::default(), Arc::clone(&refusals)))
+            .transpose()
+            .context("starting the admin API")?;
+        Ok(Self {
+            running: Running::new(config),
+            facts,
+            began: Instant::now(),
+            stop,
+            hangup,
+            orders,
+            refusals,
+            reloads: Reloads::default(),
+            unsettled: Vec::new(),
+            capture: None,
+            before: BTreeMap::new(),
+            _server: server,
+        })
+    }
+
+    /// True once the appliance is to end.
+    pub(super) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Carries out what has been asked for. True if lcores need a new table.
+    pub(super) fn turn(&mut self, site: &mut Site<'_>) -> bool {
+        let mut changed = false;
+        if self.hangup.swap(false, Ordering::Relaxed) {
+            changed |= self.reload_by_signal(site);
+        }
+        if self.capture.as_mut().is_some_and(|capture| capture.turn(site.tap)) {
+            self.capture = None;
+        }
+        for _ in 0..ORDERS {
+            let Ok(order) = self.orders.try_recv() else { break };
+            changed |= self.carry_out(order, site);
+        }
+        changed
+    }
+
+    /// There may be other jobs than before, of which lcores do not know yet.
+    pub(super) fn note_jobs(&mut self, jobs: &[JobStatus], telemetry: &Telemetry) {
+        let places: Vec<(u16, u16)> = jobs.iter().map(|job| (job.id, job.slot)).collect();
+        self.before.retain(|place, _| places.contains(place));
+        for place in places {
+            self.before.entry(place).or_insert_with(|| telemetry.job(place.1));
+        }
+    }
+
+    /// All lcores know of all changes.
+    pub(super) fn settled(&mut self) {
+        for (reply, report) in self.unsettled.drain(..) {
+            reply.respond(Ok(report));
+        }
+    }
+
+    fn reload_by_signal(&mut self, site: &mut Site<'_>) -> bool {
+        let done = self.running.reload(site.now, site.membership);
+        self.note("SIGHUP", &done);
+        done.is_ok()
+    }
+
+    fn carry_out(&mut self, order: Order, site: &mut Site<'_>) -> bool {
+        let (now, membership) = (site.now, &mut *site.membership);
+        let (what, done, reply) = match order {
+            Order::Reload(reply) => ("reload", self.running.reload(now, membership), reply),
+            Order::Create(keys, reply) => ("create", self.running.create(now, keys, membership), reply),
+            Order::Change(job, set, unset, reply) => {
+                ("change", self.running.change(now, &job, set, &unset, membership), reply)
+            }
+            Order::Delete(job, reply) => ("delete", self.running.delete(now, &job, membership), reply),
+            other => {
+                self.answer(other, site);
+                return false;
+            }
+        };
+        self.note(what, &done);
+        match done {
+            Ok(report) => {
+                self.unsettled.push((reply, report));
+                true
+            }
+            Err(problem) => {
+                reply.respond(Err(problem));
+                false
+            }
+        }
+    }
+
+    /// Counts and logs a change, or why there is none.
+    fn note(&mut self, asked: &str, done: &Result<ReloadReport, Problem>) {
+        match done {
+            Ok(report) => {
+                self.reloads.done += 1;
+                for job in &report.jobs {
+                    info!(asked, job = job.id, name = job.name, "job {}", job.what);
+                }
+                for kept in &report.kept {
+                    warn!(
+                        asked,
+                        key = kept.key,
+                        running = kept.running,
+                        file = kept.file,
+                        "stays as it is until a restart"
+                    );
+                }
+                let (jobs, settings) = (report.jobs.len(), report.settings.join(" "));
+                info!(asked, jobs, settings, kept = report.kept.len(), "the configuration is in force");
+            }
+            Err(problem) => {
+                self.reloads.refused += 1;
+                let place = problem.place.map(|place| format!("{}:{}", place.line, place.column));
+                warn!(
+                    asked,
+                    error = problem.error,
+                    place,
+                    remedy = problem.remedy,
+                    "the configuration stays as it is"
+                );
+            }
+        }
+    }
+
+    /// Answers a question.
+    fn answer(&mut self, order: Order, site: &Site<'_>) {
+        match order {
+            Order::Status(reply) => reply.respond(Ok(self.status(site))),
+            Order::Jobs(reply) => {
+                let jobs = site.membership.status().iter().map(|status| self.summary(status)).collect();
+                reply.respond(Ok(Jobs { jobs }));
+            }
+            Order::Job(key, reply) => {
+                reply.respond(self.find(&key, site).map(|status| self.detail(&status, site)));
+            }
+            Order::Config(reply) => reply.respond(Ok(self.effective())),
+            Order::Drain(reply) => {
+                info!("asked to drain");
+                self.stop.store(true, Ordering::Relaxed);
+                let (open, limit) = (site.telemetry.total().open_slots(), self.running.config.drain);
+                reply.respond(Ok(Draining { open, limit_seconds: limit.as_secs_f64() }));
+            }
+            // They change something, and have been carried out.
+            Order::Reload(_) | Order::Create(..) | Order::Change(..) | Order::Delete(..) => {}
+            Order::Explain(key, reply) => {
+                reply.respond(self.find(&key, site).map(|status| self.explain(&status, site)));
+            }
+            Order::Capture(key, request, reply) => match self.find(&key, site) {
+                Err(problem) => reply.respond(Err(problem)),
+                Ok(_) if self.capture.is_some() => Capture::refuse(reply),
+                Ok(status) => {
+                    info!(job = status.id, packets = request.packets, seconds = request.seconds, "capturing");
+                    let now = self.facts.clock.now_ns();
+                    self.capture = Some(Capture::begin(site.tap, status.id, request, now, reply));
+                }
+            },
+        }
+    }
+
+    fn status(&self, site: &Site<'_>) -> Status {
+        let total = site.telemetry.total();
+        let port = |(name, stats): &(String, PortStats)| PortStatus {
+            name: name.clone(),
+            up: stats.link().ok().map(|link| link.up),
+        };
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: self.running.config.name.clone(),
+            state: if self.stopping() { "draining" } else { "running" }.to_owned(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            lcores: self.facts.lcores,
+            ports: self.facts.ports.iter().map(port).collect(),
+            jobs: site.membership.status().len(),
+            packets: Packets {
+                received: total.get(Counter::Received),
+                forwarded: total.get(Counter::Forwarded),
+                absorbed: total.get(Counter::Absorbed),
+                answered: total.get(Counter::Answered),
+                dropped: total.dropped_total(),
+                unaccounted: i64::try_from(total.unaccounted()).unwrap_or(i64::MAX),
+            },
+            pool: PoolStatus {
+                slots: self.running.config.pool.slots,
+                open: total.open_slots(),
+                done: total.done_slots(),
+            },
+            reloads: self.reloads,
+            admin: AdminStatus {
+                connections_refused: self.refusals.connections(),
+                tokens_refused: self.refusals.tokens(),
+            },
+            capturing: self.capture.is_some(),
+        }
+    }
+
+    /// A job by number or name.
+    fn find(&self, key: &JobKey, site: &Site<'_>) -> Result<JobStatus, Problem> {
+        let id = match key {
+            JobKey::Number(id) => Some(*id),
+            JobKey::Name(name) => {
+                self.running.config.jobs.iter().find(|job| job.name == *name).map(|job| job.id)
+            }
+        };
+        let found = site.membership.status().into_iter().find(|status| Some(status.id) == id);
+        found.ok_or_else(|| {
+            let remedy = "GET /api/v1/jobs lists the jobs";
+            Problem::new(StatusCode::NOT_FOUND, format!("no job {key}"), remedy)
+        })
+    }
+
+    fn summary(&self, status: &JobStatus) -> JobSummary {
+        let config = self.running.config.jobs.iter().find(|job| job.id == status.id);
+        terms::summary(status, config)
+    }
+
+    fn detail(&self, status: &JobStatus, site: &Site<'_>) -> JobDetail {
+        let config = &self.running.config;
+        let ways = config.pool.ways;
+        let job = config.jobs.iter().find(|job| job.id == status.id && !status.formed);
+        let entries = site.membership.entries(status.id).unwrap_or_default();
+        let members = entries.iter().filter(|entry| entry.role != Role::Appliance).map(|entry| Member {
+            rank: (entry.role == Role::Worker).then_some(entry.id),
+            address: std::net::IpAddr::from(entry.address).to_string(),
+            udp_port: entry.udp_port,
+        });
+        JobDetail {
+            summary: self.summary(status),
+            terms: job.map(|job| terms::terms(job, ways)),
+            members: members.collect(),
+        }
+    }
+
+    fn explain(&self, status: &JobStatus, site: &Site<'_>) -> Explanation {
+        let config = &self.running.config;
+        let job = config.jobs.iter().find(|job| job.id == status.id && !status.formed);
+        let admitted = config.admission.as_ref().map(|admission| admission.policy);
+        let policy = job.map(|job| job.policy).or(admitted).unwrap_or_default();
+        let now = self.facts.clock.now_ns();
+        let before = self.before.get(&(status.id, status.slot)).copied().unwrap_or_default();
+        explain::explain(&Known {
+            status,
+            summary: self.summary(status),
+            counted: site.telemetry.job(status.slot).since(&before),
+            late: &site.telemetry.late(status.slot, now),
+            server: policy.server && !matches!(config.ps.mode.value, PsMode::None),
+            quota: policy.quota,
+            shared_counters: status.slot == OTHERS,
+        })
+    }
+
+    fn effective(&self) -> EffectiveConfig {
+        let config = &self.running.config;
+        EffectiveConfig {
+            file: config.file.display().to_string(),
+            settings: config.settings(),
+            jobs: config.jobs.iter().map(|job| terms::terms(job, config.pool.ways)).collect(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The configuration in force, and how another one takes its place.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::Reconfigured;
+
+use super::jobs;
+use crate::admin::{JobChange, JobKey, Kept, Problem, ReloadReport};
+use crate::config::settings::is_live;
+use crate::config::{Config, ConfigError, JobConfig};
+
+/// The configuration of the start, and the one in force.
+#[derive(Debug)]
+pub(super) struct Running {
+    start: Config,
+    pub(super) config: Config,
+}
+
+impl Running {
+    pub(super) fn new(config: &Config) -> Self {
+        Self { start: config.clone(), config: config.clone() }
+    }
+
+    /// Puts the file in force, as it is now, as far as that can be done while the appliance runs.
+    ///
+    /// # Errors
+    /// The file is refused, or its jobs do not fit what is there; nothing has changed.
+    pub(super) fn reload(
+        &mut self,
+        now: Duration,
+        membership: &mut Membership,
+    ) -> Result<ReloadReport, Problem> {
+        let wanted = Config::load(&self.start.file).map_err(|error| Problem::in_file(&error))?;
+        let kept = self.differences(&wanted);
+        let next = if kept.is_empty() { wanted } else { self.with_what_can_change(&wanted)? };
+        let report = self.adopt(now, next, membership)?;
+        Ok(ReloadReport { kept, ..report })
+    }
+
+    /// Creates a job from its keys in `[[jobs]]`.
+    ///
+    /// # Errors
+    /// There is one of that number or name, or the keys are refused; nothing has changed.
+    pub(super) fn create(
+        &mut self,
+        now: Duration,
+        keys: toml::Table,
+        membership: &mut Membership,
+    ) -> Result<ReloadReport, Problem> {
+        let name = keys.get("name").and_then(toml::Value::as_str);
+        let number = keys.get("id").and_then(toml::Value::as_integer);
+        let clash = |job: &&JobConfig| Some(i64::from(job.id)) == number || Some(&*job.name) == name;
+        if let Some(other) = self.config.jobs.iter().find(clash) {
+            let error = format!("there is a job {} {:?} already", other.id, other.name);
+            let remedy = format!("PATCH /api/v1/jobs/{} changes it", other.id);
+            return Err(Problem::new(StatusCode::CONFLICT, error, remedy));
+        }
+        let mut written = self.config.written.clone();
+        written_jobs(&mut written).push(toml::Value::Table(keys));
+        self.adopt(now, self.rewritten(&written)?, membership)
+    }
+
+    /// Sets some keys of a job, and leaves others out.
+    ///
+    /// # Errors
+    /// There is no such job, or the keys are refused; nothing has changed.
+    pub(super) fn change(
+        &mut self,
+        now: Duration,
+        job: &JobKey,
+        set: toml::Table,
+        unset: &[String],
+        membership: &mut Membership,
+    ) -> Result<ReloadReport, Problem> {
+        let id = self.configured(job)?;
+        let mut written = self.config.written.clone();
+        if let Some(toml::Value::Table(keys)) = written_jobs(&mut written).iter_mut().find(|job| is(job, id))
+        {
+            unset.iter().for_each(|key| drop(keys.remove(key)));
+            keys.extend(set);
+        }
+        self.adopt(now, self.rewritten(&written)?, membership)
+    }
+
+    /// Deletes a job.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub(super) fn delete(
+        &mut self,
+        now: Duration,
+        job: &JobKey,
+        membership: &mut Membership,
+    ) -> Result<ReloadReport, Problem> {
+        let id = self.configured(job)?;
+        let mut written = self.config.written.clone();
+        written_jobs(&mut written).retain(|job| !is(job, id));
+        self.adopt(now, self.rewritten(&written)?, membership)
+    }
+
+    /// The number of a job that is written down.
+    fn configured(&self, key: &JobKey) -> Result<u16, Problem> {
+        let named = |job: &&JobConfig| match key {
+            JobKey::Number(number) => job.id == *number,
+            JobKey::Name(name) => job.name == *name,
+        };
+        self.config.jobs.iter().find(named).map(|job| job.id).ok_or_else(|| {
+            let remedy =
+                "GET /api/v1/jobs lists the jobs; those that were formed by Joins follow [admission]";
+            Problem::new(StatusCode::NOT_FOUND, format!("no configured job {key}"), remedy)
+        })
+    }
+
+    /// What the file says, but a running appliance cannot do.
+    fn differences(&self, wanted: &Config) -> Vec<Kept> {
+        let (running, file) = (self.start.settings(), wanted.settings());
+        let mut keys: Vec<&String> =
+            running.keys().chain(file.keys().filter(|key| !running.contains_key(*key))).collect();
+        keys.sort_unstable();
+        let value = |all: &BTreeMap<String, String>, key: &String| {
+            all.get(key).cloned().unwrap_or_else(|| "none".to_owned())
+        };
+        let kept =
+            |key: &String| Kept { key: key.clone(), running: value(&running, key), file: value(&file, key) };
+        let differs = |key: &&String| !is_live(key) && running.get(*key) != file.get(*key);
+        keys.into_iter().filter(differs).map(kept).collect()
+    }
+
+    /// What runs, with those parts of a file that can change.
+    fn with_what_can_change(&self, wanted: &Config) -> Result<Config, Problem> {
+        let mut written = self.start.written.clone();
+        for key in ["jobs", "admission"] {
+            match wanted.written.get(key) {
+                Some(value) => written.insert(key.to_owned(), value.clone()),
+                None => written.remove(key),
+            };
+        }
+        let drain = wanted.written.get("dataplane").and_then(|dataplane| dataplane.get("drain")).cloned();
+        if let Some(toml::Value::Table(dataplane)) = written.get_mut("dataplane") {
+            match drain {
+                Some(drain) => dataplane.insert("drain".to_owned(), drain),
+                None => dataplane.remove("drain"),
+            };
+        }
+        self.rewritten(&written).map_err(|problem| Problem {
+            error: format!("with what cannot change while the appliance runs: {}", problem.error),
+            ..problem
+        })
+    }
+
+    /// A configuration that is in no file.
+    fn rewritten(&self, written: &toml::Table) -> Result<Config, Problem> {
+        let refuse = |error: ConfigError| Problem::unprocessable(error.message(), error.remedy());
+        let text = toml::to_string(written).map_err(|error| {
+            Problem::unprocessable(error.to_string(), "give numbers, texts, true or false, or lists of texts")
+        })?;
+        Config::parse(&self.start.file, &text).map_err(refuse)
+    }
+
+    /// Puts a configuration in force that differs from the one of the start in nothing that cannot change.
+    fn adopt(
+        &mut self,
+        now: Duration,
+        mut next: Config,
+        membership: &mut Membership,
+    ) -> Result<ReloadReport, Problem> {
+        next.settle(&self.start, &self.config)
+            .map_err(|misfit| Problem::unprocessable(misfit.message, misfit.remedy))?;
+        let (specs, admission) = jobs::terms(&next);
+        let done = membership.reconfigure(now, specs, admission);
+        let name = |id: u16| {
+            let job =
+                |config: &Config| config.jobs.iter().find(|job| job.id == id).map(|job| job.name.clone());
+            job(&next).or_else(|| job(&self.config)).unwrap_or_default()
+        };
+        let change = |(&id, what): (&u16, &Reconfigured)| {
+            let what = match what {
+                Reconfigured::Added => "added",
+                Reconfigured::Changed => "changed",
+                Reconfigured::Reformed => "reformed",
+                Reconfigured::Removed => "removed",
+            };
+            JobChange { id, name: name(id), what: what.to_owned() }
+        };
+        let jobs = done.iter().map(change).collect();
+        let (before, after) = (self.config.settings(), next.settings());
+        let live = before.keys().chain(after.keys()).filter(|key| is_live(key));
+        let mut settings: Vec<String> =
+            live.filter(|key| before.get(*key) != after.get(*key)).cloned().collect();
+        settings.sort_unstable();
+        settings.dedup();
+        self.config = next;
+        Ok(ReloadReport { jobs, settings, kept: Vec::new() })
+    }
+}
+
+/// The jobs as they are written.
+fn written_jobs(written: &mut toml::Table) -> &mut Vec<toml::Value> {
+    let jobs = written.entry("jobs").or_insert_with(|| toml::Value::Array(Vec::new()));
+    if !jobs.is_array() {
+        *jobs = toml::Value::Array(Vec::new());
+    }
+    match jobs {
+        toml::Value::Array(jobs) => jobs,
+        _ => unreachable!("it has just been made one"),
+    }
+}
+
+fn is(job: &toml::Value, id: u16) -> bool {
+    job.get("id").and_then(toml::Value::as_integer) == Some(i64::from(id))
+}

@@ -1,0 +1,51 @@
+//! The admin API as accepted.
+
+use core::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::Located;
+
+/// Where the admin API listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AdminListen {
+    /// A Unix socket: who may open the file may use the API.
+    Unix(PathBuf),
+    /// An address and TCP port.
+    Tcp(SocketAddr),
+}
+
+impl AdminListen {
+    /// True if only this machine can reach it.
+    pub(crate) const fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(address) => address.ip().is_loopback(),
+        }
+    }
+}
+
+impl fmt::Display for AdminListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Certificate chain and private key, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    pub(crate) cert: Located<PathBuf>,
+    pub(crate) key: Located<PathBuf>,
+}
+
+/// The admin API. Beyond this machine it has both a token and TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdminConfig {
+    pub(crate) listen: Located<AdminListen>,
+    /// The file with the bearer token, if one is asked for.
+    pub(crate) token_file: Option<Located<PathBuf>>,
+    pub(crate) tls: Option<TlsFiles>,
+}

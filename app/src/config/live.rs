@@ -1,0 +1,228 @@
+//! Whether other jobs fit an appliance that runs already, whose pool, packets and memory are what they were made for.
+
+use pascaline_aggregator::{RankSet, Region};
+
+use super::{Config, PsMode};
+
+/// Why jobs do not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Misfit {
+    pub(crate) message: String,
+    pub(crate) remedy: &'static str,
+}
+
+impl Misfit {
+    fn new(message: String, remedy: &'static str) -> Self {
+        Self { message, remedy }
+    }
+}
+
+impl Config {
+    /// Puts the jobs of this configuration into the appliance that was started with `start` and runs with `running` now: a
+    /// region that is as large as it was stays where it was, new ones take what is free behind the shared part, whose size is
+    /// that of the start.
+    ///
+    /// # Errors
+    /// What does not fit, in words; `self` is of no use then.
+    pub(crate) fn settle(&mut self, start: &Self, running: &Self) -> Result<(), Misfit> {
+        self.pool = start.pool;
+        self.shared_sets = start.shared_sets;
+        self.ps.limits = start.ps.limits;
+        self.place_regions(start, running)?;
+        self.check_shared(start)?;
+        self.check_server(start)?;
+        self.check_packets(start)
+    }
+
+    /// The widest rank sets that jobs can need.
+    pub(crate) fn most_ranks(&self) -> u16 {
+        let admitted = self.admission.as_ref().map(|admission| admission.max_fan_in);
+        self.jobs.iter().map(|job| job.fan_in).chain(admitted).max().unwrap_or(0)
+    }
+
+    fn place_regions(&mut self, start: &Self, running: &Self) -> Result<(), Misfit> {
+        let kept = |id: u16, sets: u32| {
+            let job = running.jobs.iter().find(|job| job.id == id)?;
+            job.policy.region.filter(|region| region.sets == sets)
+        };
+        let regions = self.jobs.iter().filter_map(|job| kept(job.id, job.policy.region?.sets));
+        let mut taken: Vec<Region> = regions.collect();
+        let end = u32::try_from(start.pool.slots / start.pool.ways.max(1)).unwrap_or(u32::MAX);
+        for job in &mut self.jobs {
+            let Some(wanted) = job.policy.region else { continue };
+            if let Some(region) = kept(job.id, wanted.sets) {
+                job.policy.region = Some(region);
+                continue;
+            }
+            let Some(first) = gap(&taken, start.shared_sets, end, wanted.sets) else {
+                let ways = start.pool.ways as u64;
+                let message = format!(
+                    "job {}: no room for a region of {} slots in the {} that were set aside for regions at the start",
+                    job.id,
+                    u64::from(wanted.sets) * ways,
+                    u64::from(end - start.shared_sets) * ways
+                );
+                let remedy =
+                    "restart the appliance, or give the job addressing = \"shared\" or a smaller region";
+                return Err(Misfit::new(message, remedy));
+            };
+            let region = Region { first, sets: wanted.sets };
+            taken.push(region);
+            job.policy.region = Some(region);
+        }
+        Ok(())
+    }
+
+    /// The shared part may be smaller than a start with these jobs would make it.
+    fn check_shared(&self, start: &Self) -> Result<(), Misfit> {
+        let slots = start.shared_sets as usize * start.pool.ways;
+        for job in self.jobs.iter().filter(|job| job.policy.region.is_none()) {
+            if slots == 0 || !job.policy.server && usize::from(job.window) > slots {
+                let message = format!(
+                    "job {}: a window of {} does not fit the {slots} slots that are shared since the start",
+                    job.id, job.window
+                );
+                return Err(Misfit::new(message, "restart the appliance, or give a smaller window"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_packets(&self, start: &Self) -> Result<(), Misfit> {
+        let needed = Self { spare_packets: 0, ..self.clone() }.packet_buffers();
+        let there = start.packet_buffers();
+        if needed.frames > there.frames || needed.headers > there.headers {
+            let message = format!(
+                "the jobs need {} packet buffers, and the appliance has had {} since its start",
+                needed.frames, there.frames
+            );
+            let remedy = "give jobs a smaller window, quota or fan_in, or raise [pool] spare_packets and restart the appliance";
+            return Err(Misfit::new(message, remedy));
+        }
+        let narrow = |config: &Self| config.most_ranks() <= RankSet::<1>::CAPACITY;
+        if narrow(start) && !narrow(self) {
+            let message = format!(
+                "{} ranks, and the appliance was started for jobs of at most {}",
+                self.most_ranks(),
+                RankSet::<1>::CAPACITY
+            );
+            return Err(Misfit::new(message, "restart the appliance"));
+        }
+        Ok(())
+    }
+
+    fn check_server(&self, start: &Self) -> Result<(), Misfit> {
+        if matches!(start.ps.mode.value, PsMode::Embedded) && self.embeds_server() && !start.embeds_server() {
+            let message =
+                "a job with server = true, and the appliance was started without a parameter server";
+            return Err(Misfit::new(message.to_owned(), "restart the appliance, or set server = false"));
+        }
+        let limits = &start.ps.limits;
+        let served = self.jobs.iter().filter(|job| job.policy.server);
+        let admitted = self.admission.as_ref().filter(|admission| admission.policy.server);
+        let jobs = served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs));
+        if jobs > limits.jobs {
+            let message = format!(
+                "{jobs} jobs with server = true, and the parameter server's memory was divided among {} at the start",
+                limits.jobs
+            );
+            return Err(Misfit::new(message, "restart the appliance, or set server = false"));
+        }
+        let kept = limits.config.kept;
+        for job in served {
+            let entry = limits.entry_bytes(job.fan_in, job.policy.order, self.max_payload());
+            if entry > limits.share.bytes || u32::from(job.window) > kept {
+                let message = format!(
+                    "job {}: the parameter server was started with {} bytes for each job and windows of up to {kept}",
+                    job.id, limits.share.bytes
+                );
+                return Err(Misfit::new(message, "restart the appliance, or set a smaller window or fan_in"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first set of a gap of as many sets, the last one that there is.
+fn gap(taken: &[Region], start: u32, end: u32, sets: u32) -> Option<u32> {
+    let mut end = end;
+    let mut by_end: Vec<&Region> = taken.iter().collect();
+    by_end.sort_unstable_by_key(|region| core::cmp::Reverse(region.first));
+    for region in by_end {
+        let above = region.first.saturating_add(region.sets);
+        if end.checked_sub(sets).is_some_and(|first| first >= above) {
+            break;
+        }
+        end = end.min(region.first);
+    }
+    end.checked_sub(sets).filter(|&first| first >= start)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const BASE: &str = "[appliance]\naddresses = [\"10.77.0.254\"]\n[dataplane]\nmain_core = 0\ncores = [1]\n\
+                        [[ports]]\nname = \"p0\"\ndevice = \"net_null0\"\n[pool]\nslots = 1024\n";
+
+    fn config(jobs: &str) -> Config {
+        Config::parse(Path::new("test.toml"), &format!("{BASE}{jobs}")).unwrap()
+    }
+
+    fn region(id: u16, slots: u32) -> String {
+        format!(
+            "[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 4\naddressing = \"region\"\nregion_slots = {slots}\n"
+        )
+    }
+
+    fn shared(id: u16, more: &str) -> String {
+        format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\n{more}\n")
+    }
+
+    fn regions(config: &Config) -> Vec<(u16, Region)> {
+        config.jobs.iter().filter_map(|job| Some((job.id, job.policy.region?))).collect()
+    }
+
+    #[test]
+    fn regions_of_jobs_that_stay_do_not_move() {
+        let start = config(&[region(1, 64), region(2, 128), region(3, 64)].concat());
+        let [(_, one), (_, two), (_, three)] = regions(&start)[..] else { panic!("three") };
+        // A start with job 3 alone would put it where job 1 is.
+        let mut next = config(&region(3, 64));
+        next.settle(&start, &start).unwrap();
+        assert_eq!(regions(&next), [(3, three)]);
+        assert_eq!(next.shared_sets, start.shared_sets);
+        // The gap that the others have left is taken from its end.
+        let mut more = config(&[region(4, 128), region(3, 64), region(5, 64)].concat());
+        more.settle(&start, &next).unwrap();
+        let end = one.first + one.sets;
+        let placed = [
+            (4, Region { first: end - 32, sets: 32 }),
+            (3, three),
+            (5, Region { first: two.first, sets: 16 }),
+        ];
+        assert_eq!(regions(&more), placed);
+    }
+
+    #[test]
+    fn what_was_not_made_for_more_says_so() {
+        let start = config(&[region(1, 64), shared(2, "")].concat());
+        for (jobs, says) in [
+            ([region(1, 128), shared(2, "")].concat(), "no room for a region of 128 slots in the 64"),
+            ([region(1, 64), region(3, 4)].concat(), "no room for a region of 4 slots"),
+            (shared(2, "server = true"), "started without a parameter server"),
+            ("[[jobs]]\nid = 2\nfan_in = 65\nwindow = 8\n".to_owned(), "65 ranks"),
+            ("[[jobs]]\nid = 2\nfan_in = 64\nwindow = 512\n".to_owned(), "packet buffers"),
+            ("[[jobs]]\nid = 2\nfan_in = 2\nwindow = 1024\n".to_owned(), "the 960 slots that are shared"),
+        ] {
+            let misfit = config(&jobs).settle(&start, &start).unwrap_err();
+            assert!(misfit.message.contains(says) && misfit.remedy.contains("restart"), "{jobs}: {misfit}");
+        }
+        config(&[region(1, 64), shared(2, "quota = 32"), shared(3, "")].concat())
+            .settle(&start, &start)
+            .unwrap();
+    }
+}

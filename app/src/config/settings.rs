@@ -1,0 +1,111 @@
+//! A configuration by key: everything but the jobs, as text, every default resolved.
+
+use core::fmt::Debug;
+use std::collections::BTreeMap;
+
+use humantime::format_duration;
+use pascaline_pipelines::IdlePolicy;
+
+use super::{Config, PsMode};
+
+/// What a running appliance can change beside its jobs: everything below these.
+const LIVE: [&str; 2] = ["dataplane.drain", "admission."];
+
+/// Whether a setting can change while the appliance runs.
+pub(crate) fn is_live(key: &str) -> bool {
+    LIVE.iter().any(|live| key.starts_with(live))
+}
+
+/// Settings as they are collected.
+struct Settings(BTreeMap<String, String>);
+
+impl Settings {
+    fn set(&mut self, key: &str, value: impl ToString) {
+        self.0.insert(key.to_owned(), value.to_string());
+    }
+
+    fn list(&mut self, key: &str, values: impl IntoIterator<Item = impl ToString>) {
+        let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+        self.set(key, values.join(", "));
+    }
+
+    fn debug(&mut self, key: &str, value: &impl Debug) {
+        self.set(key, format!("{value:?}").to_lowercase());
+    }
+}
+
+impl Config {
+    /// All settings but the jobs.
+    pub(crate) fn settings(&self) -> BTreeMap<String, String> {
+        let mut all = Settings(BTreeMap::new());
+        all.set("appliance.name", &self.name);
+        all.list("appliance.addresses", &self.addresses);
+        all.set("appliance.udp_port", self.udp_port);
+        all.set("dataplane.main_core", self.main_core);
+        all.list("dataplane.cores", &self.cores.value);
+        all.set("dataplane.float", self.float);
+        match self.idle {
+            IdlePolicy::Spin => all.set("dataplane.idle", "spin"),
+            IdlePolicy::Backoff { longest_nap } => {
+                all.set("dataplane.idle", "backoff");
+                all.set("dataplane.longest_nap", format_duration(longest_nap));
+            }
+        }
+        all.debug("dataplane.hugepages", &self.hugepages);
+        all.set("dataplane.memory_mb", self.memory_mb.value);
+        all.set("dataplane.drain", format_duration(self.drain));
+        self.port_settings(&mut all);
+        all.set("pool.slots", self.pool.slots);
+        all.set("pool.ways", self.pool.ways);
+        all.set("pool.spare_packets", self.spare_packets);
+        all.set("pool.age_limit", format_duration(self.pool.age_limit));
+        if let Some(admission) = &self.admission {
+            let (first, last) = (admission.jobs.start(), admission.jobs.end());
+            all.set("admission.jobs", format_args!("{first}-{last}"));
+            all.list("admission.from", &admission.from);
+            all.set("admission.max_jobs", admission.max_jobs);
+            all.set("admission.max_fan_in", admission.max_fan_in);
+            all.set("admission.slots_per_job", admission.policy.quota);
+        }
+        match self.ps.mode.value {
+            PsMode::None => all.set("ps.mode", "none"),
+            PsMode::Embedded => all.set("ps.mode", "embedded"),
+            PsMode::External { address, appliance } => {
+                all.set("ps.mode", "external");
+                all.set("ps.address", address);
+                all.set("ps.appliance", appliance);
+            }
+        }
+        all.set("ps.memory_mb", self.ps.limits.config.capacity.bytes >> 20);
+        if let Some(listen) = &self.ps.listen {
+            all.set("ps.listen", listen.value);
+        }
+        if let Some(listen) = &self.listen {
+            all.set("telemetry.listen", listen.value);
+        }
+        if let Some(admin) = &self.admin {
+            all.set("admin.listen", &admin.listen.value);
+            if let Some(file) = &admin.token_file {
+                all.set("admin.token_file", file.value.display());
+            }
+            if let Some(tls) = &admin.tls {
+                all.set("admin.tls_cert", tls.cert.value.display());
+                all.set("admin.tls_key", tls.key.value.display());
+            }
+        }
+        all.0
+    }
+
+    fn port_settings(&self, all: &mut Settings) {
+        for port in &self.ports {
+            let mut set = |key: &str, value: String| all.set(&format!("ports.{}.{key}", port.name), value);
+            set("device", port.device.value.to_string());
+            set("mtu", port.mtu.to_string());
+            set("rx_descriptors", port.rx_descriptors.to_string());
+            set("tx_descriptors", port.tx_descriptors.to_string());
+            if let Some(peer) = port.peer.and_then(|peer| self.ports.get(peer)) {
+                set("peer", peer.name.clone());
+            }
+        }
+    }
+}

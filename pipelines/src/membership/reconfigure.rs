@@ -1,0 +1,112 @@
+//! Other jobs than before, while lcores run.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use pascaline_wire::frame::Address;
+
+use super::Membership;
+use super::job::{JobState, Rank};
+use super::spec::{Admission, JobSpec};
+
+/// What has become of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reconfigured {
+    /// It is new.
+    Added,
+    /// It has other terms; its members go on with what they have under way.
+    Changed,
+    /// It has other terms, under which what is under way cannot go on: its next generation begins, without members.
+    Reformed,
+    /// It is no more.
+    Removed,
+}
+
+impl Membership {
+    /// Puts other jobs, and another admission, in place of those that were configured, and says of each job what has become
+    /// of it, by number; of those that stay as they are it says nothing. Of jobs with the same number, the last counts.
+    ///
+    /// Jobs that were formed by Joins go on as they were formed while the admission allows their number, and no configured
+    /// job takes it.
+    ///
+    /// If anything is said, lcores need a new [`table`](Self::table).
+    pub fn reconfigure(
+        &mut self,
+        now: Duration,
+        specs: Vec<JobSpec>,
+        admission: Option<Admission>,
+    ) -> BTreeMap<u16, Reconfigured> {
+        self.admission = admission;
+        let specs: BTreeMap<u16, JobSpec> = specs.into_iter().map(|spec| (spec.id, spec)).collect();
+        let mut done = BTreeMap::new();
+        let stays = |job: &JobState| {
+            let admitted = self.admission.as_ref().is_some_and(|a| a.jobs.contains(&job.spec.id));
+            specs.contains_key(&job.spec.id) || job.formed && admitted
+        };
+        let gone: Vec<u16> = self.jobs.values().filter(|job| !stays(job)).map(|job| job.spec.id).collect();
+        for id in gone {
+            if let Some(job) = self.jobs.remove(&id) {
+                // Should it come back, packets of this generation must not be taken for its own.
+                self.next_epochs.insert(id, job.epoch.wrapping_add(1));
+                self.slots.give_back(job.slot);
+                done.insert(id, Reconfigured::Removed);
+            }
+        }
+        for (id, spec) in specs {
+            let change = match self.jobs.get_mut(&id) {
+                Some(job) => job.reconfigure(now, spec),
+                None => {
+                    let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
+                    let slot = self.slots.take();
+                    self.jobs.insert(id, JobState { slot, ..JobState::new(spec, epoch, false, now) });
+                    Some(Reconfigured::Added)
+                }
+            };
+            if let Some(change) = change {
+                done.insert(id, change);
+            }
+        }
+        done
+    }
+}
+
+impl JobState {
+    /// Gives the job other terms.
+    fn reconfigure(&mut self, now: Duration, spec: JobSpec) -> Option<Reconfigured> {
+        if !self.formed && self.spec == spec {
+            return None;
+        }
+        let goes_on = !self.formed && self.goes_on_under(&spec);
+        self.formed = false;
+        // What SetH has said holds, unless the configuration says something else than before.
+        if !goes_on || self.spec.threshold != spec.threshold || !spec.partials {
+            self.threshold = spec.threshold;
+        }
+        self.spec = spec;
+        self.due = Some(now);
+        if goes_on {
+            return Some(Reconfigured::Changed);
+        }
+        self.unresumable.set(self.epoch, true);
+        self.halted = false;
+        self.next_generation();
+        self.ranks.resize(usize::from(self.spec.fan_in), Rank::default());
+        Some(Reconfigured::Reformed)
+    }
+
+    /// Whether what members have under way can be completed under other terms: PSNs have the same ranks, are summed the
+    /// same way and in the same place, fit the packets, and come from members that are still admitted.
+    fn goes_on_under(&self, spec: &JobSpec) -> bool {
+        let old = &self.spec;
+        let admits = |at: usize, address: Address| {
+            spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&address))
+        };
+        let mut members = self.ranks.iter().enumerate().filter_map(|(at, rank)| Some((at, rank.joined?)));
+        old.fan_in == spec.fan_in
+            && old.policy.order == spec.policy.order
+            && old.policy.region == spec.policy.region
+            && old.server == spec.server
+            && self.payload.is_none_or(|payload| payload <= spec.max_payload)
+            && members.all(|(at, joined)| admits(at, joined.endpoint.address))
+    }
+}

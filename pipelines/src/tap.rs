@@ -1,0 +1,176 @@
+//! Capturing the next packets of a job, without slowing lcores down.
+//!
+//! An lcore looks once per burst whether a capture is under way, which is one load. If so, it copies packets of that job
+//! into frames that the control plane has laid ready, and passes them on by a bounded lock-free queue; where no frame is
+//! ready, the packet is counted as missed. It never allocates, frees or waits.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_queue::ArrayQueue;
+use pascaline_buffer::PacketBuf;
+use pascaline_wire::frame::{self, Net};
+use pascaline_wire::header::Header;
+
+use crate::shared::Setup;
+
+/// Bytes of a packet that are kept: a whole one at the usual MTU.
+pub const SNAP: usize = 1536;
+/// Frames that wait between lcores and control plane.
+const FRAMES: usize = 512;
+/// No job.
+const NONE: u32 = u32::MAX;
+
+/// A packet as it was received.
+#[derive(Debug)]
+pub struct Frame {
+    /// When, in nanoseconds of the lcore's clock.
+    pub at: u64,
+    /// Its length.
+    pub len: usize,
+    kept: usize,
+    bytes: [u8; SNAP],
+}
+
+impl Frame {
+    /// As much of it as was kept.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.kept).unwrap_or_default()
+    }
+}
+
+/// Where lcores leave copies of packets.
+#[derive(Debug)]
+pub struct Tap {
+    /// Whose packets are wanted.
+    job: AtomicU32,
+    ready: ArrayQueue<Box<Frame>>,
+    taken: ArrayQueue<Box<Frame>>,
+    missed: AtomicU64,
+}
+
+impl Default for Tap {
+    fn default() -> Self {
+        Self {
+            job: AtomicU32::new(NONE),
+            ready: ArrayQueue::new(FRAMES),
+            taken: ArrayQueue::new(FRAMES),
+            missed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Tap {
+    /// Begins to capture packets of a job. What was left over of an earlier capture is forgotten.
+    pub fn open(&self, job: u16) {
+        while let Some(frame) = self.taken.pop() {
+            self.give_back(frame);
+        }
+        // Laid ready once and kept from then on, so that an lcore that is late with one finds a place for it.
+        let laid = self.ready.len() + self.taken.len();
+        for _ in laid..FRAMES {
+            self.give_back(Box::new(Frame { at: 0, len: 0, kept: 0, bytes: [0; SNAP] }));
+        }
+        self.missed.store(0, Ordering::Relaxed);
+        self.job.store(u32::from(job), Ordering::Release);
+    }
+
+    /// Ends it. Packets of the burst that an lcore is at may still come.
+    pub fn close(&self) {
+        self.job.store(NONE, Ordering::Release);
+    }
+
+    /// The next packet.
+    #[must_use]
+    pub fn take(&self) -> Option<Box<Frame>> {
+        self.taken.pop()
+    }
+
+    /// Lays a frame ready again.
+    pub fn give_back(&self, frame: Box<Frame>) {
+        // There are no more than fit, but for one that an lcore was late with: that goes.
+        let _ = self.ready.push(frame);
+    }
+
+    /// Packets that there was no frame for.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// The job whose packets are wanted. For lcores, once per burst.
+    #[inline]
+    pub(crate) fn wanted(&self) -> Option<u16> {
+        // Acquire: frames were laid ready before.
+        u16::try_from(self.job.load(Ordering::Acquire)).ok()
+    }
+
+    /// Copies those packets of a burst that belong to a job. For lcores.
+    #[cold]
+    pub(crate) fn copy_burst<B: PacketBuf>(&self, job: u16, setup: &Setup, at: u64, packets: &[B]) {
+        for packet in packets {
+            let bytes = packet.bytes();
+            let Ok(frame::Frame { net: Net::Ip(ip), .. }) = frame::Frame::parse(bytes) else { continue };
+            let Ok(udp) = ip.udp(bytes) else { continue };
+            let header = bytes.get(udp.body..).and_then(|body| Header::parse(body).ok());
+            if udp.dst_port == setup.udp_port && header.is_some_and(|(header, _)| header.job == job) {
+                self.copy(at, bytes, packet.total_len());
+            }
+        }
+    }
+
+    /// Copies a packet of `len` bytes, of which these are there.
+    fn copy(&self, at: u64, bytes: &[u8], len: usize) {
+        let Some(mut frame) = self.ready.pop() else {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        frame.kept = bytes.len().min(SNAP);
+        (frame.at, frame.len) = (at, len);
+        let kept = frame.kept;
+        if let (Some(to), Some(from)) = (frame.bytes.get_mut(..kept), bytes.get(..kept)) {
+            to.copy_from_slice(from);
+        }
+        // There is room for every frame. Were there none, an lcore must not free it: it goes back.
+        if let Err(frame) = self.taken.push(frame) {
+            self.give_back(frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_wanted_unless_asked_for() {
+        let tap = Tap::default();
+        assert_eq!(tap.wanted(), None);
+        tap.open(7);
+        assert_eq!(tap.wanted(), Some(7));
+        tap.close();
+        assert_eq!(tap.wanted(), None);
+        tap.open(u16::MAX);
+        assert_eq!(tap.wanted(), Some(u16::MAX));
+    }
+
+    #[test]
+    fn what_finds_no_frame_is_counted_and_a_later_capture_begins_anew() {
+        let tap = Tap::default();
+        tap.open(1);
+        for number in 0..FRAMES as u64 + 3 {
+            tap.copy(number, &number.to_be_bytes(), 64);
+        }
+        assert_eq!(tap.missed(), 3);
+        let first = tap.take().unwrap();
+        assert_eq!((first.at, first.len, first.bytes()), (0, 64, &[0u8; 8][..]));
+        tap.give_back(first);
+        tap.copy(9, &[1; 2 * SNAP], 2 * SNAP);
+        tap.close();
+        tap.open(2);
+        assert_eq!((tap.missed(), tap.take().is_none()), (0, true));
+        tap.copy(10, &[2; 2 * SNAP], 2 * SNAP);
+        let long = tap.take().unwrap();
+        assert_eq!((long.len, long.bytes()), (2 * SNAP, &[2u8; SNAP][..]));
+    }
+}

@@ -1,0 +1,236 @@
+//! What operators ask of lcores: why a job is aggregated or not, copies of its packets, and other terms while it is at work.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
+
+mod common;
+
+use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
+use common::frames::{JOB, Worker};
+use pascaline_aggregator::{Conflict, Policy};
+use pascaline_pipelines::membership::{JobSpec, Reconfigured, ServerMode};
+use pascaline_telemetry::{DropReason, JobCounter, JobReading};
+use pascaline_wire::header::Kind;
+
+const MS: u64 = 1_000_000;
+/// Bytes of the payloads below.
+const BYTES: u64 = 32;
+
+fn gradient(worker: &Worker, psn: u32) -> Vec<u8> {
+    worker.gradient(psn, &[1; 8])
+}
+
+/// What has been counted for a job.
+fn counted(bench: &Bench, id: u16) -> JobReading {
+    let status = bench.appliance.membership.status();
+    let slot = status.iter().find(|status| status.id == id).expect("the job").slot;
+    bench.appliance.counters[0].jobs().read(slot)
+}
+
+#[track_caller]
+fn expect(bench: &Bench, expected: &[(JobCounter, u64)]) {
+    let counted = counted(bench, JOB);
+    for &counter in JobCounter::ALL {
+        let value = expected.iter().find(|(wanted, _)| *wanted == counter).map_or(0, |(_, value)| *value);
+        assert_eq!(counted.get(counter), value, "{}", counter.name());
+    }
+}
+
+fn served(policy: Policy) -> JobSpec {
+    JobSpec { policy: Policy { server: true, ..policy }, server: ServerMode::Embedded, ..job(JOB, 4) }
+}
+
+#[test]
+fn what_is_aggregated_is_counted_for_its_job() {
+    let other = 900;
+    let plan = Plan { jobs: vec![job(JOB, 4), job(other, 2)], ..Plan::one_armed() };
+    let (mut bench, workers) = four(&plan);
+    let mut others = [0, 1].map(|rank| Worker { job: other, ..Worker::new(rank, 2) });
+    bench.join(&mut others);
+    // In one burst, in turns, so that runs of one job are short.
+    let mine = (0..3).flat_map(|psn| workers.iter().map(move |worker| gradient(worker, psn)));
+    let theirs = (0..6).flat_map(|psn| others.iter().map(move |worker| gradient(worker, psn)));
+    let frames: Vec<Vec<u8>> = mine.zip(theirs).flat_map(|(mine, theirs)| [mine, theirs]).collect();
+    assert_eq!(frames.len(), 24);
+    bench.feed(0, &frames);
+    bench.feed(0, [&gradient(&workers[0], 0)]);
+    expect(
+        &bench,
+        &[
+            (JobCounter::Contributions, 13),
+            (JobCounter::ContributionBytes, 13 * BYTES),
+            (JobCounter::Results, 3),
+            (JobCounter::Aggregated, 12),
+            (JobCounter::AggregatedBytes, 12 * BYTES),
+            (JobCounter::Replayed, 1),
+        ],
+    );
+    let theirs = counted(&bench, other);
+    assert_eq!([JobCounter::Contributions, JobCounter::Aggregated].map(|c| theirs.get(c)), [12, 12]);
+    bench.end();
+}
+
+#[test]
+fn contributions_without_a_slot_are_collisions_wherever_they_go() {
+    for server in [false, true] {
+        let spec = if server { served(Policy::default()) } else { job(JOB, 4) };
+        let (mut bench, workers) = four(&Plan { pool: single_slot(), jobs: vec![spec], ..Plan::one_armed() });
+        bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[0], 2), &gradient(&workers[1], 2)]);
+        let spilled = if server { 2 } else { 0 };
+        assert_eq!(bench.served().len() as u64, spilled);
+        expect(
+            &bench,
+            &[
+                (JobCounter::Contributions, 3),
+                (JobCounter::ContributionBytes, 3 * BYTES),
+                (JobCounter::Collisions, 2),
+                (JobCounter::Spilled, spilled),
+                (JobCounter::SpilledBytes, spilled * BYTES),
+            ],
+        );
+        bench.end();
+    }
+}
+
+#[test]
+fn a_preempted_partial_goes_to_the_server_with_what_is_inside() {
+    let always = Policy { conflict: Conflict::Always, ..Policy::default() };
+    let plan = Plan { pool: single_slot(), jobs: vec![served(always)], ..Plan::one_armed() };
+    let (mut bench, workers) = four(&plan);
+    bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[1], 1), &gradient(&workers[0], 2)]);
+    expect(
+        &bench,
+        &[
+            (JobCounter::Contributions, 3),
+            (JobCounter::ContributionBytes, 3 * BYTES),
+            (JobCounter::Preempted, 1),
+            (JobCounter::Evicted, 2),
+            (JobCounter::EvictedBytes, 2 * BYTES),
+        ],
+    );
+    bench.end();
+}
+
+#[test]
+fn a_quota_and_a_bypass_are_told_apart() {
+    let plan = Plan { jobs: vec![served(Policy { quota: 1, ..Policy::default() })], ..Plan::one_armed() };
+    let (mut bench, workers) = four(&plan);
+    bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[0], 2)]);
+    bench.feed(0, [&workers[1].bypass(Kind::Gradient, 3, &[0; 32])]);
+    expect(
+        &bench,
+        &[
+            (JobCounter::Contributions, 2),
+            (JobCounter::ContributionBytes, 2 * BYTES),
+            (JobCounter::OverQuota, 1),
+            (JobCounter::Spilled, 1),
+            (JobCounter::SpilledBytes, BYTES),
+            (JobCounter::Bypassed, 1),
+            (JobCounter::BypassedBytes, BYTES),
+        ],
+    );
+    bench.end();
+}
+
+#[test]
+fn drops_that_are_about_a_job_are_counted_there() {
+    let (mut bench, workers) = four(&Plan::one_armed());
+    let [a, b, ..] = workers[..] else { panic!("four workers") };
+    bench.feed(0, [&gradient(&Worker { epoch: a.epoch.wrapping_sub(1), ..a }, 1)]);
+    bench.feed(0, [&gradient(&Worker { udp_port: 9, ..a }, 1), &gradient(&Worker { rank: 9, ..a }, 1)]);
+    bench.feed(0, [&gradient(&Worker { job: JOB + 1, ..a }, 1)]);
+    bench.feed(0, [&gradient(&a, 1), &gradient(&a, 1), &b.gradient(1, &[1; 7])]);
+    expect(
+        &bench,
+        &[
+            (JobCounter::Contributions, 3),
+            (JobCounter::ContributionBytes, 3 * BYTES - 4),
+            (JobCounter::WrongEpoch, 1),
+            (JobCounter::Spoofed, 2),
+            (JobCounter::Duplicates, 1),
+            (JobCounter::Mismatched, 1),
+        ],
+    );
+    assert_eq!(bench.appliance.dropped(DropReason::UnknownJob), 1);
+    bench.end();
+}
+
+#[test]
+fn who_holds_others_up_is_found_by_the_sweep() {
+    let (mut bench, workers) = four(&Plan::one_armed());
+    let slot = bench.appliance.membership.status()[0].slot;
+    let late = |bench: &Bench| -> Vec<(u16, u64)> {
+        let late = bench.appliance.counters[0].jobs().who_is_late(slot, bench.clock.now());
+        late.iter().map(|late| (late.rank, (bench.clock.now() - late.since) / MS)).collect()
+    };
+    let turns = |bench: &mut Bench| (0..8).for_each(|_| bench.settle());
+    for rank in [0, 1, 3] {
+        bench.feed(0, [&gradient(&workers[rank], 1)]);
+    }
+    turns(&mut bench);
+    assert_eq!(late(&bench), [], "it has been no time");
+    bench.clock.advance(50 * MS);
+    turns(&mut bench);
+    assert_eq!(late(&bench), [(2, 50)]);
+    bench.feed(0, [&gradient(&workers[2], 1)]);
+    bench.clock.advance(2_500 * MS);
+    turns(&mut bench);
+    assert_eq!(late(&bench), [], "it has come, and that is a while ago");
+    bench.end();
+}
+
+#[test]
+fn the_packets_of_one_job_are_copied_while_they_are_wanted() {
+    let plan = Plan { jobs: vec![job(JOB, 4), job(900, 2)], ..Plan::one_armed() };
+    let (mut bench, workers) = four(&plan);
+    let mut others = [0, 1].map(|rank| Worker { job: 900, ..Worker::new(rank, 2) });
+    bench.join(&mut others);
+    let frames: Vec<Vec<u8>> = workers.iter().map(|worker| gradient(worker, 1)).collect();
+    bench.feed(0, &frames);
+    assert!(bench.appliance.plane.tap().take().is_none(), "nobody has asked");
+    bench.appliance.plane.tap().open(JOB);
+    bench.clock.advance(5 * MS);
+    bench
+        .feed(0, [&gradient(&others[0], 1), &frames[1], &gradient(&others[1], 1), &frames[3][..40].to_vec()]);
+    bench.feed(0, [&workers[2].reminder(7)]);
+    bench.appliance.plane.tap().close();
+    bench.feed(0, &frames);
+    let tap = bench.appliance.plane.tap();
+    let copies: Vec<_> = core::iter::from_fn(|| tap.take()).collect();
+    assert_eq!(copies.len(), 2, "what cannot be read belongs to no job");
+    assert_eq!(
+        (copies[0].bytes(), copies[0].len, copies[0].at),
+        (&frames[1][..], frames[1].len(), bench.clock.now())
+    );
+    assert_eq!(copies[1].bytes(), workers[2].reminder(7));
+    assert_eq!(tap.missed(), 0);
+    bench.end();
+}
+
+#[test]
+fn a_psn_that_is_under_way_is_completed_under_other_limits() {
+    let plan = Plan { jobs: vec![job(JOB, 4), job(900, 2)], ..Plan::one_armed() };
+    let (mut bench, workers) = four(&plan);
+    bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[1], 1)]);
+    let limited = JobSpec { policy: Policy { quota: 8, ..Policy::default() }, ..job(JOB, 4) };
+    let added = job(901, 2);
+    let now = bench.appliance.now;
+    let done = bench.appliance.membership.reconfigure(now, vec![limited, added], None);
+    let what: Vec<_> = done.into_iter().collect();
+    assert_eq!(
+        what,
+        [(JOB, Reconfigured::Changed), (900, Reconfigured::Removed), (901, Reconfigured::Added)]
+    );
+    let setup = bench.appliance.setup.clone();
+    let table = bench.appliance.membership.table(|port| setup.ports[port].mac);
+    bench.appliance.plane.publish(table);
+    bench.feed(0, [&gradient(&workers[2], 1), &gradient(&workers[3], 1)]);
+    assert!(bench.appliance.plane.settled());
+    bench.appliance.plane.reap();
+    assert_results(&mut bench, &workers, 1, &[4; 8]);
+    assert_eq!(bench.appliance.reading().dropped_total(), 0);
+    bench.end();
+}
