@@ -46,7 +46,7 @@ Needs no DPDK. What is lost and how old models are follows from the seed; nanose
   pascaline bench policies --quick --json
   pascaline bench policies --runs 9 --host-jitter 10
 
-Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
+Takes minutes on all cores, --quick seconds. Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
 the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
     Policies(policies::PoliciesArgs),
     /// The traffic source that `bench pipeline` starts as another process

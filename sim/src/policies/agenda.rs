@@ -32,7 +32,11 @@ impl Agenda {
         while place > 0 {
             let (left, right) = (self.winners[2 * place], self.winners[2 * place + 1]);
             let first = self.times[usize::from(left)] <= self.times[usize::from(right)];
-            self.winners[place] = if first { left } else { right };
+            let winner = if first { left } else { right };
+            // Above nothing changes, if it was another one that won before and wins now.
+            if core::mem::replace(&mut self.winners[place], winner) == winner && winner != source {
+                break;
+            }
             place /= 2;
         }
     }
