@@ -173,15 +173,20 @@ impl<I: Io> Outcome<'_, I> {
     /// Gives out a result that was made here.
     #[inline]
     fn made(&mut self, result: &Aggregate<'_, Shared<I>>) {
-        if let Some(job) = Self::job_of(self.table, result.key) {
+        if result.overflow {
+            self.count(Counter::Overflowed);
+        }
+        let table = self.table;
+        if let Some(job) = Self::job_of(table, result.key) {
             let (count, len) = (u64::from(result.count), result.payload.bytes().len() as u64);
             self.jobs.add(job.slot, JobCounter::Results, 1);
             self.jobs.add(job.slot, JobCounter::Aggregated, count);
             self.jobs.add(job.slot, JobCounter::AggregatedBytes, count * len);
+            self.emitter.fan_out(job, result);
         }
-        self.finish(result);
     }
 
+    /// Gives out a result from elsewhere.
     #[inline]
     fn finish(&mut self, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {

@@ -57,6 +57,7 @@ fn the_document_is_sound() {
         let pointer = reference.as_str().and_then(|text| text.strip_prefix('#')).expect("a local reference");
         assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
     }
+    assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
     let mut ids = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
