@@ -101,20 +101,6 @@ pub struct PlainGradient {
     plain: Plain,
 }
 
-impl PlainGradient {
-    /// Where its job is in the table.
-    #[inline(always)]
-    pub(crate) const fn job(&self) -> u16 {
-        self.index
-    }
-
-    /// Bytes of its payload.
-    #[inline(always)]
-    pub(crate) const fn payload_len(&self) -> u16 {
-        self.plain.payload_len
-    }
-}
-
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Classifier<'a> {

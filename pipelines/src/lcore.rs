@@ -18,7 +18,7 @@ use crate::io::{BURST, Io};
 use crate::jobs::{JobTable, Mode};
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
-use crate::per_job::{Run, of_job};
+use crate::per_job::of_job;
 use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
 use crate::updates::{Offer, UpdateEnd};
@@ -174,14 +174,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.end.tap().copy_burst(job, &self.setup, now, &packets);
         }
         let mut bytes = 0;
-        let mut run = Run::default();
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
             if let Some(gradient) = classifier.plain(packet.bytes())
                 && !packet.bad_checksum()
             {
-                run.add(gradient.job(), gradient.payload_len(), |run| run.count(&self.table, &self.counters));
                 let key = classifier.key(gradient);
                 let place = match classifier.region(gradient) {
                     None => self.session.place(key),
@@ -195,7 +193,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
         }
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
-        run.count(&self.table, &self.counters);
         let mut ahead = ArrayVec::<Foreseen, BURST>::new();
         for (_, key, place, _) in &gradients {
             ahead.push(self.session.foresee(*place, *key));
@@ -265,12 +262,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// Gives a packet to the pool, in the part that its job uses.
     fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
-        let job = table.get(request.key.job());
-        if let (Some(job), Verb::Add) = (job, request.verb) {
-            self.counters.jobs().add(job.slot, JobCounter::Contributions, 1);
-            self.counters.jobs().add(job.slot, JobCounter::ContributionBytes, u64::from(request.len));
-        }
-        let region = job.and_then(|job| job.policy.region);
+        let region = table.get(request.key.job()).and_then(|job| job.policy.region);
         self.with_pool(|session, outcome| {
             let place = match region {
                 None => session.place(request.key),

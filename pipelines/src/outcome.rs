@@ -179,9 +179,7 @@ impl<I: Io> Outcome<'_, I> {
         let table = self.table;
         if let Some(job) = Self::job_of(table, result.key) {
             let (count, len) = (u64::from(result.count), result.payload.bytes().len() as u64);
-            self.jobs.add(job.slot, JobCounter::Results, 1);
-            self.jobs.add(job.slot, JobCounter::Aggregated, count);
-            self.jobs.add(job.slot, JobCounter::AggregatedBytes, count * len);
+            self.jobs.made(job.slot, count, count * len);
             self.emitter.fan_out(job, result);
         }
     }

@@ -50,7 +50,7 @@ fn what_is_aggregated_is_counted_for_its_job() {
     let (mut bench, workers) = four(&plan);
     let mut others = [0, 1].map(|rank| Worker { job: other, ..Worker::new(rank, 2) });
     bench.join(&mut others);
-    // In one burst, in turns, so that runs of one job are short.
+    // In one burst, in turns.
     let mine = (0..3).flat_map(|psn| workers.iter().map(move |worker| gradient(worker, psn)));
     let theirs = (0..6).flat_map(|psn| others.iter().map(move |worker| gradient(worker, psn)));
     let frames: Vec<Vec<u8>> = mine.zip(theirs).flat_map(|(mine, theirs)| [mine, theirs]).collect();
@@ -60,8 +60,6 @@ fn what_is_aggregated_is_counted_for_its_job() {
     expect(
         &bench,
         &[
-            (JobCounter::Contributions, 13),
-            (JobCounter::ContributionBytes, 13 * BYTES),
             (JobCounter::Results, 3),
             (JobCounter::Aggregated, 12),
             (JobCounter::AggregatedBytes, 12 * BYTES),
@@ -69,7 +67,7 @@ fn what_is_aggregated_is_counted_for_its_job() {
         ],
     );
     let theirs = counted(&bench, other);
-    assert_eq!([JobCounter::Contributions, JobCounter::Aggregated].map(|c| theirs.get(c)), [12, 12]);
+    assert_eq!([JobCounter::Results, JobCounter::Aggregated].map(|c| theirs.get(c)), [6, 12]);
     bench.end();
 }
 
@@ -84,8 +82,6 @@ fn contributions_without_a_slot_are_collisions_wherever_they_go() {
         expect(
             &bench,
             &[
-                (JobCounter::Contributions, 3),
-                (JobCounter::ContributionBytes, 3 * BYTES),
                 (JobCounter::Collisions, 2),
                 (JobCounter::Spilled, spilled),
                 (JobCounter::SpilledBytes, spilled * BYTES),
@@ -103,13 +99,7 @@ fn a_preempted_partial_goes_to_the_server_with_what_is_inside() {
     bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[1], 1), &gradient(&workers[0], 2)]);
     expect(
         &bench,
-        &[
-            (JobCounter::Contributions, 3),
-            (JobCounter::ContributionBytes, 3 * BYTES),
-            (JobCounter::Preempted, 1),
-            (JobCounter::Evicted, 2),
-            (JobCounter::EvictedBytes, 2 * BYTES),
-        ],
+        &[(JobCounter::Preempted, 1), (JobCounter::Evicted, 2), (JobCounter::EvictedBytes, 2 * BYTES)],
     );
     bench.end();
 }
@@ -123,8 +113,6 @@ fn a_quota_and_a_bypass_are_told_apart() {
     expect(
         &bench,
         &[
-            (JobCounter::Contributions, 2),
-            (JobCounter::ContributionBytes, 2 * BYTES),
             (JobCounter::OverQuota, 1),
             (JobCounter::Spilled, 1),
             (JobCounter::SpilledBytes, BYTES),
@@ -146,8 +134,6 @@ fn drops_that_are_about_a_job_are_counted_there() {
     expect(
         &bench,
         &[
-            (JobCounter::Contributions, 3),
-            (JobCounter::ContributionBytes, 3 * BYTES - 4),
             (JobCounter::WrongEpoch, 1),
             (JobCounter::Spoofed, 2),
             (JobCounter::Duplicates, 1),

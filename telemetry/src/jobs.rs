@@ -38,10 +38,6 @@ macro_rules! job_counters {
 }
 
 job_counters! {
-    /// Contributions that came for the pool, also those sent again.
-    Contributions => "contributions",
-    /// Bytes of their payloads.
-    ContributionBytes => "contribution_bytes",
     /// Results made here.
     Results => "results",
     /// Contributions in them.
@@ -136,6 +132,15 @@ impl Default for Cell {
     }
 }
 
+impl Cell {
+    /// A single writer needs no read-modify-write.
+    #[inline]
+    fn add(&self, counter: JobCounter, count: u64) {
+        let value = &self.counts[counter as usize];
+        value.store(value.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+}
+
 /// What one lcore has counted for each job.
 #[derive(Debug)]
 pub struct JobCounters(Box<[Cell]>);
@@ -157,8 +162,18 @@ impl JobCounters {
     #[inline]
     pub fn add(&self, slot: u16, counter: JobCounter, count: u64) {
         if let Some(cell) = self.cell(slot) {
-            let value = &cell.counts[counter as usize];
-            value.store(value.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+            cell.add(counter, count);
+        }
+    }
+
+    /// Counts a result that was made here, of so many contributions with so many bytes together. To be called by the owning
+    /// lcore only.
+    #[inline]
+    pub fn made(&self, slot: u16, contributions: u64, bytes: u64) {
+        if let Some(cell) = self.cell(slot) {
+            cell.add(JobCounter::Results, 1);
+            cell.add(JobCounter::Aggregated, contributions);
+            cell.add(JobCounter::AggregatedBytes, bytes);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::site::{Site, exchange, free_port, request, tcp};
 /// The API gives a head as long as this, and a body twice as long.
 const HEAD: Duration = Duration::from_secs(5);
 const BODY: Duration = Duration::from_secs(10);
-const MARGIN: Duration = Duration::from_secs(5);
+const MARGIN: Duration = Duration::from_secs(15);
 /// What abuse may cost, in KiB.
 const MEMORY: u64 = 32 * 1024;
 
@@ -135,7 +135,7 @@ fn slow_clients_are_not_waited_for() {
         for _ in 0..20 {
             let began = Instant::now();
             assert_eq!(site.jobs(), [1, 2, 3]);
-            assert!(began.elapsed() < HEAD / 2);
+            assert!(began.elapsed() < HEAD);
             std::thread::sleep(Duration::from_millis(50));
         }
     });
