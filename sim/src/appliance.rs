@@ -35,8 +35,8 @@ pub(crate) struct Appliance {
     headers: HeapPool,
     requests: VecDeque<ControlRequest>,
     replies: VecDeque<(usize, Reply)>,
-    /// The last heartbeat of each rank, by job and rank.
-    heard: BTreeMap<(u16, u16), Duration>,
+    /// The last heartbeat of each rank's latest session, and when it came, by job and rank.
+    heard: BTreeMap<(u16, u16), (u64, Duration)>,
     dead_after: BTreeMap<u16, Option<Duration>>,
     delivered: u64,
 }
@@ -193,7 +193,8 @@ impl Appliance {
             let (job, rank) = (request.header.job, request.header.rank);
             let present = complete.get(&job).map(|&epoch| control::generation(epoch));
             if request.control.action == Action::Join && Some(request.control.got) == present {
-                self.heard.insert((job, rank), now);
+                let heard = self.heard.entry((job, rank)).or_default();
+                *heard = (*heard).max((request.control.session, now));
                 if deaf && rank == 0 {
                     continue;
                 }
@@ -221,7 +222,7 @@ impl Appliance {
     fn check_loss(&self, now: Duration, job: u16, ranks: &[u16]) -> Result<(), Violation> {
         let limit = self.dead_after.get(&job).copied().flatten();
         for &rank in ranks {
-            let silent = self.heard.get(&(job, rank)).map_or(now, |&heard| now.saturating_sub(heard));
+            let silent = self.heard.get(&(job, rank)).map_or(now, |&(_, heard)| now.saturating_sub(heard));
             if limit.is_none_or(|limit| silent < limit) {
                 let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
                 return Err(Violation::Misjudged { job, rank, silent_ms });

@@ -14,6 +14,7 @@ use crate::op::Op;
 use crate::partials::Partials;
 use crate::priority::{Hints, Meter};
 use crate::recovery::Recovery;
+use crate::requests::Requests;
 use crate::window::Window;
 
 mod generation;
@@ -117,12 +118,13 @@ pub struct Session {
     operation: Option<Operation>,
     condition: Condition,
     meter: Meter,
+    requests: Requests,
     rejoin: Option<Rejoin>,
     leaving: Option<Leaving>,
     /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces, or before
     /// the first. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
-    /// The generation before this one, and until when Acks of it may still arrive.
+    /// The generation before this one, and until when refusals of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     report: Report,
     counters: Counters,
@@ -146,6 +148,7 @@ impl Session {
             operation: None,
             condition: Condition::Good,
             meter: Meter::default(),
+            requests: Requests::after(membership.requests),
             rejoin: None,
             leaving: None,
             heartbeat: Some(Duration::ZERO),

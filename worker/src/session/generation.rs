@@ -21,9 +21,9 @@ use crate::refusal::Refusal;
 /// learns what has become of its generation, even if nothing else arrives.
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 
-/// For how long after a change of generations Acks may still arrive that were sent before it: those of the generation
-/// before, and those of this one from the time when it did not know this worker yet. Nothing tells them from those
-/// of an appliance that has been started anew meanwhile, and which repeats what it has to say.
+/// For how long after a change of generations packets may still be refused that were sent before it, or for reasons that
+/// held before it: this generation did not always know this worker. Such an Ack answers no request and so has no number;
+/// nothing tells it from those of an appliance that has been started anew meanwhile, and which repeats what it has to say.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Asking to go on in the job's next generation.
@@ -40,11 +40,14 @@ impl Rejoin {
         self.joined.unwrap_or(0)
     }
 
-    fn hear(&mut self, told: Told) {
-        if self.told != told {
+    /// True if that was not known. Then it asks at once, with the generation that has been told.
+    fn hear(&mut self, told: Told) -> bool {
+        let news = self.told != told;
+        if news {
             self.told = told;
             self.asking.begin_again();
         }
+        news
     }
 }
 
@@ -80,21 +83,26 @@ impl Session {
 
     /// The request that is due, if one is.
     pub(super) fn request(&mut self, now: Duration) -> Option<Transmit> {
-        let Membership { identity, session, epoch, spread } = self.membership;
+        let Membership { identity, session, epoch, spread, .. } = self.membership;
         if let Some(rejoin) = &mut self.rejoin {
             let due = rejoin.asking.is_due(now);
-            let (head, body) = identity.join(session, spread, control::generation(epoch), rejoin.told);
-            return due.then(|| Transmit::control(&head, &body));
+            return due.then(|| {
+                let (number, resume) = (self.requests.next(), control::generation(epoch));
+                let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
+                Transmit::control(&head, &body)
+            });
         }
         if let Some(leaving) = &mut self.leaving {
             let due = leaving.asking.is_due(now);
-            let head = identity.header(Kind::Control, Element::F32_SUM, 0, epoch);
-            return due.then(|| Transmit::control(&head, &Control::request(Action::Leave, session)));
+            return due.then(|| {
+                let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
+                Transmit::control(&head, &Control::request(Action::Leave, session))
+            });
         }
         self.heartbeat.take_if(|at| *at <= now)?;
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.counters.heartbeats_sent += 1;
-        let (head, body) = identity.join(session, spread, 0, Told::generation(epoch));
+        let (head, body) = identity.join(self.requests.next(), session, spread, 0, Told::generation(epoch));
         Some(Transmit::control(&head, &body))
     }
 
@@ -110,7 +118,7 @@ impl Session {
             return Err(Ignored::Unexpected.into());
         }
         let refusal = Refusal::of(&ack, trailer.as_ref(), &self.membership.identity);
-        let mine = ack.session == self.membership.session;
+        let mine = ack.session == self.membership.session && !self.requests.is_late(header.psn);
         let late = self.previous.is_some_and(|(previous, until)| {
             let known = header.epoch == self.membership.epoch && ack.status == Status::NotMember;
             now < until && (header.epoch == previous || known)
@@ -119,10 +127,8 @@ impl Session {
             (None, None) => Err(Ignored::Unexpected.into()),
             (None, Some(_)) if late => Err(Ignored::LateRefusal.into()),
             (None, Some(refusal)) => self.on_refusal(now, &ack, refusal),
-            (Some(Action::Join), refusal) if mine && !late => self.on_joined(now, header, &ack, refusal),
-            (Some(Action::Leave), _) if mine && !late && self.leaving.is_some() => {
-                self.on_left(now, header, &ack)
-            }
+            (Some(Action::Join), refusal) if mine => self.on_joined(now, header, &ack, refusal),
+            (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
     }
@@ -170,9 +176,9 @@ impl Session {
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
                 rejoin.joined = Some(header.count);
-                rejoin.hear(told);
+                self.hear(told);
             }
-            (Status::WrongEpoch, Some(rejoin)) => rejoin.hear(told),
+            (Status::WrongEpoch, Some(_)) => self.hear(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
             (Status::NotMember, _) => self.lose_generation(now, Told::NOTHING),
             (Status::TooMany | Status::UnknownPsn, _) => return Err(Ignored::NotFatal.into()),
@@ -190,9 +196,7 @@ impl Session {
         let superseded = self.leaving.as_ref().is_some_and(|leaving| leaving.superseded);
         match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
-            // The answer to a Leave of the generation before this one.
-            Status::WrongEpoch if lives && !superseded => return Err(Ignored::LateAnswer.into()),
-            Status::Pending if lives && !superseded => {}
+            Status::Pending | Status::WrongEpoch if lives && !superseded => {}
             Status::Pending | Status::WrongEpoch | Status::NotMember if !lives && !superseded => {
                 // An appliance that was started anew: others may still need what this worker has kept.
                 self.lose_generation(now, Told::generation(header.epoch));
@@ -210,6 +214,15 @@ impl Session {
         if self.rejoin.is_none() {
             self.reminder = None;
             self.rejoin = Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None });
+            self.requests.outdate();
+        }
+    }
+
+    /// Takes note of the job's generation while asking to go on. What was asked with another one in mind may be answered
+    /// as if it had been meant: such an answer is of a generation that has ended.
+    fn hear(&mut self, told: Told) {
+        if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.hear(told)) {
+            self.requests.outdate();
         }
     }
 
@@ -240,6 +253,7 @@ impl Session {
             event
         };
         self.previous = Some((epoch, now.saturating_add(LATE)));
+        self.requests.outdate();
         self.counters.refusals += u64::from(event.is_some());
         self.counters.acks += u64::from(event.is_none());
         Ok(event)
@@ -267,6 +281,7 @@ impl Session {
         anew.meter = self.meter;
         anew.report = self.report;
         anew.counters = self.counters;
+        anew.requests = self.requests;
         anew.leaving = self.leaving.take();
         anew.heartbeat = Some(now.saturating_add(HEARTBEAT));
         if let Some(leaving) = &mut anew.leaving {

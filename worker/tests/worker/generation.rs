@@ -18,7 +18,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// An Ack to this session.
+/// An Ack to a request of this session, later than all that these tests send.
 fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
     let body = Control {
         status,
@@ -28,8 +28,14 @@ fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
         expected,
         ..Control::request(Action::Ack, MEMBERSHIP.session)
     };
-    let header = Header { kind: Kind::Control, rank: MEMBERSHIP.identity.rank, epoch, count: 3, ..RESULT };
-    packet(&header, &body.to_bytes())
+    let rank = MEMBERSHIP.identity.rank;
+    packet(&Header { kind: Kind::Control, rank, psn: 1000, epoch, count: 3, ..RESULT }, &body.to_bytes())
+}
+
+/// The same, to the request with a number.
+fn to(number: u32, mut ack: Vec<u8>) -> Vec<u8> {
+    ack[8..12].copy_from_slice(&number.to_be_bytes());
+    ack
 }
 
 fn sent(session: &mut Session, now: Duration) -> Vec<(Header, Vec<u8>)> {
@@ -159,9 +165,9 @@ fn acks_from_before_the_change_raise_no_doubts() {
     handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH)));
     sent(&mut session, ms(2));
     let old = [
-        ack(Action::Join, Status::Ok, EPOCH, 0),
-        ack(Action::Join, Status::Pending, EPOCH, 0),
-        ack(Action::Join, Status::WrongEpoch, NEXT, 0),
+        to(1, ack(Action::Join, Status::Ok, EPOCH, 0)),
+        to(1, ack(Action::Join, Status::Pending, EPOCH, 0)),
+        to(1, ack(Action::Join, Status::WrongEpoch, NEXT, 0)),
         unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)),
         unsolicited(Status::NotMember, 0, 1),
     ];
@@ -170,6 +176,32 @@ fn acks_from_before_the_change_raise_no_doubts() {
         assert_eq!(sent(&mut session, ms(3)), [], "{number}");
     }
     assert_eq!(session.membership().epoch, NEXT);
+    assert!(accounted(session.counters()));
+}
+
+/// Found with seed 63639: an Ack from an earlier life of the appliance arrived when the worker had heard from the next one
+/// and asked it to go on. It was taken for the answer to that, and the worker went on in a generation that had ended.
+#[test]
+fn an_answer_to_what_was_asked_before_the_news_is_none() {
+    const THIRD: u8 = 77;
+    let mut session = rejoining();
+    assert_eq!(session.counters().ignored(Ignored::LateAnswer), 0);
+    let (header, _) = {
+        let due = session.poll_timeout().unwrap();
+        request(&mut session, due)
+    };
+    assert_eq!(header.psn, 2, "the second that it has asked");
+    // To its first request, but from the next life.
+    assert_eq!(handle(&mut session, ms(40), &to(1, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
+    let (header, join) = request(&mut session, ms(40));
+    assert_eq!((header.psn, join.got), (3, control::generation(THIRD)));
+    let admitted = |epoch| ack(Action::Join, Status::Ok, epoch, control::generation(EPOCH));
+    for number in [1, 2] {
+        assert_eq!(handle(&mut session, ms(41), &to(number, admitted(NEXT))), None);
+    }
+    assert_eq!((session.membership().epoch, session.counters().ignored(Ignored::LateAnswer)), (EPOCH, 2));
+    assert_eq!(handle(&mut session, ms(42), &to(3, admitted(THIRD))), None);
+    assert_eq!(session.membership().epoch, THIRD);
     assert!(accounted(session.counters()));
 }
 
@@ -325,7 +357,7 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
         assert_eq!((header.epoch, leave.action), (NEXT, Action::Leave));
         // Answers to the Leave of before.
         for status in [Status::NotMember, Status::WrongEpoch] {
-            assert_eq!(handle(&mut session, ms(4), &ack(Action::Leave, status, NEXT, 0)), None);
+            assert_eq!(handle(&mut session, ms(4), &to(1, ack(Action::Leave, status, NEXT, 0))), None);
         }
         let end = handle(&mut session, ms(5), &ack(Action::Leave, Status::Ok, NEXT, 0));
         assert_eq!(end, Some(Event::Left(Left::Everyone)));
