@@ -31,6 +31,11 @@ impl Asking {
         Self { next: now, interval: FIRST_INTERVAL, end: now.saturating_add(patience) }
     }
 
+    /// Asks for the first time after a while, and never gives up.
+    pub(crate) const fn after(now: Duration, pause: Duration) -> Self {
+        Self { next: now.saturating_add(pause), interval: FIRST_INTERVAL, end: Duration::MAX }
+    }
+
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let due = self.next <= now;
         if due {

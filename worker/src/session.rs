@@ -215,6 +215,9 @@ impl Session {
         }
         let start = self.window.begin(packets);
         self.recovery.begin();
+        if let Some(rejoin) = &mut self.rejoin {
+            rejoin.hurry();
+        }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.operation = Some(Operation {
             element: Element { dtype, op: op.on_the_wire() },
@@ -238,7 +241,9 @@ impl Session {
         self.reminder = None;
         self.condition = Condition::Broken;
         self.heartbeat = None;
-        self.leaving = Some(Leaving::new(now, linger));
+        // Who is no member of the generation that there is has nothing that anybody could need.
+        let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
+        self.leaving = Some(Leaving::new(now, linger, outsider));
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while there is nothing
@@ -258,8 +263,8 @@ impl Session {
     /// Handles the passing of time; harmless when nothing is due. To be called whenever
     /// [`poll_timeout`](Self::poll_timeout) has passed, even while datagrams keep coming.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
-        if self.leaving.as_ref().is_some_and(|leaving| leaving.is_over(now)) {
-            return Some(self.left(Left::Lingered));
+        if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
+            return Some(self.left(left));
         }
         if now >= self.operation.as_ref()?.deadline {
             return self.fail(Failure::Deadline, now);

@@ -61,8 +61,6 @@ pub(super) struct Joined {
     pub(super) endpoint: Endpoint,
     /// The generation that it wants to go on with.
     pub(super) claim: Option<u8>,
-    /// It has been told that it cannot, and that it may start from nothing.
-    pub(super) anew: bool,
     /// The last sign of life.
     pub(super) heard: Duration,
     /// The last heartbeat since the generation is complete.
@@ -99,6 +97,9 @@ pub(super) struct Rank {
     pub(super) left: bool,
     /// The present generation has lost it, or was begun without it.
     pub(super) lost: bool,
+    /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it can only start
+    /// from nothing.
+    pub(super) anew: bool,
 }
 
 impl Rank {
@@ -202,9 +203,11 @@ impl JobState {
         self.threshold.unwrap_or(fan_in).min(there).max(1)
     }
 
-    /// Completes the generation if it has all that it waits for.
+    /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go on is not
+    /// there in that sense.
     pub(super) fn complete(&mut self, now: Duration) {
-        if self.phase != Phase::Forming || self.joined() != self.spec.fan_in - self.lost() {
+        let all = self.joined() == self.spec.fan_in - self.lost();
+        if self.phase != Phase::Forming || !all || !self.agree() {
             return;
         }
         self.phase = Phase::Complete { resumed: self.common_claim() };
@@ -218,6 +221,19 @@ impl JobState {
         let mut claims = self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim);
         let first = claims.next()??;
         claims.all(|claim| claim == Some(first)).then_some(first)
+    }
+
+    /// True if all who have joined want to go on with the same generation, or to start from nothing.
+    fn agree(&self) -> bool {
+        let mut claims = self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim);
+        claims.next().is_none_or(|first| claims.all(|claim| claim == first))
+    }
+
+    /// True if a rank can go on with this generation, as far as the others who have joined are concerned.
+    pub(super) fn can_claim(&self, at: usize, epoch: u8) -> bool {
+        let others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
+        let mut claims = others.filter_map(|(_, rank)| rank.joined.as_ref()).map(|joined| joined.claim);
+        claims.all(|claim| claim == Some(epoch))
     }
 
     /// Ends a membership, and with the last one what the members had agreed on.
@@ -241,7 +257,7 @@ impl JobState {
             if let (Some(_), Some(latest)) = (rank.joined, &mut rank.latest) {
                 latest.former = Some(former);
             }
-            (rank.joined, rank.left, rank.lost) = (None, false, false);
+            (rank.joined, rank.left, rank.lost, rank.anew) = (None, false, false, false);
         }
         self.due = Some(Duration::ZERO);
     }

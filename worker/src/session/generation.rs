@@ -12,10 +12,15 @@ use pascaline_wire::{Element, Header, Kind};
 use super::receive::Unusable;
 use super::{Condition, Event, Session, Transmit};
 use crate::allreduce::Failure;
+use crate::answers::Answers;
 use crate::counters::Ignored;
 use crate::identity::Membership;
+use crate::kept::Kept;
 use crate::membership::{Asking, Left, Told};
+use crate::partials::Partials;
+use crate::recovery::Recovery;
 use crate::refusal::Refusal;
+use crate::window::Window;
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long it
 /// learns what has become of its generation, even if nothing else arrives.
@@ -32,6 +37,8 @@ pub(super) struct Rejoin {
     asking: Asking,
     told: Told,
     joined: Option<u16>,
+    /// The worker's generation cannot be gone on with, and it has forgotten it: it asks to start from nothing.
+    anew: bool,
 }
 
 impl Rejoin {
@@ -49,23 +56,34 @@ impl Rejoin {
         }
         news
     }
+
+    /// True if it asks to start from nothing.
+    pub(super) const fn is_anew(&self) -> bool {
+        self.anew
+    }
+
+    /// Asks at once, for the sake of an allreduce that begins.
+    pub(super) const fn hurry(&mut self) {
+        self.asking.begin_again();
+    }
 }
 
 /// Asking whether all others have left.
 #[derive(Debug)]
 pub(super) struct Leaving {
     asking: Asking,
-    /// The job goes on without what this session has kept: nobody can need it, and any answer will do.
-    superseded: bool,
+    /// It is not in the generation that there is: there is nothing to ask.
+    outsider: bool,
 }
 
 impl Leaving {
-    pub(super) fn new(now: Duration, linger: Duration) -> Self {
-        Self { asking: Asking::new(now, linger), superseded: false }
+    pub(super) fn new(now: Duration, linger: Duration, outsider: bool) -> Self {
+        Self { asking: Asking::new(now, linger), outsider }
     }
 
-    pub(super) fn is_over(&self, now: Duration) -> bool {
-        self.asking.is_over(now)
+    pub(super) fn is_over(&self, now: Duration) -> Option<Left> {
+        let lingered = self.asking.is_over(now).then_some(Left::Lingered);
+        if self.outsider { Some(Left::Everyone) } else { lingered }
     }
 }
 
@@ -87,13 +105,14 @@ impl Session {
         if let Some(rejoin) = &mut self.rejoin {
             let due = rejoin.asking.is_due(now);
             return due.then(|| {
-                let (number, resume) = (self.requests.next(), control::generation(epoch));
+                let resume = if rejoin.anew { 0 } else { control::generation(epoch) };
+                let number = self.requests.next();
                 let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
                 Transmit::control(&head, &body)
             });
         }
         if let Some(leaving) = &mut self.leaving {
-            let due = leaving.asking.is_due(now);
+            let due = !leaving.outsider && leaving.asking.is_due(now);
             return due.then(|| {
                 let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
                 Transmit::control(&head, &Control::request(Action::Leave, session))
@@ -143,7 +162,7 @@ impl Session {
         // If the generation that the appliance expects is this session's, then it refused a packet that was under way
         // since an earlier session.
         let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
-        let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember);
+        let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
         if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
             // Whoever is leaving learns from the Ack to its next Leave what has become of the generation.
             return Err(Ignored::LateRefusal.into());
@@ -169,7 +188,8 @@ impl Session {
             return Err(Ignored::LateAnswer.into());
         }
         let told = Told::generation(header.epoch);
-        let lives = header.epoch == self.membership.epoch;
+        let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
+        let lives = header.epoch == self.membership.epoch && !anew;
         match (ack.status, &mut self.rejoin) {
             // If there were doubts, an old refusal has raised them.
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
@@ -180,7 +200,9 @@ impl Session {
             }
             (Status::WrongEpoch, Some(_)) => self.hear(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
-            (Status::NotMember, _) => self.lose_generation(now, Told::NOTHING),
+            (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Told::NOTHING),
+            // It has been a member: an appliance that was started anew will know the job again, or does not yet.
+            (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
             (Status::TooMany | Status::UnknownPsn, _) => return Err(Ignored::NotFatal.into()),
             _ => {
                 return refusal.map_or(Err(Ignored::LateAnswer.into()), |refusal| self.refused(now, refusal));
@@ -193,11 +215,10 @@ impl Session {
     /// An Ack to a Leave.
     fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
         let lives = header.epoch == self.membership.epoch;
-        let superseded = self.leaving.as_ref().is_some_and(|leaving| leaving.superseded);
         match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
-            Status::Pending | Status::WrongEpoch if lives && !superseded => {}
-            Status::Pending | Status::WrongEpoch | Status::NotMember if !lives && !superseded => {
+            Status::Pending | Status::WrongEpoch if lives => {}
+            Status::Pending | Status::WrongEpoch | Status::NotMember if !lives => {
                 // An appliance that was started anew: others may still need what this worker has kept.
                 self.lose_generation(now, Told::generation(header.epoch));
             }
@@ -213,7 +234,8 @@ impl Session {
     fn lose_generation(&mut self, now: Duration, told: Told) {
         if self.rejoin.is_none() {
             self.reminder = None;
-            self.rejoin = Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None });
+            self.rejoin =
+                Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false });
             self.requests.outdate();
         }
     }
@@ -226,36 +248,32 @@ impl Session {
         }
     }
 
-    /// The job's next generation is complete, with this worker.
+    /// The appliance has said `ok` to a Join that asks to go on, or to start from nothing.
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
         let Membership { identity, epoch, spread, .. } = self.membership;
-        if ack.payload != identity.payload || ack.window == 0 {
+        let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
+        let resumed = ack.expected == control::generation(epoch);
+        if (resumed || anew) && (ack.payload != identity.payload || ack.window == 0) {
             let (expected, got) = (u32::from(ack.payload), u32::from(identity.payload));
             return self.refused(now, Refusal::Payload { job: identity.job, expected, got });
         }
-        // A smaller window than before would forbid what is under way.
-        let resumed = ack.expected == control::generation(epoch) && ack.window >= spread;
-        let event = if resumed {
-            self.resume(header.epoch);
-            None
-        } else {
-            let (expected, got) = (u32::from(header.epoch), u32::from(epoch));
-            let refusal = Refusal::Generation { job: identity.job, expected, got };
-            let before = self.condition;
-            let event = self.fail(|progress| Failure::Refused { refusal, progress }, now);
+        let mut event = None;
+        if anew {
+            self.previous = Some((epoch, now.saturating_add(LATE)));
             self.start_anew(now, Membership { epoch: header.epoch, spread: ack.window, ..self.membership });
-            // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
-            self.condition = match before {
-                Condition::Broken => before,
-                _ if event.is_some() => Condition::Good,
-                _ => Condition::Ended { expected: header.epoch, got: epoch },
-            };
-            event
-        };
-        self.previous = Some((epoch, now.saturating_add(LATE)));
+        } else if resumed && ack.window >= spread {
+            self.previous = Some((epoch, now.saturating_add(LATE)));
+            self.resume(header.epoch);
+        } else if self.leaving.is_some() {
+            // Nobody can need what it has kept, and it is no member that others wait for.
+            event = Some(self.left(Left::Everyone));
+        } else {
+            event = self.send_off(now, header.epoch);
+        }
         self.requests.outdate();
-        self.counters.refusals += u64::from(event.is_some());
-        self.counters.acks += u64::from(event.is_none());
+        let refused = matches!(event, Some(Event::Failed(_)));
+        self.counters.refusals += u64::from(refused);
+        self.counters.acks += u64::from(!refused);
         Ok(event)
     }
 
@@ -271,24 +289,45 @@ impl Session {
         self.counters.resumed += 1;
     }
 
-    /// Forgets everything that belongs to PSNs: they begin anew.
+    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the next one the
+    /// worker will belong when it says so: with its next allreduce, or when it is tended. Its user may not want to.
+    fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
+        let Membership { identity, epoch: former, .. } = self.membership;
+        let refusal =
+            Refusal::Generation { job: identity.job, expected: u32::from(epoch), got: u32::from(former) };
+        let before = self.condition;
+        let event = self.fail(|progress| Failure::Refused { refusal, progress }, now);
+        // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
+        self.condition = match before {
+            Condition::Broken => before,
+            _ if event.is_some() => Condition::Good,
+            _ => Condition::Ended { expected: epoch, got: former },
+        };
+        self.forget();
+        let asking = Asking::after(now, HEARTBEAT);
+        self.rejoin = Some(Rejoin { asking, told: Told::generation(epoch), joined: None, anew: true });
+        event
+    }
+
+    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins.
     fn start_anew(&mut self, now: Duration, membership: Membership) {
-        let mut anew = Self::new(membership, self.in_flight, self.first_psn);
-        if self.partials.is_some() {
-            anew = anew.accept_partial();
-        }
-        anew.condition = self.condition;
-        anew.meter = self.meter;
-        anew.report = self.report;
-        anew.counters = self.counters;
-        anew.requests = self.requests;
-        anew.leaving = self.leaving.take();
-        anew.heartbeat = Some(now.saturating_add(HEARTBEAT));
-        if let Some(leaving) = &mut anew.leaving {
-            leaving.superseded = true;
-            leaving.asking.begin_again();
-        }
-        *self = anew;
+        self.membership = membership;
+        let packets = self.window.end().wrapping_sub(self.first_psn);
+        self.forget();
+        self.window.begin(packets);
+        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.rejoin = None;
+    }
+
+    /// Forgets everything that belongs to PSNs: they begin anew.
+    fn forget(&mut self) {
+        let Membership { identity, spread, .. } = self.membership;
+        self.window = Window::new(self.first_psn, self.in_flight, spread);
+        self.recovery = Recovery::default();
+        self.kept = Kept::new(spread, identity.payload);
+        self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
+        self.answers = Answers::new();
+        self.reminder = None;
     }
 
     /// The appliance said no, for good.

@@ -230,12 +230,71 @@ fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() 
         };
         let (expected, got) = (u32::from(NEXT), u32::from(EPOCH));
         assert_eq!(refusal, Refusal::Generation { job: JOB, expected, got });
+        // It belongs to no generation, until its user wants it to.
         assert_eq!(sent(&mut session, ms(3)), []);
-        assert_eq!(session.start(ms(3), BYTES, Element::I32_SUM, ms(100)), Ok(true));
-        let packets = sent(&mut session, ms(3));
+        assert_eq!(session.start(ms(4), BYTES, Element::I32_SUM, ms(100)), Ok(true));
+        let (_, join) = request(&mut session, ms(4));
+        assert_eq!((join.expected, join.got), (0, control::generation(NEXT)));
+        assert_eq!(handle(&mut session, ms(5), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
+        assert_eq!(sent(&mut session, ms(5)), [], "others are not there yet");
+        admit(&mut session, ms(6));
+        let packets = sent(&mut session, ms(6));
         assert_eq!((packets[0].0.psn, packets[0].0.epoch, packets[0].0.flags), (FIRST, NEXT, Flags::NONE));
+        assert_eq!((packets.len(), session.progress()), (4, Some((0, 6))));
         assert!(accounted(session.counters()));
     }
+}
+
+/// The generation that starts from nothing is complete.
+fn admit(session: &mut Session, now: Duration) {
+    sent(session, now);
+    assert_eq!(handle(session, now, &ack(Action::Join, Status::Ok, NEXT, 0)), None);
+    assert_eq!(session.membership().epoch, NEXT);
+}
+
+/// Whoever waits to start from nothing has nothing that could be lost: it waits for the next generation instead, and takes the
+/// window that it is granted there.
+#[test]
+fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
+    const THIRD: u8 = 77;
+    let mut session = rejoining();
+    assert!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)).is_some());
+    session.start(ms(3), BYTES, Element::I32_SUM, ms(900)).unwrap();
+    request(&mut session, ms(3));
+    assert_eq!(handle(&mut session, ms(4), &ack(Action::Join, Status::WrongEpoch, THIRD, 0)), None);
+    let (_, join) = request(&mut session, ms(4));
+    assert_eq!((join.expected, join.got), (0, control::generation(THIRD)));
+    let mut narrower = ack(Action::Join, Status::Ok, THIRD, 0);
+    narrower[22 + 15] = 3;
+    assert_eq!(handle(&mut session, ms(5), &narrower), None);
+    let packets = sent(&mut session, ms(5));
+    assert_eq!((packets.len(), packets[0].0.epoch, packets[0].0.psn), (3, THIRD, FIRST));
+    assert_eq!((session.progress(), session.counters().resumed), (Some((0, 6)), 0));
+}
+
+/// An appliance that has been started anew may not know a job that is formed by Joins, until one of them comes.
+#[test]
+fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
+    let answers = [ack(Action::Join, Status::UnknownJob, 0, 0), unsolicited(Status::UnknownJob, 0, 3)];
+    for answer in &answers {
+        let (mut session, _) = running();
+        assert_eq!(handle(&mut session, ms(1), answer), None);
+        let (_, join) = request(&mut session, ms(1));
+        assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::ASK));
+        // It may take a while.
+        assert_eq!(handle(&mut session, ms(2), &answers[0]), None);
+        assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
+        request(&mut session, ms(3));
+        let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+        assert_eq!(handle(&mut session, ms(4), &resumed), None);
+        assert_eq!((session.membership().epoch, session.counters().resumed), (NEXT, 1));
+        assert!(accounted(session.counters()));
+    }
+    // Before it has been a member, that is final.
+    let mut session = rejoining();
+    session.leave(ms(2), ms(500));
+    let end = handle(&mut session, ms(3), &ack(Action::Join, Status::UnknownJob, 0, 0));
+    assert_eq!(end, Some(Event::Left(Left::Everyone)), "nobody can need what it has kept");
 }
 
 #[test]
@@ -246,6 +305,7 @@ fn a_generation_that_starts_from_nothing_is_one_of_partial_results_too() {
     handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0));
     handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0));
     session.start(ms(3), 16, Element::I32_SUM, ms(900)).unwrap();
+    admit(&mut session, ms(3));
     sent(&mut session, ms(3));
     let header = Header { epoch: NEXT, count: 2, flags: Flags::TRAILER, ..RESULT };
     let datagram = [packet(&header, &[5; 16]), bitmap_trailer(4, [0, 1])].concat();
@@ -270,12 +330,17 @@ fn what_was_kept_for_a_generation_that_is_not_resumed_is_not_passed_on() {
     handle(&mut session, ms(2), &unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)));
     request(&mut session, ms(2));
     assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
-    let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
-    handle(&mut session, ms(4), &packet(&reminder, &[]));
-    assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
     assert_eq!(sent(&mut session, ms(4)), []);
+    // Being tended, it joins before its user wants it to.
+    let late = ms(3) + HEARTBEAT;
+    assert_eq!(request(&mut session, late).1.expected, 0);
+    admit(&mut session, late);
+    let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
+    handle(&mut session, late, &packet(&reminder, &[]));
+    assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
+    assert_eq!(sent(&mut session, late), []);
     // Told once.
-    let mut start = || session.start(ms(5), BYTES, Element::I32_SUM, ms(100));
+    let mut start = || session.start(late, BYTES, Element::I32_SUM, ms(100));
     assert_eq!(start(), Err(StartError::Ended { expected: NEXT, got: EPOCH }));
     assert_eq!(start(), Ok(true));
 }
@@ -368,14 +433,18 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     let end = handle(&mut session, ms(3), &ack(Action::Join, Status::StaleSession, NEXT, 0));
     assert_eq!(end, Some(Event::Left(Left::Everyone)));
-    // A rank has started anew: nobody needs it, but it must not be waited for.
+    // A rank has started anew: nobody needs it, and nobody waits for it.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     request(&mut session, ms(2));
-    assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
-    assert_eq!(request(&mut session, ms(3)).1.action, Action::Leave);
-    let end = handle(&mut session, ms(4), &ack(Action::Leave, Status::Pending, NEXT, 0));
+    let end = handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0));
     assert_eq!(end, Some(Event::Left(Left::Everyone)));
+    // The same, known before it leaves.
+    let mut session = rejoining();
+    assert!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)).is_some());
+    session.leave(ms(3), ms(500));
+    assert_eq!((sent(&mut session, ms(3)), session.poll_timeout()), (vec![], Some(ms(3))));
+    assert_eq!(session.handle_timeout(ms(3)), Some(Event::Left(Left::Everyone)));
     // Nobody comes back: the limit holds.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
