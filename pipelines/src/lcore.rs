@@ -368,11 +368,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Some(job) if job.epoch == key.epoch() => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);
                 let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
-                match job.policy.region {
-                    _ if late => Verdict::Release,
-                    // What nobody waits for must not use up the quota for ever. In a region it keeps older PSNs out.
-                    None if quota > 0 => Verdict::Expire(now),
-                    _ => Verdict::Keep,
+                // What keeps older PSNs out of a region, so that none is completed twice without all ranks, must stay there.
+                let guards = job.policy.region.is_some() && job.partials;
+                match () {
+                    () if late => Verdict::Release,
+                    // What nobody waits for must not use up the quota for ever.
+                    () if quota > 0 && !guards => Verdict::Expire(now),
+                    () => Verdict::Keep,
                 }
             }
             _ => Verdict::Vacate,

@@ -87,8 +87,14 @@ impl Session {
         } else {
             (body, None)
         };
-        let inside =
-            if header.count == ranks { None } else { Some(inside(header, trailer.as_ref(), ranks)?) };
+        // Where one says that it is whole and names ranks all the same, it must name them all.
+        let named = trailer.as_ref().is_some_and(|trailer| trailer.bitmap.is_some());
+        let inside = if header.count != ranks || named {
+            Some(inside(header, trailer.as_ref(), ranks)?)
+        } else {
+            None
+        };
+        let inside = inside.filter(|_| header.count != ranks);
         let place = tensor.get_mut(operation.range(psn)).filter(|place| place.len() == payload.len());
         let place = place.ok_or(Ignored::WrongLength)?;
         place.copy_from_slice(payload);
