@@ -124,6 +124,8 @@ pub struct Session {
     /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces, or before
     /// the first. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
+    /// A generation before this one in which it has already been all that it is now: nothing has been taken since.
+    base: Option<u8>,
     /// The generation before this one, and until when refusals of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     report: Report,
@@ -152,6 +154,7 @@ impl Session {
             rejoin: None,
             leaving: None,
             heartbeat: Some(Duration::ZERO),
+            base: None,
             previous: None,
             report: Report::default(),
             counters: Counters::default(),

@@ -7,6 +7,7 @@ use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
 use pascaline_wire::trailer::Bitmap;
 
+use super::claim::{self, Claim};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::server::Serving;
@@ -59,8 +60,8 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joined {
     pub(super) endpoint: Endpoint,
-    /// The generation that it wants to go on with.
-    pub(super) claim: Option<u8>,
+    /// What it wants to go on with.
+    pub(super) claim: Option<Claim>,
     /// The last sign of life.
     pub(super) heard: Duration,
     /// The last heartbeat since the generation is complete.
@@ -218,22 +219,23 @@ impl JobState {
 
     /// The generation that all who have joined want to go on with.
     pub(super) fn common_claim(&self) -> Option<u8> {
-        let mut claims = self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim);
-        let first = claims.next()??;
-        claims.all(|claim| claim == Some(first)).then_some(first)
+        claim::common(self.claims())
     }
 
-    /// True if all who have joined want to go on with the same generation, or to start from nothing.
+    fn claims(&self) -> impl Iterator<Item = Option<Claim>> + Clone {
+        self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim)
+    }
+
+    /// True if all who have joined can go on with the same generation, or want to start from nothing.
     fn agree(&self) -> bool {
-        let mut claims = self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim);
-        claims.next().is_none_or(|first| claims.all(|claim| claim == first))
+        self.common_claim().is_some() || self.claims().all(|claim| claim.is_none())
     }
 
-    /// True if a rank can go on with this generation, as far as the others who have joined are concerned.
-    pub(super) fn can_claim(&self, at: usize, epoch: u8) -> bool {
+    /// True if a rank can go on with this, as far as the others who have joined are concerned.
+    pub(super) fn can_claim(&self, at: usize, claim: Claim) -> bool {
         let others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
-        let mut claims = others.filter_map(|(_, rank)| rank.joined.as_ref()).map(|joined| joined.claim);
-        claims.all(|claim| claim == Some(epoch))
+        let others = others.filter_map(|(_, rank)| rank.joined.as_ref()).map(|joined| joined.claim);
+        claim::common(core::iter::once(Some(claim)).chain(others)).is_some()
     }
 
     /// Ends a membership, and with the last one what the members had agreed on.

@@ -5,6 +5,7 @@ use core::time::Duration;
 use pascaline_wire::control::{self, ASK, Control, Status};
 use pascaline_wire::frame::Address;
 
+use super::claim::Claim;
 use super::job::{JobState, Joined, Latest, Names, Phase, Verdict, source};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
@@ -36,7 +37,7 @@ impl JobState {
         {
             return Err(Verdict::of(Status::StaleSession));
         }
-        let wanted = control::named_generation(control.expected);
+        let wanted = Claim::of(control.expected);
         if same.is_some_and(|latest| latest.lost)
             && !rank.joined.is_some_and(|joined| joined.endpoint == *from)
             || rank.lost && rank.joined.is_none() && wanted.is_some()
@@ -76,10 +77,10 @@ impl JobState {
         Ok(Verdict { changed: true, ..self.standing(true) })
     }
 
-    /// The generation that a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.
-    fn claim(&self, at: usize, wanted: Option<u8>) -> Option<u8> {
-        let open = |epoch: &u8| self.halted || self.can_claim(at, *epoch);
-        wanted.filter(|&epoch| !self.unresumable.contains(epoch) && !self.ranks[at].anew).filter(open)
+    /// What a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.
+    fn claim(&self, at: usize, wanted: Option<Claim>) -> Option<Claim> {
+        let wanted = wanted.filter(|_| !self.ranks[at].anew)?.without(&self.unresumable)?;
+        (self.halted || self.can_claim(at, wanted)).then_some(wanted)
     }
 
     /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all the same. And it
@@ -106,7 +107,7 @@ impl JobState {
     }
 
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
-    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<u8>) -> Verdict {
+    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Verdict {
         let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
         let claim = self.claim(at, wanted);
         if let Some(joined) = &mut self.ranks[at].joined {
@@ -126,7 +127,7 @@ impl JobState {
     }
 
     /// A rank becomes a member of the present generation.
-    fn enter(&mut self, now: Duration, at: usize, session: u64, from: Endpoint, claim: Option<u8>) {
+    fn enter(&mut self, now: Duration, at: usize, session: u64, from: Endpoint, claim: Option<Claim>) {
         self.note_session(at, session, source(&from));
         self.ranks[at].joined = Some(Joined { endpoint: from, claim, heard: now, waiting: None });
         if self.joined() == 1 {

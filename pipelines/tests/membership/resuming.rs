@@ -1,7 +1,7 @@
 //! Going on after the generation has ended under its workers.
 
 use pascaline_pipelines::membership::{Elapsed, JobSpec};
-use pascaline_wire::control::{Action, Status, generation};
+use pascaline_wire::control::{Action, Status, either, generation};
 
 use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, millis, ranks, told};
@@ -84,6 +84,28 @@ fn those_who_come_from_different_generations_start_from_nothing() {
     let (mut plane, workers) = survivors(2);
     let _ = plane.resume(&workers[0], 7);
     assert_eq!(told(&plane.resume(&Worker { epoch: 201, ..workers[1] }, 7)), (Ok, 7, 0, 0));
+}
+
+/// The appliance was started anew twice: rank 0 has heard of the first time, the others have not, or have done something in it.
+#[test]
+fn whoever_names_two_generations_goes_on_with_the_one_that_all_can() {
+    let both = either(220, 200);
+    for (first, others, agreed) in [(both, 200, 200), (both, 220, 220), (generation(200), 200, 200)] {
+        let (mut plane, workers) = survivors(3);
+        let [a, b, c] = workers[..] else { unreachable!() };
+        let named = generation(7);
+        assert_eq!(told(&plane.ask(&b, Join, generation(others), named)), (Pending, 7, 0, 0));
+        assert_eq!(told(&plane.ask(&a, Join, first, named)), (Pending, 7, 0, 0));
+        assert_eq!(told(&plane.ask(&c, Join, both, named)), (Ok, 7, generation(agreed), 0));
+        assert_eq!(told(&plane.ask(&a, Join, first, named)), (Ok, 7, generation(agreed), 0));
+    }
+    // Two and two are not always one that all have.
+    let (mut plane, workers) = survivors(3);
+    let claims = [both, either(230, 220), either(230, 200)];
+    for (worker, claim) in workers.iter().zip(&claims).take(2) {
+        assert_eq!(told(&plane.ask(worker, Join, *claim, generation(7))), (Pending, 7, 0, 0));
+    }
+    assert_eq!(told(&plane.ask(&workers[2], Join, claims[2], generation(7))), (Ok, 7, 0, 0), "from nothing");
 }
 
 /// A Join of a worker that knew nothing yet arrives before the one by which it goes on, or after.

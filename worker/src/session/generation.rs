@@ -105,7 +105,11 @@ impl Session {
         if let Some(rejoin) = &mut self.rejoin {
             let due = rejoin.asking.is_due(now);
             return due.then(|| {
-                let resume = if rejoin.anew { 0 } else { control::generation(epoch) };
+                let resume = match self.base {
+                    _ if rejoin.anew => 0,
+                    Some(base) => control::either(epoch, base),
+                    None => control::generation(epoch),
+                };
                 let number = self.requests.next();
                 let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
                 Transmit::control(&head, &body)
@@ -252,7 +256,9 @@ impl Session {
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
         let Membership { identity, epoch, spread, .. } = self.membership;
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
-        let resumed = ack.expected == control::generation(epoch);
+        // What it can go on with, and all others as well.
+        let agreed = control::named_generation(ack.expected);
+        let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
         if (resumed || anew) && (ack.payload != identity.payload || ack.window == 0) {
             let (expected, got) = (u32::from(ack.payload), u32::from(identity.payload));
             return self.refused(now, Refusal::Payload { job: identity.job, expected, got });
@@ -263,6 +269,7 @@ impl Session {
             self.start_anew(now, Membership { epoch: header.epoch, spread: ack.window, ..self.membership });
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
+            self.base = agreed;
             self.resume(header.epoch);
         } else if self.leaving.is_some() {
             // Nobody can need what it has kept, and it is no member that others wait for.
@@ -328,6 +335,7 @@ impl Session {
         self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
         self.answers = Answers::new();
         self.reminder = None;
+        self.base = None;
     }
 
     /// The appliance said no, for good.

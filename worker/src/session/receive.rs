@@ -112,6 +112,7 @@ impl Session {
             divide(operation.element.dtype, place, header.count);
         }
         if let Some(completion) = self.window.complete(psn, overflowed) {
+            self.base = None;
             self.counters.results += 1;
             self.counters.overflows += u64::from(overflowed);
             self.recovery.on_result(now, &completion, &mut self.window);

@@ -272,6 +272,31 @@ fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
     assert_eq!((session.progress(), session.counters().resumed), (Some((0, 6)), 0));
 }
 
+/// Found with a schedule in which only one rank had heard of the first of two restarts.
+#[test]
+fn who_has_done_nothing_in_a_generation_can_go_on_with_the_one_before_as_well() {
+    const THIRD: u8 = 77;
+    for result in [false, true] {
+        let mut session = rejoining();
+        let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+        assert_eq!(handle(&mut session, ms(2), &resumed), None);
+        sent(&mut session, ms(2));
+        if result {
+            handle(&mut session, ms(3), &packet(&Header { epoch: NEXT, ..RESULT }, &[9; 16]));
+        }
+        let late = HEARTBEAT + ms(10);
+        sent(&mut session, late);
+        assert_eq!(handle(&mut session, late, &to(3, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
+        let (_, join) = request(&mut session, late);
+        let named = if result { control::generation(NEXT) } else { control::either(NEXT, EPOCH) };
+        assert_eq!(join.expected, named);
+        let agreed = ack(Action::Join, Status::Ok, THIRD, control::generation(EPOCH));
+        let event = handle(&mut session, late, &agreed);
+        assert_eq!(event.is_some(), result, "{event:?}");
+        assert_eq!(session.counters().resumed, if result { 1 } else { 2 });
+    }
+}
+
 /// An appliance that has been started anew may not know a job that is formed by Joins, until one of them comes.
 #[test]
 fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
