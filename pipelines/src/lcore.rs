@@ -7,6 +7,7 @@ use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
 use pascaline_wire::arp;
+use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
@@ -272,6 +273,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Kind::Result | Kind::Reminder if bypass => {
                 server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
             }
+            // Why a contribution was refused, which the server alone could see.
+            Kind::Control if bypass && is_refusal(packet.bytes(), payload) => {
+                server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
+            }
+            Kind::Control => self.emitter.discard(packet, DropReason::Control),
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
                 packet.truncate(usize::from(payload.offset) + usize::from(payload.total));
@@ -447,4 +453,11 @@ fn advertise<B: PacketBuf>(packet: &mut B, target: Address, mac: Mac) -> bool {
     macs[..6].copy_from_slice(&src.0);
     macs[6..].copy_from_slice(&mac.0);
     bytes.get_mut(l3..).is_some_and(|packet| icmp::write_advertisement(packet, target, mac, ip.src).is_ok())
+}
+
+/// True if a packet's payload is the body of an Ack that answers no control packet and refuses something.
+fn is_refusal(packet: &[u8], payload: Payload) -> bool {
+    let begin = usize::from(payload.offset);
+    let body = packet.get(begin..begin + usize::from(payload.len)).map(Control::parse);
+    matches!(body, Some(Ok(ack)) if ack.action == Action::Ack && ack.answers.is_none() && ack.status != Status::Ok)
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::Header;
+use pascaline_wire::{Header, control};
 
 use crate::action::Destination;
 use crate::combine::Combiner;
@@ -48,6 +48,11 @@ pub(crate) struct Job {
     next_ticket: u64,
     kept: Kept,
     replies: VecDeque<Reply>,
+    /// A refusal to be told, and when the last one was.
+    refusal: Option<Header>,
+    /// Its body.
+    body: [u8; control::LEN],
+    refused_at: Option<Duration>,
     estimator: Estimator,
     /// Payload bytes of the entries.
     entry_bytes: usize,
@@ -70,6 +75,9 @@ impl Job {
             next_ticket: 0,
             kept: Kept::default(),
             replies: VecDeque::new(),
+            refusal: None,
+            body: [0; control::LEN],
+            refused_at: None,
             estimator: Estimator::new(&config),
             entry_bytes: 0,
             on_agenda: None,
