@@ -17,6 +17,7 @@ use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
+use crate::limits::Limits;
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
 use crate::server::{self, ServerEnd};
@@ -59,7 +60,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     emitter: Emitter<I>,
     table: Arc<JobTable>,
     version: u64,
-    last_refusal: Option<u64>,
+    limits: Limits,
     turns: u64,
 }
 
@@ -92,7 +93,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             emitter: Emitter::new(io, ports),
             table,
             version,
-            last_refusal: None,
+            limits: Limits::default(),
             turns: 0,
         }
     }
@@ -185,7 +186,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
-            last_refusal: &mut self.last_refusal,
+            limits: &mut self.limits,
             server: self.server.as_ref(),
         };
         for (at, (gradient, key, place, packet)) in gradients.drain(..).enumerate() {
@@ -412,7 +413,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
-            last_refusal: &mut self.last_refusal,
+            limits: &mut self.limits,
             server: self.server.as_ref(),
         };
         act(&mut self.session, &mut outcome)
