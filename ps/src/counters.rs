@@ -28,7 +28,7 @@ pub struct Counters {
     pub opened: u64,
     /// Entries that got their result, by addition or from elsewhere.
     pub finished: u64,
-    /// Entries given up: at the age limit, or to make room for an earlier PSN.
+    /// Entries given up: at the age limit, or to make room for an earlier PSN, or for a later one after much asking in vain.
     pub given_up: u64,
     /// Incomplete entries that ended with their job or its generation.
     pub forgotten: u64,

@@ -35,6 +35,10 @@ fn what_was_wrong_once_is_right_now() {
         ),
         (0x1_0000_be05, "only one rank had heard of the first of two restarts: nobody could go on"),
         (0x1_0003_648b, "the same"),
+        (
+            9_068_960,
+            "entries of long complete PSNs kept the parameter server from taking what was waited for",
+        ),
     ] {
         assert_eq!(schedule(seed, Sabotage::None, None).violations, 0, "seed {seed}: {what}");
     }
