@@ -1,5 +1,5 @@
 //! The pool's invariants, judged by nothing but what comes out of it. Numbers are those of the design; the fifth,
-//! fairness between tenants, is not the pool's.
+//! fairness between tenants, takes quotas: `policy_model` has all six, under every mixture of policies.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 

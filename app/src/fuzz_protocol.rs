@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pascaline_sim::{Campaign, Fault, Report, Sabotage, schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, schedule};
 use serde_json::{Map, Value, json};
 
 /// Throw faults at workers and appliance, and see that every sum is right
@@ -101,9 +101,13 @@ fn aloud(args: &FuzzArgs) -> Report {
 fn object(report: &Report) -> Value {
     let faults: Map<String, Value> =
         Fault::ALL.iter().map(|&fault| (fault.key().to_owned(), report.faults.get(fault).into())).collect();
+    let reached: Map<String, Value> =
+        Reach::ALL.iter().map(|&reach| (reach.key().to_owned(), report.reached.get(reach).into())).collect();
     json!({
         "schedules": report.schedules,
         "faults": faults,
+        "faults_injected": report.faults.total(),
+        "reached": reached,
         "finished": report.finished,
         "failed": report.failed,
         "violations": report.violations,

@@ -128,7 +128,6 @@ fn a_session_may_follow_another() {
 }
 
 #[test]
-#[ignore = "the rank that stays is refused, but lingers for longer than this waits: the one that came anew is a member by then"]
 fn a_rank_that_starts_anew_ends_the_allreduce_of_the_others() {
     if !possible("a_rank_that_starts_anew_ends_the_allreduce_of_the_others") {
         return;

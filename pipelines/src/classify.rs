@@ -285,6 +285,10 @@ impl Classifier<'_> {
                     self.about_a_psn(control.action, &header, body, (ip.src, udp.src_port))
                 }
                 Ok(control) if control.action != Action::Ack => Class::Control(control),
+                // From a parameter server to a rank.
+                Ok(_) if header.flags.has(Flags::BYPASS) && self.table.get(header.job).is_some() => {
+                    self.only_from_server(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
+                }
                 Ok(_) => Class::Drop(DropReason::Control),
                 Err(malformed) => malformed.into(),
             },

@@ -7,6 +7,7 @@ use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, JobCounter, LcoreCounters, Recorder};
 use pascaline_wire::arp;
+use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
@@ -16,6 +17,7 @@ use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
 use crate::jobs::{JobTable, Mode};
+use crate::limits::Limits;
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
 use crate::per_job::of_job;
@@ -65,7 +67,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     emitter: Emitter<I>,
     table: Arc<JobTable>,
     version: u64,
-    last_refusal: Option<u64>,
+    limits: Limits,
     turns: u64,
     /// The last turn has taken updates into queues, or sent some off.
     departed: bool,
@@ -102,7 +104,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             emitter: Emitter::new(io, ports),
             table,
             version,
-            last_refusal: None,
+            limits: Limits::default(),
             turns: 0,
             departed: false,
         }
@@ -206,7 +208,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             setup: &self.setup,
             spread: &mut self.spread,
             jobs: self.counters.jobs(),
-            last_refusal: &mut self.last_refusal,
+            limits: &mut self.limits,
             server: self.server.as_ref(),
         };
         for (at, (gradient, key, place, packet)) in gradients.drain(..).enumerate() {
@@ -302,6 +304,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Kind::Result | Kind::Reminder if bypass => {
                 server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
             }
+            // Why a contribution was refused, which the server alone could see.
+            Kind::Control if bypass && is_refusal(packet.bytes(), payload) => {
+                server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
+            }
+            Kind::Control => self.emitter.discard(packet, DropReason::Control),
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
                 self.counters.jobs().add(job.slot, JobCounter::ServerResults, 1);
@@ -422,11 +429,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Some(job) if job.epoch == key.epoch() => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);
                 let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
-                match job.policy.region {
-                    _ if late => Verdict::Release,
-                    // What nobody waits for must not use up the quota for ever. In a region it keeps older PSNs out.
-                    None if quota > 0 => Verdict::Expire(now),
-                    _ => Verdict::Keep,
+                // What keeps older PSNs out of a region, so that none is completed twice without all ranks, must stay there.
+                let guards = job.policy.region.is_some() && job.partials;
+                match () {
+                    () if late => Verdict::Release,
+                    // What nobody waits for must not use up the quota for ever.
+                    () if quota > 0 && !guards => Verdict::Expire(now),
+                    () => Verdict::Keep,
                 }
             }
             _ => Verdict::Vacate,
@@ -462,7 +471,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             setup: &self.setup,
             spread: &mut self.spread,
             jobs: self.counters.jobs(),
-            last_refusal: &mut self.last_refusal,
+            limits: &mut self.limits,
             server: self.server.as_ref(),
         };
         act(&mut self.session, &mut outcome)
@@ -503,4 +512,11 @@ fn advertise<B: PacketBuf>(packet: &mut B, target: Address, mac: Mac) -> bool {
     macs[..6].copy_from_slice(&src.0);
     macs[6..].copy_from_slice(&mac.0);
     bytes.get_mut(l3..).is_some_and(|packet| icmp::write_advertisement(packet, target, mac, ip.src).is_ok())
+}
+
+/// True if a packet's payload is the body of an Ack that answers no control packet and refuses something.
+fn is_refusal(packet: &[u8], payload: Payload) -> bool {
+    let begin = usize::from(payload.offset);
+    let body = packet.get(begin..begin + usize::from(payload.len)).map(Control::parse);
+    matches!(body, Some(Ok(ack)) if ack.action == Action::Ack && ack.answers.is_none() && ack.status != Status::Ok)
 }

@@ -25,6 +25,7 @@ pub mod idle;
 pub mod io;
 pub mod jobs;
 pub mod lcore;
+mod limits;
 pub mod membership;
 pub mod outcome;
 mod per_job;

@@ -13,12 +13,10 @@ use crate::classify::{Objection, Payload};
 use crate::emit::{Emitter, flags, heads, result_header};
 use crate::io::Io;
 use crate::jobs::{Endpoint, Job, JobTable};
+use crate::limits::Limits;
 use crate::membership::{Reply, answer_header};
 use crate::server::{self, ServerEnd};
 use crate::shared::Setup;
-
-/// Least time between two refusals that one lcore sends, in nanoseconds: refusing must not become an amplifier.
-const REFUSAL_INTERVAL_NS: u64 = 1_000_000;
 
 /// Turns events of the pool into packets and counts.
 pub(crate) struct Outcome<'a, I: Io> {
@@ -27,7 +25,7 @@ pub(crate) struct Outcome<'a, I: Io> {
     pub(crate) setup: &'a Setup,
     pub(crate) spread: &'a mut Recorder,
     pub(crate) jobs: &'a JobCounters,
-    pub(crate) last_refusal: &'a mut Option<u64>,
+    pub(crate) limits: &'a mut Limits,
     pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
 }
 
@@ -238,7 +236,7 @@ impl<I: Io> Outcome<'_, I> {
     /// Tells a worker why its packet was dropped, at most once per interval.
     #[cold]
     pub(crate) fn refuse(&mut self, now: u64, to: &Endpoint, header: &Header, objection: Objection) {
-        if self.last_refusal.is_some_and(|last| now.saturating_sub(last) < REFUSAL_INTERVAL_NS) {
+        if !self.limits.may_refuse(now) {
             return;
         }
         let Some(port) = self.setup.ports.get(to.port) else { return };
@@ -252,7 +250,7 @@ impl<I: Io> Outcome<'_, I> {
         };
         let reply = Reply::new(to, port.mac, &header, &control);
         if self.emitter.stage_bytes(reply.port, reply.frame()) {
-            *self.last_refusal = Some(now);
+            self.limits.refused(now);
             self.count(Counter::RefusalsSent);
         }
     }
@@ -382,9 +380,13 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
                 if let Some(job) = Self::job_of(table, request.key).filter(|job| job.has_server()) {
                     return self.ask_server(job, request, packet);
                 }
-                self.remind(request, &RankSet::<WORDS>::EMPTY);
+                if self.limits.may_fan_out(request.key, request.now) {
+                    self.remind(request, &RankSet::<WORDS>::EMPTY);
+                } else {
+                    self.count(Counter::RemindersLimited);
+                }
             }
-            Reminded::Recently => {}
+            Reminded::Recently => self.count(Counter::RemindersLimited),
         }
         self.count(Counter::Absorbed);
         self.emitter.recycle(packet);
@@ -548,7 +550,7 @@ mod tests {
                 setup: &setup,
                 spread: &mut spread,
                 jobs: counters.jobs(),
-                last_refusal: &mut None,
+                limits: &mut Limits::default(),
                 server: None,
             };
             Sink::<HeapBuf>::refused(&mut outcome, &request, pool.alloc(&[], 64), refusal);

@@ -181,6 +181,33 @@ fn a_reminder_gets_the_result_or_goes_to_those_who_are_missing() {
     assert_results(&mut bench, &workers[1..2], 1, &[4]);
     assert_eq!(bench.appliance.get(Counter::RemindersReceived), 5);
     assert_eq!(bench.appliance.get(Counter::RemindersSent), 3 + 2 + 1);
+    assert_eq!(bench.appliance.get(Counter::RemindersLimited), 1);
+    bench.end();
+}
+
+/// One frame in for as many out as there are ranks: of what the pool knows and of what it does not.
+#[test]
+fn a_flood_of_reminders_is_passed_on_once_a_millisecond_for_each_psn_and_counted() {
+    let (mut bench, workers) = four(&Plan::one_armed());
+    bench.clock.advance(5_000_000);
+    bench.feed(0, [&workers[3].gradient(1, &[1])]);
+    for (round, ms) in [(1, 0), (2, 2)] {
+        bench.clock.advance(ms * 1_000_000);
+        for _ in 0..10 {
+            bench.feed(0, [&workers[1].reminder(1), &workers[1].reminder(77)]);
+        }
+        // To ranks 0 and 2 for what rank 3 has contributed to, and to all others for what nobody has.
+        assert_eq!(bench.heard(0).len(), 2 + 3);
+        assert_eq!(bench.appliance.get(Counter::RemindersReceived), round * 20);
+        assert_eq!(bench.appliance.get(Counter::RemindersLimited), round * 18);
+    }
+    // However many PSNs are named.
+    bench.clock.advance(2_000_000);
+    let flood: Vec<Vec<u8>> = (1000..1200).map(|psn| workers[1].reminder(psn)).collect();
+    bench.feed(0, &flood);
+    assert_eq!(bench.appliance.get(Counter::RemindersLimited), 36 + 200 - 64);
+    let sent = bench.heard(0).len();
+    assert_eq!(sent, 64 * 3);
     bench.end();
 }
 

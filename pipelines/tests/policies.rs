@@ -98,7 +98,15 @@ fn beyond_its_quota_a_job_is_refused_and_sends_again() {
 /// A late duplicate can open a slot that nobody will ever complete. It must not use up the quota for ever.
 #[test]
 fn what_nobody_waits_for_leaves_the_quota() {
-    let (mut bench, workers) = four(&plan(Policy { quota: 1, ..Policy::default() }));
+    let mut in_a_region = region();
+    in_a_region.jobs[0].policy.quota = 1;
+    for plan in [plan(Policy { quota: 1, ..Policy::default() }), in_a_region] {
+        what_nobody_waits_for_leaves(&plan);
+    }
+}
+
+fn what_nobody_waits_for_leaves(plan: &Plan) {
+    let (mut bench, workers) = four(plan);
     contribute(&mut bench, &workers, &[0], 1);
     for _ in 0..10 {
         // As long as its rank sends again, it is waited for.
@@ -113,6 +121,21 @@ fn what_nobody_waits_for_leaves_the_quota() {
     assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 1);
     contribute(&mut bench, &workers, &[0, 1, 2, 3], 2);
     assert_results(&mut bench, &workers, 2, &[1111, -4]);
+    bench.end();
+}
+
+/// It keeps older PSNs out, which must not be completed a second time by others than before.
+#[test]
+fn where_fewer_ranks_complete_a_psn_what_is_in_a_region_stays() {
+    let mut plan = threshold(3, 0);
+    plan.jobs[0].policy.quota = 1;
+    let (mut bench, workers) = four(&plan);
+    contribute(&mut bench, &workers, &[0], 5);
+    bench.clock.advance(5001 * MS);
+    idle(&mut bench);
+    assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 0);
+    contribute(&mut bench, &workers, &[1, 2], 5);
+    assert_partials(&mut bench, &workers, 5, &[0, 1, 2]);
     bench.end();
 }
 

@@ -28,7 +28,7 @@ pub struct Counters {
     pub opened: u64,
     /// Entries that got their result, by addition or from elsewhere.
     pub finished: u64,
-    /// Entries given up: at the age limit, or to make room for an earlier PSN.
+    /// Entries given up: at the age limit, or to make room for an earlier PSN, or for a later one after much asking in vain.
     pub given_up: u64,
     /// Incomplete entries that ended with their job or its generation.
     pub forgotten: u64,
@@ -42,8 +42,10 @@ pub struct Counters {
     pub results_sent: u64,
     /// Results sent to single ranks that came late.
     pub answers_sent: u64,
-    /// Answers that were not sent, because the result was on its way already or too many asked.
+    /// Answers and refusals that were not sent, because the result was on its way already or too many asked.
     pub answers_limited: u64,
+    /// Ranks told why a contribution of theirs was refused.
+    pub refusals_sent: u64,
     /// Results that left the memory, or found the queue full, before the driver fetched them.
     pub results_lost: u64,
     refused: [u64; Refused::ALL.len()],

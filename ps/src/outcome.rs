@@ -24,7 +24,7 @@ pub enum Outcome {
     Refused {
         /// Why.
         reason: Refused,
-        /// What may be told the sender, if anything.
+        /// What an Ack says of it, if anything. Where one is due the server sends it, through the appliance, at a limited rate.
         answer: Option<Answer>,
     },
 }
@@ -129,10 +129,17 @@ impl Refused {
             | Self::Full => None,
         }
     }
+
+    /// True if an Ack is due: contributions that disagree may meet at the server only, and their ranks would otherwise wait for
+    /// each other until their deadlines. Everything else that could be told the appliance has found out itself, and tells;
+    /// where it disagrees with the server, one of them has not heard of a change yet.
+    pub(crate) const fn is_told(self) -> bool {
+        matches!(self, Self::PayloadMismatch | Self::ElementMismatch | Self::UnsupportedElement)
+    }
 }
 
 /// A refusal on its way back to where the refused packet came from: an Ack that answers no control packet (protocol,
-/// section 9). The driver may limit their rate.
+/// section 9), with BYPASS, since the appliance passes it on to the rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The header; `rank` and `psn` are the refused packet's, `fan_in` and `epoch` the job's.
@@ -185,7 +192,7 @@ impl Refusal {
         let status = self.reason.status()?;
         let header = Header {
             kind: Kind::Control,
-            flags: Flags::NONE,
+            flags: Flags::BYPASS,
             element: Element::F32_SUM,
             job: packet.job,
             rank: packet.rank,

@@ -152,6 +152,12 @@ impl Server {
         };
         let handled = job.handle(now, header, payload, bitmap.as_ref(), &mut self.counters);
         let (fan_in, epoch) = (job.params().fan_in, job.params().epoch);
+        if let Err(refusal) = &handled
+            && refusal.reason.is_told()
+            && let Some(answer) = refusal.answer(header, fan_in, epoch)
+        {
+            job.tell(now, answer, &mut self.counters);
+        }
         self.touch(header.job);
         handled.unwrap_or_else(|refusal| refused(refusal, fan_in, epoch))
     }

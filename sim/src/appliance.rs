@@ -13,7 +13,7 @@ use pascaline_pipelines::{
     ControlPlane, ControlRequest, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
 };
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Tally, recorder};
-use pascaline_wire::control::{self, Action};
+use pascaline_wire::control::{self, Action, Status};
 use pascaline_wire::frame::Mac;
 
 use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, port_mac};
@@ -35,7 +35,7 @@ pub(crate) struct Appliance {
     headers: HeapPool,
     requests: VecDeque<ControlRequest>,
     replies: VecDeque<(usize, Reply)>,
-    /// The last heartbeat of each rank, by job and rank.
+    /// The last Join of each rank that counted in its job's present generation, by job and rank.
     heard: BTreeMap<(u16, u16), Duration>,
     dead_after: BTreeMap<u16, Option<Duration>>,
     delivered: u64,
@@ -174,17 +174,13 @@ impl Appliance {
     /// The control plane's turn: decides on what has been asked and on what is due, and gives the answers once all lcores
     /// know. With `deaf`, it loses heartbeats of rank 0: a defect, for proving that it is noticed.
     pub(crate) fn control(&mut self, now: Duration, deaf: bool) -> Result<Controlled, Violation> {
-        let complete: BTreeMap<u16, u8> = self
-            .membership
-            .status()
-            .iter()
-            .filter(|job| job.complete)
-            .map(|job| (job.id, job.epoch))
-            .collect();
+        let status = self.membership.status();
+        let present: BTreeMap<u16, u8> = status.iter().map(|job| (job.id, job.epoch)).collect();
+        let complete = |id: u16| status.iter().any(|job| job.id == id && job.complete);
         let elapsed = self.membership.handle_timeout(now);
         for event in &elapsed.events {
             if let Event::Lost { job, ranks, .. } = event
-                && complete.contains_key(job)
+                && complete(*job)
             {
                 self.check_loss(now, *job, ranks)?;
             }
@@ -192,15 +188,18 @@ impl Appliance {
         let mut changed = elapsed.changed;
         while let Some(request) = self.requests.pop_front() {
             let (job, rank) = (request.header.job, request.header.rank);
-            let present = complete.get(&job).map(|&epoch| control::generation(epoch));
-            if request.control.action == Action::Join && Some(request.control.got) == present {
+            let generation = present.get(&job).map(|&epoch| control::generation(epoch));
+            let alive = request.control.action == Action::Join && Some(request.control.got) == generation;
+            if deaf && alive && rank == 0 && complete(job) {
                 self.heard.insert((job, rank), now);
-                if deaf && rank == 0 {
-                    continue;
-                }
+                continue;
             }
             if let Some(answer) = self.membership.handle(now, &request) {
                 changed |= answer.changed;
+                // An earlier session, or another rank whose number was damaged on the way, is no sign of life.
+                if alive && matches!(answer.control.status, Status::Ok | Status::Pending) {
+                    self.heard.insert((job, rank), now);
+                }
                 let reply = answer.reply(&request.from, self.mac(request.from.port));
                 self.replies.push_back((request.lcore, reply));
             }

@@ -90,8 +90,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} schedules, faults: {}; came to: {}; allreduces finished {}, failed as they should {}; violations {}",
-            self.schedules, self.faults, self.reached, self.finished, self.failed, self.violations
+            "{} schedules; {} faults injected: {}; came to: {}; allreduces finished {}, failed as they should {}; violations {}",
+            self.schedules,
+            self.faults.total(),
+            self.faults,
+            self.reached,
+            self.finished,
+            self.failed,
+            self.violations
         )
     }
 }

@@ -25,13 +25,14 @@
 //! | 43 | kind | payload length or count do not fit the new kind. Not of control packets, and not with a body of 24 bytes, which could pass for a control body |
 //! | 44 | flags | OVERFLOW changes no sum; the last bytes of these payloads are no trailer's length; the rest is ignored or refused |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job. In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet in which the same bit had changed |
+//! | 50 | PSN of a control packet | the number of a request: its answer is ignored, or taken, and then right unless it is out of date besides |
 //! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says |
 //! | 58 | priority | any will do |
 //! | 60 | `wnd_cap`, tree | not used |
 //! | 63 | epoch, its highest bit | no generation that the job has had. Not in an Ack: there a worker learns it |
 //!
-//! Not among them: element type (45), which the appliance tells the sender about, so that its operation fails; PSN (50), of
-//! which every value is good; fan-in (54), like the element; the payload and the bodies of control packets.
+//! Not among them: element type (45), which the appliance tells the sender about, so that its operation fails; PSN (50) of
+//! others, of which every value is good; fan-in (54), like the element; the payload and the bodies of control packets.
 
 use core::ops::Range;
 

@@ -43,6 +43,12 @@ macro_rules! kinds {
                 self.0[kind as usize]
             }
 
+            /// All kinds together.
+            #[must_use]
+            pub fn total(&self) -> u64 {
+                self.0.iter().sum()
+            }
+
             pub(crate) const fn count(&mut self, kind: $kind) {
                 self.add(kind, 1);
             }

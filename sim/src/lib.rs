@@ -1,7 +1,8 @@
 //! The fault harness: real workers and the real appliance against a seeded adversary, under a virtual clock.
 //!
-//! A *schedule* is one run of one to three jobs. Everything about it follows from its seed: the jobs, the pool (tiny, so that
-//! conflicts and displacement are frequent), the lcores, the network, and what goes wrong. The workers are
+//! A *schedule* is one run of one to three jobs. Everything about it follows from its seed: the jobs (listed or formed by Joins;
+//! with policies, quotas and thresholds; that fail or go on when a rank dies), the pool (tiny, so that conflicts and displacement
+//! are frequent), the lcores, the parameter server, the network, and what goes wrong. The workers are
 //! `pascaline-worker`'s cores, the appliance is `pascaline-pipelines`' lcores, membership and control plane over
 //! `pascaline-aggregator`'s pool; only the wire, the sockets and the clock are simulated, and frames pass between them as
 //! the bytes that they would be on a wire.
@@ -10,6 +11,8 @@
 //! - whoever finishes an allreduce has the sum of exactly one contribution of each rank of its generation;
 //! - whatever has a deadline ends by it, with a result or a typed error;
 //! - a job that suffers nothing but losses, duplicates, delays, corruption and starvation, all bounded, finishes everything;
+//! - so does one whose appliance or parameter server is started anew, as long as its ranks have been told of the same generation;
+//!   that a generation cannot be gone on with is said only where a rank has started anew or has not been told of it;
 //! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
 //! - packet buffers that are alive are those that slots hold; none once the appliance is gone;
 //! - nothing panics; nothing goes on for ever.
@@ -29,10 +32,6 @@
 //! assert_eq!((report.schedules, report.violations), (20, 0));
 //! ```
 #![forbid(unsafe_code)]
-
-/// Schedules of seeds from here on are of a wider range: with jobs that are formed by Joins alone, that go on without the ranks
-/// that they have lost, that are complete with fewer contributions than all, or that have a quota and no parameter server. Of these, some break a promise.
-pub const WIDE: u64 = 1 << 32;
 
 mod appliance;
 mod campaign;

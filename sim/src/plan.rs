@@ -63,11 +63,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The schedule of a seed; `wide` as [`WIDE`](crate::WIDE) says.
-    pub(crate) fn draw(random: &mut Random, wide: bool) -> Self {
+    /// The schedule of a seed.
+    pub(crate) fn draw(random: &mut Random) -> Self {
         let mut jobs: Vec<JobPlan> = Vec::new();
         for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
-            jobs.push(JobPlan::draw(random, 100 * at, wide));
+            jobs.push(JobPlan::draw(random, 100 * at));
         }
         // All jobs that are formed by Joins are alike, so there may be one.
         for job in jobs.iter_mut().filter(|job| job.formed).skip(1) {
@@ -86,7 +86,7 @@ impl Plan {
             server_held_up: often(random, 50_000),
         };
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
-        jobs.iter_mut().for_each(|job| job.settle(random, news, wide));
+        jobs.iter_mut().for_each(|job| job.settle(random, news));
         Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,

@@ -66,6 +66,8 @@ pub(crate) struct Worker {
     pub(crate) life: u32,
     /// Counts how often it has begun from the first PSN, in all its lives: each time with other values.
     pub(crate) take: u32,
+    /// The take has values, but no generation yet.
+    fresh: bool,
     pub(crate) phase: Phase,
     /// Counts its stages, so that an audit knows whether it is still in the one that it was made for.
     pub(crate) stage: u64,
@@ -99,6 +101,7 @@ impl Worker {
             rank,
             life: 0,
             take: 0,
+            fresh: false,
             phase: Phase::Away,
             stage: 0,
             since: 0,
@@ -143,6 +146,7 @@ impl Worker {
         self.host.open(self.life);
         self.session = None;
         self.epochs.clear();
+        self.fresh = false;
         self.resumed = 0;
         self.done = false;
         self.inbox.clear();
@@ -160,11 +164,20 @@ impl Worker {
         self.inbox.clear();
     }
 
+    /// What comes next begins from the first PSN, in whatever generation.
+    pub(crate) const fn renew(&mut self) {
+        self.take += 1;
+        self.fresh = true;
+        self.operation = 0;
+    }
+
     /// PSNs begin from the first one, in this generation.
     pub(crate) fn begin_anew(&mut self, epoch: u8) {
-        self.take += 1;
+        if !core::mem::take(&mut self.fresh) {
+            self.renew();
+            self.fresh = false;
+        }
         self.root = epoch;
-        self.operation = 0;
         self.epochs.push(epoch);
     }
 
@@ -191,15 +204,33 @@ impl Worker {
     /// If the session refuses to begin.
     pub(crate) fn begin(&mut self, plan: &JobPlan, now: u64) -> Result<Option<Milestone>, StartError> {
         let time = Duration::from_nanos(now);
-        let who = self.who(plan.id);
-        let Some(session) = self.session.as_mut() else { return Ok(None) };
-        let Some(&elements) = plan.operations.get(self.operation).filter(|_| !self.done) else {
+        if self.session.is_none() {
+            return Ok(None);
+        }
+        let mut started = self.begin_operation(plan, time);
+        if let Some(Err(StartError::Ended { got, .. })) = started {
+            // All others are told, too, and begin with the first operation. It may have joined them already.
+            if self.epochs.last() == Some(&got) {
+                self.renew();
+            }
+            started = self.begin_operation(plan, time);
+        }
+        let Some(started) = started else {
             self.tensor.clear();
-            session.leave(time, plan.linger);
+            self.session.iter_mut().for_each(|session| session.leave(time, plan.linger));
             self.done = true;
             self.enter(Phase::Leaving, now);
             return Ok(None);
         };
+        let started = started?;
+        self.enter(Phase::Running, now);
+        Ok((!started).then_some(Milestone::Completed))
+    }
+
+    /// Begins the next operation; `None` if all are done.
+    fn begin_operation(&mut self, plan: &JobPlan, time: Duration) -> Option<Result<bool, StartError>> {
+        let who = self.who(plan.id);
+        let &elements = plan.operations.get(self.operation).filter(|_| !self.done)?;
         self.tensor.clear();
         for index in 0..elements {
             encode(plan.element, who.value(plan.element, self.operation, index), &mut self.tensor);
@@ -211,13 +242,7 @@ impl Worker {
             deadline: plan.deadline,
             hints: self.hints,
         };
-        let started = match session.start_with(time, &request) {
-            // Known since the generation changed; all others are told, too, and begin with the first operation.
-            Err(StartError::Ended { .. }) => session.start_with(time, &request),
-            other => other,
-        }?;
-        self.enter(Phase::Running, now);
-        Ok((!started).then_some(Milestone::Completed))
+        Some(self.session.as_mut()?.start_with(time, &request))
     }
 
     /// Puts aside what nobody reads now. True if it did.

@@ -86,7 +86,7 @@ pub(crate) struct World<'a> {
 /// Runs the schedule of a seed. A panic is the caller's to catch.
 pub(crate) fn run(seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random, seed >= crate::WIDE);
+    let plan = Plan::draw(&mut random);
     let mut world = World::new(&plan, random, sabotage, words);
     world.trace.note(0, 0, &[], || format!("{plan:?}"));
     let violation = world.run().and_then(|()| world.end()).err();

@@ -148,9 +148,3 @@ fn a_kept_result_needs_no_slot_to_be_sent_on() {
     session.offer(&kept, heap.alloc(&[3, 0, 0, 0], 64), &mut log);
     assert_eq!(log.0, ["opened", "passed on"]);
 }
-
-/// The same, as it was found: twenty workers, three jobs and a pool of one slot.
-#[test]
-fn two_jobs_do_not_keep_each_other_from_ending() {
-    assert_eq!(pascaline_sim::schedule(5_023_325, pascaline_sim::Sabotage::None, None).violations, 0);
-}

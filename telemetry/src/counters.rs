@@ -64,6 +64,8 @@ counters! {
     NoBuffer => "no_buffer",
     /// Reminders received.
     RemindersReceived => "reminders_received",
+    /// Reminders that came to nothing, since the same PSN was asked for a moment ago, or too many at once.
+    RemindersLimited => "reminders_limited",
     /// Reminders sent on to ranks that are missing.
     RemindersSent => "reminders_sent_packets",
     /// Refusals sent to workers whose packets are dropped, rate-limited.

@@ -41,6 +41,9 @@ pub const ASK: u32 = 0x2_0000;
 /// Marks a generation in `expected` and `got`, where 0 means none: an epoch may be 0.
 const GENERATION: u32 = 0x1_0000;
 
+/// Marks two of them in `expected` of a Join: one in the lowest byte, another in the next.
+const EITHER: u32 = 0x3_0000;
+
 /// A generation as Joins and their Acks name it in `expected` and `got`.
 #[must_use]
 pub const fn generation(epoch: u8) -> u32 {
@@ -52,6 +55,19 @@ pub const fn generation(epoch: u8) -> u32 {
 #[expect(clippy::cast_possible_truncation, reason = "the low eight bits are what is wanted")]
 pub const fn named_generation(value: u32) -> Option<u8> {
     if value & !0xff == GENERATION { Some(value as u8) } else { None }
+}
+
+/// Two generations, either of which a Join can go on with, as its `expected` names them: the later one and the one before.
+#[must_use]
+pub const fn either(epoch: u8, before: u8) -> u32 {
+    EITHER | (before as u32) << 8 | epoch as u32
+}
+
+/// The generations that `expected` of a Join names: none, one, or the later one and the one before.
+#[must_use]
+pub const fn named_generations(value: u32) -> [Option<u8>; 2] {
+    let [.., before, epoch] = value.to_be_bytes();
+    if value & !0xffff == EITHER { [Some(epoch), Some(before)] } else { [named_generation(value), None] }
 }
 
 /// What is asked for.

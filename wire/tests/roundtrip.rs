@@ -167,6 +167,15 @@ fn generations_have_names_that_are_never_0() {
         assert_eq!(control::named_generation(value).is_some(), names.contains(&value), "{value:#x}");
     }
     assert_eq!(control::named_generation(control::ASK), None);
+    for (epoch, before) in [(0, 0), (7, 255), (255, 0), (203, 162)] {
+        let either = control::either(epoch, before);
+        assert_eq!(control::named_generations(either), [Some(epoch), Some(before)]);
+        assert_eq!(control::named_generation(either), None);
+        assert_eq!(control::named_generations(control::generation(epoch)), [Some(epoch), None]);
+    }
+    for value in [0, control::ASK, 0x1_0100, 0x4_0000, 0xffff_ffff] {
+        assert_eq!(control::named_generations(value), [None, None], "{value:#x}");
+    }
 }
 
 #[test]

@@ -38,8 +38,15 @@ impl Identity {
         }
     }
 
-    /// A Join of a session: `resume` is the generation to go on with, or 0.
-    pub(crate) fn join(&self, session: u64, spread: u16, resume: u32, told: Told) -> (Header, Control) {
+    /// A Join of a session: `resume` is the generation to go on with, or 0, and `number` what the Ack repeats.
+    pub(crate) fn join(
+        &self,
+        number: u32,
+        session: u64,
+        spread: u16,
+        resume: u32,
+        told: Told,
+    ) -> (Header, Control) {
         let body = Control {
             payload: self.payload,
             window: spread,
@@ -47,7 +54,7 @@ impl Identity {
             got: told.code(),
             ..Control::request(Action::Join, session)
         };
-        (self.header(Kind::Control, Element::F32_SUM, 0, 0), body)
+        (self.header(Kind::Control, Element::F32_SUM, number, 0), body)
     }
 }
 
@@ -67,6 +74,8 @@ pub struct Membership {
     pub identity: Identity,
     /// This worker's session.
     pub session: u64,
+    /// The number of the session's latest request: answers to those up to it are out of date.
+    pub requests: u32,
     /// The job's generation; may be followed by others with the same session.
     pub epoch: u8,
     /// How far a PSN may run ahead of the oldest one without a result; at least 1.

@@ -40,6 +40,7 @@ pub mod priority;
 pub mod ranks;
 pub mod recovery;
 pub mod refusal;
+mod requests;
 pub mod rtt;
 pub mod session;
 pub mod udp;

@@ -11,6 +11,7 @@ use pascaline_wire::{Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::refusal::Refusal;
+use crate::requests::Requests;
 
 /// The first interval between two requests.
 pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
@@ -28,6 +29,11 @@ pub(crate) struct Asking {
 impl Asking {
     pub(crate) fn new(now: Duration, patience: Duration) -> Self {
         Self { next: now, interval: FIRST_INTERVAL, end: now.saturating_add(patience) }
+    }
+
+    /// Asks for the first time after a while, and never gives up.
+    pub(crate) const fn after(now: Duration, pause: Duration) -> Self {
+        Self { next: now.saturating_add(pause), interval: FIRST_INTERVAL, end: Duration::MAX }
     }
 
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
@@ -122,6 +128,7 @@ pub struct Join {
     session: u64,
     spread: u16,
     told: Told,
+    requests: Requests,
     request: [u8; CONTROL_LEN],
     asking: Asking,
     started: Duration,
@@ -138,6 +145,7 @@ impl Join {
             session,
             spread,
             told: Told::NOTHING,
+            requests: Requests::default(),
             request: [0; CONTROL_LEN],
             asking: Asking::new(now, deadline),
             started: now,
@@ -150,7 +158,7 @@ impl Join {
         if !self.asking.is_due(now) {
             return None;
         }
-        let (head, body) = self.identity.join(self.session, self.spread, 0, self.told);
+        let (head, body) = self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told);
         self.request[..header::LEN].copy_from_slice(&head.to_bytes());
         self.request[header::LEN..].copy_from_slice(&body.to_bytes());
         Some(&self.request)
@@ -160,7 +168,8 @@ impl Join {
     /// followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
-        if ack.answers != Some(Action::Join) || ack.session != self.session {
+        let mine = ack.answers == Some(Action::Join) && ack.session == self.session;
+        if !mine || self.requests.is_late(header.psn) {
             return None;
         }
         match ack.status {
@@ -189,6 +198,7 @@ impl Join {
         Some(Ok(Membership {
             identity: self.identity,
             session: self.session,
+            requests: self.requests.latest(),
             epoch: header.epoch,
             spread: ack.window,
         }))
@@ -199,6 +209,8 @@ impl Join {
         let told = Told::generation(epoch);
         if self.told != told {
             self.told = told;
+            // What was asked with another generation in mind may be answered as if it had been meant.
+            self.requests.outdate();
             self.asking.begin_again();
         }
     }

@@ -1,4 +1,4 @@
-//! Which ranks are inside a result that does not contain all of them.
+//! Which ranks are inside results that may not contain all of them.
 //!
 //! Where a job's policy completes a PSN before every rank has contributed, a result says which ranks it is made of, in a
 //! bitmap trailer. A worker that passes such a result on must say the same, so it keeps the trailer beside the result.
@@ -15,7 +15,8 @@ struct Entry {
     len: u16,
 }
 
-/// The trailers of the latest partial results, by PSN.
+/// What the latest results contain, by PSN. Of one that it has forgotten nothing may be said, and so it is not passed on: it
+/// could lack ranks.
 #[derive(Debug)]
 pub struct Partials {
     entries: Box<[Option<Entry>]>,
@@ -44,17 +45,22 @@ impl Partials {
         }
     }
 
-    /// Keeps which ranks are inside a PSN's result, if not all.
+    /// Keeps which ranks are inside a PSN's result: `None` for all.
     pub fn note(&mut self, psn: u32, inside: Option<&Ranks>) {
         let at = (psn & self.mask) as usize;
-        self.entries[at] = inside.and_then(|inside| {
-            let trailer = Trailer { bitmap: inside.to_bitmap(self.ranks), ..Trailer::default() };
-            let len = trailer.emit(&mut self.trailers[at * self.stride..][..self.stride]).ok()?;
-            Some(Entry { psn, count: u16::try_from(inside.len()).ok()?, len: u16::try_from(len).ok()? })
-        });
+        self.entries[at] = match inside {
+            None => Some(Entry { psn, count: self.ranks, len: 0 }),
+            Some(inside) => {
+                let trailer = Trailer { bitmap: inside.to_bitmap(self.ranks), ..Trailer::default() };
+                let len = trailer.emit(&mut self.trailers[at * self.stride..][..self.stride]).ok();
+                let (count, len) =
+                    (u16::try_from(inside.len()).ok(), len.and_then(|len| u16::try_from(len).ok()));
+                count.zip(len).map(|(count, len)| Entry { psn, count, len })
+            }
+        };
     }
 
-    /// How many ranks are inside the result of a PSN, if not all.
+    /// How many ranks are inside the result of a PSN; `None` if that is forgotten.
     #[must_use]
     pub fn count(&self, psn: u32) -> Option<u16> {
         self.entry(psn).map(|entry| entry.count)

@@ -14,6 +14,7 @@ use crate::op::Op;
 use crate::partials::Partials;
 use crate::priority::{Hints, Meter};
 use crate::recovery::Recovery;
+use crate::requests::Requests;
 use crate::window::Window;
 
 mod generation;
@@ -117,12 +118,15 @@ pub struct Session {
     operation: Option<Operation>,
     condition: Condition,
     meter: Meter,
+    requests: Requests,
     rejoin: Option<Rejoin>,
     leaving: Option<Leaving>,
     /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces, or before
     /// the first. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
-    /// The generation before this one, and until when Acks of it may still arrive.
+    /// A generation before this one in which it has already been all that it is now: nothing has been taken since.
+    base: Option<u8>,
+    /// The generation before this one, and until when refusals of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     report: Report,
     counters: Counters,
@@ -146,9 +150,11 @@ impl Session {
             operation: None,
             condition: Condition::Good,
             meter: Meter::default(),
+            requests: Requests::after(membership.requests),
             rejoin: None,
             leaving: None,
             heartbeat: Some(Duration::ZERO),
+            base: None,
             previous: None,
             report: Report::default(),
             counters: Counters::default(),
@@ -212,6 +218,9 @@ impl Session {
         }
         let start = self.window.begin(packets);
         self.recovery.begin();
+        if let Some(rejoin) = &mut self.rejoin {
+            rejoin.hurry();
+        }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.operation = Some(Operation {
             element: Element { dtype, op: op.on_the_wire() },
@@ -235,7 +244,9 @@ impl Session {
         self.reminder = None;
         self.condition = Condition::Broken;
         self.heartbeat = None;
-        self.leaving = Some(Leaving::new(now, linger));
+        // Who is no member of the generation that there is has nothing that anybody could need.
+        let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
+        self.leaving = Some(Leaving::new(now, linger, outsider));
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while there is nothing
@@ -255,8 +266,8 @@ impl Session {
     /// Handles the passing of time; harmless when nothing is due. To be called whenever
     /// [`poll_timeout`](Self::poll_timeout) has passed, even while datagrams keep coming.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
-        if self.leaving.as_ref().is_some_and(|leaving| leaving.is_over(now)) {
-            return Some(self.left(Left::Lingered));
+        if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
+            return Some(self.left(left));
         }
         if now >= self.operation.as_ref()?.deadline {
             return self.fail(Failure::Deadline, now);

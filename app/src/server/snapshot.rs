@@ -81,6 +81,7 @@ impl Snapshot {
             results_sent,
             answers_sent,
             answers_limited,
+            refusals_sent,
             results_lost,
             ..
         } = self.counters;
@@ -98,6 +99,7 @@ impl Snapshot {
             ("reminder", reminders_sent),
             ("result", results_sent),
             ("answer", answers_sent),
+            ("refusal", refusals_sent),
         ];
         let withheld = [("limited", answers_limited), ("lost", results_lost)];
         let refused = Refused::ALL.map(|reason| (reason.name(), self.counters.refused(reason)));

@@ -8,6 +8,7 @@ use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
 use pascaline_wire::trailer::Bitmap;
 
+use super::claim::{self, Claim};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::server::Serving;
@@ -60,10 +61,8 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joined {
     pub(super) endpoint: Endpoint,
-    /// The generation that it wants to go on with.
-    pub(super) claim: Option<u8>,
-    /// It has been told that it cannot, and that it may start from nothing.
-    pub(super) anew: bool,
+    /// What it wants to go on with.
+    pub(super) claim: Option<Claim>,
     /// The last sign of life.
     pub(super) heard: Duration,
     /// The last heartbeat since the generation is complete.
@@ -100,6 +99,9 @@ pub(super) struct Rank {
     pub(super) left: bool,
     /// The present generation has lost it, or was begun without it.
     pub(super) lost: bool,
+    /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it can only start
+    /// from nothing.
+    pub(super) anew: bool,
 }
 
 impl Rank {
@@ -206,9 +208,11 @@ impl JobState {
         self.threshold.unwrap_or(fan_in).min(there).max(1)
     }
 
-    /// Completes the generation if it has all that it waits for.
+    /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go on is not
+    /// there in that sense.
     pub(super) fn complete(&mut self, now: Duration) {
-        if self.phase != Phase::Forming || self.joined() != self.spec.fan_in - self.lost() {
+        let all = self.joined() == self.spec.fan_in - self.lost();
+        if self.phase != Phase::Forming || !all || !self.agree() {
             return;
         }
         self.phase = Phase::Complete { resumed: self.common_claim() };
@@ -219,9 +223,23 @@ impl JobState {
 
     /// The generation that all who have joined want to go on with.
     pub(super) fn common_claim(&self) -> Option<u8> {
-        let mut claims = self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim);
-        let first = claims.next()??;
-        claims.all(|claim| claim == Some(first)).then_some(first)
+        claim::common(self.claims())
+    }
+
+    fn claims(&self) -> impl Iterator<Item = Option<Claim>> + Clone {
+        self.ranks.iter().filter_map(|rank| rank.joined.as_ref()).map(|joined| joined.claim)
+    }
+
+    /// True if all who have joined can go on with the same generation, or want to start from nothing.
+    fn agree(&self) -> bool {
+        self.common_claim().is_some() || self.claims().all(|claim| claim.is_none())
+    }
+
+    /// True if a rank can go on with this, as far as the others who have joined are concerned.
+    pub(super) fn can_claim(&self, at: usize, claim: Claim) -> bool {
+        let others = self.ranks.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = others.filter_map(|(_, rank)| rank.joined.as_ref()).map(|joined| joined.claim);
+        claim::common(core::iter::once(Some(claim)).chain(others)).is_some()
     }
 
     /// Ends a membership, and with the last one what the members had agreed on.
@@ -245,7 +263,7 @@ impl JobState {
             if let (Some(_), Some(latest)) = (rank.joined, &mut rank.latest) {
                 latest.former = Some(former);
             }
-            (rank.joined, rank.left, rank.lost) = (None, false, false);
+            (rank.joined, rank.left, rank.lost, rank.anew) = (None, false, false, false);
         }
         self.due = Some(Duration::ZERO);
     }

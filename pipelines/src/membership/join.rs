@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{self, ASK, Control, Status};
+use pascaline_wire::frame::Address;
 
+use super::claim::Claim;
 use super::job::{JobState, Joined, Latest, Names, Phase, Verdict, source};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
@@ -35,10 +37,10 @@ impl JobState {
         {
             return Err(Verdict::of(Status::StaleSession));
         }
-        let claim = control::named_generation(control.expected);
+        let wanted = Claim::of(control.expected);
         if same.is_some_and(|latest| latest.lost)
             && !rank.joined.is_some_and(|joined| joined.endpoint == *from)
-            || rank.lost && rank.joined.is_none() && claim.is_some()
+            || rank.lost && rank.joined.is_none() && wanted.is_some()
         {
             return Err(Self::lost_itself(header.rank));
         }
@@ -46,20 +48,24 @@ impl JobState {
             return Ok(Verdict::of(Status::Pending));
         }
         if same.is_some() && rank.joined.is_some_and(|joined| joined.endpoint == *from) {
-            self.repeated(now, at, claim);
-            return Ok(self.answer_member(at, claim));
+            return Ok(self.repeated(now, at, wanted));
         }
-        if self.phase == Phase::Broken && claim.is_some() {
+        if self.phase == Phase::Broken && wanted.is_some() {
             return Err(self.standing(false));
         }
         // A Join without any number of a worker that has been a member for long: it does not know yet.
         if let Some(former) = same.and_then(|latest| latest.former).filter(|former| former.resumable)
-            && (claim, control.got) == (None, 0)
+            && (wanted, control.got) == (None, 0)
         {
             return Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
         if rank.joined.is_some() || rank.lost || self.phase != Phase::Forming {
             self.next_generation();
+        }
+        let claim = self.claim(at, wanted);
+        if wanted.is_some() && claim.is_none() {
+            self.note_session(at, control.session, source);
+            return Ok(self.send_off(at));
         }
         match self.payload {
             Some(payload) if payload != control.payload => {
@@ -68,23 +74,23 @@ impl JobState {
             _ => self.payload = Some(control.payload),
         }
         self.enter(now, at, control.session, *from, claim);
-        Ok(Verdict { changed: true, ..self.answer_member(at, claim) })
+        Ok(Verdict { changed: true, ..self.standing(true) })
     }
 
-    /// What to tell a rank that has just joined, or says so again, and perhaps wants to go on with a generation.
-    ///
-    /// Where it cannot, it need not wait to hear it until all are here: what it waits for fails all the same, and if its
-    /// worker then begins a new session, that should be before the others are told to go.
-    fn answer_member(&mut self, at: usize, claim: Option<u8>) -> Verdict {
-        let possible = self.common_claim().is_some();
-        if let (Phase::Forming, false, Some(_)) = (self.phase, self.halted, claim)
-            && let Some(joined) = &mut self.ranks[at].joined
-            && !(possible && joined.claim.is_some())
-        {
-            (joined.claim, joined.anew) = (None, true);
-            return Verdict::of(Status::Ok);
-        }
-        self.standing(true)
+    /// What a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.
+    fn claim(&self, at: usize, wanted: Option<Claim>) -> Option<Claim> {
+        let wanted = wanted.filter(|_| !self.ranks[at].anew)?.without(&self.unresumable)?;
+        (self.halted || self.can_claim(at, wanted)).then_some(wanted)
+    }
+
+    /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all the same. And it
+    /// does not count until it joins from nothing: its worker may rather begin a new session, or end, and then the others
+    /// should not have been told to go.
+    fn send_off(&mut self, at: usize) -> Verdict {
+        let changed = self.ranks[at].joined.is_some();
+        self.ranks[at].anew = true;
+        self.remove(at);
+        Verdict { changed, ..Verdict::of(Status::Ok) }
     }
 
     /// True if a Join is to change nothing, because it only asks which generation it would count in.
@@ -101,36 +107,44 @@ impl JobState {
     }
 
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
-    fn repeated(&mut self, now: Duration, at: usize, claim: Option<u8>) {
-        let claim = claim.filter(|&epoch| !self.unresumable.contains(epoch));
-        let forming = self.phase == Phase::Forming;
-        let Some(joined) = &mut self.ranks[at].joined else { return };
-        joined.heard = now;
-        if forming {
-            joined.claim = claim.or(joined.claim).filter(|_| !joined.anew);
-        } else {
-            joined.waiting = Some(now);
+    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Verdict {
+        let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
+        let claim = self.claim(at, wanted);
+        if let Some(joined) = &mut self.ranks[at].joined {
+            joined.heard = now;
+            joined.waiting = if forming { joined.waiting } else { Some(now) };
+            // Whoever waits may wait for somebody who has been silent for long.
+            self.due = self.due.or(Some(now));
+            if forming && wanted.is_some() && !anew {
+                if claim.is_none() {
+                    return self.send_off(at);
+                }
+                joined.claim = claim;
+                self.complete(now);
+            }
         }
-        // Whoever waits may wait for somebody who has been silent for long.
-        self.due = self.due.or(Some(now));
+        self.standing(true)
     }
 
     /// A rank becomes a member of the present generation.
-    fn enter(&mut self, now: Duration, at: usize, session: u64, from: Endpoint, claim: Option<u8>) {
-        let claim = claim.filter(|&epoch| !self.unresumable.contains(epoch));
-        let source = source(&from);
+    fn enter(&mut self, now: Duration, at: usize, session: u64, from: Endpoint, claim: Option<Claim>) {
+        self.note_session(at, session, source(&from));
+        self.ranks[at].joined = Some(Joined { endpoint: from, claim, heard: now, waiting: None });
+        if self.joined() == 1 {
+            self.since = now;
+        }
+        self.complete(now);
+        self.due = Some(now);
+    }
+
+    /// A rank's latest session, from now on: none before it comes back.
+    fn note_session(&mut self, at: usize, session: u64, source: (Address, u16)) {
         let rank = &mut self.ranks[at];
         // Whoever starts anew again and again is still one source.
         let known = rank.latest.filter(|latest| latest.source == source);
         let bucket = known.map_or_else(Bucket::default, |latest| latest.bucket);
         let former = rank.latest.filter(|latest| latest.session == session).and_then(|latest| latest.former);
         rank.latest = Some(Latest { session, source, left: false, lost: false, former, bucket });
-        rank.joined = Some(Joined { endpoint: from, claim, anew: false, heard: now, waiting: None });
-        if self.joined() == 1 {
-            self.since = now;
-        }
-        self.complete(now);
-        self.due = Some(now);
     }
 
     /// How things stand for a rank whose Join counts; with the names of the lost if it is a member.

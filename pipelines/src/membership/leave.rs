@@ -22,7 +22,7 @@ impl JobState {
         let former = latest.former.filter(|former| header.epoch != epoch && former.epoch == header.epoch);
         // Sent before its worker went on in this generation, or before it knew that it may.
         let early = rank.joined.map_or(former.is_some_and(|former| former.resumable), |joined| {
-            header.epoch != epoch && joined.claim == Some(header.epoch)
+            header.epoch != epoch && joined.claim.is_some_and(|claim| claim.contains(header.epoch))
         });
         if early && !latest.left {
             return Err(Verdict::new(Status::WrongEpoch, u32::from(epoch), u32::from(header.epoch)));

@@ -72,11 +72,10 @@ impl JobState {
         }
     }
 
-    /// Takes out whoever has joined a generation that is not complete and does not ask again, unless it has been told
-    /// that it need not.
+    /// Takes out whoever has joined a generation that is not complete and does not ask again.
     fn give_up(&mut self, now: Duration, limit: Duration, events: &mut Vec<Event>) -> bool {
         let before = events.len();
-        let silent = |joined: Joined| !joined.anew && joined.heard.saturating_add(limit) <= now;
+        let silent = |joined: Joined| joined.heard.saturating_add(limit) <= now;
         for number in self.numbers(|rank| rank.joined.is_some_and(silent)) {
             self.remove(usize::from(number));
             events.push(Event::GaveUp { job: self.spec.id, rank: number });
@@ -166,10 +165,8 @@ impl JobState {
             if given_up > now { given_up } else { self.heard.saturating_add(admission.idle) }
         });
         let died = self.spec.dead_after.and_then(|limit| {
-            let forming = self.phase == Phase::Forming;
             let heard = self.ranks.iter().filter(|rank| !rank.lost).filter_map(|rank| rank.joined);
-            let watched = heard.filter(|joined| !(forming && joined.anew));
-            let silent = watched.map(|joined| joined.heard.saturating_add(limit)).min();
+            let silent = heard.map(|joined| joined.heard.saturating_add(limit)).min();
             let absent = || self.common_claim().map(|_| self.since.saturating_add(limit));
             // What has passed already waits for somebody to be heard, who sets a time of its own.
             match self.phase {

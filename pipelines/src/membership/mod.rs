@@ -13,6 +13,7 @@
 //! them says that something has changed, give lcores a new [`table`](Membership::table), and an answer to its sender not
 //! before they have it.
 
+mod claim;
 mod command;
 mod entry;
 mod job;

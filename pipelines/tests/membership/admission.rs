@@ -81,6 +81,8 @@ fn what_is_beyond_the_quotas_is_refused() {
         plane.expect(&worker(job, 0, 2), Join, (Pending, 7, 1, true));
     }
     plane.refuses(&worker(1002, 0, 2), Join, Quota, 0, 1);
+    let counted = [Quota, UnknownJob, Status::RankOutOfRange].map(|status| plane.membership.answered(status));
+    assert_eq!(counted, [4, 7, 2]);
     // Those of the configuration do not count, even if their numbers lie in the range.
     plane.expect(&worker(1500, 0, 2), Join, (Pending, 7, 1, true));
 }

@@ -190,6 +190,10 @@ fn a_dead_rank_may_be_back_before_the_others_go_on() {
     assert_eq!((plane.status().needed, plane.status().lost), (3, 0));
     assert_eq!(told(&plane.resume(&a, 9)), (Ok, 9, 0, 0), "from nothing");
     assert_eq!(told(&plane.resume(&b, 9)), (Ok, 9, 0, 0));
+    assert!(!plane.status().complete);
+    for worker in [a, b] {
+        let _ = plane.ask(&worker, Join, 0, generation(9));
+    }
     assert!(plane.status().complete);
 }
 

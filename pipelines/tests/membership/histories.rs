@@ -277,6 +277,9 @@ impl History {
             let told_to_go_on = answer.control.expected != 0;
             let told_not_to = named_generation(values.0).is_some() && !told_to_go_on;
             prop_assert!(after.complete || status != Status::Ok || told_not_to);
+            // Who cannot go on does not count.
+            let here = self.plane.members(JOB).contains(&step.rank);
+            prop_assert!(here || status == Status::Ok && told_not_to, "{:?}", status);
         }
         if let (Status::Ok, Some(resumed)) = (status, named_generation(answer.control.expected)) {
             let entries = self.plane.membership.entries(JOB).unwrap();

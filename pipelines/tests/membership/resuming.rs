@@ -1,7 +1,7 @@
 //! Going on after the generation has ended under its workers.
 
 use pascaline_pipelines::membership::{Elapsed, JobSpec};
-use pascaline_wire::control::{Action, Status, generation};
+use pascaline_wire::control::{Action, Status, either, generation};
 
 use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, millis, ranks, told};
@@ -44,6 +44,11 @@ fn one_who_starts_from_nothing_makes_all_start_from_nothing() {
     let _ = plane.ask(&b, Join, 0, generation(7));
     assert_eq!(told(&plane.resume(&c, 7)), (Ok, 7, 0, 0));
     assert_eq!(told(&plane.resume(&a, 7)), (Ok, 7, 0, 0));
+    // They do so when they want to, and not before.
+    assert_eq!((plane.members(JOB), plane.status().complete), (vec![1], false));
+    assert_eq!(told(&plane.ask(&a, Join, 0, generation(7))), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.resume(&a, 7)), (Pending, 7, 0, 0), "late");
+    assert_eq!(told(&plane.ask(&c, Join, 0, generation(7))), (Ok, 7, 0, 0));
 }
 
 /// It would be the worst of all to tell everybody to go, and then to lose, one after the other, those whose operations
@@ -58,18 +63,19 @@ fn whoever_cannot_go_on_hears_so_at_once() {
         assert_eq!(told(&plane.resume(&a, 7)), (Ok, 7, 0, 0), "when it asks again, and if that gets lost");
         assert_eq!(told(&plane.resume(&c, 7)), (Ok, 7, 0, 0));
     }
-    // One of them goes on from nothing: it has not to ask again and again. The other begins a new session.
-    let a = Worker { epoch: 7, ..a };
+    assert_eq!(plane.members(JOB), [1]);
+    // One of them goes on from nothing, the other begins a new session: nobody has to begin twice.
+    let (a, b) = (Worker { epoch: 7, ..a }, Worker { epoch: 7, ..b });
     assert_eq!(told(&plane.heartbeat(&a)), (Pending, 7, 0, 0));
-    let _ = plane.join(&Worker { epoch: 7, ..b });
-    assert_eq!(plane.pass(JobSpec::DEAD_AFTER - millis(1)), Elapsed::default());
-    let _ = plane.join(&Worker { epoch: 7, ..b });
-    assert_eq!(plane.pass(JobSpec::DEAD_AFTER - millis(1)), Elapsed::default());
-    assert_eq!(plane.members(JOB), [0, 1, 2]);
-    assert_eq!(told(&plane.join(&Worker { session: 2000, epoch: 7, ..c })), (Pending, 8, 0, 0));
-    for worker in [a, b, d] {
-        let _ = plane.ask(&worker, Join, 0, generation(8));
-    }
+    let _ = plane.join(&b);
+    assert_eq!(plane.pass(JobSpec::DEAD_AFTER / 2), Elapsed::default());
+    let _ = (plane.join(&b), plane.heartbeat(&a));
+    assert_eq!(plane.pass(JobSpec::DEAD_AFTER / 2), Elapsed::default());
+    assert_eq!(plane.members(JOB), [0, 1]);
+    let newer = Worker { session: 2000, epoch: 7, ..c };
+    assert_eq!(told(&plane.join(&newer)), (Pending, 7, 0, 0));
+    assert_eq!(told(&plane.resume(&c, 7)).0, StaleSession);
+    assert_eq!(told(&plane.ask(&d, Join, 0, generation(7))), (Ok, 7, 0, 0));
     assert!(plane.status().complete);
 }
 
@@ -78,6 +84,28 @@ fn those_who_come_from_different_generations_start_from_nothing() {
     let (mut plane, workers) = survivors(2);
     let _ = plane.resume(&workers[0], 7);
     assert_eq!(told(&plane.resume(&Worker { epoch: 201, ..workers[1] }, 7)), (Ok, 7, 0, 0));
+}
+
+/// The appliance was started anew twice: rank 0 has heard of the first time, the others have not, or have done something in it.
+#[test]
+fn whoever_names_two_generations_goes_on_with_the_one_that_all_can() {
+    let both = either(220, 200);
+    for (first, others, agreed) in [(both, 200, 200), (both, 220, 220), (generation(200), 200, 200)] {
+        let (mut plane, workers) = survivors(3);
+        let [a, b, c] = workers[..] else { unreachable!() };
+        let named = generation(7);
+        assert_eq!(told(&plane.ask(&b, Join, generation(others), named)), (Pending, 7, 0, 0));
+        assert_eq!(told(&plane.ask(&a, Join, first, named)), (Pending, 7, 0, 0));
+        assert_eq!(told(&plane.ask(&c, Join, both, named)), (Ok, 7, generation(agreed), 0));
+        assert_eq!(told(&plane.ask(&a, Join, first, named)), (Ok, 7, generation(agreed), 0));
+    }
+    // Two and two are not always one that all have.
+    let (mut plane, workers) = survivors(3);
+    let claims = [both, either(230, 220), either(230, 200)];
+    for (worker, claim) in workers.iter().zip(&claims).take(2) {
+        assert_eq!(told(&plane.ask(worker, Join, *claim, generation(7))), (Pending, 7, 0, 0));
+    }
+    assert_eq!(told(&plane.ask(&workers[2], Join, claims[2], generation(7))), (Ok, 7, 0, 0), "from nothing");
 }
 
 /// A Join of a worker that knew nothing yet arrives before the one by which it goes on, or after.
@@ -102,8 +130,9 @@ fn nobody_goes_on_with_what_was_reset() {
     assert_eq!(told(&plane.resume(&b, 8)), (Ok, 8, 0, 0));
     // Not even later: rank 0 starts anew, and rank 1 has not heard of anything.
     let newer = Worker { session: 2000, ..a };
-    let _ = plane.ask(&newer, Join, generation(7), generation(8));
-    assert_eq!(told(&plane.resume(&b, 9)), (Ok, 9, 0, 0));
+    assert_eq!(told(&plane.ask(&newer, Join, generation(7), generation(8))), (Ok, 8, 0, 0));
+    assert_eq!(told(&plane.ask(&newer, Join, 0, generation(8))), (Pending, 8, 0, 0));
+    assert_eq!(told(&plane.resume(&b, 8)), (Ok, 8, 0, 0));
 }
 
 #[test]

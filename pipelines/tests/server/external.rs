@@ -3,7 +3,7 @@
 use pascaline_aggregator::{Conflict, Policy};
 use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_wire::control::{Action, SERVER_RANK, Status};
+use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 
@@ -163,6 +163,29 @@ fn a_result_of_some_ranks_may_be_followed_by_what_belongs_to_nobody() {
     }
 }
 
+/// The body of an Ack that refuses a contribution.
+fn refusal() -> Vec<u8> {
+    let status = Status::PayloadMismatch;
+    Control { status, expected: 8, got: 4, ..Control::request(Action::Ack, 0) }.to_bytes().to_vec()
+}
+
+#[test]
+fn a_rank_is_told_why_the_server_refuses_its_contribution() {
+    let (mut bench, workers, server) = registered(first_come(), host());
+    let about = Header { rank: 2, flags: Flags::BYPASS, ..server.header(Kind::Control, 1, 0) };
+    bench.feed(1, [&server.frame(&about, &refusal())]);
+    let heard = bench.heard(workers[2].port);
+    let [told] = &heard[..] else { panic!("{heard:?}") };
+    told.assert_addressed_to(&workers[2]);
+    assert_eq!((told.header.flags, &told.body[..24]), (Flags::NONE, &refusal()[..]));
+    // Nobody answers an Ack, not even of a job that there is not.
+    bench.feed(1, [&server.frame(&Header { job: 99, ..about }, &refusal())]);
+    bench.feed(1, [&server.frame(&Header { flags: Flags::NONE, ..about }, &refusal())]);
+    assert_eq!(bench.appliance.dropped(DropReason::Control), 2);
+    assert!(bench.heard(0).is_empty() && bench.heard(1).is_empty());
+    bench.end();
+}
+
 #[test]
 fn nobody_else_is_taken_for_it() {
     let (mut bench, workers, server) = registered(first_come(), host());
@@ -178,10 +201,11 @@ fn nobody_else_is_taken_for_it() {
             from.frame(&about(Kind::Fetch, 0), &[]),
             from.frame(&Header { flags: Flags::BYPASS, rank: 2, ..about(Kind::Result, 4) }, &bytes(&[7])),
             from.frame(&Header { flags: Flags::BYPASS, rank: 2, ..about(Kind::Reminder, 0) }, &[]),
+            from.frame(&Header { flags: Flags::BYPASS, rank: 2, ..about(Kind::Control, 0) }, &refusal()),
         ];
         let before = bench.appliance.dropped(DropReason::RankSpoofed);
         bench.feed(1, &frames);
-        assert_eq!(bench.appliance.dropped(DropReason::RankSpoofed), before + 3, "{from:?}");
+        assert_eq!(bench.appliance.dropped(DropReason::RankSpoofed), before + 4, "{from:?}");
     }
     let forged = Worker { udp_port: 1, ..server };
     bench.feed(1, [&forged.frame(&Header { rank: 0, ..server.header(Kind::Result, 1, 4) }, &bytes(&[7]))]);

@@ -3,6 +3,7 @@
 use pascaline_aggregator::{Order, Policy};
 use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
 use crate::common::appliance::{Bench, assert_results, four};
@@ -107,6 +108,34 @@ fn a_reminder_for_one_rank_goes_there_alone_and_asks_for_the_original() {
     reminded.assert_addressed_to(&workers[3]);
     assert_eq!((reminded.header, reminded.body.len()), (reminder, 0));
     assert_eq!(bench.appliance.get(Counter::Forwarded), 1);
+    bench.end();
+}
+
+/// Two contributions of one PSN that disagree may meet at the server only.
+#[test]
+fn a_refusal_for_one_rank_goes_there_alone() {
+    let (mut bench, workers) = embedded(first_come());
+    let about = |flags| Header { rank: 3, flags, ..header(&workers[0], Kind::Control, 1, 0) };
+    let status = Status::ElementMismatch;
+    let ack = Control { status, expected: 1, got: 2, ..Control::request(Action::Ack, 0) };
+    bench.serve(&about(Flags::BYPASS), &ack.to_bytes());
+    let heard = bench.heard(0);
+    let [told] = &heard[..] else { panic!("{heard:?}") };
+    told.assert_addressed_to(&workers[3]);
+    assert_eq!((told.header, Control::parse(&told.body)), (about(Flags::NONE), Ok(ack)));
+    assert_eq!(bench.appliance.get(Counter::Forwarded), 1);
+    // Whatever else a control packet could say, it is not the server's to say.
+    let wrong = [
+        (Flags::NONE, ack),
+        (Flags::BYPASS, Control::request(Action::Join, 1)),
+        (Flags::BYPASS, Control { answers: Some(Action::Join), ..ack }),
+        (Flags::BYPASS, Control { status: Status::Ok, ..ack }),
+    ];
+    for (number, (flags, control)) in (1..).zip(wrong) {
+        bench.serve(&about(flags), &control.to_bytes());
+        assert_eq!(bench.appliance.dropped(DropReason::Control), number, "{control:?}");
+    }
+    assert!(bench.heard(0).is_empty());
     bench.end();
 }
 

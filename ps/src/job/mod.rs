@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::Header;
+use pascaline_wire::{Header, control};
 
 use crate::action::Destination;
 use crate::combine::Combiner;
@@ -25,6 +25,11 @@ pub(crate) use send::Packet;
 /// Results waiting to be fetched by the driver. It does so after every packet; this only bounds what one that does not
 /// could make us hold.
 const REPLIES: usize = 1024;
+
+/// Rounds of asking after which an entry gives way to a later PSN.
+const PATIENCE: u32 = 4;
+/// Entries that are looked at for one.
+const LOOKED_AT: usize = 16;
 
 /// A result to be sent.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +53,11 @@ pub(crate) struct Job {
     next_ticket: u64,
     kept: Kept,
     replies: VecDeque<Reply>,
+    /// A refusal to be told, and when the last one was.
+    refusal: Option<Header>,
+    /// Its body.
+    body: [u8; control::LEN],
+    refused_at: Option<Duration>,
     estimator: Estimator,
     /// Payload bytes of the entries.
     entry_bytes: usize,
@@ -70,6 +80,9 @@ impl Job {
             next_ticket: 0,
             kept: Kept::default(),
             replies: VecDeque::new(),
+            refusal: None,
+            body: [0; control::LEN],
+            refused_at: None,
             estimator: Estimator::new(&config),
             entry_bytes: 0,
             on_agenda: None,
@@ -144,9 +157,22 @@ impl Job {
         } else {
             latest((Unbounded, Included(last))).or_else(|| latest((Included(first), Unbounded)))
         };
-        self.close_entry(latest.ok_or(Refused::Full)?);
+        self.close_entry(latest.or_else(|| self.hopeless(psn)).ok_or(Refused::Full)?);
         counters.given_up += 1;
         Ok(())
+    }
+
+    /// Among the earliest entries, if they are earlier than this PSN, the one that has been asked for most often, and often
+    /// enough. A late duplicate of a PSN that is long complete, and whose result nobody keeps any more, opens one that nothing
+    /// completes; a few of them would keep out, until their age limit, what ranks wait for. If they wait for this one, they
+    /// will send again.
+    fn hopeless(&self, psn: u32) -> Option<u32> {
+        let (first, last) = (psn.wrapping_sub((1 << 31) - 1), psn.wrapping_sub(1));
+        let wraps = first > last;
+        let high = self.entries.range(first..=if wraps { u32::MAX } else { last });
+        let low = wraps.then(|| self.entries.range(..=last)).into_iter().flatten();
+        let earliest = high.chain(low).take(LOOKED_AT).filter(|(_, entry)| entry.tries >= PATIENCE);
+        earliest.max_by_key(|(_, entry)| entry.tries).map(|(&psn, _)| psn)
     }
 
     /// Opens an entry; there must be room for it.

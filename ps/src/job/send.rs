@@ -1,11 +1,14 @@
 //! What is to be sent for a job.
 
+use core::time::Duration;
+
 use pascaline_wire::{Element, Flags, Header, Kind};
 
 use super::Job;
 use crate::action::{Action, Destination};
 use crate::counters::Counters;
 use crate::entry::{Ask, Entry};
+use crate::outcome::Answer;
 
 /// A packet to send, before its payload is borrowed.
 #[derive(Debug, Clone, Copy)]
@@ -14,16 +17,34 @@ pub(crate) enum Packet {
     Result { psn: u32, to: Destination },
     /// A fetch or a reminder.
     Request { header: Header, to: Destination },
+    /// Why a contribution was refused.
+    Refusal { header: Header },
 }
 
 impl Job {
     /// Whether there may be something to send.
     pub(crate) fn has_output(&self) -> bool {
-        !self.replies.is_empty() || !self.asking.is_empty()
+        !self.replies.is_empty() || !self.asking.is_empty() || self.refusal.is_some()
     }
 
-    /// The next packet: results first, then requests, if those are allowed.
+    /// Tells a rank why its contribution was refused, unless one has been told just now.
+    pub(crate) fn tell(&mut self, now: Duration, answer: Answer, counters: &mut Counters) {
+        let pause = self.config.floor;
+        if self.refused_at.is_some_and(|at| now < at.saturating_add(pause)) {
+            counters.answers_limited += 1;
+            return;
+        }
+        self.refused_at = Some(now);
+        self.body = answer.control.to_bytes();
+        self.refusal = Some(answer.header);
+    }
+
+    /// The next packet: refusals and results first, then requests, if those are allowed.
     pub(crate) fn next_packet(&mut self, may_ask: bool, counters: &mut Counters) -> Option<Packet> {
+        if let Some(header) = self.refusal.take() {
+            counters.refusals_sent += 1;
+            return Some(Packet::Refusal { header });
+        }
         while let Some(reply) = self.replies.pop_front() {
             if self.kept.get(reply.psn).is_none() {
                 counters.results_lost += 1;
@@ -97,6 +118,10 @@ impl Job {
     pub(crate) fn action(&self, packet: Packet) -> Option<Action<'_>> {
         let (psn, to) = match packet {
             Packet::Request { header, to } => return Some(Action { to, header, payload: &[], bitmap: None }),
+            Packet::Refusal { header } => {
+                let to = Destination::Rank(header.rank);
+                return Some(Action { to, header, payload: &self.body, bitmap: None });
+            }
             Packet::Result { psn, to } => (psn, to),
         };
         let content = &self.kept.get(psn)?.content;

@@ -43,6 +43,33 @@ fn newcomers_to_a_full_dictionary_are_refused_and_others_complete() {
     assert_eq!(give(&mut server, ms(0), &gradient(0, 8)), Outcome::Added, "there is room again");
 }
 
+/// Found with seed 9068960: late duplicates had opened entries for PSNs whose results nobody kept any more.
+#[test]
+fn what_has_been_asked_for_in_vain_makes_room_for_what_is_waited_for() {
+    for first in [5, u32::MAX - 1] {
+        let mut server = server(Config::default(), params(2, 3, 1 << 20));
+        let psn = |offset: u32| first.wrapping_add(offset);
+        for offset in 0..3 {
+            assert_eq!(give(&mut server, ms(0), &gradient(0, psn(offset))), Outcome::Added);
+        }
+        let mut rounds = 0;
+        while is_full(&give(&mut server, server_time(rounds), &gradient(0, psn(9)))) {
+            rounds += 1;
+            assert!(rounds < 40, "long before the age limit");
+            server.handle_timeout(server_time(rounds));
+            while server.poll_action().is_some() {}
+        }
+        assert!(rounds > 3, "not at once");
+        assert_eq!((server.counters().given_up, server.usage(JOB).unwrap().open), (1, 3));
+        assert_eq!(give(&mut server, server_time(rounds), &gradient(1, psn(9))), Outcome::Added);
+        assert_eq!(server.counters().finished, 1);
+    }
+}
+
+fn server_time(rounds: u64) -> Duration {
+    ms(500 * rounds)
+}
+
 #[test]
 fn bytes_are_bounded_and_kept_results_make_room() {
     // Room for five payloads of 12 bytes.

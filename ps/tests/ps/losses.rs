@@ -53,6 +53,55 @@ fn type_i_some_results_are_lost_and_the_appliance_has_kept_it() {
     assert_eq!(world.server.counters().received, 0, "a retransmission is answered with it");
 }
 
+/// PSN + 1 takes the slot of PSN from it, whose contributions end at the server, and loses this.
+fn winner(lost: impl FnMut(Hop, &pascaline_wire::Header) -> bool + 'static) -> World {
+    let mut world = World::new(4, Order::Arrival).losing(lost);
+    world.contribute(0, PSN);
+    world.contribute(1, PSN);
+    world.run_for(ms(1));
+    world.preempt(PSN);
+    world.appliance.script = Box::new(|header| match header.psn {
+        PSN => Verdict::FallBack,
+        _ => Verdict::Aggregate,
+    });
+    world.contribute_all(PSN + 1);
+    world.contribute(2, PSN);
+    world.contribute(3, PSN);
+    world.run();
+    world
+}
+
+#[test]
+fn type_ii_one_gradient_is_lost() {
+    let lost = |hop, header: &pascaline_wire::Header| {
+        hop == Hop::WorkerToAppliance && (header.psn, header.rank) == (PSN + 1, 2)
+    };
+    let world = winner(first(1, lost));
+    assert_eq!(world.appliance.completed_here, 1, "by retransmission alone");
+    assert_eq!(world.server.counters().finished, 1, "the loser");
+}
+
+#[test]
+fn type_ii_all_results_are_lost() {
+    let lost = |hop, header: &pascaline_wire::Header| {
+        matches!(hop, Hop::ApplianceToWorker(_)) && (header.psn, header.kind) == (PSN + 1, Kind::Result)
+    };
+    let world = winner(first(4, lost));
+    assert_eq!(world.appliance.completed_here, 2, "done once more");
+    assert_eq!(world.server.counters().finished, 1, "the loser");
+}
+
+#[test]
+fn type_ii_some_results_are_lost() {
+    let lost = |hop, header: &pascaline_wire::Header| {
+        matches!(hop, Hop::ApplianceToWorker(0 | 1)) && (header.psn, header.kind) == (PSN + 1, Kind::Result)
+    };
+    let world = winner(first(2, lost));
+    let counters = world.server.counters();
+    assert_eq!(counters.finished, 2, "the loser, and the winner by what another rank has kept");
+    assert!(counters.reminded >= 1);
+}
+
 /// The retransmissions are lost too, so the reminder arrives first: the server fetches the appliance's result.
 #[test]
 fn all_contributions_in_the_appliance_and_the_result_is_fetched() {

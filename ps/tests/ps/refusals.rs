@@ -1,6 +1,6 @@
 //! What is refused, with which reason and answer, and that it changes nothing.
 
-use pascaline_ps::{Answer, Completion, JobParams, Order, Outcome, Refused, Server};
+use pascaline_ps::{Answer, Completion, Destination, JobParams, Order, Outcome, Refused, Server};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
 
@@ -142,6 +142,55 @@ fn another_element() {
     assert_eq!(answered(&mut server, &packet, status, 0x01, 0x02), Refused::ElementMismatch);
     let mut server = server_with(JobParams { element: Some(Element::I32_SUM), ..JobParams::new(4, EPOCH) });
     assert_eq!(answered(&mut server, &gradient(0), status, 0x02, 0x01), Refused::ElementMismatch);
+}
+
+/// Their contributions meet at the server only: without it, both would wait until their deadlines.
+#[test]
+fn a_rank_whose_contribution_disagrees_is_told_and_nobody_else() {
+    let mut server = server(4);
+    give(&mut server, ms(0), &gradient(0));
+    let mut wrong = gradient(2);
+    wrong.header.element = Element::I32_SUM;
+    // Once within a millisecond, however many there are.
+    for _ in 0..3 {
+        assert_eq!(refused(&mut server, &wrong).0, Refused::ElementMismatch);
+    }
+    let told = take(&mut server);
+    let [(Destination::Rank(2), packet)] = &told[..] else { panic!("{told:?}") };
+    let Header { kind, flags, rank, psn, fan_in, epoch, .. } = packet.header;
+    assert_eq!((kind, flags, rank, psn), (Kind::Control, Flags::BYPASS, 2, PSN));
+    assert_eq!((fan_in, epoch), (4, EPOCH));
+    let ack = Control::parse(&packet.payload).unwrap();
+    assert_eq!((ack.action, ack.answers, ack.status), (Action::Ack, None, Status::ElementMismatch));
+    assert_eq!((ack.expected, ack.got), (0x01, 0x02));
+    assert_eq!((server.counters().refusals_sent, server.counters().answers_limited), (1, 2));
+    give(&mut server, ms(3), &wrong);
+    assert_eq!(take(&mut server).len(), 1);
+    // What the appliance finds out by itself, what is not from the rank that it names, and what no rank can do anything about.
+    let mut old = gradient(1);
+    old.header.epoch = EPOCH - 1;
+    let long = floats(&[1.0; 4]);
+    let mut overlapping = Packet::partial(&[0, 1], PSN, 4, &contribution(0, PSN));
+    let untold = [
+        (old, Refused::WrongEpoch),
+        (Packet::partial(&[1, 2], PSN, 4, &long), Refused::PayloadMismatch),
+        (overlapping.clone(), Refused::Overlap),
+        (
+            {
+                overlapping.header.count = 3;
+                overlapping
+            },
+            Refused::WrongBitmap,
+        ),
+    ];
+    for (packet, reason) in &untold {
+        let Outcome::Refused { reason: found, .. } = give(&mut server, ms(9), packet) else { panic!() };
+        assert_eq!((found, server.counters().refused(*reason)), (*reason, 1));
+        assert!(
+            take(&mut server).iter().all(|(_, packet)| packet.header.kind != Kind::Control),
+            "{reason:?}"
+        );
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(super) fn narrow(value: u64) -> u16 {
 }
 
 impl JobPlan {
-    pub(super) fn draw(random: &mut Random, base: u16, wide: bool) -> Self {
+    pub(super) fn draw(random: &mut Random, base: u16) -> Self {
         let ranks = random.pick(&[2, 2, 3, 3, 4, 5, 6, 8]);
         let payload = random.pick(&[8, 8, 16, 16, 24, 32, 48, 64]);
         let window = narrow(random.between(1, 24));
@@ -87,10 +87,10 @@ impl JobPlan {
             wide_region: random.chance(700_000),
             threshold: None,
             accept_partial: false,
-            formed: wide && !admitted && random.chance(250_000),
+            formed: !admitted && random.chance(250_000),
             admitted,
             dead_after: random.pick(&[None, Some(Duration::from_secs(5))]),
-            on_death: if wide && random.chance(500_000) { OnDeath::Continue } else { OnDeath::Fail },
+            on_death: if random.chance(500_000) { OnDeath::Continue } else { OnDeath::Fail },
             news: Duration::ZERO,
             excuse: Excuse::default(),
             lives: 1,
@@ -101,16 +101,10 @@ impl JobPlan {
     }
 
     /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.
-    pub(super) fn settle(&mut self, random: &mut Random, news: Duration, wide: bool) {
+    pub(super) fn settle(&mut self, random: &mut Random, news: Duration) {
         const SECOND: Duration = Duration::from_secs(1);
         self.news = news;
-        // Partials that nobody wants any more count against a quota until another PSN wants their slot: without a server
-        // that takes what finds no slot, they can keep a job from its own slots.
-        if !wide && !self.policy.server {
-            self.policy.quota = 0;
-        }
-        if wide && self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000)
-        {
+        if self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000) {
             self.excuse.threshold = true;
             self.threshold = Some(narrow(random.between(1, u64::from(self.ranks))));
             self.policy.partial_after = random.pick(&[0, 1_000_000, 20_000_000]);

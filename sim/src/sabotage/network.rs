@@ -38,6 +38,11 @@ fn split(frame: &mut [u8]) -> Option<(&mut [u8; header::LEN], &mut [u8])> {
     frame.get_mut(at..)?.split_first_chunk_mut()
 }
 
+/// The lowest byte of the bitmap behind a payload, before the trailer's length.
+fn bitmap(body: &mut [u8]) -> Option<&mut u8> {
+    body.len().checked_sub(3).and_then(|at| body.get_mut(at))
+}
+
 impl Saboteur {
     pub(crate) fn new(what: Sabotage) -> Self {
         Self { what, old: Vec::new() }
@@ -119,10 +124,13 @@ impl Saboteur {
         match self.what {
             // As if nobody else had contributed.
             Sabotage::EchoAsResult => body.copy_from_slice(receiver.tensor.get(..body.len())?),
-            Sabotage::HidePartial if partial => head[COUNT].copy_from_slice(&header.fan_in.to_be_bytes()),
+            // As if all were inside. No job here has more than eight ranks.
+            Sabotage::HidePartial if partial => {
+                head[COUNT].copy_from_slice(&header.fan_in.to_be_bytes());
+                *bitmap(body)? = u8::MAX >> (8 - header.fan_in.min(8));
+            }
             Sabotage::MisreportPartial if partial => {
-                // The bitmap's lowest word, before the trailer's length.
-                let ranks = body.len().checked_sub(3).and_then(|at| body.get_mut(at))?;
+                let ranks = bitmap(body)?;
                 let (inside, outside) = (*ranks & ranks.wrapping_neg(), !*ranks & ranks.wrapping_add(1));
                 *ranks ^= inside | outside;
             }

@@ -173,6 +173,9 @@ impl World<'_> {
                     Failure::Deadline(_) => Again::Not,
                 };
                 let can_start = worker.life < plan.lives;
+                if again == Again::SameSession {
+                    worker.renew();
+                }
                 if again == Again::SameSession && !(can_start && self.random.chance(300_000)) {
                     self.pause(number);
                 } else if again != Again::Not && can_start {

@@ -153,14 +153,11 @@ impl World<'_> {
     fn is_excused(&self, plan: &JobPlan, number: usize, worker: &Worker, milestone: &Milestone) -> bool {
         let Excuse { appliance, restart, kill, threshold } = plan.excuse;
         let begun_anew = self.jobs.get(worker.job).is_some_and(|job| job.begun_anew);
-        // Who has come to an end does not begin again with those who must. To who leaves, a job that is formed by Joins is
-        // as unknown when all have left as when the appliance has been started anew.
-        let stranded = restart || kill && appliance || begun_anew || plan.formed && appliance;
+        // Who has come to an end does not begin again with those who must.
+        let stranded = restart || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
         match milestone {
             Milestone::Failed(Failure::Refused { refusal, .. }) => match refusal {
-                // After an upset some rank may not want to go on, or may not be able to.
-                Refusal::Generation { .. } if appliance || restart || kill => true,
                 &Refusal::Generation { expected, got, .. } => {
                     let same = |epoch: u32| u8::try_from(epoch).ok();
                     same(got).zip(same(expected)).is_some_and(|(from, to)| self.is_new(number, from, to))

@@ -12,18 +12,23 @@ use pascaline_wire::{Element, Header, Kind};
 use super::receive::Unusable;
 use super::{Condition, Event, Session, Transmit};
 use crate::allreduce::Failure;
+use crate::answers::Answers;
 use crate::counters::Ignored;
 use crate::identity::Membership;
+use crate::kept::Kept;
 use crate::membership::{Asking, Left, Told};
+use crate::partials::Partials;
+use crate::recovery::Recovery;
 use crate::refusal::Refusal;
+use crate::window::Window;
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long it
 /// learns what has become of its generation, even if nothing else arrives.
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 
-/// For how long after a change of generations Acks may still arrive that were sent before it: those of the generation
-/// before, and those of this one from the time when it did not know this worker yet. Nothing tells them from those
-/// of an appliance that has been started anew meanwhile, and which repeats what it has to say.
+/// For how long after a change of generations packets may still be refused that were sent before it, or for reasons that
+/// held before it: this generation did not always know this worker. Such an Ack answers no request and so has no number;
+/// nothing tells it from those of an appliance that has been started anew meanwhile, and which repeats what it has to say.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Asking to go on in the job's next generation.
@@ -32,6 +37,8 @@ pub(super) struct Rejoin {
     asking: Asking,
     told: Told,
     joined: Option<u16>,
+    /// The worker's generation cannot be gone on with, and it has forgotten it: it asks to start from nothing.
+    anew: bool,
 }
 
 impl Rejoin {
@@ -40,11 +47,24 @@ impl Rejoin {
         self.joined.unwrap_or(0)
     }
 
-    fn hear(&mut self, told: Told) {
-        if self.told != told {
+    /// True if that was not known. Then it asks at once, with the generation that has been told.
+    fn hear(&mut self, told: Told) -> bool {
+        let news = self.told != told;
+        if news {
             self.told = told;
             self.asking.begin_again();
         }
+        news
+    }
+
+    /// True if it asks to start from nothing.
+    pub(super) const fn is_anew(&self) -> bool {
+        self.anew
+    }
+
+    /// Asks at once, for the sake of an allreduce that begins.
+    pub(super) const fn hurry(&mut self) {
+        self.asking.begin_again();
     }
 }
 
@@ -52,17 +72,18 @@ impl Rejoin {
 #[derive(Debug)]
 pub(super) struct Leaving {
     asking: Asking,
-    /// The job goes on without what this session has kept: nobody can need it, and any answer will do.
-    superseded: bool,
+    /// It is not in the generation that there is: there is nothing to ask.
+    outsider: bool,
 }
 
 impl Leaving {
-    pub(super) fn new(now: Duration, linger: Duration) -> Self {
-        Self { asking: Asking::new(now, linger), superseded: false }
+    pub(super) fn new(now: Duration, linger: Duration, outsider: bool) -> Self {
+        Self { asking: Asking::new(now, linger), outsider }
     }
 
-    pub(super) fn is_over(&self, now: Duration) -> bool {
-        self.asking.is_over(now)
+    pub(super) fn is_over(&self, now: Duration) -> Option<Left> {
+        let lingered = self.asking.is_over(now).then_some(Left::Lingered);
+        if self.outsider { Some(Left::Everyone) } else { lingered }
     }
 }
 
@@ -80,21 +101,31 @@ impl Session {
 
     /// The request that is due, if one is.
     pub(super) fn request(&mut self, now: Duration) -> Option<Transmit> {
-        let Membership { identity, session, epoch, spread } = self.membership;
+        let Membership { identity, session, epoch, spread, .. } = self.membership;
         if let Some(rejoin) = &mut self.rejoin {
             let due = rejoin.asking.is_due(now);
-            let (head, body) = identity.join(session, spread, control::generation(epoch), rejoin.told);
-            return due.then(|| Transmit::control(&head, &body));
+            return due.then(|| {
+                let resume = match self.base {
+                    _ if rejoin.anew => 0,
+                    Some(base) => control::either(epoch, base),
+                    None => control::generation(epoch),
+                };
+                let number = self.requests.next();
+                let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
+                Transmit::control(&head, &body)
+            });
         }
         if let Some(leaving) = &mut self.leaving {
-            let due = leaving.asking.is_due(now);
-            let head = identity.header(Kind::Control, Element::F32_SUM, 0, epoch);
-            return due.then(|| Transmit::control(&head, &Control::request(Action::Leave, session)));
+            let due = !leaving.outsider && leaving.asking.is_due(now);
+            return due.then(|| {
+                let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
+                Transmit::control(&head, &Control::request(Action::Leave, session))
+            });
         }
         self.heartbeat.take_if(|at| *at <= now)?;
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.counters.heartbeats_sent += 1;
-        let (head, body) = identity.join(session, spread, 0, Told::generation(epoch));
+        let (head, body) = identity.join(self.requests.next(), session, spread, 0, Told::generation(epoch));
         Some(Transmit::control(&head, &body))
     }
 
@@ -110,7 +141,7 @@ impl Session {
             return Err(Ignored::Unexpected.into());
         }
         let refusal = Refusal::of(&ack, trailer.as_ref(), &self.membership.identity);
-        let mine = ack.session == self.membership.session;
+        let mine = ack.session == self.membership.session && !self.requests.is_late(header.psn);
         let late = self.previous.is_some_and(|(previous, until)| {
             let known = header.epoch == self.membership.epoch && ack.status == Status::NotMember;
             now < until && (header.epoch == previous || known)
@@ -119,10 +150,8 @@ impl Session {
             (None, None) => Err(Ignored::Unexpected.into()),
             (None, Some(_)) if late => Err(Ignored::LateRefusal.into()),
             (None, Some(refusal)) => self.on_refusal(now, &ack, refusal),
-            (Some(Action::Join), refusal) if mine && !late => self.on_joined(now, header, &ack, refusal),
-            (Some(Action::Leave), _) if mine && !late && self.leaving.is_some() => {
-                self.on_left(now, header, &ack)
-            }
+            (Some(Action::Join), refusal) if mine => self.on_joined(now, header, &ack, refusal),
+            (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
     }
@@ -137,7 +166,7 @@ impl Session {
         // If the generation that the appliance expects is this session's, then it refused a packet that was under way
         // since an earlier session.
         let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
-        let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember);
+        let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
         if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
             // Whoever is leaving learns from the Ack to its next Leave what has become of the generation.
             return Err(Ignored::LateRefusal.into());
@@ -163,18 +192,21 @@ impl Session {
             return Err(Ignored::LateAnswer.into());
         }
         let told = Told::generation(header.epoch);
-        let lives = header.epoch == self.membership.epoch;
+        let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
+        let lives = header.epoch == self.membership.epoch && !anew;
         match (ack.status, &mut self.rejoin) {
             // If there were doubts, an old refusal has raised them.
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
                 rejoin.joined = Some(header.count);
-                rejoin.hear(told);
+                self.hear(told);
             }
-            (Status::WrongEpoch, Some(rejoin)) => rejoin.hear(told),
+            (Status::WrongEpoch, Some(_)) => self.hear(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
-            (Status::NotMember, _) => self.lose_generation(now, Told::NOTHING),
+            (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Told::NOTHING),
+            // It has been a member: an appliance that was started anew will know the job again, or does not yet.
+            (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
             (Status::TooMany | Status::UnknownPsn, _) => return Err(Ignored::NotFatal.into()),
             _ => {
                 return refusal.map_or(Err(Ignored::LateAnswer.into()), |refusal| self.refused(now, refusal));
@@ -187,13 +219,10 @@ impl Session {
     /// An Ack to a Leave.
     fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
         let lives = header.epoch == self.membership.epoch;
-        let superseded = self.leaving.as_ref().is_some_and(|leaving| leaving.superseded);
         match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
-            // The answer to a Leave of the generation before this one.
-            Status::WrongEpoch if lives && !superseded => return Err(Ignored::LateAnswer.into()),
-            Status::Pending if lives && !superseded => {}
-            Status::Pending | Status::WrongEpoch | Status::NotMember if !lives && !superseded => {
+            Status::Pending | Status::WrongEpoch if lives => {}
+            Status::Pending | Status::WrongEpoch | Status::NotMember if !lives => {
                 // An appliance that was started anew: others may still need what this worker has kept.
                 self.lose_generation(now, Told::generation(header.epoch));
             }
@@ -209,39 +238,49 @@ impl Session {
     fn lose_generation(&mut self, now: Duration, told: Told) {
         if self.rejoin.is_none() {
             self.reminder = None;
-            self.rejoin = Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None });
+            self.rejoin =
+                Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false });
+            self.requests.outdate();
         }
     }
 
-    /// The job's next generation is complete, with this worker.
+    /// Takes note of the job's generation while asking to go on. What was asked with another one in mind may be answered
+    /// as if it had been meant: such an answer is of a generation that has ended.
+    fn hear(&mut self, told: Told) {
+        if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.hear(told)) {
+            self.requests.outdate();
+        }
+    }
+
+    /// The appliance has said `ok` to a Join that asks to go on, or to start from nothing.
     fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
         let Membership { identity, epoch, spread, .. } = self.membership;
-        if ack.payload != identity.payload || ack.window == 0 {
+        let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
+        // What it can go on with, and all others as well.
+        let agreed = control::named_generation(ack.expected);
+        let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
+        if (resumed || anew) && (ack.payload != identity.payload || ack.window == 0) {
             let (expected, got) = (u32::from(ack.payload), u32::from(identity.payload));
             return self.refused(now, Refusal::Payload { job: identity.job, expected, got });
         }
-        // A smaller window than before would forbid what is under way.
-        let resumed = ack.expected == control::generation(epoch) && ack.window >= spread;
-        let event = if resumed {
-            self.resume(header.epoch);
-            None
-        } else {
-            let (expected, got) = (u32::from(header.epoch), u32::from(epoch));
-            let refusal = Refusal::Generation { job: identity.job, expected, got };
-            let before = self.condition;
-            let event = self.fail(|progress| Failure::Refused { refusal, progress }, now);
+        let mut event = None;
+        if anew {
+            self.previous = Some((epoch, now.saturating_add(LATE)));
             self.start_anew(now, Membership { epoch: header.epoch, spread: ack.window, ..self.membership });
-            // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
-            self.condition = match before {
-                Condition::Broken => before,
-                _ if event.is_some() => Condition::Good,
-                _ => Condition::Ended { expected: header.epoch, got: epoch },
-            };
-            event
-        };
-        self.previous = Some((epoch, now.saturating_add(LATE)));
-        self.counters.refusals += u64::from(event.is_some());
-        self.counters.acks += u64::from(event.is_none());
+        } else if resumed && ack.window >= spread {
+            self.previous = Some((epoch, now.saturating_add(LATE)));
+            self.base = agreed;
+            self.resume(header.epoch);
+        } else if self.leaving.is_some() {
+            // Nobody can need what it has kept, and it is no member that others wait for.
+            event = Some(self.left(Left::Everyone));
+        } else {
+            event = self.send_off(now, header.epoch);
+        }
+        self.requests.outdate();
+        let refused = matches!(event, Some(Event::Failed(_)));
+        self.counters.refusals += u64::from(refused);
+        self.counters.acks += u64::from(!refused);
         Ok(event)
     }
 
@@ -257,23 +296,46 @@ impl Session {
         self.counters.resumed += 1;
     }
 
-    /// Forgets everything that belongs to PSNs: they begin anew.
+    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the next one the
+    /// worker will belong when it says so: with its next allreduce, or when it is tended. Its user may not want to.
+    fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
+        let Membership { identity, epoch: former, .. } = self.membership;
+        let refusal =
+            Refusal::Generation { job: identity.job, expected: u32::from(epoch), got: u32::from(former) };
+        let before = self.condition;
+        let event = self.fail(|progress| Failure::Refused { refusal, progress }, now);
+        // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
+        self.condition = match before {
+            Condition::Broken => before,
+            _ if event.is_some() => Condition::Good,
+            _ => Condition::Ended { expected: epoch, got: former },
+        };
+        self.forget();
+        let asking = Asking::after(now, HEARTBEAT);
+        self.rejoin = Some(Rejoin { asking, told: Told::generation(epoch), joined: None, anew: true });
+        event
+    }
+
+    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins.
     fn start_anew(&mut self, now: Duration, membership: Membership) {
-        let mut anew = Self::new(membership, self.in_flight, self.first_psn);
-        if self.partials.is_some() {
-            anew = anew.accept_partial();
-        }
-        anew.condition = self.condition;
-        anew.meter = self.meter;
-        anew.report = self.report;
-        anew.counters = self.counters;
-        anew.leaving = self.leaving.take();
-        anew.heartbeat = Some(now.saturating_add(HEARTBEAT));
-        if let Some(leaving) = &mut anew.leaving {
-            leaving.superseded = true;
-            leaving.asking.begin_again();
-        }
-        *self = anew;
+        self.membership = membership;
+        let packets = self.window.end().wrapping_sub(self.first_psn);
+        self.forget();
+        self.window.begin(packets);
+        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.rejoin = None;
+    }
+
+    /// Forgets everything that belongs to PSNs: they begin anew.
+    fn forget(&mut self) {
+        let Membership { identity, spread, .. } = self.membership;
+        self.window = Window::new(self.first_psn, self.in_flight, spread);
+        self.recovery = Recovery::default();
+        self.kept = Kept::new(spread, identity.payload);
+        self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
+        self.answers = Answers::new();
+        self.reminder = None;
+        self.base = None;
     }
 
     /// The appliance said no, for good.

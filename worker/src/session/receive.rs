@@ -87,8 +87,14 @@ impl Session {
         } else {
             (body, None)
         };
-        let inside =
-            if header.count == ranks { None } else { Some(inside(header, trailer.as_ref(), ranks)?) };
+        // Where one says that it is whole and names ranks all the same, it must name them all.
+        let named = trailer.as_ref().is_some_and(|trailer| trailer.bitmap.is_some());
+        let inside = if header.count != ranks || named {
+            Some(inside(header, trailer.as_ref(), ranks)?)
+        } else {
+            None
+        };
+        let inside = inside.filter(|_| header.count != ranks);
         let place = tensor.get_mut(operation.range(psn)).filter(|place| place.len() == payload.len());
         let place = place.ok_or(Ignored::WrongLength)?;
         place.copy_from_slice(payload);
@@ -106,6 +112,7 @@ impl Session {
             divide(operation.element.dtype, place, header.count);
         }
         if let Some(completion) = self.window.complete(psn, overflowed) {
+            self.base = None;
             self.counters.results += 1;
             self.counters.overflows += u64::from(overflowed);
             self.recovery.on_result(now, &completion, &mut self.window);

@@ -91,19 +91,20 @@ impl Session {
             }
         };
         let identity = &self.membership.identity;
-        let partial = self.partials.as_ref().and_then(|partials| partials.count(psn));
+        let count = match &self.partials {
+            Some(partials) => partials.count(psn)?,
+            None => identity.ranks,
+        };
+        let partial = (count != identity.ranks).then_some(psn);
         let mut flags = Flags::NONE;
         for (flag, set) in
             [(Flags::OVERFLOW, overflowed), (Flags::BYPASS, bypass), (Flags::TRAILER, partial.is_some())]
         {
             flags = if set { flags.with(flag) } else { flags };
         }
-        let header = Header {
-            count: partial.unwrap_or(identity.ranks),
-            flags,
-            ..identity.header(Kind::Result, element, psn, self.membership.epoch)
-        };
-        Some(Transmit { trailer: partial.map(|_| psn), ..Transmit::new(&header, source) })
+        let header =
+            Header { count, flags, ..identity.header(Kind::Result, element, psn, self.membership.epoch) };
+        Some(Transmit { trailer: partial, ..Transmit::new(&header, source) })
     }
 
     /// This worker's contribution, on its way past the aggregation.

@@ -21,7 +21,7 @@ pub(crate) const FIRST: u32 = u32::MAX - 1;
 
 const IDENTITY: Identity = Identity { job: JOB, rank: 1, ranks: 4, payload: PAYLOAD };
 pub(crate) const MEMBERSHIP: Membership =
-    Membership { identity: IDENTITY, session: 77, epoch: EPOCH, spread: 8 };
+    Membership { identity: IDENTITY, session: 77, requests: 0, epoch: EPOCH, spread: 8 };
 
 pub(crate) const RESULT: Header = Header {
     kind: Kind::Result,

@@ -18,7 +18,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// An Ack to this session.
+/// An Ack to a request of this session, later than all that these tests send.
 fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
     let body = Control {
         status,
@@ -28,8 +28,14 @@ fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
         expected,
         ..Control::request(Action::Ack, MEMBERSHIP.session)
     };
-    let header = Header { kind: Kind::Control, rank: MEMBERSHIP.identity.rank, epoch, count: 3, ..RESULT };
-    packet(&header, &body.to_bytes())
+    let rank = MEMBERSHIP.identity.rank;
+    packet(&Header { kind: Kind::Control, rank, psn: 1000, epoch, count: 3, ..RESULT }, &body.to_bytes())
+}
+
+/// The same, to the request with a number.
+fn to(number: u32, mut ack: Vec<u8>) -> Vec<u8> {
+    ack[8..12].copy_from_slice(&number.to_be_bytes());
+    ack
 }
 
 fn sent(session: &mut Session, now: Duration) -> Vec<(Header, Vec<u8>)> {
@@ -159,9 +165,9 @@ fn acks_from_before_the_change_raise_no_doubts() {
     handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH)));
     sent(&mut session, ms(2));
     let old = [
-        ack(Action::Join, Status::Ok, EPOCH, 0),
-        ack(Action::Join, Status::Pending, EPOCH, 0),
-        ack(Action::Join, Status::WrongEpoch, NEXT, 0),
+        to(1, ack(Action::Join, Status::Ok, EPOCH, 0)),
+        to(1, ack(Action::Join, Status::Pending, EPOCH, 0)),
+        to(1, ack(Action::Join, Status::WrongEpoch, NEXT, 0)),
         unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)),
         unsolicited(Status::NotMember, 0, 1),
     ];
@@ -170,6 +176,32 @@ fn acks_from_before_the_change_raise_no_doubts() {
         assert_eq!(sent(&mut session, ms(3)), [], "{number}");
     }
     assert_eq!(session.membership().epoch, NEXT);
+    assert!(accounted(session.counters()));
+}
+
+/// Found with seed 63639: an Ack from an earlier life of the appliance arrived when the worker had heard from the next one
+/// and asked it to go on. It was taken for the answer to that, and the worker went on in a generation that had ended.
+#[test]
+fn an_answer_to_what_was_asked_before_the_news_is_none() {
+    const THIRD: u8 = 77;
+    let mut session = rejoining();
+    assert_eq!(session.counters().ignored(Ignored::LateAnswer), 0);
+    let (header, _) = {
+        let due = session.poll_timeout().unwrap();
+        request(&mut session, due)
+    };
+    assert_eq!(header.psn, 2, "the second that it has asked");
+    // To its first request, but from the next life.
+    assert_eq!(handle(&mut session, ms(40), &to(1, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
+    let (header, join) = request(&mut session, ms(40));
+    assert_eq!((header.psn, join.got), (3, control::generation(THIRD)));
+    let admitted = |epoch| ack(Action::Join, Status::Ok, epoch, control::generation(EPOCH));
+    for number in [1, 2] {
+        assert_eq!(handle(&mut session, ms(41), &to(number, admitted(NEXT))), None);
+    }
+    assert_eq!((session.membership().epoch, session.counters().ignored(Ignored::LateAnswer)), (EPOCH, 2));
+    assert_eq!(handle(&mut session, ms(42), &to(3, admitted(THIRD))), None);
+    assert_eq!(session.membership().epoch, THIRD);
     assert!(accounted(session.counters()));
 }
 
@@ -198,12 +230,96 @@ fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() 
         };
         let (expected, got) = (u32::from(NEXT), u32::from(EPOCH));
         assert_eq!(refusal, Refusal::Generation { job: JOB, expected, got });
+        // It belongs to no generation, until its user wants it to.
         assert_eq!(sent(&mut session, ms(3)), []);
-        assert_eq!(session.start(ms(3), BYTES, Element::I32_SUM, ms(100)), Ok(true));
-        let packets = sent(&mut session, ms(3));
+        assert_eq!(session.start(ms(4), BYTES, Element::I32_SUM, ms(100)), Ok(true));
+        let (_, join) = request(&mut session, ms(4));
+        assert_eq!((join.expected, join.got), (0, control::generation(NEXT)));
+        assert_eq!(handle(&mut session, ms(5), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
+        assert_eq!(sent(&mut session, ms(5)), [], "others are not there yet");
+        admit(&mut session, ms(6));
+        let packets = sent(&mut session, ms(6));
         assert_eq!((packets[0].0.psn, packets[0].0.epoch, packets[0].0.flags), (FIRST, NEXT, Flags::NONE));
+        assert_eq!((packets.len(), session.progress()), (4, Some((0, 6))));
         assert!(accounted(session.counters()));
     }
+}
+
+/// The generation that starts from nothing is complete.
+fn admit(session: &mut Session, now: Duration) {
+    sent(session, now);
+    assert_eq!(handle(session, now, &ack(Action::Join, Status::Ok, NEXT, 0)), None);
+    assert_eq!(session.membership().epoch, NEXT);
+}
+
+/// Whoever waits to start from nothing has nothing that could be lost: it waits for the next generation instead, and takes the
+/// window that it is granted there.
+#[test]
+fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
+    const THIRD: u8 = 77;
+    let mut session = rejoining();
+    assert!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)).is_some());
+    session.start(ms(3), BYTES, Element::I32_SUM, ms(900)).unwrap();
+    request(&mut session, ms(3));
+    assert_eq!(handle(&mut session, ms(4), &ack(Action::Join, Status::WrongEpoch, THIRD, 0)), None);
+    let (_, join) = request(&mut session, ms(4));
+    assert_eq!((join.expected, join.got), (0, control::generation(THIRD)));
+    let mut narrower = ack(Action::Join, Status::Ok, THIRD, 0);
+    narrower[22 + 15] = 3;
+    assert_eq!(handle(&mut session, ms(5), &narrower), None);
+    let packets = sent(&mut session, ms(5));
+    assert_eq!((packets.len(), packets[0].0.epoch, packets[0].0.psn), (3, THIRD, FIRST));
+    assert_eq!((session.progress(), session.counters().resumed), (Some((0, 6)), 0));
+}
+
+/// Found with a schedule in which only one rank had heard of the first of two restarts.
+#[test]
+fn who_has_done_nothing_in_a_generation_can_go_on_with_the_one_before_as_well() {
+    const THIRD: u8 = 77;
+    for result in [false, true] {
+        let mut session = rejoining();
+        let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+        assert_eq!(handle(&mut session, ms(2), &resumed), None);
+        sent(&mut session, ms(2));
+        if result {
+            handle(&mut session, ms(3), &packet(&Header { epoch: NEXT, ..RESULT }, &[9; 16]));
+        }
+        let late = HEARTBEAT + ms(10);
+        sent(&mut session, late);
+        assert_eq!(handle(&mut session, late, &to(3, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
+        let (_, join) = request(&mut session, late);
+        let named = if result { control::generation(NEXT) } else { control::either(NEXT, EPOCH) };
+        assert_eq!(join.expected, named);
+        let agreed = ack(Action::Join, Status::Ok, THIRD, control::generation(EPOCH));
+        let event = handle(&mut session, late, &agreed);
+        assert_eq!(event.is_some(), result, "{event:?}");
+        assert_eq!(session.counters().resumed, if result { 1 } else { 2 });
+    }
+}
+
+/// An appliance that has been started anew may not know a job that is formed by Joins, until one of them comes.
+#[test]
+fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
+    let answers = [ack(Action::Join, Status::UnknownJob, 0, 0), unsolicited(Status::UnknownJob, 0, 3)];
+    for answer in &answers {
+        let (mut session, _) = running();
+        assert_eq!(handle(&mut session, ms(1), answer), None);
+        let (_, join) = request(&mut session, ms(1));
+        assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::ASK));
+        // It may take a while.
+        assert_eq!(handle(&mut session, ms(2), &answers[0]), None);
+        assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Pending, NEXT, 0)), None);
+        request(&mut session, ms(3));
+        let resumed = ack(Action::Join, Status::Ok, NEXT, control::generation(EPOCH));
+        assert_eq!(handle(&mut session, ms(4), &resumed), None);
+        assert_eq!((session.membership().epoch, session.counters().resumed), (NEXT, 1));
+        assert!(accounted(session.counters()));
+    }
+    // Before it has been a member, that is final.
+    let mut session = rejoining();
+    session.leave(ms(2), ms(500));
+    let end = handle(&mut session, ms(3), &ack(Action::Join, Status::UnknownJob, 0, 0));
+    assert_eq!(end, Some(Event::Left(Left::Everyone)), "nobody can need what it has kept");
 }
 
 #[test]
@@ -214,6 +330,7 @@ fn a_generation_that_starts_from_nothing_is_one_of_partial_results_too() {
     handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0));
     handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0));
     session.start(ms(3), 16, Element::I32_SUM, ms(900)).unwrap();
+    admit(&mut session, ms(3));
     sent(&mut session, ms(3));
     let header = Header { epoch: NEXT, count: 2, flags: Flags::TRAILER, ..RESULT };
     let datagram = [packet(&header, &[5; 16]), bitmap_trailer(4, [0, 1])].concat();
@@ -238,12 +355,17 @@ fn what_was_kept_for_a_generation_that_is_not_resumed_is_not_passed_on() {
     handle(&mut session, ms(2), &unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)));
     request(&mut session, ms(2));
     assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
-    let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
-    handle(&mut session, ms(4), &packet(&reminder, &[]));
-    assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
     assert_eq!(sent(&mut session, ms(4)), []);
+    // Being tended, it joins before its user wants it to.
+    let late = ms(3) + HEARTBEAT;
+    assert_eq!(request(&mut session, late).1.expected, 0);
+    admit(&mut session, late);
+    let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
+    handle(&mut session, late, &packet(&reminder, &[]));
+    assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
+    assert_eq!(sent(&mut session, late), []);
     // Told once.
-    let mut start = || session.start(ms(5), BYTES, Element::I32_SUM, ms(100));
+    let mut start = || session.start(late, BYTES, Element::I32_SUM, ms(100));
     assert_eq!(start(), Err(StartError::Ended { expected: NEXT, got: EPOCH }));
     assert_eq!(start(), Ok(true));
 }
@@ -325,7 +447,7 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
         assert_eq!((header.epoch, leave.action), (NEXT, Action::Leave));
         // Answers to the Leave of before.
         for status in [Status::NotMember, Status::WrongEpoch] {
-            assert_eq!(handle(&mut session, ms(4), &ack(Action::Leave, status, NEXT, 0)), None);
+            assert_eq!(handle(&mut session, ms(4), &to(1, ack(Action::Leave, status, NEXT, 0))), None);
         }
         let end = handle(&mut session, ms(5), &ack(Action::Leave, Status::Ok, NEXT, 0));
         assert_eq!(end, Some(Event::Left(Left::Everyone)));
@@ -336,14 +458,18 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     let end = handle(&mut session, ms(3), &ack(Action::Join, Status::StaleSession, NEXT, 0));
     assert_eq!(end, Some(Event::Left(Left::Everyone)));
-    // A rank has started anew: nobody needs it, but it must not be waited for.
+    // A rank has started anew: nobody needs it, and nobody waits for it.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
     request(&mut session, ms(2));
-    assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
-    assert_eq!(request(&mut session, ms(3)).1.action, Action::Leave);
-    let end = handle(&mut session, ms(4), &ack(Action::Leave, Status::Pending, NEXT, 0));
+    let end = handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0));
     assert_eq!(end, Some(Event::Left(Left::Everyone)));
+    // The same, known before it leaves.
+    let mut session = rejoining();
+    assert!(handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0)).is_some());
+    session.leave(ms(3), ms(500));
+    assert_eq!((sent(&mut session, ms(3)), session.poll_timeout()), (vec![], Some(ms(3))));
+    assert_eq!(session.handle_timeout(ms(3)), Some(Event::Left(Left::Everyone)));
     // Nobody comes back: the limit holds.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));

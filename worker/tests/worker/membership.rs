@@ -10,7 +10,8 @@ use pascaline_worker::{Identity, Join, JoinFailure, Membership, Ranks, Refusal};
 use crate::aggregator::{bitmap_trailer, packet};
 
 const IDENTITY: Identity = Identity { job: 1, rank: 2, ranks: 3, payload: 1024 };
-const MEMBERSHIP: Membership = Membership { identity: IDENTITY, session: 55, epoch: 6, spread: 512 };
+const MEMBERSHIP: Membership =
+    Membership { identity: IDENTITY, session: 55, requests: 0, epoch: 6, spread: 512 };
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -27,7 +28,8 @@ fn ack(change: impl FnOnce(&mut Header, &mut Control)) -> Vec<u8> {
         element: Element::F32_SUM,
         job: 1,
         rank: 2,
-        psn: 0,
+        // Later than all that these tests send.
+        psn: 1000,
         fan_in: 3,
         count: 3,
         priority: 0,
@@ -50,7 +52,7 @@ fn the_request_says_who_joins() {
     let mut join = join();
     let (header, body) = Header::parse(join.poll_transmit(ms(1000)).unwrap()).unwrap();
     assert_eq!((header.kind, header.job, header.rank, header.fan_in), (Kind::Control, 1, 2, 3));
-    assert_eq!((header.epoch, header.count, header.psn), (0, 0, 0));
+    assert_eq!((header.epoch, header.count, header.psn), (0, 0, 1), "the first request of the session");
     let expected =
         Control { payload: 1024, window: 512, got: control::ASK, ..Control::request(Action::Join, 55) };
     assert_eq!(Control::parse(body), Ok(expected));
@@ -84,6 +86,8 @@ fn a_join_names_the_generation_that_the_latest_ack_told() {
     });
     assert_eq!(join.handle_datagram(&wrong), None);
     assert_eq!(got(join.poll_transmit(ms(1003)).unwrap()), control::generation(8));
+    // To the Join that named the generation before.
+    assert_eq!(join.handle_datagram(&ack(|header, _| header.psn = 2)), None);
     let throttled = ack(|_, ack| ack.status = Status::TooMany);
     assert_eq!(join.handle_datagram(&throttled), None);
     assert_eq!(join.poll_transmit(ms(1004)), None);

@@ -215,6 +215,7 @@ fn partial_results_that_contradict_themselves_change_nothing() {
         result(3, Flags::NONE, &[]),
         result(3, Flags::TRAILER, &bitmap(&[0, 1])),
         result(5, Flags::TRAILER, &bitmap(&[0, 1, 2, 3])),
+        result(4, Flags::TRAILER, &bitmap(&[0, 1, 3])),
         result(0, Flags::TRAILER, &bitmap(&[])),
         result(3, Flags::TRAILER, &bitmap(&[0, 1, 4])),
         // A trailer without elements.

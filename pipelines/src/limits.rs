@@ -1,0 +1,81 @@
+//! How often an lcore answers what nobody should ask often: answering must not become an amplifier.
+
+use pascaline_aggregator::Key;
+
+/// Least time between two refusals, and between two fan-outs for one PSN, in nanoseconds.
+const INTERVAL_NS: u64 = 1_000_000;
+/// Fan-outs within that time, for all PSNs.
+const FAN_OUTS: u32 = 64;
+/// Places in which the latest fan-outs are remembered, by PSN.
+const PLACES: usize = 64;
+
+/// What an lcore remembers of its latest answers. Times are nanoseconds of its clock.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    last_refusal: Option<u64>,
+    /// The latest fan-out of each place: its key and its time.
+    fan_outs: [Option<(Key, u64)>; PLACES],
+    /// When the present interval began, and the fan-outs in it.
+    since: u64,
+    count: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { last_refusal: None, fan_outs: [None; PLACES], since: 0, count: 0 }
+    }
+}
+
+impl Limits {
+    /// True if a refusal may be sent now.
+    pub(crate) fn may_refuse(&self, now: u64) -> bool {
+        self.last_refusal.is_none_or(|last| now.saturating_sub(last) >= INTERVAL_NS)
+    }
+
+    /// Takes note that one was.
+    pub(crate) const fn refused(&mut self, now: u64) {
+        self.last_refusal = Some(now);
+    }
+
+    /// True if all ranks may be reminded of a PSN of which the pool knows nothing: a frame in for as many out as there are
+    /// ranks. What it knows, it limits itself.
+    pub(crate) fn may_fan_out(&mut self, key: Key, now: u64) -> bool {
+        if now.saturating_sub(self.since) >= INTERVAL_NS {
+            (self.since, self.count) = (now, 0);
+        }
+        let place = &mut self.fan_outs[(key.psn() as usize ^ usize::from(key.job())) % PLACES];
+        let recent = place.is_some_and(|(other, at)| other == key && now.saturating_sub(at) < INTERVAL_NS);
+        if recent || self.count >= FAN_OUTS {
+            return false;
+        }
+        *place = Some((key, now));
+        self.count += 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_psn_once_in_an_interval_and_all_of_them_so_many_times() {
+        let mut limits = Limits::default();
+        let key = |psn| Key::new(1, 5, psn);
+        assert!(limits.may_fan_out(key(1), 10));
+        assert!(!limits.may_fan_out(key(1), 10 + INTERVAL_NS - 1));
+        assert!(limits.may_fan_out(Key::new(2, 5, 1), 11) && limits.may_fan_out(key(1), 10 + INTERVAL_NS));
+        let later = 5 * INTERVAL_NS;
+        let admitted = (100..300).filter(|&psn| limits.may_fan_out(key(psn), later)).count();
+        assert_eq!(admitted, FAN_OUTS as usize);
+        assert!(limits.may_fan_out(key(299), later + INTERVAL_NS));
+    }
+
+    #[test]
+    fn refusals_keep_their_distance() {
+        let mut limits = Limits::default();
+        assert!(limits.may_refuse(0));
+        limits.refused(7);
+        assert!(!limits.may_refuse(7 + INTERVAL_NS - 1) && limits.may_refuse(7 + INTERVAL_NS));
+    }
+}

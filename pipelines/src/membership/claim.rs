@@ -1,0 +1,42 @@
+//! Which generations a rank can go on with.
+//!
+//! Mostly that is the one that it was in. A rank that has taken no result since it went on from one generation to the next
+//! can go on with either: others may not have heard of the next before the appliance was started anew once more.
+
+use pascaline_wire::control;
+
+use super::job::Epochs;
+
+/// One or two generations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claim([Option<u8>; 2]);
+
+impl Claim {
+    /// What `expected` of a Join names; `None` if that is none.
+    pub(super) fn of(expected: u32) -> Option<Self> {
+        let named = control::named_generations(expected);
+        named[0].map(|_| Self(named))
+    }
+
+    /// The generations.
+    pub(super) fn epochs(self) -> impl Iterator<Item = u8> {
+        self.0.into_iter().flatten()
+    }
+
+    /// True if one of them is this.
+    pub(super) fn contains(self, epoch: u8) -> bool {
+        self.0.contains(&Some(epoch))
+    }
+
+    /// Those that are not in a set; `None` if all are.
+    pub(super) fn without(self, set: &Epochs) -> Option<Self> {
+        let rest = self.0.map(|epoch| epoch.filter(|&epoch| !set.contains(epoch)));
+        rest.iter().any(Option::is_some).then_some(Self(rest))
+    }
+}
+
+/// A generation that all of them contain, if each is one; the later one of the first, where there is a choice.
+pub(super) fn common(mut claims: impl Iterator<Item = Option<Claim>> + Clone) -> Option<u8> {
+    let first = claims.next()??;
+    first.epochs().find(|&epoch| claims.clone().all(|claim| claim.is_some_and(|claim| claim.contains(epoch))))
+}
