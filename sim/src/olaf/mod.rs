@@ -17,14 +17,13 @@
 //! # }
 //! ```
 
-mod age;
 mod arrivals;
 mod bottleneck;
 mod table1;
 
-pub use age::Age;
 pub use arrivals::{Arrival, Arrivals, Workload};
 pub use bottleneck::{Bottleneck, Hold};
+pub use pascaline_ps::asynchronous::Age;
 pub use table1::{Fifo, Olaf, PAPER, Paper, Row, Table1};
 
 /// Ticks in a second.

@@ -3,6 +3,7 @@
 
 mod adversary;
 mod aggregator;
+mod asynchronous;
 mod datagrams;
 mod driver;
 mod generation;
