@@ -31,11 +31,13 @@
 //! ```
 
 pub mod age;
+pub mod pace;
 pub mod rule;
 mod server;
 mod verdict;
 
 pub use age::{Age, jain};
+pub use pace::Pace;
 pub use rule::{Combined, Rule};
 pub use server::{AsyncJob, AsyncServer, Audience, Cluster, Settings};
 pub use verdict::{AsyncCounters, Verdict};

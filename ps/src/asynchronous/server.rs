@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
 
 use super::age::{Age, jain};
+use super::pace::Pace;
 use super::rule::{Combined, Gradient, Model, Rule, all_finite};
 use super::verdict::{AsyncCounters, Verdict};
 
@@ -105,6 +106,8 @@ struct Reply {
     psn: u32,
     count: u16,
     update: trailer::Update,
+    /// For how long the cluster is to pause, in units.
+    pause: u16,
     /// For that rank alone.
     alone: bool,
     with_weights: bool,
@@ -119,6 +122,7 @@ struct Reply {
 pub struct AsyncServer {
     settings: Settings,
     clusters: BTreeMap<u16, Cluster>,
+    pace: Pace,
     replies: VecDeque<Reply>,
     counters: AsyncCounters,
 }
@@ -130,6 +134,7 @@ impl AsyncServer {
         Self {
             settings,
             clusters: BTreeMap::new(),
+            pace: Pace::default(),
             replies: VecDeque::with_capacity(MOST_REPLIES),
             counters: AsyncCounters::default(),
         }
@@ -149,6 +154,7 @@ impl AsyncServer {
     /// Forgets a job and its model. False if there was none.
     pub fn remove_job(&mut self, id: u16) -> bool {
         self.replies.retain(|reply| reply.job != id);
+        self.pace.remove(id);
         self.clusters.remove(&id).is_some()
     }
 
@@ -198,6 +204,7 @@ impl AsyncServer {
         // It has arrived, whatever the rule makes of it.
         cluster.age.get_or_insert_with(|| Age::new(unix_ns)).receive(unix_ns, update.generated_ns);
         let model = cluster.model.get_or_insert_with(|| Model::zeros(payload.len() / size_of::<f32>()));
+        let age = Duration::from_nanos(unix_ns.saturating_sub(update.generated_ns));
         let applied = model.apply(
             settings.rule,
             &Gradient {
@@ -205,9 +212,10 @@ impl AsyncServer {
                 combined: settings.combined,
                 count: header.count,
                 reward: update.reward,
-                age: Duration::from_nanos(unix_ns.saturating_sub(update.generated_ns)),
+                age,
             },
         );
+        let pause = self.pace.on_update(header.job, Duration::from_nanos(unix_ns), age);
         self.counters.contributions += u64::from(header.count);
         let alone = settings.audience == Audience::Worker;
         self.reply(Reply {
@@ -216,6 +224,7 @@ impl AsyncServer {
             psn: header.psn,
             count: header.count,
             update,
+            pause,
             alone,
             with_weights: alone || applied,
         });
@@ -249,7 +258,7 @@ impl AsyncServer {
             fan_in: cluster.job.fan_in,
             count: reply.count,
             priority: 0,
-            wnd_cap: 0,
+            wnd_cap: reply.pause,
             tree: 0,
             epoch: cluster.job.epoch,
         };
@@ -296,6 +305,7 @@ impl Reply {
             psn: header.psn,
             count: 1,
             update: trailer::Update { reward: 0.0, generated_ns: 0 },
+            pause: 0,
             alone: true,
             with_weights: true,
         }

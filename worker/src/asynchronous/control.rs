@@ -38,6 +38,17 @@ pub enum Policy {
         /// The threshold Δ_T; above 0.
         threshold: Duration,
     },
+    /// After each acknowledgement nothing is sent for as long as the server says, which knows how old every cluster's model is.
+    Paced,
+}
+
+/// What an acknowledgement says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// The bottleneck queue as the acknowledgement passed it.
+    pub queue: QueueState,
+    /// For how long the server would like this cluster to send nothing.
+    pub pause: Duration,
 }
 
 /// One worker's transmission control.
@@ -47,8 +58,8 @@ pub enum Policy {
 pub struct Control {
     policy: Policy,
     rng: Rng,
-    /// The last acknowledgement: when it came, and the queue as it was then.
-    heard: Option<(Duration, QueueState)>,
+    /// The last acknowledgement, and when it came.
+    heard: Option<(Duration, Heard)>,
 }
 
 impl Control {
@@ -59,26 +70,31 @@ impl Control {
     }
 
     /// An acknowledgement has come, for this worker or for its whole cluster.
-    pub const fn on_ack(&mut self, now: Duration, queue: QueueState) {
-        self.heard = Some((now, queue));
+    pub const fn on_ack(&mut self, now: Duration, heard: Heard) {
+        self.heard = Some((now, heard));
     }
 
     /// The probability with which an update is sent now: 0 to 1.
     #[must_use]
     pub fn probability(&self, now: Duration) -> f64 {
-        let (Policy::Olaf { slope, threshold }, Some((at, queue))) = (self.policy, self.heard) else {
-            return 1.0;
-        };
+        let Some((at, Heard { queue, pause })) = self.heard else { return 1.0 };
         if queue.capacity >= queue.clusters {
             return 1.0;
         }
-        let obsolete = now.saturating_sub(at).saturating_sub(threshold).as_secs_f64();
-        let v = match slope {
-            Slope::Urgency => threshold.as_secs_f64().recip(),
-            Slope::Fairness => threshold.as_secs_f64(),
-        };
-        let insistence = if obsolete > 0.0 { v * obsolete } else { 0.0 };
-        (f64::from(queue.capacity) / f64::from(queue.clusters) + insistence).min(1.0)
+        match self.policy {
+            Policy::AtWill => 1.0,
+            Policy::Olaf { slope, threshold } => {
+                let obsolete = now.saturating_sub(at).saturating_sub(threshold).as_secs_f64();
+                let v = match slope {
+                    Slope::Urgency => threshold.as_secs_f64().recip(),
+                    Slope::Fairness => threshold.as_secs_f64(),
+                };
+                let insistence = if obsolete > 0.0 { v * obsolete } else { 0.0 };
+                (f64::from(queue.capacity) / f64::from(queue.clusters) + insistence).min(1.0)
+            }
+            Policy::Paced if now.saturating_sub(at) < pause => 0.0,
+            Policy::Paced => 1.0,
+        }
     }
 
     /// Decides about one update.

@@ -12,7 +12,7 @@ pub mod counters;
 mod outstanding;
 pub mod session;
 
-pub use control::{Control, Policy, Slope};
+pub use control::{Control, Heard, Policy, Slope};
 pub use counters::{AsyncCounters, AsyncIgnored};
 pub use session::{AsyncSession, Initial, Push, PushError, Settings};
 

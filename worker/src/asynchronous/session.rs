@@ -7,7 +7,7 @@ use pascaline_wire::control::{Control as Request, Status};
 use pascaline_wire::{Element, Flags, Header, Kind, Malformed, NoRoom, Trailer, header, trailer};
 use zerocopy::IntoBytes as _;
 
-use super::control::{Control, Policy};
+use super::control::{Control, Heard, Policy};
 use super::counters::{AsyncCounters, AsyncIgnored};
 use super::outstanding::{Acknowledged, Outstanding};
 use crate::identity::Membership;
@@ -20,6 +20,9 @@ pub const MOST_OUTSTANDING: u16 = 64;
 
 /// The PSN of initial weights: the one before the first update's.
 pub const INITIAL_PSN: u32 = u32::MAX;
+
+/// What `wnd_cap` of an acknowledgement counts: for so many of these the server would like the cluster to send nothing.
+pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
 
 /// How often initial weights are offered until the server has answered.
 const OFFER: Duration = Duration::from_millis(100);
@@ -296,7 +299,8 @@ impl AsyncSession {
             self.counters.weights += 1;
         }
         if let Some(queue) = trailer.and_then(|trailer| trailer.queue) {
-            self.control.on_ack(now, queue);
+            let pause = PAUSE_UNIT * u32::from(header.wnd_cap);
+            self.control.on_ack(now, Heard { queue, pause });
         }
         *(if own { &mut self.counters.acks_own } else { &mut self.counters.acks_cluster }) += 1;
         if let Acknowledged::Open(updates) = self.outstanding.on_ack(now, own.then_some(header.psn), &update)

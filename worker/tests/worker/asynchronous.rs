@@ -7,7 +7,7 @@ use pascaline_wire::control::{Action, Control as Body, Status};
 use pascaline_wire::trailer::{QueueState, Update};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
 use pascaline_worker::asynchronous::{
-    AsyncIgnored, AsyncSession, Control, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, Slope,
+    AsyncIgnored, AsyncSession, Control, Heard, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, Slope,
     most_floats,
 };
 use pascaline_worker::udp::ConfigError;
@@ -23,6 +23,10 @@ const fn ms(millis: u64) -> Duration {
 
 const fn queue(clusters: u16, capacity: u16) -> QueueState {
     QueueState { clusters, capacity, waiting: 0 }
+}
+
+const fn heard(clusters: u16, capacity: u16) -> Heard {
+    Heard { queue: queue(clusters, capacity), pause: ms(250) }
 }
 
 const fn olaf(slope: Slope) -> Policy {
@@ -48,12 +52,12 @@ fn the_probability_is_that_of_the_formula() {
     ] {
         let mut control = Control::new(olaf(slope), 1);
         assert!((control.probability(ms(5000)) - 1.0).abs() < 1e-12, "nothing heard, no congestion known");
-        control.on_ack(ms(1000), queue(clusters, 8));
+        control.on_ack(ms(1000), heard(clusters, 8));
         let got = control.probability(ms(1000 + age));
         assert!((got - expected).abs() < 1e-9, "{slope:?}, {clusters} clusters, after {age} ms: {got}");
     }
     let mut control = Control::new(Policy::AtWill, 1);
-    control.on_ack(ms(0), queue(1000, 1));
+    control.on_ack(ms(0), heard(1000, 1));
     assert!((control.probability(ms(1)) - 1.0).abs() < 1e-12);
 }
 
@@ -61,7 +65,7 @@ fn the_probability_is_that_of_the_formula() {
 fn decisions_follow_the_probability_and_the_seed() {
     let decide = |seed| {
         let mut control = Control::new(olaf(Slope::Urgency), seed);
-        control.on_ack(ms(0), queue(10, 8));
+        control.on_ack(ms(0), heard(10, 8));
         (0..10_000).map(|_| control.permits(ms(1))).collect::<Vec<_>>()
     };
     let sent = decide(7).iter().filter(|sent| **sent).count();
@@ -69,6 +73,16 @@ fn decisions_follow_the_probability_and_the_seed() {
     assert!((7_800..8_200).contains(&sent), "{sent}");
     assert_eq!(decide(7), decide(7));
     assert_ne!(decide(7), decide(8));
+}
+
+#[test]
+fn a_pause_is_kept_while_the_queue_is_congested() {
+    let mut control = Control::new(Policy::Paced, 1);
+    assert!(control.permits(ms(0)));
+    control.on_ack(ms(1000), heard(10, 8));
+    assert!(!control.permits(ms(1000)) && !control.permits(ms(1249)) && control.permits(ms(1250)));
+    control.on_ack(ms(2000), heard(8, 8));
+    assert!(control.permits(ms(2000)), "there is a place for everybody");
 }
 
 const JOB: u16 = 5;
