@@ -1,6 +1,7 @@
 //! What a frame is, and what is to be done with it.
 
 use pascaline_aggregator::{Key, Region, Request, Verb};
+use pascaline_queue::Update;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
@@ -10,16 +11,20 @@ use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
 use pascaline_wire::plain::{self, Plain};
 
-use crate::jobs::{Endpoint, Job, JobTable};
+use crate::jobs::{Endpoint, Job, JobTable, Mode};
 use crate::shared::Setup;
 
+mod update;
+
 /// What is to be done with a frame. Small: whoever handles the rarer classes dissects the frame again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Class {
     /// Business with the aggregator pool.
     Pool(Request),
     /// A member's packet for the parameter server: its header, and where its payload is.
     ToServer(Header, Payload),
+    /// A member's update, and the port whose queue it belongs to.
+    Update(usize, Update),
     /// A packet of the parameter server: its header, and where its payload is.
     FromServer(Header, Payload),
     /// A control packet.
@@ -286,7 +291,9 @@ impl Classifier<'_> {
             Kind::Fetch => {
                 self.only_from_server(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
             }
-            Kind::Partial | Kind::Update | Kind::Ack => Class::Drop(DropReason::UnhandledKind),
+            Kind::Update => self.update(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port)),
+            Kind::Ack => self.ack(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port)),
+            Kind::Partial => Class::Drop(DropReason::UnhandledKind),
         }
     }
 
@@ -308,7 +315,7 @@ impl Classifier<'_> {
             Ok(job) => job,
             Err(refused) => return refused,
         };
-        if action == Action::FBcast && !job.partials {
+        if job.mode == Mode::Olaf || action == Action::FBcast && !job.partials {
             return refuse(DropReason::Control, Status::Unsupported, 0u16, action as u16);
         }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
@@ -386,6 +393,9 @@ impl Classifier<'_> {
         }
         if bypass {
             return Class::ToServer(*header, payload);
+        }
+        if job.mode == Mode::Olaf {
+            return Class::Drop(DropReason::UnhandledKind);
         }
         let verb = match header.kind {
             Kind::Gradient => Verb::Add,

@@ -144,6 +144,12 @@ impl<I: Io> Emitter<I> {
         self.stages.iter().map(|stage| stage.frames.len()).sum()
     }
 
+    /// Frames that a port has not taken yet.
+    #[must_use]
+    pub fn backlog(&self, port: usize) -> usize {
+        self.stages.get(port).map_or(0, |stage| stage.frames.len())
+    }
+
     /// Gives up on frames that no port has taken: the end of the lcore.
     ///
     /// All of them count as transmit drops: a forwarded one among them has been published as such turns ago, and
@@ -261,16 +267,31 @@ impl<I: Io> Emitter<I> {
         heads: &Heads,
         payload: <I::Buf as PacketBuf>::Shared,
     ) {
+        if self.send_shared(member, rank, heads, payload) {
+            self.tally.add(Counter::ResultsSent, 1);
+        }
+    }
+
+    /// Sends one member what others get, too: headers of its own, the payload shared where the port can send several
+    /// segments. False if there was no buffer.
+    pub fn send_shared(
+        &mut self,
+        member: &Member,
+        rank: u16,
+        heads: &Heads,
+        payload: <I::Buf as PacketBuf>::Shared,
+    ) -> bool {
         let port = member.endpoint.port;
         let frame = if self.io.multi_segment(port) {
             self.with_shared_payload(member, rank, heads, payload)
         } else {
             self.with_copied_payload(member, rank, heads, payload.bytes())
         };
+        let sent = frame.is_some();
         if let Some(frame) = frame {
-            self.tally.add(Counter::ResultsSent, 1);
             self.stage(port, frame, Class::Own);
         }
+        sent
     }
 
     fn with_shared_payload(

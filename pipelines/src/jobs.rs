@@ -124,6 +124,17 @@ impl Server {
     }
 }
 
+/// How a job's workers train together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Each PSN is summed over the ranks, in the aggregator pool.
+    #[default]
+    Sync,
+    /// Each worker sends updates when it has them, which may be combined where they queue on their way to the parameter
+    /// server (Olaf). The job is one cluster, its number the cluster's.
+    Olaf,
+}
+
 /// A job, as lcores see it.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -141,6 +152,8 @@ pub struct Job {
     pub partials: bool,
     /// True if the job is suspended.
     pub halted: bool,
+    /// How its workers train together.
+    pub mode: Mode,
     /// How it uses the pool.
     pub policy: Policy,
     /// Where its parameter server is.
@@ -170,6 +183,7 @@ impl Job {
             needed,
             partials,
             halted,
+            mode: Mode::Sync,
             policy,
             server,
             rules: Rules::of(&policy),
@@ -240,6 +254,10 @@ impl JobTable {
         let mut index = Box::new([NONE; 1 << 16]);
         for (at, job) in (0..NONE).zip(&mut jobs) {
             job.rules = Rules::of(&Policy { server: job.has_server(), ..job.policy });
+            if job.mode == Mode::Olaf {
+                // Its workers send no gradients.
+                job.expected.fill(Expected::NONE);
+            }
             index[usize::from(job.id)] = at;
         }
         Self { index, jobs }

@@ -15,11 +15,14 @@ use crate::classify::{Class, Classifier, Payload, PlainGradient};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
-use crate::jobs::JobTable;
+use crate::jobs::{JobTable, Mode};
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
 use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
+use crate::updates::{Offer, UpdateEnd};
+
+mod updates;
 
 /// What an lcore is made of.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub struct LcoreParts<I: Io, const WORDS: usize = 1> {
     pub end: LcoreEnd,
     /// Its ends of the queues to and from the parameter server in the appliance itself, if there is one.
     pub server: Option<ServerEnd<I::Buf>>,
+    /// Its part in the queues of updates, if there are any.
+    pub updates: Option<UpdateEnd<I::Buf>>,
     /// Where it publishes its counters.
     pub counters: Arc<LcoreCounters>,
     /// Time from the first to the last contribution of a PSN.
@@ -52,6 +57,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     setup: Arc<Setup>,
     end: LcoreEnd,
     server: Option<ServerEnd<I::Buf>>,
+    updates: Option<UpdateEnd<I::Buf>>,
     counters: Arc<LcoreCounters>,
     spread: Recorder,
     service: Recorder,
@@ -75,7 +81,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Puts an lcore together.
     #[must_use]
     pub fn new(parts: LcoreParts<I, WORDS>) -> Self {
-        let LcoreParts { number, io, session, setup, end, server, counters, spread, service } = parts;
+        let LcoreParts { number, io, session, setup, end, server, updates, counters, spread, service } =
+            parts;
         let ports = setup.ports.len();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
@@ -85,6 +92,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             setup,
             end,
             server,
+            updates,
             counters,
             spread,
             service,
@@ -119,7 +127,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         // Replies first: sets may stay parked for as long as traffic lasts.
         let served = self.take_served();
-        let busy = self.replies() || served || self.session.has_parked() || self.emitter.waiting() > 0;
+        let departed = self.update_queues();
+        let busy =
+            self.replies() || served || departed || self.session.has_parked() || self.emitter.waiting() > 0;
         if busy {
             self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();
@@ -213,6 +223,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn others(&mut self, port: usize, mac: Mac, now: u64, packets: ArrayVec<I::Buf, BURST>) {
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let classifier = Classifier { setup: &setup, table: &table, port, mac, now };
+        let mut offers = ArrayVec::new();
         for packet in packets {
             match classifier.classify_any(packet.bytes()) {
                 Class::Bypass => self.other(&classifier, packet, Class::Bypass),
@@ -227,8 +238,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     }
                     self.offer(&table, &request, packet);
                 }
+                // At most one for each packet, so there is room.
+                Class::Update(port, update) => _ = offers.try_push(Offer { port, update, packet }),
                 other => self.other(&classifier, packet, other),
             }
+        }
+        if !offers.is_empty() {
+            self.offer_updates(now, offers);
         }
     }
 
@@ -269,6 +285,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         let bypass = header.flags.has(Flags::BYPASS);
         match header.kind {
+            Kind::Ack if job.mode == Mode::Olaf => self.acknowledged(by.now, job, header, payload, packet),
+            _ if job.mode == Mode::Olaf => self.emitter.discard(packet, DropReason::UnhandledKind),
             Kind::Result | Kind::Reminder if bypass => {
                 server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
             }
@@ -291,7 +309,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn other(&mut self, by: &Classifier<'_>, mut packet: I::Buf, class: Class) {
         let (port, mac) = (by.port, by.mac);
         match class {
-            Class::Pool(_) => {}
+            // Dealt with by the caller, all of them at once.
+            Class::Pool(_) | Class::Update(..) => {}
             Class::ToServer(header, payload) => match by.table.get(header.job) {
                 Some(job) => {
                     let end = self.server.as_ref();
@@ -389,6 +408,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn finish(&mut self) {
         while self.session.has_parked() {
             self.with_pool(|session, outcome| session.resume(outcome));
+        }
+        if let Some(updates) = &mut self.updates {
+            updates.finish(&mut self.emitter);
         }
         self.emitter.flush();
         self.emitter.abandon();

@@ -8,6 +8,8 @@
 //! ```text
 //! receive → dissect → classify ─┬─ gradient, kept result, reminder → aggregator pool ─┬ absorbed
 //!                               │                                                     └ result → fan-out to the members
+//!                               ├─ update → the queue of the port towards the server ([`updates`]), with the lcore that owns it
+//!                               ├─ Ack of the server → queue state stamped on it, fan-out to the members
 //!                               ├─ control → queue to the control plane ([`membership`]); answers come back by queue
 //!                               ├─ ARP, neighbour discovery, echo for an own address → answered in place
 //!                               └─ anything else → the port's peer, or dropped by reason
@@ -27,11 +29,13 @@ pub mod membership;
 pub mod outcome;
 pub mod server;
 pub mod shared;
+pub mod updates;
 
 pub use idle::{Idle, IdlePolicy};
 pub use io::{BURST, Io, STAGE};
-pub use jobs::{Job, JobTable, Member};
+pub use jobs::{Job, JobTable, Member, Mode};
 pub use lcore::{Lcore, LcoreParts};
 pub use membership::{ControlRequest, Membership, Reply};
 pub use server::ServerEnd;
 pub use shared::{ControlPlane, LcoreEnd, PortSetup, Setup};
+pub use updates::{PortQueue, QueueCounts, UpdateEnd};

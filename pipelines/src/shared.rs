@@ -50,6 +50,7 @@ pub struct LcoreEnd {
     requests: Arc<ArrayQueue<ControlRequest>>,
     replies: Arc<ArrayQueue<Reply>>,
     stop: Arc<AtomicBool>,
+    wall: Arc<AtomicU64>,
 }
 
 impl LcoreEnd {
@@ -90,6 +91,13 @@ impl LcoreEnd {
         if self.replies.is_empty() { None } else { self.replies.pop() }
     }
 
+    /// Unix time in nanoseconds, at a time of the lcores' clock.
+    #[inline]
+    #[must_use]
+    pub(crate) fn unix_ns(&self, now: u64) -> u64 {
+        now.wrapping_add(self.wall.load(Ordering::Relaxed))
+    }
+
     /// True once the control plane wants the lcore to end.
     #[inline]
     #[must_use]
@@ -106,6 +114,7 @@ pub struct ControlPlane {
     requests: Arc<ArrayQueue<ControlRequest>>,
     replies: Vec<Arc<ArrayQueue<Reply>>>,
     stop: Arc<AtomicBool>,
+    wall: Arc<AtomicU64>,
     /// Tables that an lcore may still be using. Kept here so that no lcore ever frees one.
     retired: Vec<(u64, Arc<JobTable>)>,
 }
@@ -120,6 +129,7 @@ impl ControlPlane {
         });
         let requests = Arc::new(ArrayQueue::new(REQUESTS));
         let stop = Arc::new(AtomicBool::new(false));
+        let wall = Arc::new(AtomicU64::new(0));
         let ends: Vec<LcoreEnd> = (0..lcores)
             .map(|_| LcoreEnd {
                 table: Arc::clone(&table),
@@ -127,6 +137,7 @@ impl ControlPlane {
                 requests: Arc::clone(&requests),
                 replies: Arc::new(ArrayQueue::new(REPLIES)),
                 stop: Arc::clone(&stop),
+                wall: Arc::clone(&wall),
             })
             .collect();
         let plane = Self {
@@ -135,6 +146,7 @@ impl ControlPlane {
             requests,
             replies: ends.iter().map(|end| Arc::clone(&end.replies)).collect(),
             stop,
+            wall,
             retired: Vec::new(),
         };
         (plane, ends)
@@ -170,6 +182,12 @@ impl ControlPlane {
     /// Gives an answer to the lcore whose request it answers. False if there is no room; the worker will ask again.
     pub fn reply(&self, lcore: usize, reply: Reply) -> bool {
         self.replies.get(lcore).is_some_and(|queue| queue.push(reply).is_ok())
+    }
+
+    /// Tells the lcores what time it is: Unix time, when their clock shows `lcore_ns`, both in nanoseconds. Without it, their
+    /// clock is taken for Unix time.
+    pub fn set_time(&self, lcore_ns: u64, unix_ns: u64) {
+        self.wall.store(unix_ns.wrapping_sub(lcore_ns), Ordering::Relaxed);
     }
 
     /// Tells the lcores to end.

@@ -143,7 +143,7 @@ proptest! {
     ) {
         let ports = peers.len();
         let pool = if tiny { single_slot() } else { PoolConfig { slots: 16, ways: 2, ..PoolConfig::default() } };
-        let mut bench = Bench::new(&Plan { peers, jobs: vec![job(JOB, 4)], pool, first_epoch: 3 });
+        let mut bench = Bench::new(&Plan { peers, jobs: vec![job(JOB, 4)], pool, first_epoch: 3, ..Plan::one_armed() });
         let mut workers: Vec<Worker> =
             (0..4).map(|rank| Worker::new(rank, 4).at(usize::from(rank) % ports)).collect();
         workers[1] = workers[1].v6();

@@ -9,20 +9,26 @@
 
 mod common;
 
+use core::num::NonZeroU64;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::appliance::{Appliance, Plan, single_slot};
-use common::frames::{Heard, OWN_V4, Worker};
+use common::frames::{Heard, JOB, OWN_V4, Worker};
 use common::memory::Clock;
 use common::slab::{Slab, SlabBuf, SlabIo};
-use pascaline_aggregator::PoolConfig;
+use pascaline_aggregator::{Policy, PoolConfig};
 use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::updates::Fate;
+use pascaline_pipelines::{Mode, PortQueue};
+use pascaline_queue::Config;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::arp::{Arp, Operation};
-use pascaline_wire::control::Action;
+use pascaline_wire::control::{Action, SERVER_RANK};
 use pascaline_wire::frame::Mac;
-use pascaline_wire::header::Kind;
+use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::trailer::{Trailer, Update};
 
 /// Counts what this thread asks of the allocator while it is told to.
 struct Counting;
@@ -84,9 +90,13 @@ struct Rig {
 
 impl Rig {
     fn new(pool: PoolConfig) -> Self {
+        Self::of(&Plan { pool, ..Plan::one_armed() })
+    }
+
+    fn of(plan: &Plan) -> Self {
         let (slab, clock) = (Slab::new(8192), Clock::default());
         clock.advance(1 << 40);
-        let appliance = Appliance::new(&Plan { pool, ..Plan::one_armed() }, vec![SlabIo::new(slab, &clock)]);
+        let appliance = Appliance::new(plan, vec![SlabIo::new(slab, &clock)]);
         let workers = (0..4).map(|rank| Worker::new(rank, 4)).collect();
         let mut rig = Self { appliance, workers, slab, clock, calls: 0 };
         rig.join();
@@ -210,6 +220,59 @@ fn a_turn_never_calls_the_allocator() {
         }
         assert_eq!(reading.get(Counter::PayloadCopies) == 0, multi_segment);
         assert!(rig.appliance.readers.iter().all(|reader| !reader.histogram().is_empty()));
+    }
+}
+
+/// A cluster of four workers whose server is behind the same port.
+fn asynchronous(rate: Option<NonZeroU64>) -> (Rig, Worker) {
+    let host = Worker { rank: SERVER_RANK, fan_in: 0, udp_port: 16421, ..Worker::new(9, 4) };
+    let server = ServerMode::External { address: host.address, udp_port: host.udp_port };
+    let policy = Policy { server: true, ..Policy::default() };
+    let spec = JobSpec { mode: Mode::Olaf, policy, server, ..JobSpec::new(JOB, 4) };
+    let queue = PortQueue { queue: Config { reward_threshold: 2.0, ..Config::default() }, rate };
+    let mut rig = Rig::of(&Plan { jobs: vec![spec], queue, ..Plan::one_armed() });
+    rig.arrive(&host.control(Action::Serve));
+    rig.turns(1);
+    rig.appliance.control();
+    rig.turns(1);
+    rig.io().tx.clear();
+    let server = Worker { fan_in: 4, epoch: rig.workers[0].epoch, ..host };
+    (rig, server)
+}
+
+#[test]
+fn updates_and_answers_never_call_the_allocator() {
+    // Slow enough for updates to meet, and fast enough for the last to leave in between.
+    for rate in [None, NonZeroU64::new(1_000_000_000)] {
+        let (mut rig, server) = asynchronous(rate);
+        for round in 0..100u32 {
+            // Of the second, third and fourth worker: much better, as good, much worse.
+            for (reward, worker) in [0.0, 3.0, 1.0, -9.0].into_iter().zip(rig.workers.clone()) {
+                // Of two bursts, the second one meets what the first has left.
+                for psn in [round * 2, round * 2 + 1] {
+                    let reward = reward * f32::from(u8::try_from(round % 3).unwrap());
+                    let generated_ns = rig.clock.now() - u64::from(psn % 2);
+                    let about = Update { reward, generated_ns };
+                    let trailer = Trailer { update: Some(about), ..Trailer::default() };
+                    let mut behind = vec![0; trailer.emitted_len()];
+                    trailer.emit(&mut behind).unwrap();
+                    let header = Header { flags: Flags::TRAILER, ..worker.header(Kind::Update, psn, 1) };
+                    rig.arrive(&worker.frame(&header, &[&[0; 256][..], &behind].concat()));
+                }
+            }
+            rig.arrive(&server.frame(&Header { rank: 1, ..server.header(Kind::Ack, round, 1) }, &[7; 256]));
+            rig.turns(3);
+            rig.clock.advance(10_000);
+            drop(rig.sent());
+        }
+        assert_eq!(rig.calls, 0);
+        let queue = rig.appliance.queues[0].read();
+        for fate in [Fate::Appended, Fate::Aggregated, Fate::Preferred, Fate::LowReward, Fate::Departed] {
+            assert!(queue.get(fate) > 20, "{fate:?}: {}", queue.get(fate));
+        }
+        assert_eq!(rig.appliance.get(Counter::AcksSent), 400);
+        assert_eq!(rig.appliance.get(Counter::PayloadCopies), 0);
+        assert_eq!(rig.appliance.reading().unaccounted(), 0);
     }
 }
 

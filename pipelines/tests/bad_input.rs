@@ -100,7 +100,8 @@ fn cases() -> Vec<Case> {
         byte(R::Kind, "kind 9", HEADER + 1, |_| 9),
         byte(R::Kind, "kind 0", HEADER + 1, |_| 0),
         byte(R::UnhandledKind, "a partial", HEADER + 1, |_| Kind::Partial as u8),
-        byte(R::UnhandledKind, "an update", HEADER + 1, |_| Kind::Update as u8),
+        byte(R::UnhandledKind, "an update in a synchronous job", HEADER + 1, |_| Kind::Update as u8),
+        byte(R::RankSpoofed, "an answer that is not the server's", HEADER + 1, |_| Kind::Ack as u8),
         byte(R::Flags, "a reserved flag", HEADER + 2, |_| 0x40),
         byte(R::DType, "dtype 6", HEADER + 3, |_| 6),
         byte(R::DType, "operation 3", HEADER + 3, |_| 0x32),
@@ -193,8 +194,8 @@ fn cases() -> Vec<Case> {
 /// Reasons that take more than one frame: each has its own test here, but for `Contention`, which takes lcores in a
 /// race (the mapping from the pool's refusals to reasons is checked beside it, in `src/outcome.rs`).
 ///
-/// Those of policies and of the parameter server are in `policies.rs`.
-const NOT_BY_ONE_FRAME: [DropReason; 9] = [
+/// Those of policies and of the parameter server are in `policies.rs`, those of updates in `updates/bad_input.rs`.
+const NOT_BY_ONE_FRAME: [DropReason; 19] = [
     DropReason::Contention,
     DropReason::Conflict,
     DropReason::ControlFull,
@@ -204,6 +205,16 @@ const NOT_BY_ONE_FRAME: [DropReason; 9] = [
     DropReason::UnknownPsn,
     DropReason::Halted,
     DropReason::ServerFull,
+    DropReason::UpdateMissing,
+    DropReason::RewardNotFinite,
+    DropReason::FromTheFuture,
+    DropReason::UpdateTooLong,
+    DropReason::UpdateQueueFull,
+    DropReason::LowReward,
+    DropReason::Outdated,
+    DropReason::NoRoom,
+    DropReason::HandoffFull,
+    DropReason::NoServer,
 ];
 
 #[test]

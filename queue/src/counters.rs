@@ -43,7 +43,8 @@ pub struct Counters {
     pub low_reward: Tally,
     /// Dropped by the reward filter while they waited, for one with a higher reward.
     pub displaced: Tally,
-    /// Given up for a newer one of the same worker, which knows all that they knew.
+    /// Given up for a newer one of the same worker, which knows all that they knew, or for one of a newer generation, which
+    /// has no use for them.
     pub superseded: Tally,
     refused: [u64; Refusal::ALL.len()],
 }

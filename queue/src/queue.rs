@@ -114,6 +114,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
     /// Offers an update. `now_ns` is on the clock of [`Update::generated_ns`].
     ///
     /// With [`Discipline::Olaf`], where an update of the same cluster waits and is not locked:
+    /// - they are of different generations: the one that comes stays ([`Renewed`](Verdict::Renewed));
     /// - both are single, and of one worker: the newer one stays ([`Replaced`](Verdict::Replaced),
     ///   [`Outdated`](Verdict::Outdated));
     /// - else their rewards decide: within the threshold they are combined ([`Aggregated`](Verdict::Aggregated)), beyond
@@ -233,6 +234,13 @@ impl<B: PacketBuf> UpdateQueue<B> {
     fn merge(&mut self, place: usize, update: Update, mut packet: B) -> Enqueued<B> {
         let waiting = &mut self.waiting[place];
         let there = *waiting.update();
+        // First of all: another generation may have other elements and another length.
+        if there.epoch != update.epoch {
+            self.counters.accepted.add(update.count);
+            self.counters.superseded.add(there.count);
+            let spent = waiting.replace(update, packet);
+            return Enqueued { verdict: Verdict::Renewed, spent: Some(spent) };
+        }
         if there.element != update.element {
             return self.refuse(Refusal::ElementChanged, packet);
         }

@@ -11,6 +11,10 @@ pub struct Update {
     pub cluster: u32,
     /// Who sent it (Olaf's Worker_ID). Of a combined update: who sent the one that has waited longest.
     pub worker: u16,
+    /// The worker's own number of it; of a combined update: of the newest of that worker's inside.
+    pub psn: u32,
+    /// The generation of the cluster's job. One of another generation is never combined with it.
+    pub epoch: u8,
     /// Updates that it stands for: 1 from a worker, more if they have been combined on the way.
     pub count: u16,
     /// The reward that it was computed from; of a combined update the mean, each update weighted by its count.

@@ -11,6 +11,9 @@ pub enum Verdict {
     Aggregated,
     /// It has taken the place of an older update of the same worker.
     Replaced,
+    /// It has taken the place of its cluster's waiting update, which is of another generation: the caller only offers
+    /// updates of the present one.
+    Renewed,
     /// A newer update of the same worker waits already, with nothing of others inside; this one came late.
     Outdated,
     /// It has taken the place of its cluster's waiting update, whose reward is lower by more than the threshold.

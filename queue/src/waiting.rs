@@ -79,6 +79,10 @@ impl<B: PacketBuf> Waiting<B> {
         let into = (&mut self.packet, &self.update, self.accumulating);
         let Some(overflow) = kernel.add(into, (from, update)) else { return false };
         self.update.count = count;
+        // Numbers are serial (RFC 1982): the newer one is less than half of them ahead.
+        if update.worker == self.update.worker && update.psn.wrapping_sub(self.update.psn) < 1 << 31 {
+            self.update.psn = update.psn;
+        }
         self.update.overflow |= overflow | update.overflow;
         self.update.generated_ns = self.update.generated_ns.max(update.generated_ns);
         self.rewards += f64::from(update.reward) * f64::from(update.count);

@@ -100,6 +100,28 @@ fn a_combined_update_carries_the_newest_time_of_generation() {
 }
 
 #[test]
+fn a_combined_update_carries_the_newest_number_of_the_worker_whose_place_it_has() {
+    let mut rig = olaf(4);
+    let numbered = |worker, psn| Update { psn, ..update(0, worker) };
+    for (worker, psn) in [(1, u32::MAX), (2, 70), (1, 1), (1, 0), (2, 71)] {
+        let _ = rig.offer(numbered(worker, psn), 1.0);
+    }
+    assert_eq!(rig.take().map(|(update, _)| (update.worker, update.psn)), Some((1, 1)));
+}
+
+#[test]
+fn an_update_of_another_generation_is_replaced_whatever_it_is() {
+    let mut rig = Rig::new(Config { segments: 1, clusters: 9, reward_threshold: 1.0, ..Config::default() });
+    let of = |epoch, worker| Update { epoch, ..update(0, worker) };
+    let _ = rig.offer(Update { reward: 100.0, ..of(7, 1) }, 1.0);
+    let _ = rig.offer(Update { reward: 100.0, ..of(7, 2) }, 1.0);
+    let shorter = Update { len: 4, ..of(8, 2) };
+    assert_eq!(rig.enqueue(shorter, &3.0f32.to_le_bytes()).verdict, Verdict::Renewed);
+    assert_eq!(rig.queue.counters().superseded.contributions, 2);
+    assert_eq!(rig.take(), Some((shorter, 3.0)));
+}
+
+#[test]
 fn a_workers_older_update_that_comes_late_does_not_undo_the_newer_one() {
     let mut rig = olaf(4);
     assert_eq!(rig.offer(update(0, 1), 4.0), Verdict::Appended);

@@ -17,6 +17,8 @@ use proptest::prelude::*;
 struct Sent {
     cluster: u32,
     worker: u16,
+    psn: u32,
+    epoch: u8,
     count: u16,
     /// In quarters.
     reward: i64,
@@ -104,6 +106,12 @@ impl Model {
             return Verdict::Appended;
         };
         let first = *entry.first();
+        if first.epoch != sent.epoch {
+            self.accepted += i64::from(sent.count);
+            self.lost.push(("superseded", entry.count()));
+            entry.parts = vec![sent];
+            return Verdict::Renewed;
+        }
         if first.integers != sent.integers {
             return refused(Refusal::ElementChanged);
         }
@@ -149,7 +157,11 @@ impl Model {
         let count = entry.count();
         let newest = entry.parts.iter().map(|part| part.generated).max().unwrap();
         let reward = entry.rewards() as f64 / 4.0 / count as f64;
+        // The numbers in a trace are near to each other, on both sides of zero.
+        let own = entry.parts.iter().filter(|part| part.worker == entry.first().worker);
+        let psn = own.map(|part| part.psn.cast_signed()).max().unwrap().cast_unsigned();
         let update = Update {
+            psn,
             count: u16::try_from(count).unwrap(),
             reward: reward as f32,
             generated_ns: at(newest),
@@ -180,6 +192,8 @@ fn at(time: i64) -> u64 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "small numbers")]
 fn updated(sent: &Sent) -> Update {
     Update {
+        psn: sent.psn,
+        epoch: sent.epoch,
         count: if sent.count_zero { 0 } else { sent.count },
         reward: if sent.nan { f32::NAN } else { (sent.reward as f64 / 4.0) as f32 },
         generated_ns: at(sent.generated),
@@ -291,7 +305,7 @@ fn sent() -> impl Strategy<Value = Sent> {
     let odd = (prop::bool::weighted(0.05), prop::bool::weighted(0.02), prop::bool::weighted(0.02));
     (
         0u32..7,
-        0u16..3,
+        (0u16..3, -4i32..4, prop_oneof![30 => Just(255u8), 1 => Just(0)]),
         count,
         -8i64..8,
         -100i64..60,
@@ -299,17 +313,21 @@ fn sent() -> impl Strategy<Value = Sent> {
         prop_oneof![9 => Just(2u16), 1 => Just(3)],
         odd,
     )
-        .prop_map(|(cluster, worker, count, reward, generated, value, elements, odd)| Sent {
-            cluster,
-            worker,
-            count,
-            reward,
-            generated,
-            value,
-            elements,
-            integers: odd.0,
-            count_zero: odd.1,
-            nan: odd.2,
+        .prop_map(|(cluster, (worker, psn, epoch), count, reward, generated, value, elements, odd)| {
+            Sent {
+                cluster,
+                worker,
+                psn: psn.cast_unsigned(),
+                epoch,
+                count,
+                reward,
+                generated,
+                value,
+                elements,
+                integers: odd.0,
+                count_zero: odd.1,
+                nan: odd.2,
+            }
         })
 }
 

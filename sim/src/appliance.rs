@@ -101,6 +101,7 @@ impl Appliance {
                 setup: Arc::clone(&setup),
                 end,
                 server: appliance.server.as_ref().map(Server::end),
+                updates: None,
                 counters,
                 spread: recorder().ok()?.0,
                 service: recorder().ok()?.0,

@@ -41,7 +41,7 @@ counters! {
     ReceivedBytes => "received_bytes",
     /// Packets passed on: to the peer port, to the parameter server, or from it to a rank.
     Forwarded => "forwarded_packets",
-    /// Packets that went into an aggregate or changed the state of one.
+    /// Packets that went into an aggregate or a queue of updates, or changed the state of one.
     Absorbed => "absorbed_packets",
     /// Packets answered to their sender: replays, ARP, neighbour discovery, echo, control.
     Answered => "answered_packets",
@@ -73,7 +73,7 @@ counters! {
     SentBytes => "sent_bytes",
     /// Packets of the appliance's own making that a full transmit queue did not take.
     TransmitDropped => "tx_dropped_packets",
-    /// Packets left with the lcore that owned their set.
+    /// Packets left with the lcore that owned their set or owns their queue.
     HandedOff => "handed_off_packets",
     /// Slots opened by a first contribution.
     Opened => "slots_opened",
@@ -91,6 +91,8 @@ counters! {
     ServerResults => "server_results",
     /// Packets handed to the parameter server.
     ServerSent => "server_sent_packets",
+    /// Acknowledgements of a parameter server handed to a port, one per member.
+    AcksSent => "acks_sent_packets",
     /// Partials sent out as results because their time was up, or somebody asked for it.
     Released => "results_released",
     /// Turns of the loop that found packets.

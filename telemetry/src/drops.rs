@@ -95,6 +95,26 @@ reasons! {
     ServerFull => "server_full",
     /// Other lcores kept the set from being entered.
     Contention => "contention",
+    /// The update does not say its reward and when it was generated.
+    UpdateMissing => "update_missing",
+    /// The reward of the update is infinite or not a number.
+    RewardNotFinite => "reward_not_finite",
+    /// The update was generated later than now, by more than clocks may differ.
+    FromTheFuture => "from_the_future",
+    /// The update is longer than a segment of the queue, or than the job's workers have agreed on.
+    UpdateTooLong => "update_too_long",
+    /// No segment of the queue was free, and no update of the cluster waited that it could be combined with.
+    UpdateQueueFull => "update_queue_full",
+    /// The reward of the update is too far below that of its cluster's waiting one.
+    LowReward => "low_reward",
+    /// A newer update of the same worker waited already.
+    Outdated => "outdated",
+    /// The packet has no room for the sum of 16-bit floats, which is made in 32 bits.
+    NoRoom => "no_room",
+    /// The lcore that owns the queue of updates took no more.
+    HandoffFull => "handoff_full",
+    /// The job's parameter server has not registered.
+    NoServer => "no_server",
     /// The control plane had no room for the request.
     ControlFull => "control_full",
     /// Not for the appliance, and the port has no peer to forward it to.

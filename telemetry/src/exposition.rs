@@ -53,10 +53,37 @@ pub struct Gauge {
     pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
+/// Whole numbers that somebody else has counted, by size.
+#[derive(Debug, Clone)]
+pub struct Distribution {
+    /// The metric's name without `pascaline_`.
+    pub name: &'static str,
+    /// What it says, in one sentence.
+    pub help: &'static str,
+    /// Label sets and what was counted for each.
+    pub samples: Vec<(Vec<(&'static str, String)>, Classes)>,
+}
+
+/// How many numbers there are in each class.
+#[derive(Debug, Clone, Default)]
+pub struct Classes {
+    /// The sum of the numbers.
+    pub sum: u64,
+    /// Upper bound of each class, ascending, and the numbers in it that are in none below.
+    pub classes: Vec<(u32, u64)>,
+    /// Numbers beyond the last bound.
+    pub beyond: u64,
+}
+
 /// Where a scrape gets the values that are not lcore counters: ports, buffers, jobs.
 pub trait Gauges: Send + Sync + fmt::Debug + 'static {
     /// The values now. All samples of a gauge carry the same label names.
     fn gauges(&self) -> Vec<Gauge>;
+
+    /// The distributions now; none unless there are any.
+    fn distributions(&self) -> Vec<Distribution> {
+        Vec::new()
+    }
 }
 
 /// Readers of one lcore's histograms.
@@ -189,13 +216,30 @@ impl Telemetry {
         }
         Ok(())
     }
+
+    fn encode_distributions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        for Distribution { name, help, samples } in self.gauges.distributions() {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+            for (labels, Classes { sum, classes, beyond }) in samples {
+                let count = classes.iter().map(|(_, count)| count).sum::<u64>() + beyond;
+                let mut buckets: Vec<(f64, u64)> =
+                    classes.into_iter().map(|(bound, count)| (f64::from(bound), count)).collect();
+                buckets.push((f64::INFINITY, beyond));
+                #[allow(clippy::cast_precision_loss, reason = "52 bits are plenty")]
+                let sum = sum as f64;
+                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Collector for Telemetry {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_counters(&mut encoder)?;
         self.encode_histograms(&mut encoder)?;
-        self.encode_gauges(&mut encoder)
+        self.encode_gauges(&mut encoder)?;
+        self.encode_distributions(&mut encoder)
     }
 }
 
@@ -254,6 +298,12 @@ mod tests {
                 },
             ]
         }
+
+        fn distributions(&self) -> Vec<Distribution> {
+            let counted = Classes { sum: 30, classes: vec![(0, 4), (2, 3)], beyond: 1 };
+            let samples = vec![(vec![("port", "p0".to_owned())], counted)];
+            vec![Distribution { name: "inside", help: "i", samples }]
+        }
     }
 
     #[test]
@@ -278,6 +328,11 @@ mod tests {
             "pascaline_contribution_spread_seconds_bucket{le=\"+Inf\"} 3",
             "pascaline_buffers 3.0",
             "pascaline_port_missed_packets_total{port=\"p1\"} 8.0",
+            "pascaline_inside_sum{port=\"p0\"} 30.0",
+            "pascaline_inside_count{port=\"p0\"} 8",
+            "pascaline_inside_bucket{le=\"0.0\",port=\"p0\"} 4",
+            "pascaline_inside_bucket{le=\"2.0\",port=\"p0\"} 7",
+            "pascaline_inside_bucket{le=\"+Inf\",port=\"p0\"} 8",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

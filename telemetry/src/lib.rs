@@ -15,5 +15,5 @@ pub mod recorder;
 
 pub use counters::{Counter, LcoreCounters, Reading, Tally};
 pub use drops::DropReason;
-pub use exposition::{Gauge, Gauges, LcoreHistograms, Telemetry};
+pub use exposition::{Classes, Distribution, Gauge, Gauges, LcoreHistograms, Telemetry};
 pub use recorder::{Recorder, RecorderReader, recorder};

@@ -13,6 +13,9 @@ pub const MAX_LEN: usize = (2 + BITMAP_MAX) + (2 + 12) + (2 + 7) + (2 + 8) + 2;
 /// The longest trailer that has nothing but a bitmap.
 pub const BITMAP_LEN: usize = 2 + BITMAP_MAX + 2;
 
+/// The longest trailer of an acknowledgement: update and queue state.
+pub const ACK_LEN: u16 = (2 + 12) + (2 + 7) + 2;
+
 const BITMAP_MAX: usize = 128;
 const BITMAP: u8 = 1;
 const UPDATE: u8 = 2;

@@ -14,7 +14,8 @@ use pascaline_dpdk::{
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::shared::LcoreEnd;
 use pascaline_pipelines::{
-    ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, ServerEnd, Setup,
+    ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, QueueCounts, ServerEnd, Setup,
+    UpdateEnd,
 };
 use pascaline_telemetry::{LcoreCounters, LcoreHistograms, recorder};
 use pascaline_wire::{Address, Mac};
@@ -39,6 +40,9 @@ pub(super) struct Appliance {
     pub(super) pool_slots: usize,
     pub(super) pool_bytes: usize,
     pub(super) server: Option<EmbeddedServer>,
+    /// Of the queue of updates in front of each port; none if no job sends any.
+    pub(super) queues: Vec<Arc<QueueCounts>>,
+    pub(super) clock: Clock,
 }
 
 /// An lcore whose contribution bitmaps are wide enough for the job with the most ranks.
@@ -97,6 +101,12 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let setup = Arc::new(setup);
     let (plane, ends) = ControlPlane::new(lcores.len());
     let (server, server_end) = embed(config, &frames)?;
+    let (updates, queue_counts) = match config.port_queues() {
+        Some(queues) => {
+            UpdateEnd::connect(&queues, lcores.len(), &kernels).context("making the queues of updates")?
+        }
+        None => Default::default(),
+    };
     let most_ranks =
         config.jobs.iter().map(|job| job.fan_in).chain(config.admission.as_ref().map(|a| a.max_fan_in));
     let wide = most_ranks.max().unwrap_or(0) > RankSet::<1>::CAPACITY;
@@ -116,13 +126,15 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
             Pool::<Mbuf, 1>::memory_bytes(&config.pool)
         },
         server,
+        queues: queue_counts,
+        clock,
     };
     let ios = queues.into_iter().map(|queues| DpdkIo::new(queues, frames.clone(), headers.clone(), clock));
     let parts = Parts { setup, server: server_end, kernels };
     if wide {
-        parts.put_together::<16>(config, &mut appliance, lcores, ios, ends, Machine::Wide)?;
+        parts.put_together::<16>(config, &mut appliance, lcores, ios, (ends, updates), Machine::Wide)?;
     } else {
-        parts.put_together::<1>(config, &mut appliance, lcores, ios, ends, Machine::Narrow)?;
+        parts.put_together::<1>(config, &mut appliance, lcores, ios, (ends, updates), Machine::Narrow)?;
     }
     Ok(appliance)
 }
@@ -142,10 +154,11 @@ impl Parts {
         appliance: &mut Appliance,
         lcores: Vec<DpdkLcore>,
         ios: impl Iterator<Item = DpdkIo>,
-        ends: Vec<LcoreEnd>,
+        (ends, updates): (Vec<LcoreEnd>, Vec<UpdateEnd<Mbuf>>),
         machine: fn(Lcore<DpdkIo, WORDS>) -> Machine,
     ) -> anyhow::Result<()> {
         let sessions = Pool::<Mbuf, WORDS>::sessions(&config.pool, self.kernels, lcores.len())?;
+        let mut updates = updates.into_iter();
         for ((((number, lcore), io), session), end) in
             lcores.into_iter().enumerate().zip(ios).zip(sessions).zip(ends)
         {
@@ -159,6 +172,7 @@ impl Parts {
                 setup: Arc::clone(&self.setup),
                 end,
                 server: self.server.clone(),
+                updates: updates.next(),
                 counters: Arc::clone(&counters),
                 spread,
                 service,

@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use pascaline_dpdk::Clock;
 use pascaline_dpdk::lcore::LcoreHandle;
 use pascaline_pipelines::jobs::{Job, JobTable};
 use pascaline_pipelines::membership::{Elapsed, Event, OnDeath};
@@ -53,13 +54,17 @@ pub(super) fn run(
         pool_slots,
         pool_bytes,
         server: embedded,
+        queues,
+        clock,
     } = appliance;
     let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
+    tell_time(&plane, clock);
     publish(&mut plane, membership.table(mac), embedded.as_ref());
     let shared = Arc::new(Shared::new(membership.status()));
     let published = embedded.as_ref().map(EmbeddedServer::published);
     let gauges =
-        ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published);
+        ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
+            .with_queues(queues);
     let telemetry = Telemetry::new(counters, histograms, Box::new(gauges));
     let handles = launch(lcores, config.idle)?;
     let server = listener
@@ -115,6 +120,7 @@ pub(super) fn run(
             // Seen by this loop only, which notices below if an lcore has ended.
             tell_systemd(NotifyState::Watchdog);
             telemetry.collect();
+            tell_time(&plane, clock);
             collected = Instant::now();
         }
         if handles.iter().any(LcoreHandle::is_finished) {
@@ -162,6 +168,12 @@ pub(super) fn run(
         }
     }
     Ok(if whole && balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tells lcores what time it is, for updates say when they were generated. The system's time may be set meanwhile.
+fn tell_time(plane: &ControlPlane, clock: Clock) {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    plane.set_time(clock.now_ns(), u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX));
 }
 
 /// Tells the service manager, if one has started the appliance and wants to know. Nothing depends on it.

@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pascaline_dpdk::port::{PortStats, Started, Stats};
 use pascaline_dpdk::{Mempool, Port};
+use pascaline_pipelines::QueueCounts;
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_telemetry::{Gauge, Gauges};
+use pascaline_pipelines::updates::QueueReading;
+use pascaline_telemetry::{Distribution, Gauge, Gauges};
 
+use super::olaf;
 use crate::config::Config;
 use crate::server::Published;
 
@@ -46,6 +49,7 @@ pub(super) struct ApplianceGauges {
     job_names: Vec<(u16, String)>,
     shared: Arc<Shared>,
     server: Option<Published>,
+    queues: Vec<Arc<QueueCounts>>,
 }
 
 impl ApplianceGauges {
@@ -66,7 +70,17 @@ impl ApplianceGauges {
             job_names: config.jobs.iter().map(|job| (job.id, job.name.clone())).collect(),
             shared,
             server,
+            queues: Vec::new(),
         }
+    }
+
+    /// With the queues of updates in front of the ports.
+    pub(super) fn with_queues(self, queues: Vec<Arc<QueueCounts>>) -> Self {
+        Self { queues, ..self }
+    }
+
+    fn read_queues(&self) -> Vec<(&str, QueueReading)> {
+        self.ports.iter().zip(&self.queues).map(|((name, _), queue)| (name.as_str(), queue.read())).collect()
     }
 
     fn ports(&self, out: &mut Vec<Gauge>) {
@@ -156,7 +170,12 @@ impl Gauges for ApplianceGauges {
         if let Some(server) = &self.server {
             out.extend(server.gauges());
         }
+        out.extend(olaf::gauges(&self.read_queues()));
         out
+    }
+
+    fn distributions(&self) -> Vec<Distribution> {
+        olaf::distributions(&self.read_queues())
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) fn membership(config: &Config) -> Membership {
 fn spec(config: &Config, job: &JobConfig) -> JobSpec {
     JobSpec {
         window: job.window,
-        max_payload: config.max_payload(),
+        max_payload: config.max_payload_in(job.mode),
+        mode: job.mode,
         admitted: job
             .members
             .as_ref()

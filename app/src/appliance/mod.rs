@@ -6,6 +6,7 @@ mod control;
 mod gauges;
 mod http;
 mod jobs;
+mod olaf;
 mod ports;
 
 use std::path::Path;

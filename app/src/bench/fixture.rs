@@ -264,6 +264,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
         setup: Arc::new(setup),
         end: ends.pop().context("one end")?,
         server: None,
+        updates: None,
         counters: Arc::clone(&counters),
         spread,
         service,

@@ -14,6 +14,7 @@ use toml::Spanned;
 use super::{Config, ConfigError, Located, Place, raw};
 
 mod jobs;
+mod olaf;
 mod policy;
 mod ports;
 mod ps;
@@ -77,9 +78,12 @@ impl Accept<'_> {
         let dataplane = dataplane.into_inner();
         let cores = self.cores(&dataplane)?;
         let pool = self.pool(pool)?;
-        let ports = self.ports(&ports)?;
+        let written_ports = ports;
+        let ports = self.ports(&written_ports)?;
         let mode = self.ps_mode(ps.as_ref(), &addresses, udp_port)?;
-        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value)?;
+        let max_update = super::max_update(&addresses, &ports);
+        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, max_update)?;
+        self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);
         let ps = self.ps(ps.as_ref(), mode, &jobs, admission.as_ref(), max_payload)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use pascaline_aggregator::{Conflict, Order, Policy};
+use pascaline_pipelines::Mode;
 
 use super::Located;
 use crate::server::ServerLimits;
@@ -31,6 +32,8 @@ pub(crate) struct JobConfig {
     pub(crate) fan_in: u16,
     pub(crate) window: u16,
     pub(crate) members: Option<Vec<IpAddr>>,
+    /// How its workers train together.
+    pub(crate) mode: Mode,
     /// How the job uses the pool.
     pub(crate) policy: Policy,
     /// Contributions that complete a PSN at first; SetH may change it.

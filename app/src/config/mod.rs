@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
-use pascaline_pipelines::IdlePolicy;
+use pascaline_pipelines::{IdlePolicy, Mode, PortQueue};
+use pascaline_queue as queue;
+use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 
@@ -78,6 +80,8 @@ pub(crate) struct PortConfig {
     pub(crate) rx_descriptors: u16,
     pub(crate) tx_descriptors: u16,
     pub(crate) peer: Option<usize>,
+    /// The queue of updates in front of it, as far as it can be known before jobs and packet sizes are.
+    pub(crate) queue: PortQueue,
 }
 
 /// A configuration that has been checked as far as that is possible without the hardware.
@@ -142,13 +146,48 @@ impl Config {
     pub(crate) fn max_payload(&self) -> u16 {
         max_payload(&self.addresses, &self.ports)
     }
+
+    /// Longest update: the same, less what is said about updates behind them.
+    pub(crate) fn max_update(&self) -> u16 {
+        max_update(&self.addresses, &self.ports)
+    }
+
+    /// The longest payload of a job of this mode.
+    pub(crate) fn max_payload_in(&self, mode: Mode) -> u16 {
+        match mode {
+            Mode::Sync => self.max_payload(),
+            Mode::Olaf => self.max_update(),
+        }
+    }
+
+    /// The queues of updates in front of the ports; none if no job sends any.
+    pub(crate) fn port_queues(&self) -> Option<Vec<PortQueue>> {
+        let olaf = self.jobs.iter().filter(|job| job.mode == Mode::Olaf);
+        // Clusters are jobs, by their numbers.
+        let clusters = u32::from(olaf.map(|job| job.id).max()?) + 1;
+        let segment_len = self.max_update();
+        let whole = |port: &PortConfig| PortQueue {
+            queue: queue::Config { clusters, segment_len, ..port.queue.queue },
+            rate: port.queue.rate,
+        };
+        Some(self.ports.iter().map(whole).collect())
+    }
 }
 
 fn max_payload(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
+    room(addresses, ports) / 8 * 8
+}
+
+fn max_update(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
+    room(addresses, ports).saturating_sub(ACK_LEN) / 8 * 8
+}
+
+/// What is left for payload and trailer in the smallest packet.
+fn room(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
     let ip = if addresses.iter().any(IpAddr::is_ipv6) { 40 } else { 20 };
     let overhead = ip + 8 + 22;
     let mtu = ports.iter().map(|port| port.mtu).min().unwrap_or(0);
-    mtu.saturating_sub(overhead) / 8 * 8
+    mtu.saturating_sub(overhead)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 
 use pascaline_dpdk::mempool::{Demand, HEADROOM, buffers_needed};
 use pascaline_pipelines::io::HEADER_ROOM;
-use pascaline_pipelines::{BURST, STAGE};
+use pascaline_pipelines::updates::INBOX;
+use pascaline_pipelines::{BURST, Mode, STAGE};
 
 use super::{Config, ConfigError, PortConfig, PsMode};
 
@@ -45,12 +46,14 @@ impl Config {
     /// their window can open.
     pub(crate) fn kept_packets(&self) -> usize {
         let ways = self.pool.ways;
-        let regions = self.jobs.iter().filter_map(|job| {
+        // Those of jobs that send updates keep nothing: the queues do.
+        let jobs = || self.jobs.iter().filter(|job| job.mode == Mode::Sync);
+        let regions = jobs().filter_map(|job| {
             let slots = job.policy.region?.sets as usize * ways;
             Some(partials(job.policy.quota, job.window, slots) * usize::from(job.fan_in - 1))
         });
         let shared_slots = self.shared_sets as usize * ways;
-        let shared = self.jobs.iter().filter(|job| job.policy.region.is_none());
+        let shared = jobs().filter(|job| job.policy.region.is_none());
         let mut shared: Vec<(u16, usize)> =
             shared.map(|job| (job.fan_in, partials(job.policy.quota, job.window, shared_slots))).collect();
         if let Some(admission) = &self.admission {
@@ -83,7 +86,7 @@ impl Config {
             lcores: lcores + 1,
             burst: BURST,
             cache: usize::from(CACHE),
-            slots: self.kept_packets() + stages + self.server_queues(),
+            slots: self.kept_packets() + stages + self.server_queues() + self.update_queues(),
         };
         PacketBuffers {
             frames: buffers_needed(&demand),
@@ -102,6 +105,12 @@ impl Config {
     /// Packets that wait for the parameter server, and from it, at most.
     fn server_queues(&self) -> usize {
         if self.embeds_server() { 2 * SERVER_QUEUE } else { 0 }
+    }
+
+    /// Updates that wait in front of ports, and for the lcores that own their queues, at most.
+    fn update_queues(&self) -> usize {
+        let queues = self.port_queues().unwrap_or_default();
+        queues.iter().map(|port| usize::from(port.queue.segments) + INBOX).sum()
     }
 
     /// Refuses what cannot fit into `memory_mb`, whatever else DPDK needs.

@@ -50,6 +50,18 @@ pub(super) struct Port {
     pub(super) rx_descriptors: Option<Spanned<u16>>,
     pub(super) tx_descriptors: Option<Spanned<u16>>,
     pub(super) peer: Option<Spanned<String>>,
+    pub(super) queue: Option<Spanned<Queue>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Queue {
+    pub(super) discipline: Option<Spanned<String>>,
+    pub(super) length: Option<Spanned<u16>>,
+    /// Bits per second: a number, or a string with a unit.
+    pub(super) rate: Option<Spanned<toml::Value>>,
+    pub(super) reward_threshold: Option<Spanned<f64>>,
+    pub(super) combine: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -66,6 +78,8 @@ pub(super) struct Job {
     pub(super) id: Spanned<u16>,
     pub(super) name: Option<String>,
     pub(super) fan_in: Spanned<u16>,
+    pub(super) mode: Option<Spanned<String>>,
+    pub(super) parameters: Option<Spanned<u32>>,
     pub(super) window: Option<Spanned<u16>>,
     pub(super) members: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) profile: Option<Spanned<String>>,

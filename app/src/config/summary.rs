@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+use pascaline_pipelines::{Mode, PortQueue};
+use pascaline_queue::{Combine, Discipline};
+
 use super::job::Told;
 use super::{Config, PsMode};
 
@@ -18,6 +21,7 @@ impl fmt::Display for Config {
         )?;
         self.memory(f)?;
         self.told_jobs(f)?;
+        self.told_queues(f)?;
         self.told_admission(f)?;
         self.told_server(f)
     }
@@ -42,13 +46,39 @@ impl Config {
     fn told_jobs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for job in &self.jobs {
             write!(f, "  job {} {:?}: {} ranks, window {}; ", job.id, job.name, job.fan_in, job.window)?;
-            write!(f, "{}; complete with {}", Told(&job.policy), job.needed)?;
+            match job.mode {
+                Mode::Sync => write!(f, "{}; complete with {}", Told(&job.policy), job.needed)?,
+                Mode::Olaf => write!(f, "olaf, updates of up to {} bytes", self.max_update())?,
+            }
             if job.partials {
                 f.write_str(", or as SetH and FBcast say")?;
             }
             match job.dead_after.map(humantime::format_duration) {
                 Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death)?,
                 None => writeln!(f, "; never lost")?,
+            }
+        }
+        Ok(())
+    }
+
+    fn told_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (port, PortQueue { queue, rate }) in self.ports.iter().zip(self.port_queues().unwrap_or_default())
+        {
+            let discipline = match queue.discipline {
+                Discipline::Olaf => "olaf",
+                Discipline::Fifo => "fifo",
+            };
+            let combine = match queue.combine {
+                Combine::Sum => "sums",
+                Combine::Mean => "means",
+            };
+            write!(f, "  port {:?}: {discipline} queue of {} updates, {combine}", port.name, queue.segments)?;
+            if queue.reward_threshold.is_finite() {
+                write!(f, " of rewards within {}", queue.reward_threshold)?;
+            }
+            match rate {
+                Some(rate) => writeln!(f, ", at {rate} bit/s")?,
+                None => writeln!(f, ", at the port's own rate")?,
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::*;
 
 mod memory;
+mod olaf;
 mod policies;
 mod server;
 
@@ -86,7 +87,8 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
     let all = all.replacen("peer = \"p1\"", "", 1);
     let config =
         Config::parse(Path::new("conf/appliance.toml"), &all).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(config.jobs.len(), 3);
+    assert_eq!(config.jobs.len(), 4);
+    assert_eq!((config.jobs[3].mode, config.ports[0].queue), (Mode::Olaf, PortQueue::default()));
     assert!(config.admission.is_some() && config.ps.listen.is_some());
     assert_eq!((config.jobs[2].needed, config.jobs[2].policy.partial_after), (4, 10_000_000));
 }

@@ -275,7 +275,7 @@ impl JobState {
 
     /// The job as lcores see it. `mac` gives the MAC of a port.
     pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
-        let JobSpec { id, fan_in, policy, server, .. } = self.spec;
+        let JobSpec { id, fan_in, mode, policy, server, .. } = self.spec;
         let member = |number, endpoint: Endpoint| {
             Member::new(endpoint, mac(endpoint.port), id, number, fan_in, self.epoch)
         };
@@ -287,6 +287,7 @@ impl JobState {
         job.needed = self.needed();
         job.partials = self.spec.partials;
         job.halted = self.halted;
+        job.mode = mode;
         job.policy = policy;
         job.server = match server {
             ServerMode::None => Server::None,

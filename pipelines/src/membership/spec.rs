@@ -7,6 +7,8 @@ use ipnet::IpNet;
 use pascaline_aggregator::Policy;
 use pascaline_wire::frame::Address;
 
+use crate::jobs::Mode;
+
 /// What becomes of a generation that has lost ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDeath {
@@ -54,6 +56,8 @@ pub struct JobSpec {
     pub max_payload: u16,
     /// The address of each rank, if only these are admitted.
     pub admitted: Option<Vec<Address>>,
+    /// How its workers train together.
+    pub mode: Mode,
     /// How it uses the pool. Its `server` holds only while there is a [`server`](Self::server) to send to.
     pub policy: Policy,
     /// Contributions that complete a PSN, if not all; workers may change it where `partials` is set. Taken to be at
@@ -89,6 +93,7 @@ impl JobSpec {
             window: Self::WINDOW,
             max_payload: Self::MAX_PAYLOAD,
             admitted: None,
+            mode: Mode::Sync,
             policy: Policy::default(),
             threshold: None,
             partials: false,

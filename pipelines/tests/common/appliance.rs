@@ -9,7 +9,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
-    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Reply, ServerEnd, Setup,
+    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortQueue, PortSetup, QueueCounts,
+    Reply, ServerEnd, Setup, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, recorder};
 use pascaline_wire::control::{Action, Status};
@@ -26,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobSpec>,
     pub(crate) pool: PoolConfig,
     pub(crate) first_epoch: u8,
+    /// In front of each port.
+    pub(crate) queue: PortQueue,
 }
 
 pub(crate) fn job(id: u16, fan_in: u16) -> JobSpec {
@@ -40,6 +43,7 @@ impl Plan {
             jobs: vec![job(JOB, 4)],
             pool: PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() },
             first_epoch: 5,
+            queue: PortQueue::default(),
         }
     }
 
@@ -65,6 +69,8 @@ pub(crate) struct Appliance<I: Io = MemoryIo> {
     pub(crate) lcores: Vec<Lcore<I>>,
     pub(crate) counters: Vec<Arc<LcoreCounters>>,
     pub(crate) readers: Vec<RecorderReader>,
+    /// Of the queue of updates in front of each port.
+    pub(crate) queues: Vec<Arc<QueueCounts>>,
     pub(crate) plane: ControlPlane,
     pub(crate) membership: Membership,
     pub(crate) setup: Arc<Setup>,
@@ -88,6 +94,9 @@ impl<I: Io> Appliance<I> {
         let membership = Membership::new(plan.jobs.clone(), plan.first_epoch);
         plane.publish(membership.table(|port| setup.ports[port].mac));
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), ios.len()).unwrap();
+        let queues = vec![plan.queue; plan.peers.len()];
+        let (updates, queues) = UpdateEnd::connect(&queues, ios.len(), &Kernels::detect()).unwrap();
+        let mut updates = updates.into_iter();
         let mut counters = Vec::new();
         let mut readers = Vec::new();
         let mut lcores = Vec::new();
@@ -105,13 +114,14 @@ impl<I: Io> Appliance<I> {
                 setup,
                 end,
                 server: server.clone(),
+                updates: updates.next(),
                 counters,
                 spread,
                 service,
             }));
         }
         let now = Duration::ZERO;
-        Self { lcores, counters, readers, plane, membership, setup, now, requests: 0, replies: 0 }
+        Self { lcores, counters, readers, queues, plane, membership, setup, now, requests: 0, replies: 0 }
     }
 
     /// The control plane's turn, with lcores that turn when it waits for them.

@@ -118,6 +118,8 @@ mod tests {
         Update {
             cluster,
             worker: 0,
+            psn: 0,
+            epoch: 0,
             count: 1,
             reward: 0.0,
             generated_ns: 0,

@@ -260,6 +260,8 @@ fn update(arrival: &Arrival, config: &Config) -> Update {
     Update {
         cluster: u32::from(arrival.worker / (WORKLOAD.workers / CLUSTERS)),
         worker: arrival.worker,
+        psn: 0,
+        epoch: 0,
         count: 1,
         reward: 0.0,
         generated_ns: arrival.at,

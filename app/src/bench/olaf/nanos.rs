@@ -91,6 +91,8 @@ fn update(cluster: u32, worker: u16) -> Update {
     Update {
         cluster,
         worker,
+        psn: 0,
+        epoch: 0,
         count: 1,
         reward: 0.0,
         generated_ns: 0,

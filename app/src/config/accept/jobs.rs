@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use pascaline_aggregator::{Order, Policy, PoolConfig, Region};
+use pascaline_pipelines::Mode;
 use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
@@ -39,11 +40,12 @@ impl Accept<'_> {
         &self,
         written: &[Spanned<raw::Job>],
         pool: &PoolConfig,
-        mode: PsMode,
+        ps: PsMode,
+        max_update: u16,
     ) -> Checked<(Vec<JobConfig>, Layout)> {
         let mut layout = Layout::new(pool);
         // Regions first: what they leave bounds the others.
-        let mut placed: Vec<(&raw::Job, u16, Chosen, Option<Place>)> = Vec::new();
+        let mut placed: Vec<(&raw::Job, u16, Mode, Chosen, Option<Place>)> = Vec::new();
         for job in written.iter().map(Spanned::get_ref) {
             let id = *job.id.get_ref();
             if placed.iter().any(|(other, ..)| *other.id.get_ref() == id) {
@@ -51,7 +53,11 @@ impl Accept<'_> {
                 return Err(self.error(&job.id, message, "give each job a number of its own"));
             }
             let fan_in = self.within(Some(&job.fan_in), 0, 1, MAX_RANKS, "fan_in")?;
-            let chosen = self.chosen(job, fan_in, mode)?;
+            let mode = self.mode(job)?;
+            let chosen = match mode {
+                Mode::Sync => self.chosen(job, fan_in, ps)?,
+                Mode::Olaf => self.olaf(job, fan_in, ps, max_update)?,
+            };
             let place = match (chosen.addressing, &job.region_slots) {
                 (Addressing::Region, _) => Some(self.region(job, fan_in, &mut layout)?),
                 (Addressing::Shared, None) => None,
@@ -60,10 +66,11 @@ impl Accept<'_> {
                     return Err(self.error(slots, "region_slots of a job in the shared pool", remedy));
                 }
             };
-            placed.push((job, fan_in, chosen, place));
+            placed.push((job, fan_in, mode, chosen, place));
         }
-        let jobs = placed.iter().map(|(job, fan_in, chosen, place)| {
-            self.job(job, *fan_in, chosen, place.as_ref(), layout.slots(layout.shared_sets()))
+        let shared_slots = layout.slots(layout.shared_sets());
+        let jobs = placed.iter().map(|(job, fan_in, mode, chosen, place)| {
+            self.job(job, *fan_in, *mode, chosen, place.as_ref(), shared_slots)
         });
         Ok((jobs.collect::<Checked<_>>()?, layout))
     }
@@ -100,13 +107,14 @@ impl Accept<'_> {
         &self,
         job: &raw::Job,
         fan_in: u16,
+        mode: Mode,
         chosen: &Chosen,
         place: Option<&Place>,
         shared_slots: u32,
     ) -> Checked<JobConfig> {
         let id = *job.id.get_ref();
         let slots = place.map_or(shared_slots, |place| place.slots);
-        if slots == 0 {
+        if slots == 0 && mode == Mode::Sync {
             let remedy = "raise [pool] slots, or give this job a region of its own, too";
             return Err(self.error(&job.id, "the regions of other jobs leave no slot of the pool", remedy));
         }
@@ -140,6 +148,7 @@ impl Accept<'_> {
             fan_in,
             window,
             members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
+            mode,
             policy,
             needed: chosen.needed,
             partials: chosen.partials,

@@ -1,6 +1,7 @@
 //! Ports.
 
 use pascaline_dpdk::Device;
+use pascaline_pipelines::PortQueue;
 use toml::Spanned;
 
 use super::{Accept, Checked};
@@ -47,6 +48,10 @@ impl Accept<'_> {
                     "tx_descriptors",
                 )?,
                 peer: None,
+                queue: port
+                    .queue
+                    .as_ref()
+                    .map_or(Ok(PortQueue::default()), |queue| self.queue(queue.get_ref()))?,
             });
         }
         for (at, port) in written.get_ref().iter().map(Spanned::get_ref).enumerate() {

@@ -1,0 +1,167 @@
+//! Jobs whose workers send updates when they have them, and the queues that updates wait in.
+
+use core::num::NonZeroU64;
+
+use pascaline_pipelines::{Mode, PortQueue};
+use pascaline_queue::{Combine, Config as QueueConfig, Discipline};
+use toml::Spanned;
+
+use super::policy::Chosen;
+use super::{Accept, Checked};
+use crate::config::job::{JobConfig, PsMode};
+use crate::config::profile::DEFAULT;
+use crate::config::{ConfigError, raw};
+
+/// Units of a rate, by the end of how it is written.
+const UNITS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
+/// The fastest shaper: faster than any port.
+const MOST_RATE: f64 = 1e12;
+
+impl Accept<'_> {
+    /// How a job's workers train together.
+    pub(super) fn mode(&self, job: &raw::Job) -> Checked<Mode> {
+        let modes = [("sync", Mode::Sync), ("olaf", Mode::Olaf)];
+        let mode = self.choice(job.mode.as_ref(), "mode", &modes)?.unwrap_or_default();
+        match &job.parameters {
+            Some(written) if mode == Mode::Sync => {
+                let remedy = "leave it out: a synchronous job sums models of any size, in as many packets as they need";
+                Err(self.error(written, "parameters is for jobs of mode \"olaf\"", remedy))
+            }
+            _ => Ok(mode),
+        }
+    }
+
+    /// What a job of mode "olaf" has of the keys for jobs of the pool: nothing but the server.
+    pub(super) fn olaf(&self, job: &raw::Job, fan_in: u16, ps: PsMode, max_update: u16) -> Checked<Chosen> {
+        let useless = [
+            (job.profile.as_ref().map(|at| self.unused(at, "profile"))),
+            (job.addressing.as_ref().map(|at| self.unused(at, "addressing"))),
+            (job.region_slots.as_ref().map(|at| self.unused(at, "region_slots"))),
+            (job.conflict.as_ref().map(|at| self.unused(at, "conflict"))),
+            (job.threshold.as_ref().map(|at| self.unused(at, "threshold"))),
+            (job.partial_after.as_ref().map(|at| self.unused(at, "partial_after"))),
+            (job.order.as_ref().map(|at| self.unused(at, "order"))),
+            (job.quota.as_ref().map(|at| self.unused(at, "quota"))),
+        ];
+        if let Some(error) = useless.into_iter().flatten().next() {
+            return Err(error);
+        }
+        if let Some(written) = job.server.as_ref().filter(|server| !server.get_ref()) {
+            let remedy = "leave server out, or set mode = \"sync\"";
+            return Err(self.error(written, "a job of mode \"olaf\" needs its parameter server", remedy));
+        }
+        if let (Some(mode), false) = (&job.mode, matches!(ps, PsMode::External { .. })) {
+            let remedy = "set mode = \"external\" and address in [ps], or mode = \"sync\" for this job";
+            let message = "a job of mode \"olaf\" needs a parameter server that is a process of its own";
+            return Err(self.error(mode, message, remedy));
+        }
+        self.fits(job, max_update)?;
+        Ok(Chosen {
+            addressing: DEFAULT.addressing,
+            conflict: DEFAULT.conflict,
+            order: DEFAULT.order,
+            server: true,
+            partials: false,
+            needed: fan_in,
+            partial_after: None,
+        })
+    }
+
+    fn unused<T>(&self, at: &Spanned<T>, key: &str) -> ConfigError {
+        let message =
+            format!("{key} has no meaning in a job of mode \"olaf\": its updates do not go through the pool");
+        self.error(at, message, "leave it out, or set mode = \"sync\"")
+    }
+
+    /// Refuses a model whose update does not fit into one packet.
+    fn fits(&self, job: &raw::Job, max_update: u16) -> Checked<()> {
+        let most = u32::from(max_update / 4);
+        match &job.parameters {
+            Some(written) if *written.get_ref() == 0 => Err(self.error(
+                written,
+                "a model without parameters",
+                "write the number of the model's parameters",
+            )),
+            Some(written) if *written.get_ref() > most => {
+                let message = format!(
+                    "a model of {} parameters does not fit into one packet, as mode = \"olaf\" demands: the ports' MTU leaves room for {most} of 4 bytes each",
+                    written.get_ref()
+                );
+                let remedy = "set mode = \"sync\" (synchronous mode sums models of any size), or raise the mtu of every port (9000 leaves room for 2230 over IPv4)";
+                Err(self.error(written, message, remedy))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The queue in front of a port.
+    pub(super) fn queue(&self, written: &raw::Queue) -> Checked<PortQueue> {
+        let raw::Queue { discipline, length, rate, reward_threshold, combine } = written;
+        let default = QueueConfig::default();
+        let disciplines = [("olaf", Discipline::Olaf), ("fifo", Discipline::Fifo)];
+        let combines = [("sum", Combine::Sum), ("mean", Combine::Mean)];
+        let queue = QueueConfig {
+            discipline: self
+                .choice(discipline.as_ref(), "discipline", &disciplines)?
+                .unwrap_or(default.discipline),
+            segments: self.within(length.as_ref(), default.segments, 1, 1 << 14, "length")?,
+            combine: self.choice(combine.as_ref(), "combine", &combines)?.unwrap_or(default.combine),
+            reward_threshold: reward_threshold
+                .as_ref()
+                .map_or(Ok(default.reward_threshold), |written| self.reward_threshold(written))?,
+            ..default
+        };
+        let rate = rate.as_ref().map_or(Ok(None), |written| self.rate(written))?;
+        Ok(PortQueue { queue, rate })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "rewards are of this type")]
+    fn reward_threshold(&self, written: &Spanned<f64>) -> Checked<f32> {
+        let threshold = *written.get_ref();
+        if threshold >= 0.0 {
+            return Ok(threshold as f32);
+        }
+        let message = format_args!("reward_threshold = {threshold} is no distance");
+        Err(self.error(
+            written,
+            message,
+            "write a number from 0.0 up, or inf to combine whatever the rewards are",
+        ))
+    }
+
+    /// Bits per second; none for zero, which is what the port can do.
+    fn rate(&self, written: &Spanned<toml::Value>) -> Checked<Option<NonZeroU64>> {
+        let bits = match written.get_ref() {
+            toml::Value::Integer(bits) => bits.to_string().parse().ok(),
+            toml::Value::String(text) => {
+                let text = text.trim().trim_end_matches("bit/s").trim_end();
+                let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+                unit.and_then(|(number, factor)| Some(number.trim_end().parse::<f64>().ok()? * factor))
+            }
+            _ => None,
+        };
+        match bits {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10¹²")]
+            Some(bits) if (0.0..=MOST_RATE).contains(&bits) => Ok(NonZeroU64::new(bits.round() as u64)),
+            _ => {
+                let message = format_args!("rate = {} is not a rate", written.get_ref());
+                let remedy = "write bits per second with k, M or G, up to \"1000G\", e.g. \"500M\"; \"0\" is the port's own rate";
+                Err(self.error(written, message, remedy))
+            }
+        }
+    }
+
+    /// Refuses queues that no job would send updates to.
+    pub(super) fn queues_are_used(&self, ports: &[Spanned<raw::Port>], jobs: &[JobConfig]) -> Checked<()> {
+        if jobs.iter().any(|job| job.mode == Mode::Olaf) {
+            return Ok(());
+        }
+        match ports.iter().find_map(|port| port.get_ref().queue.as_ref()) {
+            Some(queue) => {
+                let remedy = "leave [ports.queue] out, or give a job mode = \"olaf\"";
+                Err(self.error(queue, "a queue of updates, but no job has mode = \"olaf\"", remedy))
+            }
+            None => Ok(()),
+        }
+    }
+}

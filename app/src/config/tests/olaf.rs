@@ -1,0 +1,129 @@
+//! Jobs that send updates, and the queues in front of ports.
+
+use core::num::NonZeroU64;
+
+use pascaline_queue::{Combine, Discipline};
+
+use super::*;
+
+const PS: &str = "[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\n";
+
+fn job(rest: &str) -> String {
+    format!("{GOOD}\n[[jobs]]\nid = 300\nfan_in = 3\nmode = \"olaf\"\n{rest}\n{PS}")
+}
+
+/// The same with a queue in front of the first port.
+fn queue(rest: &str) -> String {
+    job("").replacen("veth0\"\n", &format!("veth0\"\n[ports.queue]\n{rest}\n"), 1)
+}
+
+#[test]
+fn ports_have_queues_only_if_a_job_sends_updates() {
+    assert_eq!(parse(GOOD).unwrap().port_queues(), None);
+    let config = parse(&job("parameters = 350")).unwrap();
+    assert_eq!((config.jobs[0].mode, config.jobs[1].mode), (Mode::Sync, Mode::Olaf));
+    assert!(config.jobs[1].policy.server, "it has one");
+    // 1,430 bytes over IPv6, less 25 of trailer, in whole 8-byte elements.
+    assert_eq!((config.max_payload(), config.max_update()), (1424, 1400));
+    let queues = config.port_queues().unwrap();
+    assert_eq!(queues.len(), 2, "the server may be behind either port");
+    for PortQueue { queue, rate } in queues {
+        assert_eq!((queue.clusters, queue.segment_len, queue.segments, rate), (301, 1400, 8, None));
+    }
+    let (sync, olaf) = (parse(GOOD).unwrap(), config);
+    assert_eq!(olaf.kept_packets(), sync.kept_packets(), "it keeps nothing in the pool");
+}
+
+#[test]
+fn a_jumbo_packet_holds_more_than_2048_floats() {
+    let text = job("parameters = 2225").replace("iface=veth0\"", "iface=veth0\"\nmtu = 9000");
+    let text = text.replacen("peer = \"p0\"", "peer = \"p0\"\nmtu = 9000", 1);
+    let config = parse(&text).unwrap();
+    assert_eq!(config.max_update() / 4, 2226, "over IPv6");
+    let text = text.replace(", \"fd00::254\"", "");
+    assert_eq!(parse(&text).unwrap().max_update() / 4, 2230, "over IPv4");
+}
+
+#[test]
+fn each_key_of_a_queue_says_what_it_says() {
+    let text = queue(
+        "discipline = \"fifo\"\nlength = 4096\nrate = \"2.5G\"\nreward_threshold = 0.5\ncombine = \"mean\"",
+    );
+    let config = parse(&text).unwrap();
+    let [first, second] = config.port_queues().unwrap()[..] else { panic!("two ports") };
+    assert_eq!((first.queue.discipline, first.queue.combine), (Discipline::Fifo, Combine::Mean));
+    assert_eq!((first.queue.segments, first.queue.reward_threshold), (4096, 0.5));
+    assert_eq!(first.rate, NonZeroU64::new(2_500_000_000));
+    assert_eq!((second.queue.discipline, second.rate), (Discipline::Olaf, None));
+    let summary = config.to_string();
+    for line in [
+        "job 300 \"job300\": 3 ranks, window 512; olaf, updates of up to 1400 bytes; lost after",
+        "port \"p0\": fifo queue of 4096 updates, means of rewards within 0.5, at 2500000000 bit/s",
+        "port \"p1\": olaf queue of 8 updates, sums, at the port's own rate",
+    ] {
+        assert!(summary.contains(line), "{line} is missing in\n{summary}");
+    }
+}
+
+#[test]
+fn rates_have_units() {
+    let rates = [
+        ("\"0\"", 0),
+        ("0", 0),
+        ("10_000", 10_000),
+        ("\"10k\"", 10_000),
+        ("\"1.5M\"", 1_500_000),
+        ("\"40 G\"", 40_000_000_000),
+        ("\"500 Mbit/s\"", 500_000_000),
+        ("\"7\"", 7),
+    ];
+    for (written, bits) in rates {
+        let config = parse(&queue(&format!("rate = {written}"))).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.port_queues().unwrap()[0].rate, NonZeroU64::new(bits), "{written}");
+    }
+}
+
+/// The error, and the text that stands at the place it names.
+fn wrong(text: &str) -> (String, String) {
+    let error = parse(text).expect_err("a mistake");
+    let place = error.place.expect("a place");
+    let line = text.lines().nth(place.line - 1).unwrap_or_default();
+    (error.to_string(), line.chars().skip(place.column - 1).collect())
+}
+
+#[test]
+fn every_mistake_names_its_place_and_a_remedy() {
+    let cases = [
+        (job("parameters = 351"), "351", "leaves room for 350 of 4 bytes each"),
+        (job("parameters = 351"), "351", "synchronous mode"),
+        (job("parameters = 0"), "0", "without parameters"),
+        (job("server = false"), "false", "needs its parameter server"),
+        (job("conflict = \"coin\""), "\"coin\"", "no meaning"),
+        (job("profile = \"dsa\""), "\"dsa\"", "no meaning"),
+        (job("quota = 7"), "7", "no meaning"),
+        (job("threshold = 0.5"), "0.5", "no meaning"),
+        (job("").replace("\"olaf\"", "\"async\""), "\"async\"", "\"sync\", \"olaf\""),
+        (job("").replace(PS, "[ps]\nmode = \"none\"\n"), "\"olaf\"", "a process of its own"),
+        (job("").replace(PS, ""), "\"olaf\"", "a process of its own"),
+        (format!("{GOOD}\n[[jobs]]\nid = 9\nfan_in = 1\nparameters = 4"), "4", "any size"),
+        (queue("").replace("mode = \"olaf\"", ""), "[ports.queue]", "no job has mode"),
+        (queue("discipline = \"lifo\""), "\"lifo\"", "\"olaf\", \"fifo\""),
+        (queue("length = 0"), "0", "out of range"),
+        (queue("length = 16385"), "16385", "out of range"),
+        (queue("rate = \"fast\""), "\"fast\"", "\"500M\""),
+        (queue("rate = \"5T\""), "\"5T\"", "is not a rate"),
+        (queue("rate = -1"), "-1", "is not a rate"),
+        (queue("rate = \"nan\""), "\"nan\"", "is not a rate"),
+        (queue("rate = \"1001G\""), "\"1001G\"", "is not a rate"),
+        (queue("reward_threshold = -0.5"), "-0.5", "no distance"),
+        (queue("reward_threshold = nan"), "nan", "no distance"),
+        (queue("combine = \"max\""), "\"max\"", "\"sum\", \"mean\""),
+        (queue("capacity = 8"), "capacity", "unknown field"),
+    ];
+    for (text, at, says) in cases {
+        let (message, found) = wrong(&text);
+        assert!(message.contains(says), "{message}\nshould say {says}");
+        assert!(found.starts_with(at), "the place is at {found:?}, not {at}: {message}");
+        assert!(message.contains("remedy: "), "{message}");
+    }
+}

@@ -1,0 +1,56 @@
+//! The way back: a server's answers to updates, stamped with the queue's state (Olaf, sections 5 and 7).
+
+use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::header::{Flags, Header};
+use pascaline_wire::template::Heads;
+use pascaline_wire::trailer::{QueueState, Trailer};
+
+use crate::classify::Payload;
+use crate::emit::Emitter;
+use crate::io::Io;
+use crate::jobs::Job;
+
+/// Passes an answer of the server on: to the rank that it names if it has the flag BYPASS, else to every member of the
+/// cluster. Payload and header stay as they are, the rank included: it says whose update is answered.
+pub(crate) fn acknowledge<I: Io>(
+    emitter: &mut Emitter<I>,
+    job: &Job,
+    header: &Header,
+    payload: Payload,
+    state: Option<QueueState>,
+    mut packet: I::Buf,
+) {
+    let (start, len) = (usize::from(payload.offset), usize::from(payload.len));
+    let body = packet.bytes().get(start..start + usize::from(payload.total)).unwrap_or_default();
+    let update = header.payload(body).ok().and_then(|(_, trailer)| trailer?.update);
+    let trailer = Trailer { update, queue: state, ..Trailer::default() };
+    let alone = header.flags.has(Flags::BYPASS);
+    if alone && job.member(header.rank).is_none() {
+        return emitter.discard(packet, DropReason::NotMember);
+    }
+    let written = packet.advance(start)
+        && packet.set_len(len + trailer.emitted_len())
+        && packet.bytes_mut().get_mut(len..).is_some_and(|behind| trailer.emit(behind).is_ok());
+    let header = Header { flags: header.flags.without(Flags::BYPASS).with(Flags::TRAILER), ..*header };
+    let heads = Heads::new(&header, packet.bytes().len());
+    let (true, Ok(heads)) = (written, heads) else {
+        return emitter.discard(packet, DropReason::NoRoom);
+    };
+    emitter.tally.add(Counter::Forwarded, 1);
+    if alone {
+        if let Some(member) = job.member(header.rank)
+            && emitter.send_in_place(member.endpoint.port, &member.template, &header, packet)
+        {
+            emitter.tally.add(Counter::AcksSent, 1);
+        }
+        return;
+    }
+    let packet = packet.freeze();
+    let members = job.members().iter().flatten();
+    for (copy, member) in packet.clones(job.members().len()).zip(members) {
+        if emitter.send_shared(member, header.rank, &heads, copy) {
+            emitter.tally.add(Counter::AcksSent, 1);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A port's queue, and how fast it is drained.
+
+use core::time::Duration;
+
+use pascaline_buffer::PacketBuf;
+use pascaline_buffer::combine::Kernels;
+use pascaline_queue::{ConfigError, Departure, Enqueued, Refusal, Shaper, Update, UpdateQueue, Verdict};
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::header::{Header, Kind};
+use pascaline_wire::trailer::{self, QueueState, Trailer};
+
+use super::counts::{Fate, QueueCounts, Tally};
+use super::{PortQueue, is_present};
+use crate::emit::{Emitter, flags};
+use crate::io::{BURST, Io};
+use crate::jobs::{Job, JobTable, Server};
+
+/// What a shaper saves up at most: longer than any lcore naps, so that naps do not slow it down.
+const SAVED: Duration = Duration::from_millis(1);
+
+/// What Ethernet adds to a frame on the wire, in bytes: preamble, check sequence, gap.
+const WIRE: usize = 8 + 4 + 12;
+
+/// A queue and what drains it: the shaper, if there is one, and the port.
+pub(super) struct Egress<B> {
+    queue: UpdateQueue<B>,
+    shaper: Option<Shaper>,
+    /// Updates that may leave in one turn: few after the port has refused some, so that they wait here, where they can be
+    /// combined, and not in its stage.
+    batch: usize,
+    tally: Tally,
+}
+
+impl<B> Egress<B> {
+    pub(super) fn new(port: &PortQueue, kernels: &Kernels) -> Result<Self, ConfigError> {
+        Ok(Self {
+            queue: UpdateQueue::new(&port.queue, kernels)?,
+            shaper: port.rate.map(|rate| Shaper::new(rate, SAVED)),
+            batch: 1,
+            tally: Tally::default(),
+        })
+    }
+
+    pub(super) const fn queue(&self) -> &UpdateQueue<B> {
+        &self.queue
+    }
+
+    pub(super) fn state(&mut self, unix_ns: u64) -> QueueState {
+        self.queue.state(unix_ns)
+    }
+
+    /// Makes known what has been counted.
+    pub(super) fn publish(&mut self, counts: &QueueCounts, state: QueueState) {
+        counts.publish(&mut self.tally, self.queue.counters(), state);
+    }
+}
+
+impl<B: PacketBuf> Egress<B> {
+    /// Offers an update to the queue, and accounts for its packet.
+    #[inline]
+    pub(super) fn enqueue<I: Io<Buf = B>>(
+        &mut self,
+        emitter: &mut Emitter<I>,
+        unix_ns: u64,
+        update: Update,
+        packet: B,
+    ) {
+        let Enqueued { verdict, spent } = self.queue.enqueue(unix_ns, update, packet);
+        self.tally.add(Fate::of(verdict));
+        match dropped(verdict) {
+            None => emitter.tally.add(Counter::Absorbed, 1),
+            Some(reason) => emitter.tally.drop_one(reason),
+        }
+        if let Some(spent) = spent {
+            emitter.recycle(spent);
+        }
+    }
+
+    /// Sends off what the shaper and the port let go. True if anything left, or waits for the port.
+    pub(super) fn depart<I: Io<Buf = B>>(
+        &mut self,
+        emitter: &mut Emitter<I>,
+        port: usize,
+        table: &JobTable,
+        now: u64,
+    ) -> bool {
+        if emitter.backlog(port) > 0 {
+            self.batch = 1;
+            return true;
+        }
+        for sent in 0..self.batch {
+            let Some(head) = self.queue.head() else { return sent > 0 };
+            let to = u16::try_from(head.cluster).ok().and_then(|id| table.get(id));
+            let to = to
+                .filter(|_| is_present(table, &head))
+                .filter(|job| matches!(job.server, Server::External { .. }));
+            let Some(job) = to else {
+                // Its generation is over, or its server is gone.
+                if let Some(Departure { packet, .. }) = self.queue.dequeue() {
+                    emitter.recycle(packet);
+                }
+                self.tally.add(Fate::Stale);
+                continue;
+            };
+            let debt = self.shaper.as_mut().map(|shaper| shaper.take(now, bits(job, &head)));
+            if let Some(Err(_)) = debt {
+                return sent > 0;
+            }
+            let Some(departure) = self.queue.dequeue() else { return sent > 0 };
+            let aggregations = departure.aggregations;
+            if send(emitter, job, departure) {
+                self.tally.depart(aggregations);
+            } else {
+                self.tally.add(Fate::Unsent);
+            }
+        }
+        self.batch = (2 * self.batch).min(BURST);
+        true
+    }
+}
+
+/// What an update's trailer says.
+fn about(update: &Update) -> Trailer {
+    let about = trailer::Update { reward: update.reward, generated_ns: update.generated_ns };
+    Trailer { update: Some(about), ..Trailer::default() }
+}
+
+/// Bits that an update takes on the wire. With its trailer it is longer than the shortest frame.
+fn bits(job: &Job, update: &Update) -> u32 {
+    let frame = job.server.room() + usize::from(update.len) + about(update).emitted_len();
+    u32::try_from((frame + WIRE) * 8).unwrap_or(u32::MAX)
+}
+
+/// Sends an update to its job's server, in the packet that it is in. False, and the packet is given back, if it has no room.
+fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>) -> bool {
+    let Departure { update, mut packet, .. } = departure;
+    let Server::External { endpoint, template } = &job.server else {
+        emitter.recycle(packet);
+        return false;
+    };
+    let (len, trailer) = (usize::from(update.len), about(&update));
+    let written = packet.advance(usize::from(update.offset))
+        && packet.set_len(len + trailer.emitted_len())
+        && packet.bytes_mut().get_mut(len..).is_some_and(|behind| trailer.emit(behind).is_ok());
+    if !written {
+        emitter.tally.add(Counter::NoBuffer, 1);
+        emitter.recycle(packet);
+        return false;
+    }
+    let header = Header {
+        kind: Kind::Update,
+        flags: flags(update.overflow, true),
+        element: update.element,
+        job: job.id,
+        rank: update.worker,
+        psn: update.psn,
+        fan_in: job.fan_in,
+        count: update.count,
+        priority: 0,
+        wnd_cap: u16::MAX,
+        tree: 0,
+        epoch: update.epoch,
+    };
+    let sent = emitter.send_in_place(endpoint.port, template, &header, packet);
+    if sent {
+        emitter.tally.add(Counter::ServerSent, 1);
+    }
+    sent
+}
+
+/// Why an update that was offered is counted as dropped; none if it went into the queue.
+fn dropped(verdict: Verdict) -> Option<DropReason> {
+    match verdict {
+        Verdict::Appended
+        | Verdict::Aggregated
+        | Verdict::Replaced
+        | Verdict::Renewed
+        | Verdict::Preferred => None,
+        Verdict::Outdated => Some(DropReason::Outdated),
+        Verdict::LowReward => Some(DropReason::LowReward),
+        Verdict::Full => Some(DropReason::UpdateQueueFull),
+        Verdict::Refused(refusal) => Some(match refusal {
+            Refusal::ClusterOutOfRange => DropReason::UnknownJob,
+            Refusal::CountZero | Refusal::CountOverflow => DropReason::BadCount,
+            Refusal::RewardNotFinite => DropReason::RewardNotFinite,
+            Refusal::FromTheFuture => DropReason::FromTheFuture,
+            Refusal::TooLong => DropReason::UpdateTooLong,
+            Refusal::BadLength => DropReason::PayloadLength,
+            Refusal::ElementUnsupported => DropReason::DType,
+            Refusal::LengthChanged => DropReason::LengthChanged,
+            Refusal::ElementChanged => DropReason::ElementChanged,
+            Refusal::NoRoom => DropReason::NoRoom,
+        }),
+    }
+}
