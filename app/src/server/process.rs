@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use pascaline_ps::asynchronous::Settings;
+use pascaline_pipelines::Mode;
 use pascaline_telemetry::Telemetry;
 use pascaline_wire::control::Control;
 use pascaline_wire::{Header, Kind};
@@ -133,10 +133,13 @@ impl Process {
             let message = "the configuration has no parameter server that is a process of its own";
             return Err(config.error(mode, message, remedy).into());
         };
-        let served = config.jobs.iter().filter(|job| job.policy.server);
+        let served = || config.jobs.iter().filter(|job| job.policy.server);
+        let asynchronous: Vec<u16> =
+            served().filter(|job| job.mode == Mode::Olaf).map(|job| job.id).collect();
+        let jobs = config.ps.limits.jobs + asynchronous.len();
         let admission = config.admission.as_ref().filter(|admission| admission.policy.server);
-        if config.ps.limits.jobs == 0 {
-            let remedy = "set server = true, or profile = \"dsa\" or \"atp\", for a job";
+        if jobs == 0 {
+            let remedy = "set server = true, profile = \"dsa\" or \"atp\", or mode = \"olaf\" for a job";
             return Err(config.error(mode, "no job uses a parameter server", remedy).into());
         }
         let socket = Socket::open(address, appliance).map_err(|error| {
@@ -146,17 +149,17 @@ impl Process {
         let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos());
         let registrar = Registrar::new(
             u64::try_from(session).unwrap_or(u64::MAX),
-            served.map(|job| (job.id, job.policy.order)),
+            served().map(|job| (job.id, job.policy.order)),
             admission.map(|admission| admission.jobs.clone()),
-            config.ps.limits.jobs,
+            jobs,
         );
-        info!(file = %file.display(), %address, %appliance, jobs = config.ps.limits.jobs, "ready");
+        info!(file = %file.display(), %address, %appliance, jobs, "ready");
         Ok(Self {
             socket,
             appliance: config.addresses.iter().map(|&ip| SocketAddr::new(ip, config.udp_port)).collect(),
             registrar,
             server: ServerLoop::new(config.ps.limits),
-            asynchronous: AsyncLoop::new(Settings::default(), []),
+            asynchronous: AsyncLoop::new(config.ps.training, asynchronous),
             counts: Counts::default(),
             published: Published::default(),
         })

@@ -321,6 +321,8 @@ fn update(worker: u16, now: u64) -> Update {
     Update {
         cluster: u32::from(worker / WORKERS),
         worker,
+        psn: 0,
+        epoch: 0,
         count: 1,
         reward: 0.0,
         generated_ns: now,
