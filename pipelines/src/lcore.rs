@@ -66,6 +66,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     version: u64,
     last_refusal: Option<u64>,
     turns: u64,
+    /// The last turn has taken updates into queues, or sent some off.
+    departed: bool,
 }
 
 /// Turns between two looks at what need not be looked at every time.
@@ -101,6 +103,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             version,
             last_refusal: None,
             turns: 0,
+            departed: false,
         }
     }
 
@@ -108,7 +111,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub fn run(&mut self, policy: IdlePolicy) {
         let mut idle = Idle::new(policy);
         while !self.end.stopping() {
-            let found = self.turn() > 0;
+            // What leaves a queue of updates is work as well: more may be about to.
+            let found = self.turn() > 0 || self.departed;
             idle.polled(found).take();
         }
         self.finish();
@@ -127,9 +131,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         // Replies first: sets may stay parked for as long as traffic lasts.
         let served = self.take_served();
-        let departed = self.update_queues();
-        let busy =
-            self.replies() || served || departed || self.session.has_parked() || self.emitter.waiting() > 0;
+        self.departed = self.update_queues();
+        let busy = self.replies()
+            || served
+            || self.departed
+            || self.session.has_parked()
+            || self.emitter.waiting() > 0;
         if busy {
             self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();

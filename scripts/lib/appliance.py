@@ -34,6 +34,8 @@ class Settings:
     policy: str = "default"
     order: str = "arrival"
     jobs: int = 1
+    # Further tables of the configuration.
+    more: str = ""
 
 
 class Appliance:
@@ -202,6 +204,7 @@ ways = 4
 age_limit = "500ms"
 
 {jobs}
+{settings.more}
 [telemetry]
 listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
 """

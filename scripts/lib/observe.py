@@ -35,6 +35,17 @@ _WARM_UP_SECONDS = 8.0
 _PATIENCE_SECONDS = 30.0
 _BETWEEN_LOOKS = 2.0
 _RATE_INTERVAL, _SPAN = "10s", "1m"
+# A job that sends updates, so that ports have queues; nobody joins it, and its server does not run.
+_MORE = """\
+[[jobs]]
+id = 60000
+fan_in = 2
+mode = "olaf"
+
+[ps]
+mode = "external"
+address = "10.77.0.250"
+"""
 _ENDLESS = Load(allreduces=10**6, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=600)
 
 
@@ -105,7 +116,7 @@ def _observe(conf: Path, binary: Path, stop: Stop) -> _Findings:
         cleanup.callback(network.destroy)
         files.mkdir(mode=0o700)
         network.create()
-        appliance = Appliance(binary, network, Settings("af_packet", pool_slots=4096, window=512), files)
+        appliance = Appliance(binary, network, Settings("af_packet", pool_slots=4096, window=512, more=_MORE), files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
         prometheus = Prometheus(conf / "prometheus", files, network.appliance)

@@ -42,7 +42,7 @@ _APPLIANCE_IPV6 = "2001:db8::fe"
 # DPDK gives the first pcap port this MAC address.
 _PCAP_MAC = "02:70:63:61:70:00"
 _EACH = 25
-# What the appliance does with an update; docs/protocol.md, section 5.
+# What the appliance does with an update of a synchronous job; docs/protocol.md, section 15.
 _UPDATES_ARE = "unhandled_kind"
 
 

@@ -92,7 +92,7 @@ impl Bitmap {
 pub struct Update {
     /// The reward that the update was computed from.
     pub reward: f32,
-    /// When it was generated, in nanoseconds of the sender's clock.
+    /// When it was generated, in nanoseconds since 1970.
     pub generated_ns: u64,
 }
 

@@ -63,6 +63,14 @@ proptest! {
     }
 
     #[test]
+    fn the_trailer_of_an_acknowledgement(update in common::trailer(), queue in common::trailer()) {
+        let trailer = Trailer { update: update.update, queue: queue.queue, ..Trailer::default() };
+        let both = trailer.update.is_some() && trailer.queue.is_some();
+        prop_assert!(trailer.emitted_len() <= usize::from(trailer::ACK_LEN));
+        prop_assert_eq!(trailer.emitted_len() == usize::from(trailer::ACK_LEN), both);
+    }
+
+    #[test]
     fn control(control in common::control()) {
         let mut bytes = [0xa5; control::LEN + 1];
         control.emit(&mut bytes)?;

@@ -39,7 +39,15 @@ pub(crate) struct Wanted {
     pub(crate) two_lcores: bool,
     /// A single queue, however many lcores there are.
     pub(crate) one_queue: bool,
+    /// Job [`OLAF_JOB`], whose workers send updates: a rank on each host but the last, where its server is; behind a queue of
+    /// eight at a million bits per second.
+    pub(crate) olaf: bool,
 }
+
+/// See [`Wanted::olaf`].
+pub(crate) const OLAF_JOB: u16 = 4;
+/// The UDP port of the server of [`OLAF_JOB`].
+pub(crate) const SERVER_PORT: u16 = 16421;
 
 /// The configuration for a network: a port for each worker, and jobs 1 to 3 of that many ranks.
 fn configuration(network: &Network, wanted: Wanted) -> String {
@@ -79,6 +87,18 @@ listen = "{TELEMETRY}"
         write!(
             text,
             "\n[[ports]]\nname = \"p{port}\"\ndevice = \"net_af_packet{port},iface=pas{port}{queues}\"\n{peer}"
+        )
+        .unwrap();
+        if wanted.olaf && port + 1 == network.workers.len() {
+            text.push_str("[ports.queue]\nrate = \"1M\"\n");
+        }
+    }
+    if wanted.olaf {
+        let (ranks, server) =
+            (network.workers.len() - 1, address(u8::try_from(network.workers.len() - 1).unwrap()));
+        write!(
+            text,
+            "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nmode = \"olaf\"\n\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n"
         )
         .unwrap();
     }

@@ -76,7 +76,7 @@ impl<B: PacketBuf> Egress<B> {
         }
     }
 
-    /// Sends off what the shaper and the port let go. True if anything left, or waits for the port.
+    /// Sends off what the shaper and the port let go. True if anything left.
     pub(super) fn depart<I: Io<Buf = B>>(
         &mut self,
         emitter: &mut Emitter<I>,
@@ -86,7 +86,7 @@ impl<B: PacketBuf> Egress<B> {
     ) -> bool {
         if emitter.backlog(port) > 0 {
             self.batch = 1;
-            return true;
+            return false;
         }
         for sent in 0..self.batch {
             let Some(head) = self.queue.head() else { return sent > 0 };
