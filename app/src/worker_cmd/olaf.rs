@@ -112,6 +112,8 @@ enum Control {
     Urgency,
     /// The paper's control with the slope Δ_T.
     Fairness,
+    /// Pauses that the server tells, so that all clusters' models are equally old.
+    Paced,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -123,6 +125,7 @@ impl OlafArgs {
     fn policy(&self) -> Policy {
         let slope = match self.control {
             Control::Off => return Policy::AtWill,
+            Control::Paced => return Policy::Paced,
             Control::Urgency => Slope::Urgency,
             Control::Fairness => Slope::Fairness,
         };
