@@ -38,6 +38,7 @@ pub mod kept;
 pub mod membership;
 pub mod op;
 pub mod partials;
+pub mod pipeline;
 pub mod priority;
 pub mod ranks;
 pub mod recovery;

@@ -9,6 +9,7 @@ mod driver;
 mod generation;
 mod job;
 mod membership;
+mod pipeline;
 mod priority;
 mod rank;
 mod requests;
