@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use core::time::Duration;
 
 /// How much of the difference is made good with each update.
-const GAIN: f64 = 0.05;
+pub const GAIN: f64 = 0.05;
 /// Averages look back over about so many updates of the cluster.
 const MEMORY: f64 = 16.0;
 /// Pauses are counted in these: 100 µs.
