@@ -12,6 +12,7 @@ mod http;
 mod impair;
 mod init;
 mod manual;
+mod plot;
 mod server;
 mod worker_cmd;
 
@@ -67,8 +68,9 @@ enum Command {
     /// Be a worker
     #[command(
         subcommand,
-        after_help = "Example:
-  pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB"
+        after_help = "Examples:
+  pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
+  pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms"
     )]
     Worker(WorkerCommand),
     #[command(
@@ -76,6 +78,8 @@ enum Command {
         after_help = "Examples:\n  pascaline bench pool\n  pascaline bench pipeline --json"
     )]
     Bench(bench::BenchCommand),
+    #[command(subcommand)]
+    Plot(plot::PlotCommand),
     Impair(impair::ImpairArgs),
     FuzzProtocol(fuzz_protocol::FuzzArgs),
     Explain(admin_cmd::ExplainArgs),
@@ -88,6 +92,7 @@ enum Command {
 #[derive(Debug, Subcommand)]
 enum WorkerCommand {
     Allreduce(worker_cmd::AllreduceArgs),
+    Olaf(worker_cmd::OlafArgs),
 }
 
 fn main() -> ExitCode {
@@ -99,7 +104,9 @@ fn main() -> ExitCode {
         Command::Ps(args) => server::run(args),
         Command::Check { file } => check(file),
         Command::Worker(WorkerCommand::Allreduce(args)) => worker_cmd::allreduce(args),
+        Command::Worker(WorkerCommand::Olaf(args)) => worker_cmd::olaf(args),
         Command::Bench(command) => bench::run(command),
+        Command::Plot(command) => plot::run(command),
         Command::Impair(args) => impair::run(args),
         Command::FuzzProtocol(args) => fuzz_protocol::run(args),
         Command::Explain(args) => admin_cmd::explain(args),

@@ -1,4 +1,4 @@
-//! `pascaline worker allreduce`: an allreduce of known numbers, timed and verified.
+//! `pascaline worker allreduce`: an allreduce of known numbers, timed and verified; and `pascaline worker olaf`.
 
 use std::hash::Hasher as _;
 use std::net::SocketAddr;
@@ -17,12 +17,14 @@ use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
+mod olaf;
 mod parse;
 mod report;
 mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::sample::{Check, Op, Order, Sample};
 
 const EXAMPLES: &str = "\

@@ -14,7 +14,8 @@
 //!
 //! From the inside out: [`ranks`] is the contribution bitmap, [`combine`] knows the kernels, [`timeout`] estimates when
 //! an entry is late; an entry collects, a kept result answers those who come late, a job holds both; [`Server`] is all
-//! jobs together. [`action`], [`outcome`] and [`counters`] are what the driver sees.
+//! jobs together. [`action`], [`outcome`] and [`counters`] are what the driver sees. [`asynchronous`] is a server of another
+//! kind, for training in which nobody waits for anybody.
 //!
 //! ```
 //! use core::time::Duration;
@@ -41,6 +42,7 @@
 
 pub mod action;
 mod agenda;
+pub mod asynchronous;
 mod check;
 pub mod combine;
 pub mod config;

@@ -18,7 +18,7 @@ from process import Child, Failure, Stop
 
 UDP_PORT = 16420
 JOB = 1
-_TELEMETRY = ("127.0.0.1", 9464)
+TELEMETRY = ("127.0.0.1", 9464)
 _READY_SECONDS = 30.0
 _SETTLE_SECONDS = 3.0
 _DRAIN_SECONDS = 1.0
@@ -47,11 +47,13 @@ class Settings:
 class Appliance:
     """One `pascaline run`, and what comes after it if it is killed."""
 
-    def __init__(self, binary: Path, network: Network, settings: Settings, files: Path) -> None:
+    def __init__(self, binary: Path, network: Network, settings: Settings | str, files: Path) -> None:
+        """With settings, or with a whole configuration."""
         self._network = network
         self._config = files / "appliance.toml"
         self._socket = files / "admin.sock"
-        self._config.write_text(configuration(network, settings, self._socket))
+        whole = isinstance(settings, str)
+        self._config.write_text(settings if whole else configuration(network, settings, self._socket))
         self._command = [str(binary), "run", "-c", str(self._config)]
         self._files = files
         self._lives = 0
@@ -147,17 +149,8 @@ class Appliance:
             return False
 
     def _get(self, path: str) -> tuple[int, str]:
-        def request() -> tuple[int, str]:
-            connection = http.client.HTTPConnection(*_TELEMETRY, timeout=2)
-            try:
-                connection.request("GET", path)
-                response = connection.getresponse()
-                return response.status, response.read().decode()
-            finally:
-                connection.close()
-
         try:
-            return in_namespace(self._network.appliance, request)
+            return fetch(self._network.appliance, TELEMETRY, path)
         except http.client.HTTPException as error:
             raise Failure(f"{path} does not answer in HTTP: {error!r}", self._child.tail()) from error
 
@@ -174,6 +167,20 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+
+def fetch(namespace: str, address: tuple[str, int], path: str) -> tuple[int, str]:
+    """Status and body of a page that is served inside a namespace."""
+    def request() -> tuple[int, str]:
+        connection = http.client.HTTPConnection(*address, timeout=2)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    return in_namespace(namespace, request)
 
 
 def device(driver: str, port: int, mtu: int, ring: int = 0) -> str:
@@ -204,10 +211,15 @@ def _policy(settings: Settings) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def cores() -> tuple[int, int]:
+    """The cores of control and of packets: different ones, where there are two."""
+    usable = sorted(os.sched_getaffinity(0))
+    return usable[0], usable[min(1, len(usable) - 1)]
+
+
 def configuration(network: Network, settings: Settings, admin: Path) -> str:
     """The appliance's TOML: one port per worker."""
-    cores = sorted(os.sched_getaffinity(0))
-    main, dataplane = cores[0], cores[min(1, len(cores) - 1)]
+    main, dataplane = cores()
     ranks = range(len(network.workers))
     members = ", ".join(f'"{worker_address(rank)}"' for rank in ranks)
     ports = "\n".join(
@@ -244,7 +256,7 @@ age_limit = "500ms"
 {jobs}
 {settings.more}
 [telemetry]
-listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
+listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
 
 [admin]
 listen = "unix:{admin}"

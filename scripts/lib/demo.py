@@ -17,6 +17,7 @@ from pathlib import Path
 import build
 import impairment
 import netns
+import olaf
 import report
 from appliance import Appliance, Settings
 from netns import Network
@@ -43,7 +44,8 @@ def main(arguments: list[str]) -> int:
             return _cleanup(arguments)
         binary = build.ready(stop, options.binary)
         build.become_root(Path(__file__).resolve(), arguments, binary)
-        outcome = demonstrate(options, binary, Stop(options.timeout))
+        show = olaf.demonstrate if options.mode == "olaf" else demonstrate
+        outcome = show(options, binary, Stop(options.timeout))
     except Interrupted as interrupted:
         _say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
@@ -52,7 +54,7 @@ def main(arguments: list[str]) -> int:
         if options.json:
             print(report.dump({"ok": False, "error": str(failure)}), flush=True)
         return 1
-    print(report.text(outcome), file=sys.stderr if options.json else sys.stdout, flush=True)
+    print(outcome.text(), file=sys.stderr if options.json else sys.stdout, flush=True)
     for problem in outcome.problems:
         _say(f"demo: {problem}")
     if options.json:

@@ -38,6 +38,14 @@ class Metrics:
         """A counter summed over all its labels."""
         return int(sum(value for found, _, value in self._samples if found == name))
 
+    def values(self, name: str) -> list[float]:
+        """A metric's values, whatever their labels."""
+        return [value for found, _, value in self._samples if found == name]
+
+    def names(self, prefix: str) -> set[str]:
+        """The metrics whose names begin like this."""
+        return {found for found, _, _ in self._samples if found.startswith(prefix)}
+
     def has(self, name: str) -> bool:
         """Whether there is such a metric at all."""
         return any(found == name for found, _, _ in self._samples)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+_ROOT = Path(__file__).resolve().parents[2]
 # Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
 _HEADERS = 50
 # `default` says nothing in the configuration.
@@ -26,6 +27,7 @@ examples:
   scripts/demo --restart-appliance                   the appliance is killed and started anew half way
   scripts/demo --reload                              jobs and limits change meanwhile; no packet is lost
   scripts/demo --order rank                          the same bits whatever the order of arrival
+  scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and removes what it
@@ -37,6 +39,10 @@ made, also when interrupted.
 class Options:
     """What to demonstrate, checked."""
 
+    mode: str
+    seconds: int
+    loads: list[float]
+    picture: Path
     workers: int
     allreduces: int
     bytes: int
@@ -90,6 +96,16 @@ def _percent(text: str) -> float:
     return value
 
 
+def _loads(text: str) -> list[float]:
+    try:
+        loads = sorted({float(word) for word in text.split(",")})
+    except ValueError:
+        loads = []
+    if not loads or not all(0.1 <= load <= 50 for load in loads):
+        raise argparse.ArgumentTypeError(f"{text!r}: write numbers between 0.1 and 50 with commas between")
+    return loads
+
+
 def parse(arguments: list[str]) -> Options:
     """Reads the command line; a mistake ends the script with exit code 2."""
     parser = argparse.ArgumentParser(
@@ -100,6 +116,7 @@ def parse(arguments: list[str]) -> Options:
         allow_abbrev=False,
     )
     add = parser.add_argument
+    add("--mode", choices=("sync", "olaf"), default="sync", help="allreduce, or asynchronous updates (default sync)")
     add("--workers", type=_between(1, 64), default=4, metavar="N", help="ranks (default 4)")
     add("--allreduces", type=_between(1, 10**6), default=10, metavar="N", help="how many each does (default 10)")
     add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
@@ -126,6 +143,14 @@ def parse(arguments: list[str]) -> Options:
         choices=("auto", "netem", "userspace"),
         default="auto",
         help="who does it: the kernel's netem or `pascaline impair` (default auto: netem if the kernel has it)",
+    )
+    olaf = parser.add_argument_group("--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line")
+    olaf.add_argument("--seconds", type=_between(2, 600), default=6, metavar="S", help="each run is measured (6)")
+    olaf.add_argument(
+        "--loads", type=_loads, default=[1.5, 3.0, 12.0], metavar="X,Y", help="times the line's rate (1.5,3,12)"
+    )
+    olaf.add_argument(
+        "--picture", type=Path, default=_ROOT / "target/olaf-aom.svg", metavar="FILE", help="of the ages (target/olaf-aom.svg)"
     )
     more = parser.add_argument_group("more")
     more.add_argument("--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)")

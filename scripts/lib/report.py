@@ -33,6 +33,10 @@ class Outcome:
     reloaded: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
+    def text(self) -> str:
+        """All of it as a table."""
+        return text(self)
+
     def __post_init__(self) -> None:
         self.accounting = m.Accounting.of(self.metrics)
         self.drops = self.metrics.by_label(m.DROPPED, "reason")

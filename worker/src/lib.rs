@@ -6,7 +6,8 @@
 //!
 //! From the inside out: [`rtt`] estimates the timeout, [`window`] knows what is in flight, [`recovery`] decides what is
 //! lost; [`kept`], [`partials`] and [`answers`] help other ranks; [`op`] divides sums, [`priority`] says how urgent they
-//! are; [`allreduce`] is one operation, [`session`] a member's life.
+//! are; [`allreduce`] is one operation, [`session`] a member's life. [`asynchronous`] is the same for training in which
+//! nobody waits for anybody.
 //!
 //! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is counted
 //! by reason in [`counters`].
@@ -30,12 +31,14 @@ compile_error!("payloads are little endian, and tensors are sent as they lie in 
 
 pub mod allreduce;
 pub mod answers;
+pub mod asynchronous;
 pub mod counters;
 pub mod identity;
 pub mod kept;
 pub mod membership;
 pub mod op;
 pub mod partials;
+pub mod pipeline;
 pub mod priority;
 pub mod ranks;
 pub mod recovery;
@@ -47,6 +50,7 @@ pub mod udp;
 pub mod window;
 
 pub use allreduce::{Failure, Partial, Progress, Report, Request};
+pub use asynchronous::{AsyncCounters, AsyncSession, Initial, Push, PushError, Settings, Slope};
 pub use counters::{Counters, Ignored};
 pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
@@ -56,4 +60,7 @@ pub use priority::Hints;
 pub use ranks::Ranks;
 pub use refusal::Refusal;
 pub use session::{Event, Session, StartError, Transmit};
-pub use udp::{AllreduceError, Config, ConfigError, Departure, Element, JoinError, Worker};
+pub use udp::{
+    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, Element,
+    JoinError, Worker,
+};

@@ -26,6 +26,8 @@ pub struct Rtt {
     smoothed: Option<Duration>,
     variation: Duration,
     backoff: u32,
+    initial: Duration,
+    ceiling: Duration,
 }
 
 impl Default for Rtt {
@@ -38,7 +40,13 @@ impl Rtt {
     /// An estimator without samples: its timeout is [`INITIAL`].
     #[must_use]
     pub const fn new() -> Self {
-        Self { smoothed: None, variation: Duration::ZERO, backoff: 0 }
+        Self::within(INITIAL, CEILING)
+    }
+
+    /// An estimator whose timeout is `initial` before there is a sample, and never more than `ceiling`.
+    #[must_use]
+    pub const fn within(initial: Duration, ceiling: Duration) -> Self {
+        Self { smoothed: None, variation: Duration::ZERO, backoff: 0, initial, ceiling }
     }
 
     /// Takes note of a result that came `elapsed` after its contribution was last sent.
@@ -75,11 +83,11 @@ impl Rtt {
     }
 
     /// The timeout now: at least [`FLOOR`] above the smoothed time, since one packet more in a queue is no sign of
-    /// loss, however steady the queue has been; at most [`CEILING`].
+    /// loss, however steady the queue has been; at most [`CEILING`], unless another was chosen.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        let base = self.smoothed.map_or(INITIAL, |smoothed| smoothed + (self.variation * 4).max(FLOOR));
-        (base.min(CEILING) * (1 << self.backoff)).min(CEILING)
+        let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(FLOOR));
+        (base.min(self.ceiling) * (1 << self.backoff)).min(self.ceiling)
     }
 
     /// The smoothed round-trip time, once there is a sample.

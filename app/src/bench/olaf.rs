@@ -1,10 +1,12 @@
 //! `bench olaf`: the opportunistic queue, in virtual time (Olaf, section 8.1) and in nanoseconds.
 
+mod control;
 mod nanos;
 
 use std::process::ExitCode;
 
 use clap::Args;
+use control::Control;
 use nanos::{Nanos, PAYLOAD, SHAPES, measure};
 use pascaline_buffer::combine::Kernels;
 use pascaline_queue::Combine;
@@ -40,6 +42,8 @@ const ARRIVALS: [Arrivals; 10] = [
     Arrivals::Bursts(50),
     Arrivals::Trains(128),
 ];
+/// A run of table 3 lasts a virtual minute; more of them change little.
+const MOST_CONTROL_RUNS: u32 = 5;
 /// Those of Figure 6.
 const FIGURE_6: [Arrivals; 2] = [Arrivals::Poisson, Arrivals::Trains(128)];
 
@@ -50,6 +54,8 @@ struct Report {
     /// Segments are given up when it has been sent, as in the paper's appendix.
     table1_held: Vec<TableRow>,
     figure6: Vec<Figure6>,
+    /// Transmission control, table 3.
+    control: Control,
     /// Sums.
     ns: Vec<Nanos>,
     /// Means.
@@ -172,6 +178,7 @@ pub(super) fn run(args: &OlafArgs) -> anyhow::Result<ExitCode> {
         table1,
         table1_held,
         figure6,
+        control: Control::measure(args.seed, args.runs.min(MOST_CONTROL_RUNS))?,
         ns: nanos(Combine::Sum)?,
         ns_mean: nanos(Combine::Mean)?,
         kernels: Kernels::detect().isa,
@@ -233,6 +240,7 @@ fn print(report: &Report) {
         let cdf: Vec<_> = figure.cdf.iter().take(16).map(|share| format!("{:3.0}", 100.0 * share)).collect();
         println!("{:10} {:3} Gbit/s  {}", figure.arrivals, figure.out_gbps, cdf.join(" "));
     }
+    report.control.print();
     println!(
         "\n{} B payload, {} kernel; two updates in, one out, one add: ns",
         report.payload, report.kernels

@@ -19,6 +19,7 @@ mod olaf;
 mod policy;
 mod ports;
 mod ps;
+mod training;
 mod values;
 
 type Checked<T> = Result<T, ConfigError>;
@@ -92,7 +93,8 @@ impl Accept<'_> {
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);
-        let ps = self.ps(ps.as_ref(), mode, &jobs, admission.as_ref(), max_payload)?;
+        let ps =
+            self.ps(ps.as_ref(), mode, &jobs, admission.as_ref(), written_ports.get_ref(), max_payload)?;
         let config = Config {
             file: self.file.to_owned(),
             name,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use pascaline_aggregator::{Conflict, Order, Policy};
 use pascaline_pipelines::Mode;
+use pascaline_ps::asynchronous::Settings;
 
 use super::Located;
 use crate::server::ServerLimits;
@@ -89,6 +90,8 @@ pub(crate) struct PsConfig {
     pub(crate) listen: Option<Located<SocketAddr>>,
     /// What it may hold.
     pub(crate) limits: ServerLimits,
+    /// How it trains jobs of mode "olaf".
+    pub(crate) training: Settings,
 }
 
 impl fmt::Display for OnDeath {

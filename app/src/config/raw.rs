@@ -116,6 +116,10 @@ pub(super) struct Ps {
     pub(super) port: Option<Spanned<u16>>,
     pub(super) listen: Option<Spanned<String>>,
     pub(super) memory_mb: Option<Spanned<u32>>,
+    pub(super) rule: Option<Spanned<String>>,
+    pub(super) learning_rate: Option<Spanned<f64>>,
+    pub(super) half_age: Option<Spanned<String>>,
+    pub(super) weights_to: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use pascaline_pipelines::{Mode, PortQueue};
+use pascaline_ps::asynchronous::Rule;
 use pascaline_queue::{Combine, Discipline};
 
 use super::job::Told;
@@ -103,13 +104,24 @@ impl Config {
 
     fn told_server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.ps.limits;
+        let olaf = self.jobs.iter().filter(|job| job.mode == Mode::Olaf).count();
         match self.ps.mode.value {
             PsMode::None => return writeln!(f, "  parameter server: none"),
-            _ if limits.jobs == 0 => return writeln!(f, "  parameter server: no job uses one"),
+            _ if limits.jobs + olaf == 0 => return writeln!(f, "  parameter server: no job uses one"),
             PsMode::Embedded => f.write_str("  parameter server: embedded")?,
             PsMode::External { address, appliance } => {
                 write!(f, "  parameter server: {address}, for the appliance at {appliance}")?;
             }
+        }
+        if olaf > 0 {
+            let rule = match self.ps.training.rule {
+                Rule::Olaf { rate } => format!("Olaf's rule, rate {rate}"),
+                Rule::Staleness { rate, half } => format!("by age, rate {rate}, half of it at {half:?}"),
+            };
+            write!(f, ", {olaf} asynchronous job(s): {rule}")?;
+        }
+        if limits.jobs == 0 {
+            return writeln!(f);
         }
         let (entries, bytes) = (limits.share.entries, limits.share.bytes);
         writeln!(f, ", room for {entries} PSNs in {bytes} bytes for each of {} job(s)", limits.jobs)

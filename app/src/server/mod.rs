@@ -14,6 +14,7 @@ use pascaline_aggregator::Order;
 use pascaline_ps::{Capacity, Completion, Config, JobParams};
 use pascaline_wire::{DType, Element, Op};
 
+mod asynchronous;
 pub(crate) mod embedded;
 mod process;
 mod registrar;

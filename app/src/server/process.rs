@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use pascaline_pipelines::Mode;
 use pascaline_telemetry::Telemetry;
 use pascaline_wire::control::Control;
 use pascaline_wire::{Header, Kind};
 use tracing::{info, warn};
 
+use super::asynchronous::{AsyncLoop, unix_ns};
 use super::registrar::{Answer, Registrar};
 use super::snapshot::{Count, Published};
 use super::socket::Socket;
@@ -36,7 +38,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline ps -c conf/appliance.toml
-  pascaline ps -c conf/appliance.toml --json | jq .entries_ended.finished")]
+  pascaline ps -c conf/appliance.toml --json | jq .entries_ended.finished
+  pascaline ps -c conf/appliance.toml --json --aom-log updates.jsonl | jq .asynchronous.jain")]
 pub(crate) struct PsArgs {
     /// The configuration file
     #[arg(short, long, value_name = "FILE")]
@@ -44,6 +47,10 @@ pub(crate) struct PsArgs {
     /// Print the counters at the end as one JSON object
     #[arg(long)]
     json: bool,
+    /// Write a JSON line for each update of an asynchronous job: when it arrived, when it was generated, and how many it
+    /// stands for. `pascaline plot aom` draws the Age-of-Model from it
+    #[arg(long, value_name = "FILE")]
+    aom_log: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -55,10 +62,14 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
     }
     let listener = config.ps.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
     let mut process = Process::new(&config, &args.config)?;
+    if let Some(file) = &args.aom_log {
+        process.asynchronous.log_to(file)?;
+    }
     let pages =
         listener.map(|listener| http::serve(listener, pages(&process.published, &stop))).transpose()?;
     process.serve(&stop)?;
     drop(pages);
+    process.asynchronous.flush()?;
     let report = process.snapshot().report();
     if args.json {
         println!("{report}");
@@ -109,6 +120,7 @@ struct Process {
     appliance: Vec<SocketAddr>,
     registrar: Registrar,
     server: ServerLoop,
+    asynchronous: AsyncLoop,
     counts: Counts,
     published: Published,
 }
@@ -121,10 +133,13 @@ impl Process {
             let message = "the configuration has no parameter server that is a process of its own";
             return Err(config.error(mode, message, remedy).into());
         };
-        let served = config.jobs.iter().filter(|job| job.policy.server);
+        let served = || config.jobs.iter().filter(|job| job.policy.server);
+        let asynchronous: Vec<u16> =
+            served().filter(|job| job.mode == Mode::Olaf).map(|job| job.id).collect();
+        let jobs = config.ps.limits.jobs + asynchronous.len();
         let admission = config.admission.as_ref().filter(|admission| admission.policy.server);
-        if config.ps.limits.jobs == 0 {
-            let remedy = "set server = true, or profile = \"dsa\" or \"atp\", for a job";
+        if jobs == 0 {
+            let remedy = "set server = true, profile = \"dsa\" or \"atp\", or mode = \"olaf\" for a job";
             return Err(config.error(mode, "no job uses a parameter server", remedy).into());
         }
         let socket = Socket::open(address, appliance).map_err(|error| {
@@ -134,16 +149,17 @@ impl Process {
         let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos());
         let registrar = Registrar::new(
             u64::try_from(session).unwrap_or(u64::MAX),
-            served.map(|job| (job.id, job.policy.order)),
+            served().map(|job| (job.id, job.policy.order)),
             admission.map(|admission| admission.jobs.clone()),
-            config.ps.limits.jobs,
+            jobs,
         );
-        info!(file = %file.display(), %address, %appliance, jobs = config.ps.limits.jobs, "ready");
+        info!(file = %file.display(), %address, %appliance, jobs, "ready");
         Ok(Self {
             socket,
             appliance: config.addresses.iter().map(|&ip| SocketAddr::new(ip, config.udp_port)).collect(),
             registrar,
             server: ServerLoop::new(config.ps.limits),
+            asynchronous: AsyncLoop::new(config.ps.training, asynchronous),
             counts: Counts::default(),
             published: Published::default(),
         })
@@ -176,7 +192,8 @@ impl Process {
 
     /// Handles a batch of datagrams, does what is due, sends what there is to send. How many datagrams there were.
     fn turn(&mut self, now: Duration) -> std::io::Result<usize> {
-        let Self { socket, appliance, registrar, server, counts, .. } = self;
+        let Self { socket, appliance, registrar, server, asynchronous, counts, .. } = self;
+        let unix = unix_ns();
         let received = socket.receive(|source, datagram| {
             if !source.is_some_and(|source| appliance.iter().any(|at| same(*at, source))) {
                 counts.sources_refused += 1;
@@ -185,12 +202,20 @@ impl Process {
             match Header::parse(datagram) {
                 Ok((header, body)) if header.kind == Kind::Control => {
                     match Control::parse_with_trailer(&header, body) {
-                        Ok((control, _)) => counts.note(registrar.answer(&header, &control), server),
+                        Ok((control, _)) => {
+                            counts.note(registrar.answer(&header, &control), server, asynchronous);
+                        }
                         Err(_) => counts.controls_ignored += 1,
                     }
                 }
-                _ => {
-                    if let Some(job) = server.receive(now, datagram) {
+                parsed => {
+                    let asynchronously = parsed.is_ok_and(|(header, _)| asynchronous.is_for(header.job));
+                    let unknown = if asynchronously {
+                        asynchronous.receive(unix, datagram)
+                    } else {
+                        server.receive(now, datagram)
+                    };
+                    if let Some(job) = unknown {
                         registrar.unknown(now, job);
                     }
                 }
@@ -198,6 +223,7 @@ impl Process {
         })?;
         server.advance(now);
         while socket.queue(|place| server.next_datagram(place)) {}
+        while socket.queue(|place| asynchronous.next_datagram(place)) {}
         while let Some(serve) = registrar.poll(now) {
             socket.queue(|place| {
                 place.clear();
@@ -213,19 +239,23 @@ impl Process {
     fn snapshot(&self) -> super::Snapshot {
         let Counts { sources_refused, serves_sent, answers, controls_ignored } = self.counts;
         let count = |name, help, value| Count { name, help, value };
-        self.server.snapshot(vec![
+        let mut snapshot = self.server.snapshot(vec![
             count("ps_sources_refused", "Datagrams that did not come from the appliance.", sources_refused),
             count("ps_serves_sent", "Announcements sent to the appliance.", serves_sent),
             count("ps_serves_answered", "Answers of the appliance to them.", answers),
             count("ps_controls_ignored", "Control packets that were no such answer.", controls_ignored),
             count("ps_unsent_packets", "Packets that the system would not send.", self.socket.unsent),
-        ])
+        ]);
+        snapshot.asynchronous = self.asynchronous.snapshot(unix_ns());
+        snapshot
     }
 }
 
 impl Counts {
-    fn note(&mut self, answer: Answer, server: &mut ServerLoop) {
+    fn note(&mut self, answer: Answer, server: &mut ServerLoop, asynchronous: &mut AsyncLoop) {
         match answer {
+            Answer::Serve(job) if asynchronous.is_for(job.job) => asynchronous.set_job(&job),
+            Answer::Nothing(job) if asynchronous.is_for(job) => asynchronous.remove_job(job),
             Answer::Serve(job) => server.set_job(&job),
             Answer::Nothing(job) => server.remove_job(job),
             Answer::Later => {}

@@ -128,6 +128,7 @@ impl ServerLoop {
             jobs_refused: self.jobs_refused,
             jobs: self.served.keys().filter_map(usage).collect(),
             driver,
+            asynchronous: None,
         }
     }
 }

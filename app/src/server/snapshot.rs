@@ -8,6 +8,10 @@ use pascaline_telemetry::{Gauge, Gauges};
 use pascaline_wire::Malformed;
 use serde_json::{Map, Value};
 
+mod asynchronous;
+
+pub(crate) use asynchronous::{Ages, AsyncSnapshot, ClusterSnapshot};
+
 /// What a driver has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count {
@@ -25,6 +29,8 @@ pub(crate) struct Snapshot {
     /// The jobs that are served.
     pub(crate) jobs: Vec<(u16, Usage)>,
     pub(crate) driver: Vec<Count>,
+    /// Of jobs that train asynchronously, where a server has any.
+    pub(crate) asynchronous: Option<AsyncSnapshot>,
 }
 
 /// The latest snapshot: written by the server, read by anyone. Clones show the same.
@@ -134,6 +140,7 @@ impl Snapshot {
         ];
         all.extend(self.driver.iter().map(|count| counter(count.name, count.help, single(count.value))));
         all.extend(self.holdings());
+        all.extend(self.asynchronous.iter().flat_map(AsyncSnapshot::metrics));
         all
     }
 
@@ -156,7 +163,8 @@ impl Snapshot {
             .into_iter()
     }
 
-    /// All counters as a JSON object: numbers, or objects with a number for each value of the label.
+    /// All counters as a JSON object: numbers, or objects with a number for each value of the label. With asynchronous jobs,
+    /// how old their models were.
     pub(crate) fn report(&self) -> Value {
         let mut report = Map::new();
         for Gauge { name, samples, .. } in self.metrics().into_iter().filter(|gauge| gauge.counter) {
@@ -171,6 +179,9 @@ impl Snapshot {
                 ),
             };
             report.insert(name, value);
+        }
+        if let Some(asynchronous) = &self.asynchronous {
+            report.insert("asynchronous".to_owned(), asynchronous.report());
         }
         Value::Object(report)
     }
@@ -212,6 +223,16 @@ mod tests {
                 Usage { open: 3, kept: 2, bytes: 640, timeout: std::time::Duration::from_millis(20) },
             )],
             driver: vec![Count { name: "ps_no_buffer", help: "h", value: 6 }],
+            asynchronous: Some(AsyncSnapshot {
+                clusters: vec![ClusterSnapshot {
+                    job: 8,
+                    version: 4,
+                    reward: Some(1.5),
+                    age: Some(Ages { average: 0.25, mean_peak: 0.5, highest_peak: 0.75, current: 0.125 }),
+                }],
+                fairness: 0.5,
+                counters: pascaline_ps::asynchronous::AsyncCounters::default(),
+            }),
         });
         let text = Telemetry::new(vec![], vec![], Box::new(published)).scrape().unwrap();
         for line in [
@@ -224,6 +245,14 @@ mod tests {
             "pascaline_ps_open_entries{job=\"7\"} 3.0",
             "pascaline_ps_payload_bytes{job=\"7\"} 640.0",
             "pascaline_ps_timeout_seconds{job=\"7\"} 0.02",
+            "pascaline_ps_updates_total{verdict=\"applied\"} 0.0",
+            "pascaline_ps_model_version{job=\"8\"} 4.0",
+            "pascaline_ps_reward{job=\"8\"} 1.5",
+            "pascaline_aom_seconds{job=\"8\"} 0.25",
+            "pascaline_aom_peak_seconds{job=\"8\"} 0.5",
+            "pascaline_aom_highest_peak_seconds{job=\"8\"} 0.75",
+            "pascaline_aom_current_seconds{job=\"8\"} 0.125",
+            "pascaline_aom_jain 0.5",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

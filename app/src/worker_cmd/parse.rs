@@ -1,6 +1,7 @@
 //! Arguments that clap does not know.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -45,6 +46,10 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
     let number: usize =
         number.parse().map_err(|_| "expected a whole number, such as 4096 or 16MiB".to_owned())?;
     number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+}
+
+pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    NonZeroUsize::new(size(text)?).ok_or_else(|| "at least 1".to_owned())
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

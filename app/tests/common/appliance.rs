@@ -43,7 +43,12 @@ pub(crate) struct Wanted {
     /// Job [`OLAF_JOB`], whose workers send updates: a rank on each host but the last, where its server is; behind a queue of
     /// eight at a million bits per second.
     pub(crate) olaf: bool,
+    /// Job [`EARLY_JOB`], whose PSNs are complete without the last of its ranks.
+    pub(crate) early: bool,
 }
+
+/// See [`Wanted::early`].
+pub(crate) const EARLY_JOB: u16 = 5;
 
 /// See [`Wanted::olaf`].
 pub(crate) const OLAF_JOB: u16 = 4;
@@ -104,6 +109,15 @@ listen = "unix:{admin}"
         write!(
             text,
             "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nmode = \"olaf\"\n\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n"
+        )
+        .unwrap();
+    }
+    if wanted.early {
+        let ranks = network.workers.len();
+        let needed = ranks - 1;
+        write!(
+            text,
+            "\n[[jobs]]\nid = {EARLY_JOB}\nfan_in = {ranks}\nprofile = \"iswitch\"\nthreshold = {needed}\nwindow = 128\n"
         )
         .unwrap();
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "that is how tests fail")]
 
 mod appliance;
+mod asynchronous;
 mod elements;
 mod interleavings;
 mod limits;

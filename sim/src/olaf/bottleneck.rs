@@ -6,6 +6,7 @@ use core::time::Duration;
 use pascaline_buffer::HeapBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_queue::{Config, ConfigError, Departure, Enqueued, Shaper, Update, UpdateQueue};
+use pascaline_wire::trailer::QueueState;
 
 /// How long an update takes up its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +39,17 @@ impl Bottleneck {
     pub fn new(config: &Config, gbps: u32, hold: Hold) -> Result<Self, ConfigError> {
         // The shaper's clock counts ticks instead of nanoseconds: in its second pass 10⁹ of them, a millisecond.
         let per_millisecond = NonZeroU64::new(u64::from(gbps) * 1_000_000).unwrap_or(NonZeroU64::MIN);
+        Self::with_line(config, Shaper::new(per_millisecond, Duration::ZERO), hold)
+    }
+
+    /// An idle line behind an empty queue, in whatever the line takes for nanoseconds.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn with_line(config: &Config, line: Shaper, hold: Hold) -> Result<Self, ConfigError> {
         Ok(Self {
             queue: UpdateQueue::new(config, &Kernels::detect())?,
-            line: Shaper::new(per_millisecond, Duration::ZERO),
+            line,
             hold,
             sending: None,
             ends: None,
@@ -66,6 +75,11 @@ impl Bottleneck {
             self.begin(now);
         }
         enqueued
+    }
+
+    /// What is stamped on acknowledgements that pass in the other direction.
+    pub fn state(&mut self, now: u64) -> QueueState {
+        self.queue.state(now)
     }
 
     /// The update that has been sent at `now`, which is [`next`](Self::next); the line goes on with the one after it.

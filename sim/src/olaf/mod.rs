@@ -17,15 +17,16 @@
 //! # }
 //! ```
 
-mod age;
 mod arrivals;
 mod bottleneck;
 mod table1;
+mod table3;
 
-pub use age::Age;
 pub use arrivals::{Arrival, Arrivals, Workload};
 pub use bottleneck::{Bottleneck, Hold};
+pub use pascaline_ps::asynchronous::Age;
 pub use table1::{Fifo, Olaf, PAPER, Paper, Row, Table1};
+pub use table3::{Contest, Outcome, Scheme, Senders, Table3};
 
 /// Ticks in a second.
 pub const SECOND: u64 = 1_000_000_000_000;

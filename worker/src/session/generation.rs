@@ -99,6 +99,24 @@ impl Session {
         }
     }
 
+    /// When the next request is due of a session that runs no operations and is tended all the time.
+    pub(crate) fn next_tending(&self) -> Option<Duration> {
+        match &self.rejoin {
+            Some(rejoin) if self.leaving.is_none() => Some(rejoin.asking.poll_timeout()),
+            _ => self.next_request().or(self.heartbeat),
+        }
+    }
+
+    /// Whether it is open which generation the job is in: until that is known, whatever is sent would be refused.
+    pub(crate) const fn is_in_doubt(&self) -> bool {
+        self.rejoin.is_some()
+    }
+
+    /// Whether the worker has begun to leave, or has left.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.is_some() || self.condition == Condition::Broken
+    }
+
     /// The request that is due, if one is.
     pub(super) fn request(&mut self, now: Duration) -> Option<Transmit> {
         let Membership { identity, session, epoch, spread, .. } = self.membership;

@@ -11,11 +11,13 @@ use crate::allreduce::Failure;
 use crate::membership::JoinFailure;
 use crate::session::StartError;
 
+mod asynchronous;
 mod element;
 mod socket;
 mod transfer;
 mod worker;
 
+pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use element::Element;
 pub use worker::{Departure, Worker};
 

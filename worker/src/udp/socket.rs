@@ -47,6 +47,15 @@ impl Socket {
         self.udp.local_addr()
     }
 
+    /// How long an IP packet to the peer may be, as far as this host knows; `None` if it does not say.
+    pub(super) fn path_mtu(&self) -> Option<usize> {
+        let mtu = match self.udp.peer_addr().ok()? {
+            SocketAddr::V4(_) => nix::sys::socket::getsockopt(&self.udp, sockopt::IpMtu),
+            SocketAddr::V6(_) => return None,
+        };
+        usize::try_from(mtu.ok()?).ok()
+    }
+
     /// Waits until a datagram (or with `POLLOUT`: room for one) is there, or for `timeout`.
     pub(super) fn wait(&self, events: PollFlags, timeout: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(self.udp.as_fd(), events)];

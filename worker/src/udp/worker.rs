@@ -71,8 +71,7 @@ impl Worker {
         let room = usize::from(spread) * stride * 4;
         let socket =
             Socket::open(config.bind, config.appliance, room).map_err(io("cannot open a UDP socket"))?;
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let number = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let number = unix_ns();
         let origin = Instant::now();
         let mut buffer = vec![0; stride * BATCH];
         let mut join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
@@ -222,8 +221,14 @@ impl Worker {
     }
 }
 
+/// Nanoseconds since 1970.
+pub(super) fn unix_ns() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Runs the join handshake to its end.
-fn handshake(
+pub(super) fn handshake(
     socket: &Socket,
     join: &mut Join,
     origin: Instant,

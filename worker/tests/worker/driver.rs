@@ -18,11 +18,11 @@ use pascaline_worker::{
 use crate::adversary::{Conditions, Random};
 use crate::aggregator::{Aggregator, packet};
 
-const JOB: u16 = 3;
-const RANKS: u16 = 3;
+pub(crate) const JOB: u16 = 3;
+pub(crate) const RANKS: u16 = 3;
 
 /// The aggregator on a thread; stopped when dropped.
-struct Appliance {
+pub(crate) struct Appliance {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -58,7 +58,7 @@ impl Appliance {
         Self::run(bind, conditions, Aggregator::new(JOB, RANKS, 64))
     }
 
-    fn run(bind: &str, conditions: Conditions, mut aggregator: Aggregator) -> Self {
+    pub(crate) fn run(bind: &str, conditions: Conditions, mut aggregator: Aggregator) -> Self {
         let mut random = Random(1);
         Self::serve(bind, move |datagram| {
             if random.chance(conditions.loss) {
@@ -91,7 +91,10 @@ impl Drop for Appliance {
 }
 
 /// Runs every rank on a thread of its own.
-fn on_every_rank<T: Send>(appliance: &Appliance, work: impl Fn(u16, Worker) -> T + Sync) -> Vec<T> {
+pub(crate) fn on_every_rank<T: Send>(
+    appliance: &Appliance,
+    work: impl Fn(u16, Worker) -> T + Sync,
+) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;
         let start = |rank| scope.spawn(move || work(rank, Worker::join(appliance.config(rank)).unwrap()));

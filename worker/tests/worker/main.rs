@@ -3,11 +3,13 @@
 
 mod adversary;
 mod aggregator;
+mod asynchronous;
 mod datagrams;
 mod driver;
 mod generation;
 mod job;
 mod membership;
+mod pipeline;
 mod priority;
 mod rank;
 mod requests;

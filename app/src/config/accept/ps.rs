@@ -37,7 +37,7 @@ impl Accept<'_> {
         udp_port: u16,
     ) -> Checked<Located<PsMode>> {
         let Some(table) = written else { return Ok(self.locate(&Spanned::new(0..0, ()), PsMode::Embedded)) };
-        let raw::Ps { mode, address, port, listen, memory_mb } = table.get_ref();
+        let raw::Ps { mode, address, port, listen, memory_mb, .. } = table.get_ref();
         let modes = [("embedded", Mode::Embedded), ("external", Mode::External), ("none", Mode::None)];
         let chosen = self.choice(mode.as_ref(), "mode", &modes)?.unwrap_or(Mode::Embedded);
         if chosen == Mode::External {
@@ -103,12 +103,14 @@ impl Accept<'_> {
         mode: Located<PsMode>,
         jobs: &[JobConfig],
         admission: Option<&AdmissionConfig>,
+        ports: &[Spanned<raw::Port>],
         max_payload: u16,
     ) -> Checked<PsConfig> {
         let table = written.map(Spanned::get_ref);
         let memory = table.and_then(|table| table.memory_mb.as_ref());
         let memory_mb = self.within(memory, DEFAULT_MEMORY_MB, 1, 1 << 20, "memory_mb")?;
-        let served = jobs.iter().filter(|job| job.policy.server);
+        let served =
+            jobs.iter().filter(|job| job.policy.server && job.mode == pascaline_pipelines::Mode::Sync);
         let windows = served.clone().map(|job| job.window);
         let admitted = admission.filter(|admission| admission.policy.server);
         let limits = ServerLimits::new(
@@ -132,7 +134,12 @@ impl Accept<'_> {
             }
         }
         let listen = table.and_then(|table| table.listen.as_ref());
-        Ok(PsConfig { mode, listen: listen.map(|listen| self.listen(listen)).transpose()?, limits })
+        Ok(PsConfig {
+            mode,
+            listen: listen.map(|listen| self.listen(listen)).transpose()?,
+            limits,
+            training: self.training(table, ports, jobs)?,
+        })
     }
 
     pub(super) fn admission(

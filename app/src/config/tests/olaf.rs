@@ -127,3 +127,46 @@ fn every_mistake_names_its_place_and_a_remedy() {
         assert!(message.contains("remedy: "), "{message}");
     }
 }
+
+/// The same with more about the parameter server.
+fn ps(rest: &str) -> String {
+    format!("{}{rest}\n", job(""))
+}
+
+#[test]
+fn the_server_trains_as_it_is_told() {
+    use pascaline_ps::asynchronous::{Audience, Combined, Rule, Settings};
+    assert_eq!(parse(&job("")).unwrap().ps.training, Settings::default());
+    let text = ps("rule = \"staleness\"\nlearning_rate = 0.5\nhalf_age = \"250ms\"\nweights_to = \"worker\"");
+    let rule = Rule::Staleness { rate: 0.5, half: Duration::from_millis(250) };
+    let expected = Settings { rule, combined: Combined::Sum, audience: Audience::Worker };
+    let config = parse(&text).unwrap();
+    assert_eq!(config.ps.training, expected);
+    assert!(
+        config.to_string().contains("1 asynchronous job(s): by age, rate 0.5, half of it at 250ms"),
+        "{config}"
+    );
+    let means = parse(&queue("combine = \"mean\"")).unwrap();
+    assert_eq!(means.ps.training.combined, Combined::Mean, "as the queue does");
+    assert_eq!(means.ps.limits.jobs, 0, "nothing of the pool is collected");
+}
+
+#[test]
+fn what_the_server_cannot_make_sense_of_is_refused() {
+    for (text, says) in [
+        (ps("learning_rate = 0.0"), "learning_rate = 0 is no rate"),
+        (ps("learning_rate = nan"), "learning_rate = NaN is no rate"),
+        (ps("half_age = \"1s\""), "half_age is for rule = \"staleness\""),
+        (ps("rule = \"sgd\""), "sgd"),
+        (ps("weights_to = \"all\""), "all"),
+        (format!("{GOOD}\n[ps]\nrule = \"olaf\""), "rule is for jobs of mode \"olaf\", and there is none"),
+    ] {
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let second = "\n[ports.queue]\ncombine = \"sum\"\n";
+    let text =
+        queue("combine = \"mean\"").replacen("peer = \"p0\"\n", &format!("peer = \"p0\"\n{second}"), 1);
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.contains("could not tell a sum from a mean"), "{error}");
+}

@@ -1,0 +1,43 @@
+//! The server of asynchronous training (Olaf, papers/000): each update changes its cluster's weights as it comes, and is
+//! answered with them.
+//!
+//! A pure state machine like its synchronous sibling in this crate, and without timers: [`AsyncServer`] takes datagrams
+//! and the time of day, and has replies. [`rule`] says how weights follow updates, [`age`] measures how old they are.
+//!
+//! ```
+//! use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Rule, Settings, Verdict};
+//! use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut server = AsyncServer::new(Settings { rule: Rule::Olaf { rate: 0.5 }, ..Settings::default() });
+//! server.set_job(1, AsyncJob { fan_in: 3, epoch: 7, payload: 8 });
+//! let header = Header {
+//!     kind: Kind::Update, flags: Flags::TRAILER, element: Element::F32_SUM, job: 1, rank: 2, psn: 0, fan_in: 3,
+//!     count: 2, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
+//! };
+//! let update = trailer::Update { reward: 1.0, generated_ns: 1000 };
+//! let mut datagram = header.to_bytes().to_vec();
+//! // The sum of two workers' gradients.
+//! datagram.extend([6.0_f32, 2.0].into_iter().flat_map(f32::to_le_bytes));
+//! let mut end = [0; trailer::MAX_LEN];
+//! let length = Trailer { update: Some(update), ..Trailer::default() }.emit(&mut end)?;
+//! datagram.extend_from_slice(&end[..length]);
+//! assert_eq!(server.handle_datagram(3000, &datagram), Verdict::Applied);
+//! assert_eq!(server.weights(1), Some(&[1.5, 0.5][..]));
+//! let mut reply = Vec::new();
+//! assert!(server.next_reply(&mut reply), "an acknowledgement with these weights");
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod age;
+pub mod pace;
+pub mod rule;
+mod server;
+mod verdict;
+
+pub use age::{Age, jain};
+pub use pace::Pace;
+pub use rule::{Combined, Rule};
+pub use server::{AsyncJob, AsyncServer, Audience, Cluster, Settings};
+pub use verdict::{AsyncCounters, Verdict};

@@ -1,0 +1,131 @@
+//! A transmission control of the server's: pauses that make the clusters' models equally old.
+//!
+//! Workers alone cannot: each cluster sees its own age and the state of the queue, and thinning all of them by the same
+//! factor, which is what Olaf's P_s does, leaves a cluster that sends rarely behind one that sends often. The server sees the
+//! age of every cluster. So it tells each with its acknowledgements for how long to send nothing after them; the place in the
+//! queue that is not taken meanwhile is free for those that are behind.
+//!
+//! With A_i the recent average age of cluster i and A̅ their mean, each update that arrives moves its cluster's pause by
+//! p_i ← p_i + [`GAIN`] · (A̅ − A_i). Then the least pause is taken off all of them: the cluster that is furthest behind never
+//! pauses, so that the line has no less to do than before.
+
+use std::collections::BTreeMap;
+
+use core::time::Duration;
+
+/// How much of the difference is made good with each update.
+pub const GAIN: f64 = 0.05;
+/// Averages look back over about so many updates of the cluster.
+const MEMORY: f64 = 16.0;
+/// Pauses are counted in these: 100 µs.
+pub const UNIT: Duration = Duration::from_micros(100);
+/// The longest pause, in seconds: what 16 bits of units hold.
+const LONGEST: f64 = 6.5535;
+
+/// One cluster. Times in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cluster {
+    /// When the last update came, and how old the model was then.
+    last: Option<(f64, f64)>,
+    /// The area under the age, and the time that it took: per update, smoothed.
+    area: f64,
+    time: f64,
+    pause: f64,
+}
+
+impl Cluster {
+    fn age(&self) -> Option<f64> {
+        (self.time > 0.0).then(|| self.area / self.time)
+    }
+}
+
+/// The pauses of all clusters.
+#[derive(Debug, Clone, Default)]
+pub struct Pace {
+    clusters: BTreeMap<u16, Cluster>,
+}
+
+impl Pace {
+    /// An update of a cluster has arrived at `now` (from any origin), `age` after it was generated. Returns for how long the
+    /// cluster is to pause, in [`UNIT`]s. Takes time in proportion to the number of clusters.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub fn on_update(&mut self, cluster: u16, now: Duration, age: Duration) -> u16 {
+        let (now, age) = (now.as_secs_f64(), age.as_secs_f64());
+        let one = self.clusters.entry(cluster).or_default();
+        let Some((at, before)) = one.last else {
+            one.last = Some((now, age));
+            return 0;
+        };
+        let width = (now - at).max(0.0);
+        // The first tooth counts in full.
+        let share = if one.time > 0.0 { 1.0 / MEMORY } else { 1.0 };
+        one.area += share * (width * (before + width / 2.0) - one.area);
+        one.time += share * (width - one.time);
+        one.last = Some((now, age.min(before + width)));
+        let ages = || self.clusters.values().filter_map(Cluster::age);
+        #[expect(clippy::cast_precision_loss, reason = "a count of clusters")]
+        let mean = ages().sum::<f64>() / ages().count().max(1) as f64;
+        if let Some(one) = self.clusters.get_mut(&cluster)
+            && let Some(own) = one.age()
+        {
+            one.pause += GAIN * (mean - own);
+        }
+        let least = self.clusters.values().map(|one| one.pause).fold(f64::INFINITY, f64::min);
+        for one in self.clusters.values_mut() {
+            one.pause = (one.pause - least).clamp(0.0, LONGEST);
+        }
+        let pause = self.clusters.get(&cluster).map_or(0.0, |one| one.pause);
+        (pause / UNIT.as_secs_f64()).round() as u16
+    }
+
+    /// Forgets a cluster.
+    pub fn remove(&mut self, cluster: u16) {
+        self.clusters.remove(&cluster);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Two clusters whose updates arrive at these intervals, new each time; their pauses after so many rounds.
+    fn pauses(pace: &mut Pace, intervals: [u32; 2], until: u32) -> [u16; 2] {
+        let mut last = [0, 0];
+        for now in 1..=until {
+            for (cluster, interval) in (0..).zip(intervals) {
+                if now.is_multiple_of(interval) {
+                    last[usize::from(cluster)] = pace.on_update(cluster, MS * now, Duration::ZERO);
+                }
+            }
+        }
+        last
+    }
+
+    #[test]
+    fn who_is_fresher_pauses_and_who_is_behind_never_does() {
+        let [fast, slow] = pauses(&mut Pace::default(), [10, 30], 3000);
+        assert!(fast > 0 && slow == 0, "{fast} and {slow}");
+        let [fast, slow] = pauses(&mut Pace::default(), [10, 10], 3000);
+        assert_eq!((fast, slow), (0, 0), "all are the same");
+    }
+
+    #[test]
+    fn a_pause_is_bounded_and_goes_with_its_reason() {
+        let mut pace = Pace::default();
+        let [fast, _] = pauses(&mut pace, [10, 1000], 600_000);
+        assert_eq!(fast, u16::MAX);
+        pace.remove(1);
+        assert_eq!(pace.on_update(0, MS * 600_010, Duration::ZERO), 0, "nobody is left to wait for");
+    }
+
+    #[test]
+    fn an_old_update_makes_nothing_younger() {
+        let mut pace = Pace::default();
+        pace.on_update(0, MS * 10, Duration::ZERO);
+        pace.on_update(0, MS * 20, MS * 50);
+        let one = pace.clusters.get(&0).copied().unwrap_or_default();
+        assert!(one.last.is_some_and(|(_, age)| (age - 0.010).abs() < 1e-9), "{one:?}");
+    }
+}

@@ -1,0 +1,313 @@
+//! All clusters together.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
+
+use super::age::{Age, jain};
+use super::pace::Pace;
+use super::rule::{Combined, Gradient, Model, Rule, all_finite};
+use super::verdict::{AsyncCounters, Verdict};
+
+/// Replies that may wait for the driver.
+const MOST_REPLIES: usize = 1024;
+
+/// To whom weights go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// To all workers of the cluster (Olaf, section 7): each of them may be part of the update. An update that changes nothing
+    /// is acknowledged without weights: all have them.
+    Cluster,
+    /// To the worker in whose name the update came, alone (section 2.1). Always with weights: others may have changed them.
+    Worker,
+}
+
+/// How a server trains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// How weights follow updates.
+    pub rule: Rule,
+    /// What an update carries that stands for several.
+    pub combined: Combined,
+    /// To whom weights go.
+    pub audience: Audience,
+}
+
+impl Default for Settings {
+    /// Olaf's rule for sums, and weights for the whole cluster.
+    fn default() -> Self {
+        Self { rule: Rule::default(), combined: Combined::Sum, audience: Audience::Cluster }
+    }
+}
+
+/// A generation of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AsyncJob {
+    /// Ranks of the job.
+    pub fan_in: u16,
+    /// The job's generation.
+    pub epoch: u8,
+    /// Bytes of the model, in multiples of 8 as ranks join with: the model may be a float shorter.
+    pub payload: u16,
+}
+
+/// A cluster: a job with its model.
+#[derive(Debug)]
+pub struct Cluster {
+    job: AsyncJob,
+    model: Option<Model>,
+    /// From the first packet on.
+    age: Option<Age>,
+}
+
+impl Cluster {
+    /// How old the newest update received is. `None` before the first packet.
+    #[must_use]
+    pub const fn age(&self) -> Option<&Age> {
+        self.age.as_ref()
+    }
+
+    /// How often the weights have changed.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.model.as_ref().map_or(0, Model::version)
+    }
+
+    /// The highest reward of an update that has changed the weights.
+    #[must_use]
+    pub fn reward(&self) -> Option<f32> {
+        self.model.as_ref().and_then(Model::reward)
+    }
+
+    /// The generation.
+    #[must_use]
+    pub const fn job(&self) -> &AsyncJob {
+        &self.job
+    }
+
+    /// Whether that many bytes are the model's length, or could be where there is none yet.
+    fn fits(&self, bytes: usize) -> bool {
+        match &self.model {
+            Some(model) => bytes == size_of_val(model.weights()),
+            None => {
+                bytes > 0
+                    && bytes.is_multiple_of(4)
+                    && bytes.next_multiple_of(8) == usize::from(self.job.payload)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    job: u16,
+    rank: u16,
+    psn: u32,
+    count: u16,
+    update: trailer::Update,
+    /// For how long the cluster is to pause, in units.
+    pause: u16,
+    /// For that rank alone.
+    alone: bool,
+    with_weights: bool,
+}
+
+/// The parameter server of asynchronous jobs.
+///
+/// Calling contract. Times are nanoseconds since 1970, of a clock that workers and server share: an update's age is measured
+/// with it. After [`handle_datagram`](Self::handle_datagram), call [`next_reply`](Self::next_reply) until there is none and
+/// send what it writes to the appliance. A lost reply is a lost packet: nobody waits for it for ever.
+#[derive(Debug)]
+pub struct AsyncServer {
+    settings: Settings,
+    clusters: BTreeMap<u16, Cluster>,
+    pace: Pace,
+    replies: VecDeque<Reply>,
+    counters: AsyncCounters,
+}
+
+impl AsyncServer {
+    /// A server without jobs.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            clusters: BTreeMap::new(),
+            pace: Pace::default(),
+            replies: VecDeque::with_capacity(MOST_REPLIES),
+            counters: AsyncCounters::default(),
+        }
+    }
+
+    /// Serves a job, or its next generation. The model outlives generations, since what has been learned is not undone by a
+    /// worker that has started anew, unless its length changes.
+    pub fn set_job(&mut self, id: u16, job: AsyncJob) {
+        match self.clusters.get_mut(&id) {
+            Some(cluster) if cluster.job.payload == job.payload => cluster.job = job,
+            _ => {
+                self.clusters.insert(id, Cluster { job, model: None, age: None });
+            }
+        }
+    }
+
+    /// Forgets a job and its model. False if there was none.
+    pub fn remove_job(&mut self, id: u16) -> bool {
+        self.replies.retain(|reply| reply.job != id);
+        self.pace.remove(id);
+        self.clusters.remove(&id).is_some()
+    }
+
+    /// Handles a datagram.
+    pub fn handle_datagram(&mut self, unix_ns: u64, datagram: &[u8]) -> Verdict {
+        let verdict = match Header::parse(datagram) {
+            Ok((header, body)) => self.handle(unix_ns, &header, body).unwrap_or_else(|refused| refused),
+            Err(_) => Verdict::Malformed,
+        };
+        self.counters.note(verdict);
+        verdict
+    }
+
+    fn handle(&mut self, unix_ns: u64, header: &Header, body: &[u8]) -> Result<Verdict, Verdict> {
+        let initial = header.kind == Kind::Gradient && header.flags.has(Flags::BYPASS);
+        if !initial && header.kind != Kind::Update {
+            return Err(Verdict::Unexpected);
+        }
+        let (payload, trailer) = header.payload(body).map_err(|_| Verdict::Malformed)?;
+        let cluster = self.clusters.get_mut(&header.job).ok_or(Verdict::UnknownJob)?;
+        if header.epoch != cluster.job.epoch {
+            return Err(Verdict::WrongEpoch);
+        }
+        let AsyncJob { fan_in, .. } = cluster.job;
+        if header.rank >= fan_in || header.fan_in != fan_in || header.count == 0 {
+            return Err(Verdict::WrongMember);
+        }
+        let settings = self.settings;
+        if initial && cluster.model.is_some() {
+            self.reply(Reply::initial(header));
+            return Ok(Verdict::NotFirst);
+        }
+        if header.element != Element::F32_SUM || !cluster.fits(payload.len()) {
+            return Err(Verdict::WrongModel);
+        }
+        if !all_finite(payload) {
+            return Err(Verdict::NotFinite);
+        }
+        if initial {
+            cluster.model = Some(Model::new(payload));
+            cluster.age = Some(Age::new(unix_ns));
+            self.reply(Reply::initial(header));
+            return Ok(Verdict::Initialised);
+        }
+        let update = trailer.and_then(|trailer| trailer.update).filter(|update| update.reward.is_finite());
+        let update = update.ok_or(Verdict::NoUpdate)?;
+        // It has arrived, whatever the rule makes of it.
+        cluster.age.get_or_insert_with(|| Age::new(unix_ns)).receive(unix_ns, update.generated_ns);
+        let model = cluster.model.get_or_insert_with(|| Model::zeros(payload.len() / size_of::<f32>()));
+        let age = Duration::from_nanos(unix_ns.saturating_sub(update.generated_ns));
+        let applied = model.apply(
+            settings.rule,
+            &Gradient {
+                payload,
+                combined: settings.combined,
+                count: header.count,
+                reward: update.reward,
+                age,
+            },
+        );
+        let pause = self.pace.on_update(header.job, Duration::from_nanos(unix_ns), age);
+        self.counters.contributions += u64::from(header.count);
+        let alone = settings.audience == Audience::Worker;
+        self.reply(Reply {
+            job: header.job,
+            rank: header.rank,
+            psn: header.psn,
+            count: header.count,
+            update,
+            pause,
+            alone,
+            with_weights: alone || applied,
+        });
+        Ok(if applied { Verdict::Applied } else { Verdict::LowReward })
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        if self.replies.len() == MOST_REPLIES {
+            self.replies.pop_front();
+            self.counters.replies_lost += 1;
+        }
+        self.replies.push_back(reply);
+    }
+
+    /// Puts the next reply, a datagram for the appliance, in place of what `into` holds. False if there is none. Weights are
+    /// as they are now.
+    pub fn next_reply(&mut self, into: &mut Vec<u8>) -> bool {
+        let Some(reply) = self.replies.pop_front() else { return false };
+        let Some(cluster) = self.clusters.get(&reply.job) else { return false };
+        let weights = cluster.model.as_ref().filter(|_| reply.with_weights).map_or(&[][..], Model::weights);
+        let trailer = Trailer { update: Some(reply.update), ..Trailer::default() };
+        let mut end = [0; trailer::MAX_LEN];
+        let length = trailer.emit(&mut end).unwrap_or(0);
+        let header = Header {
+            kind: Kind::Ack,
+            flags: if reply.alone { Flags::TRAILER.with(Flags::BYPASS) } else { Flags::TRAILER },
+            element: Element::F32_SUM,
+            job: reply.job,
+            rank: reply.rank,
+            psn: reply.psn,
+            fan_in: cluster.job.fan_in,
+            count: reply.count,
+            priority: 0,
+            wnd_cap: reply.pause,
+            tree: 0,
+            epoch: cluster.job.epoch,
+        };
+        into.clear();
+        into.extend_from_slice(&header.to_bytes());
+        into.extend(weights.iter().flat_map(|weight| weight.to_le_bytes()));
+        into.extend_from_slice(&end[..length]);
+        self.counters.replies += 1;
+        true
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub const fn counters(&self) -> &AsyncCounters {
+        &self.counters
+    }
+
+    /// The clusters that are served, by job number.
+    pub fn clusters(&self) -> impl Iterator<Item = (u16, &Cluster)> {
+        self.clusters.iter().map(|(&id, cluster)| (id, cluster))
+    }
+
+    /// A cluster's weights; `None` if there is no such cluster, or none yet.
+    #[must_use]
+    pub fn weights(&self, job: u16) -> Option<&[f32]> {
+        self.clusters.get(&job)?.model.as_ref().map(Model::weights)
+    }
+
+    /// Jain's index of the clusters' average ages up to `unix_ns`.
+    #[must_use]
+    pub fn fairness(&self, unix_ns: u64) -> f64 {
+        let ages: Vec<f64> =
+            self.clusters.values().filter_map(|cluster| Some(cluster.age()?.average(unix_ns))).collect();
+        jain(&ages)
+    }
+}
+
+impl Reply {
+    /// The answer to initial weights: those that there are, for whoever has asked.
+    const fn initial(header: &Header) -> Self {
+        Self {
+            job: header.job,
+            rank: header.rank,
+            psn: header.psn,
+            count: 1,
+            update: trailer::Update { reward: 0.0, generated_ns: 0 },
+            pause: 0,
+            alone: true,
+            with_weights: true,
+        }
+    }
+}

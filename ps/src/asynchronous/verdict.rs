@@ -1,0 +1,98 @@
+//! What becomes of a datagram, and how often that was.
+
+/// What became of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Verdict {
+    /// An update that has changed the weights.
+    Applied,
+    /// An update whose reward was not high enough; acknowledged all the same.
+    LowReward,
+    /// The first weights of a cluster: training begins with them.
+    Initialised,
+    /// Later ones, given up; answered with the weights that there are.
+    NotFirst,
+    /// No packet of the protocol, or one that contradicts itself.
+    Malformed,
+    /// A kind that is not for a server of asynchronous training.
+    Unexpected,
+    /// The job is not served.
+    UnknownJob,
+    /// It belongs to another generation of the job.
+    WrongEpoch,
+    /// A rank or a number of ranks that the job does not have, or more contributions than a count can have: none.
+    WrongMember,
+    /// An update without reward and time of generation, or with a reward that is not finite.
+    NoUpdate,
+    /// Other elements than 32-bit floats, or not as many as the model has.
+    WrongModel,
+    /// A value that is NaN or infinite, and would be part of the weights for ever.
+    NotFinite,
+}
+
+impl Verdict {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 12] = [
+        Self::Applied,
+        Self::LowReward,
+        Self::Initialised,
+        Self::NotFirst,
+        Self::Malformed,
+        Self::Unexpected,
+        Self::UnknownJob,
+        Self::WrongEpoch,
+        Self::WrongMember,
+        Self::NoUpdate,
+        Self::WrongModel,
+        Self::NotFinite,
+    ];
+
+    /// The verdict as it appears in metrics and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::LowReward => "low_reward",
+            Self::Initialised => "initialised",
+            Self::NotFirst => "not_first",
+            Self::Malformed => "malformed",
+            Self::Unexpected => "unexpected",
+            Self::UnknownJob => "unknown_job",
+            Self::WrongEpoch => "wrong_epoch",
+            Self::WrongMember => "wrong_member",
+            Self::NoUpdate => "no_update",
+            Self::WrongModel => "wrong_model",
+            Self::NotFinite => "not_finite",
+        }
+    }
+}
+
+/// What an asynchronous server has done. Every datagram has one verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AsyncCounters {
+    verdicts: [u64; Verdict::ALL.len()],
+    /// Contributions in the updates that were applied or had too low a reward: a combined update has several.
+    pub contributions: u64,
+    /// Replies given to the driver.
+    pub replies: u64,
+    /// Replies given up because too many waited for the driver.
+    pub replies_lost: u64,
+}
+
+impl AsyncCounters {
+    /// How often a verdict was reached.
+    #[must_use]
+    pub const fn verdict(&self, verdict: Verdict) -> u64 {
+        self.verdicts[verdict as usize]
+    }
+
+    /// Datagrams handled: the sum over all verdicts.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.verdicts.iter().sum()
+    }
+
+    pub(super) const fn note(&mut self, verdict: Verdict) {
+        self.verdicts[verdict as usize] += 1;
+    }
+}

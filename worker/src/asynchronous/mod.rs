@@ -1,0 +1,37 @@
+//! Asynchronous training (Olaf, papers/000): a worker sends an update whenever it has one, and waits for nobody.
+//!
+//! [`control`] decides whether an update is sent, `outstanding` knows which ones are under way, [`session`] is a
+//! member's life: a pure state machine like its synchronous sibling in [`crate::session`], with which it shares the
+//! handshake, the heartbeats and what follows when the appliance is started anew.
+//!
+//! An update is one packet, so a model has to fit into one: see [`most_floats`]. It is not repeated: by the time when its
+//! loss is certain, there is a newer one.
+
+pub mod control;
+pub mod counters;
+mod outstanding;
+pub mod session;
+
+pub use control::{Control, Heard, Policy, Slope};
+pub use counters::{AsyncCounters, AsyncIgnored};
+pub use session::{AsyncSession, Initial, Push, PushError, Settings};
+
+use pascaline_wire::header;
+
+/// IPv4 and UDP headers. (IPv6 takes 20 bytes more, see [`most_floats`].)
+const IPV4_UDP: usize = 20 + 8;
+/// The trailer of an acknowledgement: the update's data, the queue's state, the length.
+const ACK_TRAILER: usize = 14 + 9 + 2;
+/// A jumbo frame's room for an IP packet.
+pub const JUMBO_MTU: usize = 9000;
+
+/// How many 32-bit floats a model may have on a path with this MTU: an acknowledgement that carries all of them must
+/// fit into one packet.
+///
+/// 356 with the usual 1,500 bytes, and 2,230 with jumbo frames ([`JUMBO_MTU`]). `ipv6` says that addresses are longer.
+#[must_use]
+pub const fn most_floats(mtu: usize, ipv6: bool) -> usize {
+    let around = IPV4_UDP + if ipv6 { 20 } else { 0 } + header::LEN + ACK_TRAILER;
+    // Payloads are multiples of 8 bytes when a job is joined.
+    mtu.saturating_sub(around) / 8 * 2
+}

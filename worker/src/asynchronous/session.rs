@@ -1,0 +1,311 @@
+//! An asynchronous member's protocol: updates out, weights and the queue's state in.
+
+use core::num::NonZeroU16;
+use core::time::Duration;
+
+use pascaline_wire::{Element, Flags, Header, Kind, NoRoom, Trailer, header, trailer};
+use zerocopy::IntoBytes as _;
+
+use super::control::{Control, Policy};
+use super::counters::AsyncCounters;
+use super::outstanding::Outstanding;
+use crate::identity::Membership;
+use crate::membership::Left;
+use crate::refusal::Refusal;
+use crate::session::{Event, Session};
+
+mod receive;
+
+/// The most updates under way.
+pub const MOST_OUTSTANDING: u16 = 64;
+
+/// The PSN of initial weights: the one before the first update's.
+pub const INITIAL_PSN: u32 = u32::MAX;
+
+/// What `wnd_cap` of an acknowledgement counts: for so many of these the server would like the cluster to send nothing.
+pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
+
+/// How often initial weights are offered until the server has answered.
+const OFFER: Duration = Duration::from_millis(100);
+
+/// How an asynchronous worker behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The model's 32-bit floats.
+    pub floats: usize,
+    /// Updates that may be under way: 1 unless there is a reason for more; at most [`MOST_OUTSTANDING`].
+    pub outstanding: NonZeroU16,
+    /// When updates are sent.
+    pub policy: Policy,
+    /// Where transmission control's chance comes from.
+    pub seed: u64,
+}
+
+/// What a worker begins with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Initial<'a> {
+    /// These weights. The server takes the first ones that it gets from any worker of the cluster, and answers with what it
+    /// has (Olaf, section 2.1); until then updates are not sent.
+    Weights(&'a [f32]),
+    /// Nothing: the server begins with zeros, or somebody else tells it.
+    Nothing,
+}
+
+/// What became of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Push {
+    /// It is on its way, under this number.
+    Sent(u32),
+    /// Transmission control held it back: the queue is congested. The trainer may go on, and push what it knows later.
+    Skipped,
+    /// As many as allowed are under way, or the worker is not (yet, again) a member with weights.
+    Busy,
+}
+
+/// Why an update could not be pushed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PushError {
+    /// The gradient is not as long as the model.
+    #[error("a gradient of {got} floats for a model of {expected}")]
+    Length {
+        /// The model's floats.
+        expected: usize,
+        /// The gradient's.
+        got: usize,
+    },
+    /// The reward is NaN or infinite: nothing could be compared with it.
+    #[error("a reward of {0}: it must be a finite number")]
+    Reward(f32),
+    /// The appliance refuses this worker for good.
+    #[error("the appliance refuses this worker: {0}")]
+    Refused(#[from] Refusal),
+}
+
+/// An asynchronous member's state.
+///
+/// Calling contract. Times are monotonic, from any origin; the times that travel are Unix nanoseconds, given apart. After
+/// [`push`](Self::push), [`handle_datagram`](Self::handle_datagram) and [`handle_timeout`](Self::handle_timeout), call
+/// [`poll_transmit`](Self::poll_transmit) until it returns `None` and send what it writes; then there is nothing to do until
+/// a datagram comes or [`poll_timeout`](Self::poll_timeout) has passed. Nothing here waits: a trainer that pushes goes on at
+/// once, whatever has become of its update.
+///
+/// No call allocates, and each does work in proportion to the model's length at most.
+#[derive(Debug)]
+pub struct AsyncSession {
+    /// Membership, heartbeats, going on in a new generation, leaving.
+    member: Session,
+    epoch: u8,
+    settings: Settings,
+    control: Control,
+    outstanding: Outstanding,
+    next_psn: u32,
+    /// A datagram to be sent, and whether there is one.
+    update: Vec<u8>,
+    ready: bool,
+    /// Initial weights, until the server has answered, and when to offer them next.
+    offer: Option<(Vec<u8>, Duration)>,
+    weights: Vec<f32>,
+    /// Weights received so far.
+    version: u64,
+    refusal: Option<Refusal>,
+    counters: AsyncCounters,
+}
+
+impl AsyncSession {
+    /// The session of a member. Initial weights of another length than the model are cut off or filled up with zeros.
+    #[must_use]
+    pub fn new(membership: Membership, settings: Settings, initial: Initial<'_>) -> Self {
+        let longest = header::LEN + settings.floats * size_of::<f32>() + trailer::MAX_LEN;
+        let mut weights = vec![0.0; settings.floats];
+        let offer = match initial {
+            Initial::Nothing => None,
+            Initial::Weights(values) => {
+                weights.iter_mut().zip(values).for_each(|(weight, value)| *weight = *value);
+                Some((weights.as_bytes().to_vec(), Duration::ZERO))
+            }
+        };
+        Self {
+            member: Session::new(membership, 1, 0),
+            epoch: membership.epoch,
+            settings,
+            control: Control::new(settings.policy, settings.seed),
+            outstanding: Outstanding::new(),
+            next_psn: 0,
+            update: Vec::with_capacity(longest),
+            ready: false,
+            offer,
+            weights,
+            version: 0,
+            refusal: None,
+            counters: AsyncCounters::default(),
+        }
+    }
+
+    /// Offers an update: a gradient and the reward of the experience that it comes from, generated at `generated_ns`
+    /// (nanoseconds since 1970).
+    ///
+    /// # Errors
+    /// See [`PushError`]; nothing has been sent then, and nothing counted.
+    pub fn push(
+        &mut self,
+        now: Duration,
+        generated_ns: u64,
+        gradient: &[f32],
+        reward: f32,
+    ) -> Result<Push, PushError> {
+        if gradient.len() != self.settings.floats {
+            return Err(PushError::Length { expected: self.settings.floats, got: gradient.len() });
+        }
+        if !reward.is_finite() {
+            return Err(PushError::Reward(reward));
+        }
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone().into());
+        }
+        self.handle_timeout(now);
+        self.counters.pushed += 1;
+        let full =
+            self.outstanding.open() >= u32::from(self.settings.outstanding.get().min(MOST_OUTSTANDING));
+        if full || self.ready || self.offer.is_some() || self.member.is_in_doubt() || self.member.is_leaving()
+        {
+            self.counters.busy += 1;
+            return Ok(Push::Busy);
+        }
+        if !self.control.permits(now) {
+            self.counters.skipped += 1;
+            return Ok(Push::Skipped);
+        }
+        let psn = self.next_psn;
+        self.next_psn = psn.wrapping_add(1);
+        self.write(psn, gradient, trailer::Update { reward, generated_ns });
+        self.counters.sent += 1;
+        self.counters.given_up += u64::from(self.outstanding.on_sent(now, psn, generated_ns));
+        Ok(Push::Sent(psn))
+    }
+
+    fn write(&mut self, psn: u32, gradient: &[f32], update: trailer::Update) {
+        let trailer = Trailer { update: Some(update), ..Trailer::default() };
+        let head = Header {
+            flags: Flags::TRAILER,
+            count: 1,
+            ..self.membership().identity.header(Kind::Update, Element::F32_SUM, psn, self.epoch)
+        };
+        let mut end = [0; trailer::MAX_LEN];
+        let length = trailer.emit(&mut end).unwrap_or(0);
+        self.update.clear();
+        self.update.extend_from_slice(&head.to_bytes());
+        self.update.extend_from_slice(gradient.as_bytes());
+        self.update.extend_from_slice(&end[..length]);
+        self.ready = true;
+    }
+
+    /// Writes the next datagram to send to the start of `out`, if there is one, and returns its length.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if `out` is too short for it: [`longest`](Self::longest) never is.
+    pub fn poll_transmit(&mut self, now: Duration, out: &mut [u8]) -> Result<Option<usize>, NoRoom> {
+        if let Some(request) = self.member.poll_transmit(now) {
+            let body = self.member.payload(&request, &[]);
+            return put(out, &[&request.header, body]).map(Some);
+        }
+        if self.member.is_in_doubt() {
+            return Ok(None);
+        }
+        let head =
+            self.membership().identity.header(Kind::Gradient, Element::F32_SUM, INITIAL_PSN, self.epoch);
+        if let Some((weights, due)) = &mut self.offer
+            && *due <= now
+        {
+            *due = now.saturating_add(OFFER);
+            // Past the queue: weights must not be combined with anything.
+            let head = Header { flags: Flags::BYPASS, count: 1, ..head };
+            self.counters.initial_sent += 1;
+            return put(out, &[&head.to_bytes(), weights]).map(Some);
+        }
+        if core::mem::take(&mut self.ready) {
+            return put(out, &[&self.update]).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// The longest datagram that is sent or expected.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        self.update.capacity().max(header::LEN + pascaline_wire::control::LEN + trailer::MAX_LEN)
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let offer = self.offer.as_ref().map(|(_, due)| *due);
+        [self.member.next_tending(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Handles the passing of time; harmless when nothing is due. Tells when a wait that [`leave`](Self::leave) has begun is
+    /// over.
+    pub fn handle_timeout(&mut self, now: Duration) -> Option<Left> {
+        self.counters.given_up += u64::from(self.outstanding.on_timeout(now));
+        match self.member.handle_timeout(now) {
+            Some(Event::Left(left)) => Some(left),
+            _ => None,
+        }
+    }
+
+    /// The newest weights that the server has sent, or the initial ones, and how often weights have come.
+    #[must_use]
+    pub fn weights(&self) -> (&[f32], u64) {
+        (&self.weights, self.version)
+    }
+
+    /// Begins to leave, for `linger` at the most: others may still be at work, which is none of this worker's business.
+    pub fn leave(&mut self, now: Duration, linger: Duration) {
+        self.ready = false;
+        self.offer = None;
+        self.counters.given_up += u64::from(self.outstanding.forget());
+        self.member.leave(now, linger);
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub const fn counters(&self) -> &AsyncCounters {
+        &self.counters
+    }
+
+    /// For drivers: where to count what only they can know.
+    pub const fn counters_mut(&mut self) -> &mut AsyncCounters {
+        &mut self.counters
+    }
+
+    /// Updates under way.
+    #[must_use]
+    pub const fn outstanding(&self) -> u32 {
+        self.outstanding.open()
+    }
+
+    /// How long it takes from sending an update to its acknowledgement, smoothed, once one has come.
+    #[must_use]
+    pub const fn round_trip(&self) -> Option<Duration> {
+        self.outstanding.rtt().smoothed()
+    }
+
+    /// The probability with which transmission control would send an update now.
+    #[must_use]
+    pub fn probability(&self, now: Duration) -> f64 {
+        self.control.probability(now)
+    }
+
+    /// What the appliance agreed to. The epoch changes where the job goes on in a new generation.
+    #[must_use]
+    pub const fn membership(&self) -> &Membership {
+        self.member.membership()
+    }
+}
+
+fn put(out: &mut [u8], parts: &[&[u8]]) -> Result<usize, NoRoom> {
+    let mut at = 0;
+    for part in parts {
+        out.get_mut(at..at + part.len()).ok_or(NoRoom)?.copy_from_slice(part);
+        at += part.len();
+    }
+    Ok(at)
+}

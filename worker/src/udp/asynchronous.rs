@@ -1,0 +1,273 @@
+//! The driver of an asynchronous worker: [`AsyncWorker`].
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::time::Instant;
+
+use core::time::Duration;
+
+use nix::poll::PollFlags;
+
+use super::socket::{BATCH, Socket};
+use super::transfer::transient;
+use super::worker::{handshake, unix_ns};
+use super::{Config, JoinError};
+use crate::asynchronous::session::MOST_OUTSTANDING;
+use crate::asynchronous::{
+    AsyncCounters, AsyncSession, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, most_floats,
+};
+use crate::identity::{Identity, Membership};
+use crate::membership::{Join, Left};
+
+/// Where to join, as what, and how to behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AsyncConfig {
+    /// The appliance's address.
+    pub appliance: SocketAddr,
+    /// The job: Olaf's cluster.
+    pub job: u16,
+    /// This worker's rank, below `ranks`.
+    pub rank: u16,
+    /// The job's rank count, 1 to 1,024.
+    pub ranks: u16,
+    /// The model's 32-bit floats, the same for all ranks. All of them travel in one packet.
+    pub floats: usize,
+    /// Updates that may be under way, 1 by default; at most 64.
+    pub outstanding: NonZeroU16,
+    /// When updates are sent: at will by default.
+    pub policy: Policy,
+    /// Where transmission control's chance comes from, 1 by default.
+    pub seed: u64,
+    /// The local address and port; by default, what routing chooses, and any free port.
+    pub bind: Option<SocketAddr>,
+    /// How long to wait until all ranks have joined, 30 s by default.
+    pub join_deadline: Duration,
+    /// How long a worker that leaves waits for the others, 500 ms by default.
+    pub linger: Duration,
+}
+
+impl AsyncConfig {
+    /// A configuration with the defaults.
+    #[must_use]
+    pub const fn new(appliance: SocketAddr, job: u16, rank: u16, ranks: u16, floats: usize) -> Self {
+        Self {
+            appliance,
+            job,
+            rank,
+            ranks,
+            floats,
+            outstanding: NonZeroU16::MIN,
+            policy: Policy::AtWill,
+            seed: 1,
+            bind: None,
+            join_deadline: Duration::from_secs(30),
+            linger: Duration::from_millis(500),
+        }
+    }
+
+    /// Payload bytes of the model, as a Join has them: in multiples of 8.
+    fn payload(&self) -> Option<u16> {
+        u16::try_from(self.floats.checked_mul(size_of::<f32>())?.checked_next_multiple_of(8)?).ok()
+    }
+
+    fn check(&self) -> Result<u16, AsyncJoinError> {
+        let jumbo = most_floats(JUMBO_MTU, self.appliance.is_ipv6());
+        let too_large = |limit, mtu| AsyncJoinError::ModelTooLarge { floats: self.floats, limit, mtu, jumbo };
+        if self.floats > jumbo {
+            return Err(too_large(jumbo, JUMBO_MTU));
+        }
+        let payload = self.payload().ok_or(too_large(jumbo, JUMBO_MTU))?;
+        let Self { appliance, job, rank, ranks, bind, .. } = *self;
+        let common = Config { payload, bind, ..Config::new(appliance, job, rank, ranks) };
+        common.check().map_err(JoinError::from)?;
+        if self.outstanding.get() > MOST_OUTSTANDING {
+            return Err(AsyncJoinError::Outstanding { outstanding: self.outstanding.get() });
+        }
+        Ok(payload)
+    }
+}
+
+/// Why an asynchronous worker could not join.
+#[derive(Debug, thiserror::Error)]
+pub enum AsyncJoinError {
+    /// As with a synchronous worker.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// An update has to fit into one packet, and so has its acknowledgement.
+    #[error(
+        "a model of {floats} floats does not fit into one packet: with an MTU of {mtu} bytes at most {limit} do, with \
+         jumbo frames (9000 bytes) at most {jumbo}; larger models train in synchronous mode (a job with \
+         mode = \"sync\", `Worker::allreduce`, `pascaline worker allreduce`)"
+    )]
+    ModelTooLarge {
+        /// The model's floats.
+        floats: usize,
+        /// As many fit.
+        limit: usize,
+        /// The path's MTU, or that of jumbo frames if these would be too small as well.
+        mtu: usize,
+        /// As many fit into a jumbo frame.
+        jumbo: usize,
+    },
+    /// More updates under way than can be kept in mind.
+    #[error("{outstanding} updates under way: at most {MOST_OUTSTANDING}")]
+    Outstanding {
+        /// What was asked for.
+        outstanding: u16,
+    },
+}
+
+/// A member of a job that trains asynchronously (Olaf).
+///
+/// No call but [`join`](Self::join), [`wait`](Self::wait) and [`leave`](Self::leave) ever waits. What the system will not
+/// take at once counts as lost, as if the network had lost it. The trainer should call [`push`](Self::push) or
+/// [`poll`](Self::poll) several times a second: then the appliance hears that the worker is alive.
+pub struct AsyncWorker {
+    socket: Socket,
+    session: AsyncSession,
+    origin: Instant,
+    buffer: Vec<u8>,
+    linger: Duration,
+}
+
+impl core::fmt::Debug for AsyncWorker {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AsyncWorker").field("membership", self.session.membership()).finish_non_exhaustive()
+    }
+}
+
+impl AsyncWorker {
+    /// Joins a job and waits until all its ranks have.
+    ///
+    /// # Errors
+    /// See [`AsyncJoinError`].
+    pub fn join(config: &AsyncConfig, initial: Initial<'_>) -> Result<Self, AsyncJoinError> {
+        let payload = config.check()?;
+        let io = |what| move |source| JoinError::Io { what, source };
+        let longest = pascaline_wire::header::LEN + usize::from(payload) + pascaline_wire::trailer::MAX_LEN;
+        let mut buffer = vec![0; longest.max(512)];
+        let socket =
+            Socket::open(config.bind, config.appliance, buffer.len() * usize::from(MOST_OUTSTANDING))
+                .map_err(io("cannot open a UDP socket"))?;
+        if let Some(mtu) = socket.path_mtu() {
+            let ipv6 = config.appliance.is_ipv6();
+            let (limit, jumbo) = (most_floats(mtu, ipv6), most_floats(JUMBO_MTU, ipv6));
+            if config.floats > limit {
+                return Err(AsyncJoinError::ModelTooLarge { floats: config.floats, limit, mtu, jumbo });
+            }
+        }
+        let AsyncConfig { job, rank, ranks, .. } = *config;
+        let origin = Instant::now();
+        let identity = Identity { job, rank, ranks, payload };
+        let mut join = Join::new(identity, unix_ns(), 1, Duration::ZERO, config.join_deadline);
+        let membership = handshake(&socket, &mut join, origin, &mut buffer)
+            .map_err(io("cannot use the UDP socket"))?
+            .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
+        let settings = Settings {
+            floats: config.floats,
+            outstanding: config.outstanding,
+            policy: config.policy,
+            seed: config.seed,
+        };
+        let session = AsyncSession::new(membership, settings, initial);
+        buffer.resize(session.longest(), 0);
+        Ok(Self { socket, session, origin, buffer, linger: config.linger })
+    }
+
+    /// Offers an update that has been generated just now, and returns at once.
+    ///
+    /// # Errors
+    /// See [`PushError`]. Errors of the network are none: they are counted, and the update is lost.
+    pub fn push(&mut self, gradient: &[f32], reward: f32) -> Result<Push, PushError> {
+        // What has arrived may end the wait for an earlier update.
+        self.poll();
+        let push = self.session.push(self.origin.elapsed(), unix_ns(), gradient, reward)?;
+        self.flush();
+        Ok(push)
+    }
+
+    /// Takes in what has arrived, and gives the newest weights and how often weights have come: 0 means that they are
+    /// still the worker's own. Returns at once.
+    pub fn poll(&mut self) -> (&[f32], u64) {
+        self.receive();
+        self.flush();
+        self.session.weights()
+    }
+
+    /// Waits until something arrives or is due, or for `longest`: for a trainer that has nothing else to do.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn wait(&mut self, longest: Duration) -> io::Result<()> {
+        let due = self.session.poll_timeout().map(|due| due.saturating_sub(self.origin.elapsed()));
+        self.socket.wait(PollFlags::POLLIN, due.map_or(longest, |due| due.min(longest)))?;
+        self.poll();
+        Ok(())
+    }
+
+    /// Leaves the job. Waits for the appliance's answer, or for [`AsyncConfig::linger`] if other ranks go on.
+    pub fn leave(mut self) -> (Left, AsyncCounters) {
+        self.session.leave(self.origin.elapsed(), self.linger);
+        let left = loop {
+            self.flush();
+            if let Some(left) = self.session.handle_timeout(self.origin.elapsed()).or_else(|| self.receive())
+            {
+                break left;
+            }
+            let due = self.session.poll_timeout().unwrap_or_default().saturating_sub(self.origin.elapsed());
+            if self.socket.wait(PollFlags::POLLIN, due).is_err() {
+                break Left::Lingered;
+            }
+        };
+        (left, *self.session.counters())
+    }
+
+    /// All that the worker has done so far.
+    #[must_use]
+    pub const fn counters(&self) -> &AsyncCounters {
+        self.session.counters()
+    }
+
+    /// How long it takes from sending an update to its acknowledgement, smoothed.
+    #[must_use]
+    pub const fn round_trip(&self) -> Option<Duration> {
+        self.session.round_trip()
+    }
+
+    /// What the appliance agreed to.
+    #[must_use]
+    pub const fn membership(&self) -> &Membership {
+        self.session.membership()
+    }
+
+    fn receive(&mut self) -> Option<Left> {
+        let mut left = None;
+        // At most as much as a few batches, even if more keeps coming.
+        for _ in 0..4 * BATCH {
+            match transient(self.socket.receive(&mut self.buffer)) {
+                Ok(Some(length)) => {
+                    let end = self.session.handle_datagram(self.origin.elapsed(), &self.buffer[..length]);
+                    left = left.or(end);
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    self.session.counters_mut().unreachable += 1;
+                    break;
+                }
+            }
+        }
+        let end = self.session.handle_timeout(self.origin.elapsed());
+        left.or(end)
+    }
+
+    fn flush(&mut self) {
+        while let Ok(Some(length)) = self.session.poll_transmit(self.origin.elapsed(), &mut self.buffer) {
+            match transient(self.socket.send(&self.buffer[..length])) {
+                Ok(Some(_)) => {}
+                Ok(None) => self.session.counters_mut().not_sent += 1,
+                Err(_) => self.session.counters_mut().unreachable += 1,
+            }
+        }
+    }
+}
