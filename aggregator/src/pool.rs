@@ -201,7 +201,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     }
 
     #[inline(always)]
-    fn combine(&self, element: u8) -> Option<Combine> {
+    pub(crate) fn combine(&self, element: u8) -> Option<Combine> {
         self.kernels[usize::from(element)]?.combine
     }
 

@@ -140,6 +140,96 @@ pub struct Request {
     pub now: u64,
 }
 
+/// A contribution of one rank in brief, with nothing special about it: all that it takes to add it to a slot that expects it.
+///
+/// Sixteen bytes, compared with a slot by two words: nearly every packet is added by this alone, and only the others need a
+/// whole [`Request`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brief {
+    pub(crate) name: u64,
+    pub(crate) shape: Shape,
+    pub(crate) rank: u16,
+    pub(crate) needed: u16,
+}
+
+impl Brief {
+    /// A contribution of `rank` to `key`, where `needed` of them complete the PSN.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(key: Key, element: u8, rank: u16, shape: Shape, needed: u16) -> Self {
+        Self { name: name(key, element), shape, rank, needed }
+    }
+
+    /// The same, but something about it has to be noted in the slot: it takes the whole request.
+    #[must_use]
+    #[inline(always)]
+    pub const fn noteworthy(self, yes: bool) -> Self {
+        Self { needed: if yes { 0 } else { self.needed }, ..self }
+    }
+
+    /// Which PSN.
+    #[must_use]
+    #[inline(always)]
+    pub const fn key(&self) -> Key {
+        Key::from_bits(self.name & (u64::MAX >> 8))
+    }
+
+    /// Element type and operation, as the header's code.
+    #[must_use]
+    #[inline(always)]
+    pub const fn element(&self) -> u8 {
+        self.name.to_be_bytes()[0]
+    }
+
+    /// Whose it is.
+    #[must_use]
+    #[inline(always)]
+    pub const fn rank(&self) -> u16 {
+        self.rank
+    }
+
+    /// Fan-in and length of the payload.
+    #[must_use]
+    #[inline(always)]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+}
+
+/// What the contributions to a PSN have in common: the number of ranks and the length of the payload, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape(u32);
+
+impl Shape {
+    /// So many ranks and bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(fan_in: u16, len: u16) -> Self {
+        Self(fan_in as u32 | (len as u32) << 16)
+    }
+
+    /// Ranks of the job.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    pub const fn fan_in(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// Bytes of the payload.
+    #[must_use]
+    #[inline(always)]
+    pub const fn len(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+}
+
+/// The key and the element in one word.
+#[inline(always)]
+pub(crate) const fn name(key: Key, element: u8) -> u64 {
+    key.to_bits() | (element as u64) << 56
+}
+
 /// Words of a request on its way.
 pub(crate) const PACKED: usize = 6;
 

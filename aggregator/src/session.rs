@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::policy::Region;
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
-use crate::request::{PACKED, Request};
+use crate::request::{Brief, PACKED, Request};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::Slot;
 
@@ -175,27 +175,24 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.offer_in(place.0 as usize, request, packet, sink);
     }
 
-    /// As [`offer`](Self::offer) for an [`Add`](crate::Verb::Add), where it is known already where the key
-    /// [belongs](Self::place) and what was [foreseen](Self::foresee) for it. With another key's place the PSN would be summed
-    /// there, and in vain; what was foreseen may have changed since.
+    /// Adds a contribution to the slot that was [foreseen](Self::foresee), if it is one that is expected there and not the last
+    /// one: then the packet is spent, and there is no event. False, and nothing done, if not: it is to be [offered](Self::offer_at).
+    ///
+    /// `bytes` is the packet, `offset` the start of its payload there, `now` the time of arrival in nanoseconds.
     #[inline(always)]
-    pub fn add_at<S: Sink<B, WORDS>>(
+    #[must_use]
+    pub fn add_brief(
         &mut self,
-        (place, foreseen): (Place, Foreseen),
-        request: &Request,
-        packet: B,
-        sink: &mut S,
-    ) {
-        debug_assert!(request.rules.region() || place == self.place(request.key));
-        let packet = match foreseen.slot(&self.pool) {
-            // SAFETY: there is only one session, and it is borrowed exclusively.
-            Some(slot) => match self.pool.add_to(unsafe { &mut *slot.get() }, request, packet, sink) {
-                None => return,
-                Some(packet) => packet,
-            },
-            None => packet,
-        };
-        self.offer_in(place.0 as usize, request, packet, sink);
+        foreseen: Foreseen,
+        brief: &Brief,
+        offset: u16,
+        now: u64,
+        bytes: &[u8],
+    ) -> bool {
+        let Some(slot) = foreseen.slot(&self.pool) else { return false };
+        let Some(combine) = self.pool.combine(brief.element()) else { return false };
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        unsafe { &mut *slot.get() }.add_brief(brief, offset, now, bytes, combine)
     }
 
     #[inline]

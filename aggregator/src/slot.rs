@@ -16,7 +16,7 @@ use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
 use crate::prefetch::prefetch;
 use crate::rankset::RankSet;
-use crate::request::Request;
+use crate::request::{Brief, Request, Shape, name};
 use crate::sink::{Aggregate, Evicted, Refusal};
 
 pub(crate) enum Hold<B: PacketBuf> {
@@ -35,16 +35,15 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     name: u64,
     ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies, as long as the slot is open: to find it through the packet would cost the
-    /// cache line of the packet's descriptor.
+    /// cache line of the packet's descriptor. In a slot with a result, where its descriptor lies: only ever prefetched.
     payload: *mut u8,
     pub(crate) hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last of use to someone.
     touched: u32,
     /// Microseconds, wrapping: when the missing ranks were last reminded; `None` before the first time.
     reminded: Option<core::num::NonZeroU32>,
-    fan_in: u16,
+    shape: Shape,
     count: u16,
-    len: u16,
     pub(crate) priority: u16,
     /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two years before it
     /// starts again.
@@ -63,12 +62,6 @@ const FIRST: u64 = OVERFLOW - 1;
 
 const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
 
-/// The name of a slot with this key and element.
-#[inline(always)]
-fn name(key: Key, element: u8) -> u64 {
-    key.to_bits() | u64::from(element) << 56
-}
-
 /// What was in a slot.
 pub(crate) enum Contents<B: PacketBuf> {
     Nothing,
@@ -86,9 +79,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             hold: Hold::Empty,
             touched: 0,
             reminded: None,
-            fan_in: 0,
+            shape: Shape::new(0, 0),
             count: 0,
-            len: 0,
             priority: 0,
             first: 0,
         }
@@ -110,6 +102,17 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     #[inline]
     pub(crate) const fn first(&self) -> u64 {
         self.first & FIRST
+    }
+
+    #[inline(always)]
+    const fn fan_in(&self) -> u16 {
+        self.shape.fan_in()
+    }
+
+    /// Bytes of the payload.
+    #[inline(always)]
+    const fn len(&self) -> u16 {
+        self.shape.len()
     }
 
     const fn overflow(&self) -> bool {
@@ -147,9 +150,11 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             payload: bytes.as_mut_ptr(),
             touched: micros(request.now),
             reminded: None,
-            fan_in: request.fan_in,
+            shape: Shape::new(
+                request.fan_in,
+                u16::try_from(bytes.len()).map_or(0, |len| len.min(request.len)),
+            ),
             count: 1,
-            len: u16::try_from(bytes.len()).map_or(0, |len| len.min(request.len)),
             priority: request.priority,
             first: request.now & FIRST
                 | flag(OVERFLOW, request.overflow)
@@ -167,11 +172,11 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
 
     /// What can be said against a packet that does not agree with the contributions inside.
     pub(crate) fn disagrees(&self, request: &Request) -> Option<Refusal> {
-        if request.fan_in != self.fan_in {
+        if request.fan_in != self.fan_in() {
             Some(Refusal::FanInChanged)
         } else if request.element != self.element() {
             Some(Refusal::ElementChanged)
-        } else if request.len != self.len {
+        } else if request.len != self.len() {
             Some(Refusal::LengthChanged)
         } else {
             None
@@ -191,10 +196,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.name = name(request.key, request.element);
         self.first = request.now & FIRST | if request.overflow { OVERFLOW } else { 0 };
         self.touched = micros(request.now);
-        self.fan_in = request.fan_in;
+        self.shape = Shape::new(request.fan_in, request.len);
         self.count = request.count;
-        self.len = request.len;
-        self.hold = Hold::Done(packet.freeze());
+        self.keep(packet.freeze());
         Ok(())
     }
 
@@ -202,10 +206,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     #[inline(always)]
     fn agrees(&self, request: &Request) -> bool {
         name(request.key, request.element) == self.name
-            && request.fan_in == self.fan_in
-            && request.len == self.len
+            && Shape::new(request.fan_in, request.len) == self.shape
             && request.count == 1
-            && request.rank < self.fan_in
+            && request.rank < self.fan_in()
             && !self.ranks.contains(request.rank)
     }
 
@@ -229,9 +232,42 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
         // SAFETY: an open slot owns the packet that `payload` was taken from, whose memory stays where it is; no method
         // of the packet is called while the slot is open. `len` is not more than there were bytes.
-        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len)) };
+        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
         let overflow = combine(into, from);
         self.note(request, overflow);
+        true
+    }
+
+    /// Adds a contribution, whose packet has these bytes, if it is one that is expected here and not the last one, and the slot
+    /// sums as packets come. False, and nothing done, if not.
+    #[inline(always)]
+    pub(crate) fn add_brief(
+        &mut self,
+        brief: &Brief,
+        offset: u16,
+        now: u64,
+        bytes: &[u8],
+        combine: Combine,
+    ) -> bool {
+        let expected = brief.name == self.name
+            && brief.shape == self.shape
+            && self.count + 1 < brief.needed
+            && brief.rank < brief.shape.fan_in()
+            && !self.ranks.contains(brief.rank)
+            && matches!(self.hold, Hold::Open(_));
+        let Some(from) = bytes.get(range(offset, brief.shape.len())) else { return false };
+        if !expected {
+            return false;
+        }
+        // SAFETY: as in `add`.
+        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
+        if combine(into, from) {
+            self.note_flags(true, false);
+        }
+        let new = self.ranks.insert(brief.rank);
+        debug_assert!(new);
+        self.count += 1;
+        self.touch(now);
         true
     }
 
@@ -273,17 +309,11 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 
     /// Asks the processor to bring in what will be needed: the start of a partial's payload, the descriptor of a result,
-    /// which probably has to make room. A hint only.
+    /// which probably has to make room. A hint only, and without a question: to answer one costs as much.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
-        match &self.hold {
-            Hold::Open(_) => {
-                for line in 0..4 {
-                    prefetch(self.payload.wrapping_add(line * 64));
-                }
-            }
-            Hold::Done(result) => result.prefetch(),
-            Hold::Whole(_) | Hold::Empty => {}
+        for line in 0..4 {
+            prefetch(self.payload.wrapping_add(line * 64));
         }
     }
 
@@ -296,8 +326,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// True if the partial is complete: all its ranks are inside, or as many as are needed by now. How many the job needs
     /// is said of its present ranks: it does not hold for a PSN that was begun with another number of them.
     pub(crate) fn suffices(&self, request: &Request) -> bool {
-        let enough = request.job_fan_in == self.fan_in && self.count >= request.needed;
-        self.is_partial() && (enough || self.count >= self.fan_in)
+        let enough = request.job_fan_in == self.fan_in() && self.count >= request.needed;
+        self.is_partial() && (enough || self.count >= self.fan_in())
     }
 
     /// True if the slot holds a partial.
@@ -315,13 +345,20 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     #[inline]
     pub(crate) fn complete(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> bool {
         let Some(mut packet) = self.sum(kernel, spent) else { return false };
-        if self.count < self.fan_in && !self.append_bitmap(&mut packet) {
+        if self.count < self.fan_in() && !self.append_bitmap(&mut packet) {
             // Without room for the bitmap nobody could tell what is inside.
             spent(packet);
             return false;
         }
-        self.hold = Hold::Done(packet.freeze());
+        self.keep(packet.freeze());
         true
+    }
+
+    /// Keeps a result.
+    #[inline]
+    fn keep(&mut self, result: B::Shared) {
+        self.payload = result.descriptor().cast_mut();
+        self.hold = Hold::Done(result);
     }
 
     /// Takes the accumulator out, with everything added.
@@ -346,8 +383,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Writes which ranks are inside behind a payload. False if there is no room.
     #[cold]
     fn append_bitmap(&self, packet: &mut B) -> bool {
-        let trailer = Trailer { bitmap: self.ranks.bitmap(self.fan_in), ..Trailer::default() };
-        let len = usize::from(self.len);
+        let trailer = Trailer { bitmap: self.ranks.bitmap(self.fan_in()), ..Trailer::default() };
+        let len = usize::from(self.len());
         packet.set_len(len + trailer.emitted_len())
             && packet.bytes_mut().get_mut(len..).is_some_and(|place| trailer.emit(place).is_ok())
     }
@@ -355,7 +392,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Takes out what is inside. A partial is made ready for the parameter server if it is `wanted` there; else its packets
     /// are spent.
     pub(crate) fn take(&mut self, wanted: bool, spent: &mut impl FnMut(B)) -> Contents<B> {
-        let (key, element, fan_in, priority) = (self.key(), self.element(), self.fan_in, self.priority);
+        let (key, element, fan_in, priority) = (self.key(), self.element(), self.fan_in(), self.priority);
         let overflow = self.overflow();
         match core::mem::replace(&mut self.hold, Hold::Empty) {
             Hold::Empty => Contents::Nothing,
@@ -365,7 +402,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
                     spent(packet);
                     return Contents::Nothing;
                 }
-                let (len, count) = (self.len, self.count);
+                let (len, count) = (self.len(), self.count);
                 Contents::Partial(Evicted { packet, len, element, fan_in, count, overflow, priority })
             }
             Hold::Whole(contributions) if wanted => {
@@ -387,10 +424,10 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Some(Aggregate {
             key: self.key(),
             element: self.element(),
-            fan_in: self.fan_in,
+            fan_in: self.fan_in(),
             count: self.count,
             overflow: self.overflow(),
-            partial: self.count < self.fan_in,
+            partial: self.count < self.fan_in(),
             first: self.first(),
             payload,
         })

@@ -108,8 +108,10 @@ pub trait SharedBuf: Clone + Send + 'static {
     /// The bytes of the packet.
     fn bytes(&self) -> &[u8];
 
-    /// Asks the processor to bring in what counts the holders; a hint only.
-    fn prefetch(&self) {}
+    /// Where what counts the holders lies: good for prefetching it, and for nothing else. Null where that is not known.
+    fn descriptor(&self) -> *const u8 {
+        core::ptr::null()
+    }
 
     /// `count` clones. Where holders are counted atomically, all at once.
     fn clones(&self, count: usize) -> impl Iterator<Item = Self> {

@@ -138,6 +138,13 @@ unsafe fn data<'a>(mbuf: *mut sys::rte_mbuf) -> &'a [u8] {
     }
 }
 
+/// True if flags of a received packet say that a checksum is wrong. Two bits each: unknown, bad, good, or "bad as written, but
+/// fine" as virtual devices mark their own.
+fn says_bad(flags: u64) -> bool {
+    flags & sys::PSC_F_RX_IP_CKSUM_MASK == sys::PSC_F_RX_IP_CKSUM_BAD
+        || flags & sys::PSC_F_RX_L4_CKSUM_MASK == sys::PSC_F_RX_L4_CKSUM_BAD
+}
+
 /// True if the mbuf may become an [`Mbuf`]: one holder, one segment, memory of its own.
 ///
 /// # Safety
@@ -286,11 +293,10 @@ unsafe impl PacketBuf for Mbuf {
 
     #[inline]
     fn bad_checksum(&self) -> bool {
+        const SAID: u64 = sys::PSC_F_RX_IP_CKSUM_MASK | sys::PSC_F_RX_L4_CKSUM_MASK;
         // SAFETY: the mbuf is ours.
         let flags = unsafe { *field::ol_flags(self.as_raw()) };
-        // Two bits each: unknown, bad, good, or "bad as written, but fine" as virtual devices mark their own.
-        flags & sys::PSC_F_RX_IP_CKSUM_MASK == sys::PSC_F_RX_IP_CKSUM_BAD
-            || flags & sys::PSC_F_RX_L4_CKSUM_MASK == sys::PSC_F_RX_L4_CKSUM_BAD
+        flags & SAID != 0 && says_bad(flags)
     }
 
     #[inline]

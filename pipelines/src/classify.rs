@@ -1,6 +1,6 @@
 //! What a frame is, and what is to be done with it.
 
-use pascaline_aggregator::{Key, Region, Request, Verb};
+use pascaline_aggregator::{Brief, Key, Region, Request, Shape, Verb};
 use pascaline_queue::Update;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::{Arp, Operation};
@@ -92,14 +92,18 @@ impl From<Malformed> for Class {
     }
 }
 
-/// A plain gradient from a member, in brief.
+/// A plain gradient from a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainGradient {
+    /// What the pool needs to know of it, in nearly every case.
+    pub brief: Brief,
     /// Where its job is in the table.
     index: u16,
-    rank: u16,
-    plain: Plain,
+    flags: u8,
 }
+
+/// Where the payload of a plain gradient begins.
+pub const PAYLOAD_OFFSET: u16 = narrow(plain::HEADERS);
 
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
@@ -121,59 +125,59 @@ impl Classifier<'_> {
     #[inline]
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        match self.plain(bytes).and_then(|gradient| self.request(gradient, self.key(gradient), bytes)) {
+        match self.plain(bytes).and_then(|(gradient, _)| self.request(gradient, bytes)) {
             Some(request) => Class::Pool(request),
             None => self.classify_any(bytes),
         }
     }
 
-    /// A plain gradient from a member. `None` for anything else, which [`classify_any`] deals with, and for plain
-    /// gradients with which something is wrong: it finds out what.
+    /// A plain gradient from a member, and the region of its job, if that has one. `None` for anything else, which
+    /// [`classify_any`] deals with, and for plain gradients with which something is wrong: it finds out what.
     ///
     /// [`classify_any`]: Self::classify_any
     #[inline(always)]
     #[must_use]
-    pub fn plain(&self, bytes: &[u8]) -> Option<PlainGradient> {
+    pub fn plain(&self, bytes: &[u8]) -> Option<(PlainGradient, Option<Region>)> {
+        /// Flags that have to be noted in the slot.
+        const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
         #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
         let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
         let index = self.table.index(id);
         let job = self.table.at(index)?;
-        let plain = job.expected(rank)?.read(bytes, port)?;
-        (plain.payload_len <= job.payload && !job.halted).then_some(PlainGradient { index, rank, plain })
+        let Plain { psn, element, flags, payload_len } = job.expected(rank)?.read(bytes, port)?;
+        if payload_len > job.payload || job.halted {
+            return None;
+        }
+        let shape = Shape::new(job.fan_in, payload_len);
+        let brief = Brief::new(Key::new(id, job.epoch, psn), element, rank, shape, job.needed)
+            .noteworthy(flags & NOTEWORTHY != 0);
+        Some((PlainGradient { brief, index, flags }, job.policy.region))
     }
 
-    /// What a plain gradient with these bytes wants of the pool, under its key.
-    #[inline(always)]
+    /// What a plain gradient with these bytes wants of the pool.
     #[must_use]
-    pub fn request(&self, gradient: PlainGradient, key: Key, bytes: &[u8]) -> Option<Request> {
-        let PlainGradient { index, rank, plain } = gradient;
+    pub fn request(&self, gradient: PlainGradient, bytes: &[u8]) -> Option<Request> {
+        let PlainGradient { brief, index, flags } = gradient;
         let job = self.table.at(index)?;
         Some(Request {
             verb: Verb::Add,
-            key,
-            rank,
+            key: brief.key(),
+            rank: brief.rank(),
             fan_in: job.fan_in,
             job_fan_in: job.fan_in,
             needed: job.needed,
             count: 1,
-            element: plain.element,
-            overflow: plain.flags & Flags::OVERFLOW.bits() != 0,
-            again: plain.flags & Flags::RETRANSMISSION.bits() != 0,
+            element: brief.element(),
+            overflow: flags & Flags::OVERFLOW.bits() != 0,
+            again: flags & Flags::RETRANSMISSION.bits() != 0,
             partial: false,
             priority: plain::priority(bytes),
             rules: job.rules(),
-            offset: const { narrow(plain::HEADERS) },
-            len: plain.payload_len,
+            offset: PAYLOAD_OFFSET,
+            len: brief.shape().len(),
             now: self.now,
         })
-    }
-
-    /// The region of a plain gradient's job, if it has one.
-    #[inline(always)]
-    #[must_use]
-    pub fn region(&self, gradient: PlainGradient) -> Option<Region> {
-        self.table.at(gradient.index)?.policy.region
     }
 
     /// A packet of the parameter server in the appliance itself, which begins with its aggregation header.
@@ -184,15 +188,6 @@ impl Classifier<'_> {
         let (header, rest) = Header::parse(bytes).map_err(reason)?;
         let (payload, _) = header.payload(rest).map_err(reason)?;
         Ok((header, place(header::LEN, payload, rest)))
-    }
-
-    /// The key of a plain gradient; of none that exists if the job does not.
-    #[inline(always)]
-    #[must_use]
-    pub fn key(&self, gradient: PlainGradient) -> Key {
-        self.table
-            .at(gradient.index)
-            .map_or(Key::default(), |job| Key::new(job.id, job.epoch, gradient.plain.psn))
     }
 
     /// What is to be done with a frame of any kind.

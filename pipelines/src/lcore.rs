@@ -12,7 +12,7 @@ use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
 
-use crate::classify::{Class, Classifier, Payload, PlainGradient};
+use crate::classify::{Class, Classifier, PAYLOAD_OFFSET, Payload, PlainGradient};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
@@ -71,10 +71,18 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     turns: u64,
     /// The last turn has taken updates into queues, or sent some off.
     departed: bool,
+    /// True if something has been counted that matters to others.
+    unpublished: bool,
 }
+
+/// The plain gradients of a burst.
+type Gradients<I> = ArrayVec<(PlainGradient, Place, <I as Io>::Buf), BURST>;
 
 /// Turns between two looks at what need not be looked at every time.
 const HOUSEKEEPING: u64 = 64;
+/// Turns between two publications of the counters while whole bursts arrive, microseconds apart; with less to do, every turn
+/// that does something publishes.
+const PUBLISH: u64 = 8;
 /// Sets that one round of housekeeping sweeps.
 const SWEEP: usize = 16;
 /// Packets by which the contents of a slot are asked for ahead of time.
@@ -107,6 +115,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             limits: Limits::default(),
             turns: 0,
             departed: false,
+            unpublished: false,
         }
     }
 
@@ -150,8 +159,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.housekeeping();
         }
         self.emitter.tally.add(if received > 0 { Counter::BusyTurns } else { Counter::IdleTurns }, 1);
-        if received > 0 || busy || self.turns.is_multiple_of(HOUSEKEEPING) {
+        self.unpublished |= received > 0 || busy;
+        if self.turns.is_multiple_of(PUBLISH) || received < BURST && self.unpublished {
             self.counters.publish(&mut self.emitter.tally);
+            self.unpublished = false;
         }
         received
     }
@@ -167,37 +178,67 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         packets.iter().for_each(PacketBuf::prefetch);
         let now = self.emitter.io.now();
         self.emitter.tally.add(Counter::Received, received as u64);
-        let mut gradients = ArrayVec::<(PlainGradient, Key, Place, I::Buf), BURST>::new();
+        let mut gradients = Gradients::<I>::new();
         let mut others = ArrayVec::<I::Buf, BURST>::new();
         let Some(own) = self.setup.ports.get(port) else { return 0 };
         let mac = own.mac;
-        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         if let Some(job) = self.end.tap().wanted() {
             self.end.tap().copy_burst(job, &self.setup, now, &packets);
         }
+        let bytes = self.sort(port, mac, &mut packets, &mut gradients, &mut others);
+        self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
+        self.gradients(port, mac, now, &mut gradients);
+        if !others.is_empty() {
+            self.others(port, mac, now, others);
+        }
+        self.emitter.flush();
+        let end = self.emitter.io.now();
+        self.service.record(end.saturating_sub(now), received as u64);
+        received
+    }
+
+    /// Tells plain gradients from other packets, and asks for the sets that they belong to: by the time the burst has been
+    /// sorted, the first ones are in the cache. Returns the bytes.
+    ///
+    /// A function of its own, as is the next one: inlined into the turn they would live in the stack instead of registers.
+    #[inline(never)]
+    fn sort(
+        &self,
+        port: usize,
+        mac: Mac,
+        packets: &mut ArrayVec<I::Buf, BURST>,
+        gradients: &mut Gradients<I>,
+        others: &mut ArrayVec<I::Buf, BURST>,
+    ) -> usize {
+        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         let mut bytes = 0;
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
-            if let Some(gradient) = classifier.plain(packet.bytes())
+            if let Some((gradient, region)) = classifier.plain(packet.bytes())
                 && !packet.bad_checksum()
             {
-                let key = classifier.key(gradient);
-                let place = match classifier.region(gradient) {
+                let key = gradient.brief.key();
+                let place = match region {
                     None => self.session.place(key),
                     Some(region) => self.session.place_in(region, key),
                 };
-                // By the time the burst has been classified, the first sets are in the cache.
                 self.session.prefetch(place);
-                gradients.push((gradient, key, place, packet));
+                gradients.push((gradient, place, packet));
             } else {
                 others.push(packet);
             }
         }
-        self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
+        bytes
+    }
+
+    /// Brings plain gradients into the pool.
+    #[inline(never)]
+    fn gradients(&mut self, port: usize, mac: Mac, now: u64, gradients: &mut Gradients<I>) {
+        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         let mut ahead = ArrayVec::<Foreseen, BURST>::new();
-        for (_, key, place, _) in &gradients {
-            ahead.push(self.session.foresee(*place, *key));
+        for (gradient, place, _) in gradients.iter() {
+            ahead.push(self.session.foresee(*place, gradient.brief.key()));
         }
         for foreseen in ahead.iter().take(AHEAD) {
             self.session.prefetch_contents(*foreseen);
@@ -211,25 +252,23 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             limits: &mut self.limits,
             server: self.server.as_ref(),
         };
-        for (at, (gradient, key, place, packet)) in gradients.drain(..).enumerate() {
+        for (at, (gradient, place, packet)) in gradients.drain(..).enumerate() {
             if let Some(foreseen) = ahead.get(at + AHEAD) {
                 self.session.prefetch_contents(*foreseen);
             }
-            let Some(foreseen) = ahead.get(at) else { break };
+            let Some(&foreseen) = ahead.get(at) else { break };
+            if self.session.add_brief(foreseen, &gradient.brief, PAYLOAD_OFFSET, now, packet.bytes()) {
+                outcome.emitter.tally.add(Counter::Absorbed, 1);
+                outcome.emitter.recycle(packet);
+                continue;
+            }
             // Cannot fail: the table is the one in which the job was found.
-            let Some(request) = classifier.request(gradient, key, packet.bytes()) else {
+            let Some(request) = classifier.request(gradient, packet.bytes()) else {
                 outcome.emitter.discard(packet, DropReason::UnknownJob);
                 continue;
             };
-            self.session.add_at((place, *foreseen), &request, packet, &mut outcome);
+            self.session.offer_at(place, &request, packet, &mut outcome);
         }
-        if !others.is_empty() {
-            self.others(port, mac, now, others);
-        }
-        self.emitter.flush();
-        let end = self.emitter.io.now();
-        self.service.record(end.saturating_sub(now), received as u64);
-        received
     }
 
     /// Packets that are not plain gradients.

@@ -149,15 +149,14 @@ const SIZE_MASK: [u16; 256] = {
 
 const _: () = assert!(COMPARED[23] == 0xff && protocol::UDP == 17);
 
-/// The IPv4 header checksum: its sum does not depend on the byte order of the words.
+/// The IPv4 header checksum. Ones' complement addition is addition modulo 65,535, whatever the byte order and however many
+/// 16-bit words are added at a time (RFC 1071, section 2); the header is not all zeros, so that no remainder means all ones.
 #[inline(always)]
 fn checksum_holds(ip: [u64; 3]) -> bool {
-    const LOW: u64 = 0xffff_ffff;
-    let sum = (ip[0] & LOW) + (ip[0] >> 32) + (ip[1] & LOW) + (ip[1] >> 32) + ip[2];
-    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum == 0xffff
+    let (sum, carry) = ip[0].overflowing_add(ip[1]);
+    // The last one has 32 bits, so that the second carry leaves room for both.
+    let (sum, again) = sum.overflowing_add(ip[2] + u64::from(carry));
+    (sum + u64::from(again)).is_multiple_of(0xffff)
 }
 
 /// Eight bytes as they lie.

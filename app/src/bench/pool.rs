@@ -59,7 +59,8 @@ struct PoolReport {
 
 /// Packet I/O that hands out what was prepared and swallows what is sent.
 struct Prepared {
-    ready: Vec<Mbuf>,
+    /// Bursts, the last one first.
+    ready: Vec<ArrayVec<Mbuf, BURST>>,
     frames: Mempool,
     headers: Mempool,
     clock: Clock,
@@ -72,8 +73,9 @@ impl Io for Prepared {
     type Buf = Mbuf;
 
     fn receive(&mut self, _: usize, into: &mut ArrayVec<Mbuf, BURST>) {
-        let take = into.remaining_capacity().min(self.ready.len());
-        into.extend(self.ready.drain(self.ready.len() - take..));
+        if let Some(burst) = self.ready.pop() {
+            *into = burst;
+        }
     }
 
     fn transmit(&mut self, _: usize, frames: &mut ArrayVec<Mbuf, STAGE>) {
@@ -157,12 +159,14 @@ fn measure(
     let packets = f64::from(residence.psns) * f64::from(shape.fan_in);
     let reading = time_of_reading(&clock);
     let (mut bare, mut pool, mut psns) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ready = Vec::new();
     for _ in 0..rounds {
         // Both see the same packets, freshly written, in the same order.
         psns.clear();
-        prepare(&writer, residence, frames, &mut arrival, &mut bench.lcore.io().ready, &mut psns)?;
-        bare.push(add.round(&clock, &bench.lcore.io().ready, &psns) / packets);
-        prepare_again(&writer, &mut bench.lcore.io().ready);
+        prepare(&writer, residence, frames, &mut arrival, &mut ready, &mut psns)?;
+        bare.push(add.round(&clock, &ready, &psns) / packets);
+        prepare_again(&writer, &mut ready);
+        bench.lcore.io().ready = bursts(&mut ready);
         let mut taken = 0;
         loop {
             let start = clock.now_ns();
@@ -263,6 +267,17 @@ pub(super) fn prepare(
     ready.reverse();
     prepare_again(writer, ready);
     Ok(())
+}
+
+/// Packets, taken from the end, in bursts that are to be taken from the end.
+fn bursts(ready: &mut Vec<Mbuf>) -> Vec<ArrayVec<Mbuf, BURST>> {
+    let mut bursts = Vec::with_capacity(ready.len().div_ceil(BURST));
+    while !ready.is_empty() {
+        let first = ready.len().saturating_sub(BURST);
+        bursts.push(ready.drain(first..).rev().collect());
+    }
+    bursts.reverse();
+    bursts
 }
 
 /// Writes the payloads again, so that they are as fresh for the second measurement as for the first.

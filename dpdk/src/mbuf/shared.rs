@@ -169,13 +169,8 @@ impl SharedBuf for SharedMbuf {
     }
 
     #[inline]
-    fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: prefetching has no effect that a program can observe, at whatever address.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().cast_const().cast::<i8>());
-        }
+    fn descriptor(&self) -> *const u8 {
+        self.0.as_ptr().cast_const().cast()
     }
 
     /// One atomic addition for all of them: half of what counting costs when a result goes to many members.

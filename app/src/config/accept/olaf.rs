@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::policy::Chosen;
 use super::{Accept, Checked};
 use crate::config::job::{JobConfig, PsMode};
-use crate::config::profile::DEFAULT;
+use crate::config::profile::Addressing;
 use crate::config::{ConfigError, raw};
 
 /// Units of a rate, by the end of how it is written.
@@ -56,10 +56,11 @@ impl Accept<'_> {
             return Err(self.error(mode, message, remedy));
         }
         self.fits(job, max_update)?;
+        let preset = Addressing::Shared.preset();
         Ok(Chosen {
-            addressing: DEFAULT.addressing,
-            conflict: DEFAULT.conflict,
-            order: DEFAULT.order,
+            addressing: Addressing::Shared,
+            conflict: preset.conflict,
+            order: preset.order,
             server: true,
             partials: false,
             needed: fan_in,
