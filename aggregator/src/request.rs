@@ -219,7 +219,7 @@ impl Shape {
     /// Bytes of the payload.
     #[must_use]
     #[inline(always)]
-    pub const fn len(self) -> u16 {
+    pub const fn payload_len(self) -> u16 {
         (self.0 >> 16) as u16
     }
 }

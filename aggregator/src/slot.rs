@@ -112,7 +112,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Bytes of the payload.
     #[inline(always)]
     const fn len(&self) -> u16 {
-        self.shape.len()
+        self.shape.payload_len()
     }
 
     const fn overflow(&self) -> bool {
@@ -255,7 +255,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && brief.rank < brief.shape.fan_in()
             && !self.ranks.contains(brief.rank)
             && matches!(self.hold, Hold::Open(_));
-        let Some(from) = bytes.get(range(offset, brief.shape.len())) else { return false };
+        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return false };
         if !expected {
             return false;
         }

@@ -175,7 +175,7 @@ impl Classifier<'_> {
             priority: plain::priority(bytes),
             rules: job.rules(),
             offset: PAYLOAD_OFFSET,
-            len: brief.shape().len(),
+            len: brief.shape().payload_len(),
             now: self.now,
         })
     }
