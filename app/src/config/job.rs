@@ -35,6 +35,8 @@ pub(crate) struct JobConfig {
     pub(crate) members: Option<Vec<IpAddr>>,
     /// How its workers train together.
     pub(crate) mode: Mode,
+    /// True if the keys leave open where in the pool its PSNs are kept, and whether it has a server.
+    pub(crate) movable: bool,
     /// How the job uses the pool.
     pub(crate) policy: Policy,
     /// Contributions that complete a PSN at first; SetH may change it.

@@ -1,6 +1,6 @@
 //! Whether other jobs fit an appliance that runs already, whose pool, packets and memory are what they were made for.
 
-use pascaline_aggregator::{RankSet, Region};
+use pascaline_aggregator::{Conflict, Policy, RankSet, Region};
 
 use super::{Config, PsMode};
 
@@ -21,7 +21,8 @@ impl Misfit {
 impl Config {
     /// Puts the jobs of this configuration into the appliance that was started with `start` and runs with `running` now: a
     /// region that is as large as it was stays where it was, new ones take what is free behind the shared part, whose size is
-    /// that of the start.
+    /// that of the start. A job that leaves open where it has its place, and for whose region there is no room any more, shares the
+    /// pool until the next start; so it does without the parameter server if none was started.
     ///
     /// # Errors
     /// What does not fit, in words; `self` is of no use then.
@@ -29,7 +30,12 @@ impl Config {
         self.pool = start.pool;
         self.shared_sets = start.shared_sets;
         self.ps.limits = start.ps.limits;
+        self.leave_in_place(start, running);
         self.place_regions(start, running)?;
+        let served = start.embeds_server() || !matches!(start.ps.mode.value, PsMode::Embedded);
+        for job in self.jobs.iter_mut().filter(|job| job.movable && job.policy.server && !served) {
+            job.policy = Policy { server: false, conflict: Conflict::FirstCome, ..job.policy };
+        }
         self.check_shared(start)?;
         self.check_server(start)?;
         self.check_packets(start)
@@ -39,6 +45,19 @@ impl Config {
     pub(crate) fn most_ranks(&self) -> u16 {
         let admitted = self.admission.as_ref().map(|admission| admission.max_fan_in);
         self.jobs.iter().map(|job| job.fan_in).chain(admitted).max().unwrap_or(0)
+    }
+
+    /// Jobs that run already and leave open where they have their place stay there, whatever a start with all the jobs would make
+    /// of them.
+    fn leave_in_place(&mut self, start: &Self, running: &Self) {
+        for job in self.jobs.iter_mut().filter(|job| job.movable) {
+            let Some(old) = running.jobs.iter().find(|old| old.id == job.id && old.movable) else { continue };
+            let Policy { conflict, region, server, .. } = old.policy;
+            let room = |region: Region| region.sets as usize * start.pool.ways >= 2 * usize::from(job.window);
+            if job.window == old.window || region.is_none_or(room) {
+                job.policy = Policy { conflict, region, server, ..job.policy };
+            }
+        }
     }
 
     fn place_regions(&mut self, start: &Self, running: &Self) -> Result<(), Misfit> {
@@ -56,6 +75,10 @@ impl Config {
                 continue;
             }
             let Some(first) = gap(&taken, start.shared_sets, end, wanted.sets) else {
+                if job.movable {
+                    job.policy = Policy { region: None, ..job.policy };
+                    continue;
+                }
                 let ways = start.pool.ways as u64;
                 let message = format!(
                     "job {}: no room for a region of {} slots in the {} that were set aside for regions at the start",
@@ -179,7 +202,8 @@ mod tests {
     }
 
     fn shared(id: u16, more: &str) -> String {
-        format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\n{more}\n")
+        let server = if more.contains("server") { "" } else { "server = false\n" };
+        format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\naddressing = \"shared\"\n{server}{more}\n")
     }
 
     fn regions(config: &Config) -> Vec<(u16, Region)> {
@@ -205,6 +229,22 @@ mod tests {
             (5, Region { first: two.first, sets: 16 }),
         ];
         assert_eq!(regions(&more), placed);
+    }
+
+    #[test]
+    fn a_job_that_leaves_its_place_open_shares_the_pool_where_no_region_is_left() {
+        let open = |id| format!("[[jobs]]\nid = {id}\nfan_in = 2\nwindow = 64\n");
+        let start = config(&open(1));
+        let [(1, region)] = regions(&start)[..] else { panic!("a region by default") };
+        let mut next = config(&[open(1), open(2)].concat());
+        next.settle(&start, &start).unwrap();
+        assert_eq!(regions(&next), [(1, region)]);
+        assert_eq!((next.jobs[1].policy.server, next.jobs[1].policy.conflict), (false, Conflict::FirstCome));
+        // So many that a start would let them all share the pool: those that run stay where they are.
+        let mut many = config(&(1..=9).map(open).collect::<String>());
+        assert_eq!(regions(&many), []);
+        many.settle(&start, &next).unwrap();
+        assert_eq!(regions(&many), [(1, region)]);
     }
 
     #[test]

@@ -276,14 +276,14 @@ fn initial_weights_are_offered_past_the_queue_until_the_server_answers() {
     assert_eq!(session.outstanding(), 1, "a second answer to the offer acknowledges no update");
 }
 
-fn control(status: Status, answers: Option<Action>, epoch: u8, expected: u32) -> Vec<u8> {
+fn control(status: Status, answers: Option<(Action, u32)>, epoch: u8, expected: u32) -> Vec<u8> {
     let head = Header {
         kind: Kind::Control,
         flags: Flags::NONE,
         element: Element::F32_SUM,
         job: JOB,
         rank: RANK,
-        psn: 0,
+        psn: answers.map_or(0, |(_, request)| request),
         fan_in: 3,
         count: 3,
         priority: 0,
@@ -291,6 +291,7 @@ fn control(status: Status, answers: Option<Action>, epoch: u8, expected: u32) ->
         tree: 0,
         epoch,
     };
+    let answers = answers.map(|(action, _)| action);
     let body = Body { status, answers, payload: 16, window: 8, expected, ..Body::request(Action::Ack, 77) };
     [&head.to_bytes()[..], &body.to_bytes()].concat()
 }
@@ -301,11 +302,11 @@ fn an_appliance_that_has_started_anew_interrupts_and_ends_nothing() {
     assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
     session.handle_datagram(ms(2), &control(Status::NotMember, None, 33, 0));
     let join = transmit(&mut session, ms(2)).unwrap();
-    let (_, body) = Header::parse(&join).unwrap();
+    let (asked, body) = Header::parse(&join).unwrap();
     assert_eq!(Body::parse(body).unwrap().action, Action::Join);
     assert_eq!(push(&mut session, ms(3)), Push::Busy);
     let resumed = pascaline_wire::control::generation(EPOCH);
-    session.handle_datagram(ms(4), &control(Status::Ok, Some(Action::Join), 33, resumed));
+    session.handle_datagram(ms(4), &control(Status::Ok, Some((Action::Join, asked.psn)), 33, resumed));
     assert_eq!(session.membership().epoch, 33);
     assert_eq!(push(&mut session, ms(5)), Push::Sent(1), "what was under way is not waited for");
     let counters = session.counters();

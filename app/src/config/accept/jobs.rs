@@ -182,6 +182,7 @@ impl Accept<'_> {
             window,
             members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
             mode,
+            movable: mode == Mode::Sync && job.server.is_none() && self.addressing(job)?.is_none(),
             policy,
             needed: chosen.needed,
             partials: chosen.partials,
