@@ -9,6 +9,7 @@ mod fuzz_protocol;
 mod http;
 mod impair;
 mod init;
+mod live;
 mod manual;
 mod server;
 mod worker_cmd;

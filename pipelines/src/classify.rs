@@ -164,6 +164,15 @@ impl Classifier<'_> {
         })
     }
 
+    /// Notes that this lcore has received a plain gradient.
+    #[inline(always)]
+    pub fn count(&self, gradient: PlainGradient, lcore: usize) {
+        let PlainGradient { index, rank, plain } = gradient;
+        if let Some(job) = self.table.at(index) {
+            job.cells.heard(lcore, rank, plain.psn, plain.payload_len, self.now);
+        }
+    }
+
     /// The region of a plain gradient's job, if it has one.
     #[inline(always)]
     #[must_use]

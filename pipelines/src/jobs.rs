@@ -1,6 +1,9 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
+use std::sync::Arc;
+
 use pascaline_aggregator::{Policy, Rules};
+use pascaline_telemetry::JobCells;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
@@ -145,6 +148,8 @@ pub struct Job {
     pub policy: Policy,
     /// Where its parameter server is.
     pub server: Server,
+    /// What lcores count of it.
+    pub cells: Arc<JobCells>,
     rules: Rules,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
@@ -162,6 +167,7 @@ impl Job {
             .collect();
         let (needed, partials, halted, policy) = (fan_in, false, false, Policy::default());
         let server = Server::None;
+        let cells = Arc::new(JobCells::default());
         Self {
             id,
             fan_in,
@@ -172,6 +178,7 @@ impl Job {
             halted,
             policy,
             server,
+            cells,
             rules: Rules::of(&policy),
             members,
             expected,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Recorder};
+use pascaline_telemetry::{Counter, DropReason, Found, LcoreCounters, Recorder, Surveyor};
 use pascaline_wire::arp;
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
@@ -42,6 +42,8 @@ pub struct LcoreParts<I: Io, const WORDS: usize = 1> {
     pub spread: Recorder,
     /// Time from a packet's reception to the end of its turn.
     pub service: Recorder,
+    /// What it finds in the pool.
+    pub surveyor: Surveyor,
 }
 
 /// One lcore of the packet path.
@@ -55,6 +57,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     counters: Arc<LcoreCounters>,
     spread: Recorder,
     service: Recorder,
+    surveyor: Surveyor,
     emitter: Emitter<I>,
     table: Arc<JobTable>,
     version: u64,
@@ -75,7 +78,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Puts an lcore together.
     #[must_use]
     pub fn new(parts: LcoreParts<I, WORDS>) -> Self {
-        let LcoreParts { number, io, session, setup, end, server, counters, spread, service } = parts;
+        let LcoreParts { number, io, session, setup, end, server, counters, spread, service, surveyor } =
+            parts;
         let ports = setup.ports.len();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
@@ -88,6 +92,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             counters,
             spread,
             service,
+            surveyor,
             emitter: Emitter::new(io, ports),
             table,
             version,
@@ -142,6 +147,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.emitter.io.receive(port, &mut packets);
         let received = packets.len();
         if received == 0 {
+            self.emitter.tally.add(Counter::EmptyPolls, 1);
             return 0;
         }
         packets.iter().for_each(PacketBuf::prefetch);
@@ -180,6 +186,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.session.prefetch_contents(*foreseen);
         }
         let mut outcome = Outcome {
+            number: self.number,
             emitter: &mut self.emitter,
             table: &self.table,
             setup: &self.setup,
@@ -192,6 +199,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 self.session.prefetch_contents(*foreseen);
             }
             let Some(foreseen) = ahead.get(at) else { break };
+            classifier.count(gradient, self.number);
             // Cannot fail: the table is the one in which the job was found.
             let Some(request) = classifier.request(gradient, key, packet.bytes()) else {
                 outcome.emitter.discard(packet, DropReason::UnknownJob);
@@ -204,7 +212,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         self.emitter.flush();
         let end = self.emitter.io.now();
-        self.service.record(end.saturating_sub(now), received as u64);
+        let busy = end.saturating_sub(now);
+        self.emitter.tally.burst(received, busy);
+        self.service.record(busy, received as u64);
         received
     }
 
@@ -234,7 +244,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// Gives a packet to the pool, in the part that its job uses.
     fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
-        let region = table.get(request.key.job()).and_then(|job| job.policy.region);
+        let job = table.get(request.key.job());
+        let region = job.and_then(|job| job.policy.region);
+        if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
+            job.cells.heard(self.number, request.rank, request.key.psn(), request.len, request.now);
+        }
         self.with_pool(|session, outcome| {
             let place = match region {
                 None => session.place(request.key),
@@ -377,7 +391,15 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             _ => Verdict::Vacate,
         };
-        self.with_pool(|session, outcome| session.sweep(SWEEP, judge, outcome));
+        for _ in 0..SWEEP.min(self.session.sets()) {
+            let (set, mut found) = (self.session.next_swept(), Found::default());
+            let counted = |key, first| {
+                found.note(now, first);
+                judge(key, first)
+            };
+            self.with_pool(|session, outcome| session.sweep(1, counted, outcome));
+            self.surveyor.visited(set, found);
+        }
         self.emitter.flush();
         if self.turns.is_multiple_of(HOUSEKEEPING) {
             self.spread.publish();
@@ -400,6 +422,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     #[inline]
     fn with_pool<T>(&mut self, act: impl FnOnce(&mut Session<I::Buf, WORDS>, &mut Outcome<'_, I>) -> T) -> T {
         let mut outcome = Outcome {
+            number: self.number,
             emitter: &mut self.emitter,
             table: &self.table,
             setup: &self.setup,

@@ -4,7 +4,7 @@ use pascaline_aggregator::{
     Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
 use pascaline_buffer::{PacketBuf, SharedBuf};
-use pascaline_telemetry::{Counter, DropReason, Recorder};
+use pascaline_telemetry::{Counter, DropReason, JobEvent, Recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
@@ -21,6 +21,8 @@ const REFUSAL_INTERVAL_NS: u64 = 1_000_000;
 
 /// Turns events of the pool into packets and counts.
 pub(crate) struct Outcome<'a, I: Io> {
+    /// The number of the lcore.
+    pub(crate) number: usize,
     pub(crate) emitter: &'a mut Emitter<I>,
     pub(crate) table: &'a JobTable,
     pub(crate) setup: &'a Setup,
@@ -41,6 +43,14 @@ impl<I: Io> Outcome<'_, I> {
     #[inline]
     fn count(&mut self, counter: Counter) {
         self.emitter.tally.add(counter, 1);
+    }
+
+    /// Counts something of a job.
+    #[inline]
+    fn count_of(&self, key: Key, event: JobEvent) {
+        if let Some(job) = self.job(key) {
+            job.cells.count(self.number, event, 1);
+        }
     }
 
     /// The job of a key, for as long as the table lives.
@@ -92,6 +102,7 @@ impl<I: Io> Outcome<'_, I> {
         let payload = Payload { offset: request.offset, len: request.len, total: request.len };
         if server::pass_on(self.emitter, self.server, job, &header, payload, packet) {
             self.count(Counter::Spilled);
+            job.cells.count(self.number, JobEvent::Spilled, 1);
         }
         None
     }
@@ -127,6 +138,7 @@ impl<I: Io> Outcome<'_, I> {
     fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<'_, Shared<I>>) {
         self.count(Counter::Answered);
         self.count(Counter::Replayed);
+        self.count_of(request.key, JobEvent::Replayed);
         self.emitter.recycle(packet);
         let table = self.table;
         if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch())
@@ -141,10 +153,19 @@ impl<I: Io> Outcome<'_, I> {
     fn finish(&mut self, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {
             self.count(Counter::Overflowed);
+            self.count_of(result.key, JobEvent::Overflowed);
         }
         let table = self.table;
-        if let Some(job) = Self::job_of(table, result.key) {
-            self.emitter.fan_out(job, result);
+        let Some(job) = Self::job_of(table, result.key) else { return };
+        self.emitter.fan_out(job, result);
+    }
+
+    /// Counts a result that was made here.
+    #[inline]
+    fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<u16>, waited: u64) {
+        self.count(Counter::Completed);
+        if let Some(job) = self.job(result.key) {
+            job.cells.completed(self.number, last, result.payload.bytes().len(), waited);
         }
     }
 
@@ -255,6 +276,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     #[inline]
     fn added(&mut self, _: &Request) {
         self.count(Counter::Absorbed);
+        self.count(Counter::Hits);
     }
 
     #[inline]
@@ -265,17 +287,17 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     #[inline]
     fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
-        self.count(Counter::Completed);
-        if alone {
-            self.count(Counter::Opened);
-        }
-        self.spread.record(request.now.saturating_sub(result.first), 1);
+        self.count(if alone { Counter::Opened } else { Counter::Hits });
+        let waited = request.now.saturating_sub(result.first);
+        self.spread.record(waited, 1);
+        self.made(&result, Some(request.rank), waited);
         self.finish(&result);
     }
 
     fn released(&mut self, result: Aggregate<'_, Shared<I>>) {
-        self.count(Counter::Completed);
+        self.made(&result, None, 0);
         self.count(Counter::Released);
+        self.count_of(result.key, JobEvent::Released);
         self.finish(&result);
     }
 
@@ -312,15 +334,17 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.answer(request, packet, &result);
     }
 
-    fn installed(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
+    fn installed(&mut self, request: &Request, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Installed);
+        self.count_of(request.key, JobEvent::Installed);
         self.finish(&result);
     }
 
-    fn passed_on(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::PassedOn);
+        self.count_of(request.key, JobEvent::Installed);
         self.finish(&result);
     }
 
@@ -344,10 +368,13 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
 
     fn refused(&mut self, request: &Request, packet: I::Buf, why: Refusal) {
         let packet = match why {
-            Refusal::Conflict | Refusal::Quota | Refusal::Contention => match self.spill(request, packet) {
-                Some(packet) => packet,
-                None => return,
-            },
+            Refusal::Conflict | Refusal::Quota | Refusal::Contention => {
+                self.count(Counter::Conflicts);
+                match self.spill(request, packet) {
+                    Some(packet) => packet,
+                    None => return,
+                }
+            }
             _ => packet,
         };
         let reason = match why {
@@ -366,6 +393,9 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
             Refusal::Contention => DropReason::Contention,
         };
         self.emitter.discard(packet, reason);
+        if let Some(job) = self.table.get(request.key.job()) {
+            job.cells.dropped(self.number, reason);
+        }
         self.explain(request, why);
     }
 
@@ -377,15 +407,15 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
         if cause == Cause::Preempted {
             self.count(Counter::Preempted);
+            self.count_of(key, JobEvent::Preempted);
         }
-        match what {
-            Displaced::Result => self.count(Counter::DisplacedResults),
-            Displaced::GivenUp => self.count(Counter::DisplacedPartials),
-            Displaced::Partial(_) | Displaced::Originals(_) => {
-                let sent = self.evict(key, what);
-                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
-            }
-        }
+        let sent = match what {
+            Displaced::Result => return self.count(Counter::DisplacedResults),
+            Displaced::GivenUp => false,
+            Displaced::Partial(_) | Displaced::Originals(_) => self.evict(key, what),
+        };
+        self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
+        self.count_of(key, if sent { JobEvent::Evicted } else { JobEvent::GivenUp });
     }
 }
 
@@ -469,6 +499,7 @@ mod tests {
         for (refusal, reason) in refusals {
             let mut emitter = Emitter::new(Nowhere, 0);
             let mut outcome = Outcome {
+                number: 0,
                 emitter: &mut emitter,
                 table: &table,
                 setup: &setup,

@@ -34,6 +34,7 @@ class Settings:
     policy: str = "default"
     order: str = "arrival"
     jobs: int = 1
+    name: str = "demo"
 
 
 class Appliance:
@@ -166,7 +167,7 @@ def configuration(network: Network, settings: Settings) -> str:
     )
     policy = _policy(settings)
     jobs = "\n".join(
-        f'[[jobs]]\nid = {JOB + job}\nname = "demo{job}"\nfan_in = {len(network.workers)}\nwindow = {settings.window}\n'
+        f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\nfan_in = {len(network.workers)}\nwindow = {settings.window}\n'
         f"members = [{members}]\n{policy}"
         for job in range(settings.jobs)
     )

@@ -16,7 +16,7 @@ use pascaline_pipelines::shared::LcoreEnd;
 use pascaline_pipelines::{
     ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, ServerEnd, Setup,
 };
-use pascaline_telemetry::{LcoreCounters, LcoreHistograms, recorder};
+use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
@@ -33,12 +33,13 @@ pub(super) struct Appliance {
     pub(super) membership: Membership,
     pub(super) setup: Arc<Setup>,
     pub(super) counters: Vec<Arc<LcoreCounters>>,
-    pub(super) histograms: Vec<LcoreHistograms>,
+    pub(super) readers: Vec<LcoreReaders>,
     pub(super) ports: Vec<(String, Port<Started>)>,
     pub(super) pools: Vec<Mempool>,
     pub(super) pool_slots: usize,
     pub(super) pool_bytes: usize,
     pub(super) server: Option<EmbeddedServer>,
+    pub(super) clock: Clock,
 }
 
 /// An lcore whose contribution bitmaps are wide enough for the job with the most ranks.
@@ -103,10 +104,10 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,
-        membership: jobs::membership(config),
+        membership: jobs::membership(config).counted_by(lcores.len()),
         setup: Arc::clone(&setup),
         counters: Vec::new(),
-        histograms: Vec::new(),
+        readers: Vec::new(),
         ports,
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
@@ -116,6 +117,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
             Pool::<Mbuf, 1>::memory_bytes(&config.pool)
         },
         server,
+        clock,
     };
     let ios = queues.into_iter().map(|queues| DpdkIo::new(queues, frames.clone(), headers.clone(), clock));
     let parts = Parts { setup, server: server_end, kernels };
@@ -152,6 +154,7 @@ impl Parts {
             let counters = Arc::new(LcoreCounters::default());
             let (spread, spread_reader) = recorder()?;
             let (service, service_reader) = recorder()?;
+            let (surveyor, census) = Surveyor::new(session.sets());
             let parts = LcoreParts {
                 number,
                 io,
@@ -162,10 +165,11 @@ impl Parts {
                 counters: Arc::clone(&counters),
                 spread,
                 service,
+                surveyor,
             };
             appliance.lcores.push((lcore, machine(Lcore::new(parts))));
             appliance.counters.push(counters);
-            appliance.histograms.push(LcoreHistograms { spread: spread_reader, service: service_reader });
+            appliance.readers.push(LcoreReaders { spread: spread_reader, service: service_reader, census });
         }
         Ok(())
     }

@@ -19,8 +19,9 @@ use tracing::{error, info, warn};
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::gauges::{ApplianceGauges, Shared};
-use super::http;
+use super::pages;
 use crate::config::Config;
+use crate::http;
 use crate::server::ServedJob;
 use crate::server::embedded::EmbeddedServer;
 
@@ -47,23 +48,28 @@ pub(super) fn run(
         mut membership,
         setup,
         counters,
-        histograms,
+        readers,
         ports,
         pools,
         pool_slots,
         pool_bytes,
         server: embedded,
+        clock,
     } = appliance;
     let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
     publish(&mut plane, membership.table(mac), embedded.as_ref());
-    let shared = Arc::new(Shared::new(membership.status()));
+    let shared = Arc::new(Shared::new(&membership));
     let published = embedded.as_ref().map(EmbeddedServer::published);
     let gauges =
         ApplianceGauges::new(config, &ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published);
-    let telemetry = Telemetry::new(counters, histograms, Box::new(gauges));
+    let gauges = Arc::new(gauges);
+    let telemetry = Telemetry::new(counters, readers, Box::new(Arc::clone(&gauges)));
     let handles = launch(lcores, config.idle)?;
     let server = listener
-        .map(|listener| http::serve(listener, Arc::clone(&telemetry), Arc::clone(&shared)))
+        .map(|listener| {
+            let live = pages::live(config, &telemetry, gauges, clock);
+            http::serve(listener, pages::plain(&telemetry, &shared), Some(live))
+        })
         .transpose()?;
     info!(
         lcores = handles.len(),
@@ -102,7 +108,7 @@ pub(super) fn run(
             publish(&mut plane, membership.table(mac), embedded.as_ref());
         }
         if changed || !events.is_empty() {
-            shared.set_jobs(membership.status());
+            shared.set_jobs(&membership);
         }
         // A worker may send as soon as it hears that it is a member: every lcore must know before.
         if plane.settled() {

@@ -5,26 +5,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pascaline_dpdk::port::{PortStats, Started, Stats};
 use pascaline_dpdk::{Mempool, Port};
+use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_telemetry::{Gauge, Gauges};
+use pascaline_telemetry::{Gauge, Gauges, JobCells};
 
 use crate::config::Config;
+use crate::live::snapshot::Buffers;
+use crate::live::{Inputs, JobInput};
 use crate::server::Published;
 
 /// What the control plane tells the metrics server.
 #[derive(Debug)]
 pub(super) struct Shared {
     healthy: AtomicBool,
-    jobs: Mutex<Vec<JobStatus>>,
+    jobs: Mutex<Vec<(JobStatus, Arc<JobCells>)>>,
 }
 
 impl Shared {
-    pub(super) fn new(jobs: Vec<JobStatus>) -> Self {
-        Self { healthy: AtomicBool::new(true), jobs: Mutex::new(jobs) }
+    pub(super) fn new(membership: &Membership) -> Self {
+        let shared = Self { healthy: AtomicBool::new(true), jobs: Mutex::default() };
+        shared.set_jobs(membership);
+        shared
     }
 
-    pub(super) fn set_jobs(&self, jobs: Vec<JobStatus>) {
+    /// To be told whenever something about the jobs has changed.
+    pub(super) fn set_jobs(&self, membership: &Membership) {
+        // Both are in the order of the jobs' numbers.
+        let cells = membership.counts().into_iter().map(|(_, cells)| cells);
+        let jobs = membership.status().into_iter().zip(cells).collect();
         *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    fn jobs(&self) -> Vec<(JobStatus, Arc<JobCells>)> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn set_healthy(&self, healthy: bool) {
@@ -67,6 +80,38 @@ impl ApplianceGauges {
             shared,
             server,
         }
+    }
+
+    /// What a snapshot is made of, beside what the lcores have counted.
+    pub(super) fn inputs(&self) -> Inputs {
+        let job = |(status, cells): (JobStatus, Arc<JobCells>)| JobInput {
+            status,
+            name: self.name(status.id),
+            reading: cells.read(),
+        };
+        let port = |(name, port): &(String, PortStats)| {
+            Some((name.clone(), port.read().ok()?, port.link().ok()?.up))
+        };
+        let buffers = |pool: &Mempool| Buffers {
+            pool: pool.name().to_owned(),
+            used: pool.in_use(),
+            capacity: pool.capacity(),
+        };
+        Inputs {
+            healthy: self.shared.healthy(),
+            jobs: self.shared.jobs().into_iter().map(job).collect(),
+            ports: self.ports.iter().filter_map(port).collect(),
+            buffers: self.pools.iter().map(buffers).collect(),
+            pool_slots: self.pool_slots,
+            pool_bytes: self.pool_bytes,
+            server: self.server.iter().flat_map(Gauges::gauges).collect(),
+            ..Inputs::default()
+        }
+    }
+
+    fn name(&self, job: u16) -> String {
+        let called = self.job_names.iter().find(|(id, _)| *id == job);
+        called.map(|(_, name)| name.clone()).unwrap_or_default()
     }
 
     fn ports(&self, out: &mut Vec<Gauge>) {
@@ -129,17 +174,15 @@ impl ApplianceGauges {
 
     fn jobs(&self, out: &mut Vec<Gauge>) {
         type Pick = fn(&JobStatus) -> u16;
-        let jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let jobs = self.shared.jobs();
         let picks: [(&'static str, &'static str, Pick); 3] = [
             ("job_ranks", "Ranks of a job.", |job| job.fan_in),
             ("job_members", "Ranks of a job that have joined.", |job| job.joined),
             ("job_epoch", "Generation of a job.", |job| u16::from(job.epoch)),
         ];
         for (name, help, pick) in picks {
-            let sample = |job: &JobStatus| {
-                let called =
-                    self.job_names.iter().find(|(id, _)| *id == job.id).map(|(_, name)| name.clone());
-                let labels = vec![("job", job.id.to_string()), ("name", called.unwrap_or_default())];
+            let sample = |(job, _): &(JobStatus, Arc<JobCells>)| {
+                let labels = vec![("job", job.id.to_string()), ("name", self.name(job.id))];
                 (labels, f64::from(pick(job)))
             };
             out.push(Gauge { name, help, counter: false, samples: jobs.iter().map(sample).collect() });

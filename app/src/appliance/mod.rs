@@ -4,14 +4,15 @@ mod accounting;
 mod bring_up;
 mod control;
 mod gauges;
-mod http;
 mod jobs;
+mod pages;
 mod ports;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use crate::config::Config;
+use crate::http;
 
 pub(crate) use ports::{DpdkIo, Queues};
 
@@ -19,7 +20,7 @@ pub(crate) use ports::{DpdkIo, Queues};
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
     // The listener comes first: it is the cheapest thing that can fail.
-    let listener = http::bind(&config)?;
+    let listener = config.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
     let appliance = bring_up::bring_up(&config)?;
     control::run(&config, appliance, listener)
 }

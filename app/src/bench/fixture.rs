@@ -15,7 +15,7 @@ use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
 };
-use pascaline_telemetry::{LcoreCounters, recorder};
+use pascaline_telemetry::{LcoreCounters, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
@@ -257,6 +257,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     let counters = Arc::new(LcoreCounters::default());
     let (spread, _) = recorder()?;
     let (service, _) = recorder()?;
+    let sets = session.sets();
     let lcore = Lcore::new(LcoreParts {
         number: 0,
         io,
@@ -267,6 +268,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
         counters: Arc::clone(&counters),
         spread,
         service,
+        surveyor: Surveyor::new(sets).0,
     });
     Ok(Bench { lcore, counters, plane })
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
     let listener = config.ps.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
     let mut process = Process::new(&config, &args.config)?;
     let pages =
-        listener.map(|listener| http::serve(listener, pages(&process.published, &stop))).transpose()?;
+        listener.map(|listener| http::serve(listener, pages(&process.published, &stop), None)).transpose()?;
     process.serve(&stop)?;
     drop(pages);
     let report = process.snapshot().report();

@@ -1,7 +1,9 @@
 //! One job: its ranks, its generations, and what changes them.
 
 use core::time::Duration;
+use std::sync::Arc;
 
+use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
@@ -145,6 +147,8 @@ pub(super) struct JobState {
     pub(super) unresumable: Epochs,
     pub(super) reset: Option<Reset>,
     pub(super) server: Option<Serving>,
+    /// What lcores count of it, over all generations.
+    pub(super) cells: Arc<JobCells>,
     /// When the first of those that are forming the generation joined.
     pub(super) since: Duration,
     /// The last sign of life of anybody.
@@ -166,11 +170,17 @@ impl JobState {
             unresumable: Epochs::default(),
             reset: None,
             server: None,
+            cells: Arc::default(),
             since: now,
             heard: now,
             due: Some(now),
             spec,
         }
+    }
+
+    /// Has it counted by so many lcores, from 0 on.
+    pub(super) fn count_by(&mut self, lcores: usize) {
+        self.cells = Arc::new(JobCells::new(lcores, self.spec.fan_in));
     }
 
     /// The bucket of a source that is known to this job, by the address and port that it has joined or registered from.
@@ -288,6 +298,7 @@ impl JobState {
         job.partials = self.spec.partials;
         job.halted = self.halted;
         job.policy = policy;
+        job.cells = Arc::clone(&self.cells);
         job.server = match server {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,

@@ -26,7 +26,9 @@ mod spec;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Mac;
 
@@ -74,6 +76,8 @@ pub struct Elapsed {
 pub struct Membership {
     jobs: BTreeMap<u16, JobState>,
     admission: Option<Admission>,
+    /// How many lcores count what jobs do.
+    lcores: usize,
     /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that they have had.
     next_epochs: BTreeMap<u16, u8>,
     first_epoch: u8,
@@ -91,6 +95,7 @@ impl Membership {
         Self {
             jobs: specs.into_iter().map(state).collect(),
             admission: None,
+            lcores: 0,
             next_epochs: BTreeMap::new(),
             first_epoch,
             strangers: Strangers::default(),
@@ -103,6 +108,14 @@ impl Membership {
     #[must_use]
     pub fn with_admission(self, admission: Admission) -> Self {
         Self { admission: Some(admission), ..self }
+    }
+
+    /// Has so many lcores count what jobs do; nothing is counted otherwise. To be said before there are members.
+    #[must_use]
+    pub fn counted_by(mut self, lcores: usize) -> Self {
+        self.lcores = lcores;
+        self.jobs.values_mut().for_each(|job| job.count_by(lcores));
+        self
     }
 
     /// Decides on a request. `None` if it is not answered: an Ack, or one of too many.
@@ -206,6 +219,7 @@ impl Membership {
             Err(Verdict::new(Status::NotMember, 0, u32::from(header.rank)))
         };
         if verdict.is_ok_and(|verdict| verdict.changed) {
+            job.count_by(self.lcores);
             self.jobs.insert(id, job);
         } else {
             *proposed = Some(job);
@@ -279,6 +293,12 @@ impl Membership {
             halted: job.halted,
         };
         self.jobs.values().map(status).collect()
+    }
+
+    /// What lcores count of each job, by its number.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(u16, Arc<JobCells>)> {
+        self.jobs.iter().map(|(&id, job)| (id, Arc::clone(&job.cells))).collect()
     }
 
     /// The membership table of a job; `None` if there is no such job.

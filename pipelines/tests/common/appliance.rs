@@ -11,7 +11,7 @@ use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Reply, ServerEnd, Setup,
 };
-use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, recorder};
+use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{Header, Kind};
 
@@ -108,6 +108,7 @@ impl<I: Io> Appliance<I> {
                 counters,
                 spread,
                 service,
+                surveyor: Surveyor::default(),
             }));
         }
         let now = Duration::ZERO;

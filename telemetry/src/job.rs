@@ -1,0 +1,329 @@
+//! What lcores count of one job: a part of the memory for each lcore, which it alone writes and anyone reads.
+//!
+//! The control plane makes a job's counts together with the job, hands them to the lcores with the job table, and keeps
+//! them from one generation of the job to the next. Counts are written one by one: those of different names need not belong
+//! to the same moment.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::drops::DropReason;
+
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
+        /// What is counted of a job beside the contributions of its ranks.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum JobEvent {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl JobEvent {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The metric's name without `pascaline_job_` and `_total`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What it counts, in one sentence.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            }
+        }
+    };
+}
+
+events! {
+    /// Results of a job that were completed here.
+    Results => "results",
+    /// Bytes of the payloads of these results, each counted once, however many ranks it went to.
+    ResultBytes => "result_bytes",
+    /// Results of a job in which an integer saturated.
+    Overflowed => "results_overflowed",
+    /// Results of a job that were sent out without all ranks.
+    Released => "results_released",
+    /// Results of a job given again to a rank that asked or retransmitted.
+    Replayed => "results_replayed",
+    /// Results of a job that came from its parameter server, or from a rank that had kept them.
+    Installed => "results_installed",
+    /// Partials of a job that lost their slot to another PSN before their time.
+    Preempted => "preemptions",
+    /// Partials of a job sent to the parameter server.
+    Evicted => "partials_evicted",
+    /// Partials of a job that were given up; the ranks send again.
+    GivenUp => "partials_given_up",
+    /// Contributions of a job sent to the parameter server because they found no slot.
+    Spilled => "contributions_spilled",
+}
+
+const EVENTS: usize = JobEvent::ALL.len();
+const DROPS: usize = DropReason::ALL.len();
+/// Ranks that share what the processor fetches at once.
+const TOGETHER: usize = 4;
+
+/// What one lcore has seen of a rank. Half a cache line: a packet touches one.
+#[derive(Debug, Default)]
+#[repr(align(32))]
+struct RankCell {
+    contributions: AtomicU64,
+    bytes: AtomicU64,
+    /// When its last contribution came, in nanoseconds of the lcores' clock.
+    heard: AtomicU64,
+    /// The PSN of its last contribution.
+    psn: AtomicU32,
+}
+
+/// What one lcore counts of a job beside the ranks' contributions.
+#[derive(Debug)]
+struct LcoreCells {
+    events: [AtomicU64; EVENTS],
+    drops: [AtomicU64; DROPS],
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    waited: AtomicU64,
+    /// By rank: how often its contribution was the last one of a result.
+    last: Box<[AtomicU64]>,
+}
+
+/// The counts of one job, by all lcores.
+#[derive(Debug, Default)]
+pub struct JobCells {
+    ranks: u16,
+    /// Groups of ranks of one lcore.
+    stride: usize,
+    cells: Box<[CachePadded<[RankCell; TOGETHER]>]>,
+    lcores: Box<[CachePadded<LcoreCells>]>,
+}
+
+impl JobCells {
+    /// Counts of a job of so many ranks by so many lcores; without lcores, nothing is counted.
+    #[must_use]
+    pub fn new(lcores: usize, ranks: u16) -> Self {
+        let stride = usize::from(ranks).div_ceil(TOGETHER);
+        let of_lcore = |_| {
+            CachePadded::new(LcoreCells {
+                events: [const { AtomicU64::new(0) }; EVENTS],
+                drops: [const { AtomicU64::new(0) }; DROPS],
+                waited: AtomicU64::new(0),
+                last: (0..ranks).map(|_| AtomicU64::new(0)).collect(),
+            })
+        };
+        Self {
+            ranks,
+            stride,
+            cells: (0..lcores * stride).map(|_| CachePadded::default()).collect(),
+            lcores: (0..lcores).map(of_lcore).collect(),
+        }
+    }
+
+    /// Notes a contribution that an lcore has received. For that lcore only, as all of the following.
+    #[inline]
+    pub fn heard(&self, lcore: usize, rank: u16, psn: u32, bytes: u16, now: u64) {
+        let rank = usize::from(rank);
+        let group = self.cells.get(lcore * self.stride + rank / TOGETHER);
+        let Some(cell) = group.map(|group| &group[rank % TOGETHER]) else { return };
+        bump(&cell.contributions, 1);
+        bump(&cell.bytes, u64::from(bytes));
+        cell.heard.store(now, Ordering::Relaxed);
+        cell.psn.store(psn, Ordering::Relaxed);
+    }
+
+    /// Counts an event.
+    #[inline]
+    pub fn count(&self, lcore: usize, event: JobEvent, count: u64) {
+        if let Some(cells) = self.lcores.get(lcore) {
+            bump(&cells.events[event as usize], count);
+        }
+    }
+
+    /// Notes a result of so many bytes, which a rank's contribution completed, if any, so many nanoseconds after the first.
+    #[inline]
+    pub fn completed(&self, lcore: usize, last: Option<u16>, bytes: usize, waited: u64) {
+        let Some(cells) = self.lcores.get(lcore) else { return };
+        bump(&cells.events[JobEvent::Results as usize], 1);
+        bump(&cells.events[JobEvent::ResultBytes as usize], bytes as u64);
+        bump(&cells.waited, waited);
+        if let Some(last) = last.and_then(|last| cells.last.get(usize::from(last))) {
+            bump(last, 1);
+        }
+    }
+
+    /// Counts a packet of the job that was dropped.
+    pub fn dropped(&self, lcore: usize, reason: DropReason) {
+        if let Some(cells) = self.lcores.get(lcore) {
+            bump(&cells.drops[reason as usize], 1);
+        }
+    }
+
+    /// All counts, lcores added up.
+    #[must_use]
+    pub fn read(&self) -> JobReading {
+        let mut reading = JobReading { ranks: self.read_ranks(), ..JobReading::default() };
+        for cells in &self.lcores {
+            for (sum, event) in reading.events.iter_mut().zip(&cells.events) {
+                *sum += event.load(Ordering::Relaxed);
+            }
+            for (sum, drops) in reading.drops.iter_mut().zip(&cells.drops) {
+                *sum += drops.load(Ordering::Relaxed);
+            }
+            reading.waited_ns += cells.waited.load(Ordering::Relaxed);
+            for (rank, last) in reading.ranks.iter_mut().zip(&cells.last) {
+                rank.last += last.load(Ordering::Relaxed);
+            }
+        }
+        reading
+    }
+
+    fn read_ranks(&self) -> Vec<RankReading> {
+        let mut ranks = vec![RankReading::default(); usize::from(self.ranks)];
+        for groups in self.cells.chunks_exact(self.stride.max(1)) {
+            for (sum, cell) in ranks.iter_mut().zip(groups.iter().flat_map(|group| group.iter())) {
+                sum.contributions += cell.contributions.load(Ordering::Relaxed);
+                sum.bytes += cell.bytes.load(Ordering::Relaxed);
+                let heard = cell.heard.load(Ordering::Relaxed);
+                // The lcore that heard from it last knows where it is.
+                if heard > sum.heard_ns {
+                    sum.heard_ns = heard;
+                    sum.psn = cell.psn.load(Ordering::Relaxed);
+                }
+            }
+        }
+        ranks
+    }
+}
+
+/// A single writer needs no read-modify-write.
+#[inline]
+fn bump(cell: &AtomicU64, count: u64) {
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+/// What has been seen of a rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RankReading {
+    /// Contributions received, repeated ones included.
+    pub contributions: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// When the last one came, in nanoseconds of the lcores' clock; 0 for never.
+    pub heard_ns: u64,
+    /// Its PSN.
+    pub psn: u32,
+    /// Results that this rank's contribution completed: all others were there before.
+    pub last: u64,
+}
+
+/// The counts of a job as they were at about one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobReading {
+    events: [u64; EVENTS],
+    drops: [u64; DROPS],
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    pub waited_ns: u64,
+    /// By rank.
+    pub ranks: Vec<RankReading>,
+}
+
+impl Default for JobReading {
+    fn default() -> Self {
+        Self { events: [0; EVENTS], drops: [0; DROPS], waited_ns: 0, ranks: Vec::new() }
+    }
+}
+
+impl JobReading {
+    /// How often something has happened, or how many bytes it was.
+    #[must_use]
+    pub const fn get(&self, event: JobEvent) -> u64 {
+        self.events[event as usize]
+    }
+
+    /// Packets of the job dropped for a reason.
+    #[must_use]
+    pub const fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Contributions received from all ranks.
+    #[must_use]
+    pub fn contributions(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.contributions).sum()
+    }
+
+    /// Bytes of the payloads of these contributions.
+    #[must_use]
+    pub fn contribution_bytes(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.bytes).sum()
+    }
+
+    /// The rank that is ahead, as a PSN; `None` if nothing has come from any.
+    #[must_use]
+    pub fn front(&self) -> Option<u32> {
+        let heard = self.ranks.iter().filter(|rank| rank.heard_ns > 0).map(|rank| rank.psn);
+        heard.reduce(|front, psn| if front.wrapping_sub(psn) > 1 << 31 { psn } else { front })
+    }
+
+    /// How many PSNs a rank is behind the one that is ahead; all of them, if nothing has come from it.
+    #[must_use]
+    pub fn behind(&self, rank: &RankReading) -> u32 {
+        match self.front() {
+            Some(front) if rank.heard_ns > 0 => front.wrapping_sub(rank.psn),
+            Some(front) => front.wrapping_add(1),
+            None => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lcores_add_up_and_the_one_that_heard_last_knows_the_psn() {
+        let cells = JobCells::new(2, 9);
+        cells.heard(0, 8, 4, 1000, 50);
+        cells.heard(1, 8, 3, 24, 40);
+        cells.heard(1, 0, 9, 1000, 45);
+        cells.completed(0, Some(8), 1000, 700);
+        cells.completed(1, Some(8), 24, 300);
+        cells.count(1, JobEvent::Spilled, 2);
+        cells.dropped(1, DropReason::Duplicate);
+        let reading = cells.read();
+        let eight = RankReading { contributions: 2, bytes: 1024, heard_ns: 50, psn: 4, last: 2 };
+        assert_eq!(reading.ranks[8], eight);
+        assert_eq!((reading.contributions(), reading.contribution_bytes()), (3, 2024));
+        assert_eq!((reading.get(JobEvent::Results), reading.get(JobEvent::ResultBytes)), (2, 1024));
+        assert_eq!((reading.waited_ns, reading.get(JobEvent::Spilled)), (1000, 2));
+        assert_eq!(reading.dropped(DropReason::Duplicate), 1);
+        assert_eq!(reading.front(), Some(9));
+        assert_eq!(reading.behind(&eight), 5);
+        assert_eq!(reading.behind(&reading.ranks[1]), 10, "nothing has come from it");
+    }
+
+    #[test]
+    fn the_front_is_found_across_the_wrap_of_the_psn() {
+        let cells = JobCells::new(1, 3);
+        for (rank, psn) in [(0, u32::MAX - 1), (1, 2), (2, u32::MAX)] {
+            cells.heard(0, rank, psn, 8, 1);
+        }
+        let reading = cells.read();
+        assert_eq!(reading.front(), Some(2));
+        assert_eq!(reading.behind(&reading.ranks[0]), 4);
+    }
+
+    #[test]
+    fn strangers_are_not_counted() {
+        let none = JobCells::default();
+        none.heard(0, 0, 0, 8, 1);
+        none.completed(0, Some(0), 8, 1);
+        assert_eq!(none.read(), JobReading::default());
+        let one = JobCells::new(1, 2);
+        one.heard(1, 0, 0, 8, 1);
+        one.heard(0, 2, 0, 8, 1);
+        one.count(1, JobEvent::Evicted, 1);
+        assert_eq!(one.read().contributions(), 0);
+    }
+}
