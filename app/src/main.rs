@@ -12,6 +12,7 @@ mod init;
 mod live;
 mod manual;
 mod server;
+mod top;
 mod worker_cmd;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use crate::config::{Config, ConfigError};
   pascaline check conf/appliance.toml
   pascaline run -c conf/appliance.toml
   pascaline ps -c conf/appliance.toml
+  pascaline top
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
 
 Environment:
@@ -78,6 +80,7 @@ enum Command {
     FuzzProtocol(fuzz_protocol::FuzzArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
+    Top(top::TopArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::FuzzProtocol(args) => fuzz_protocol::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
+        Command::Top(args) => top::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),
     };

@@ -23,10 +23,16 @@ macro_rules! events {
             /// All of them, in the order of their discriminants.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The metric's name without `pascaline_job_` and `_total`.
+            /// What it is called, without the job.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The metric's name without `pascaline_` and `_total`.
+            #[must_use]
+            pub const fn metric(self) -> &'static str {
+                match self { $(Self::$variant => concat!("job_", $name),)+ }
             }
 
             /// What it counts, in one sentence.

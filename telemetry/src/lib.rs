@@ -13,6 +13,7 @@ pub mod counters;
 pub mod drops;
 pub mod exposition;
 pub mod job;
+pub mod listing;
 pub mod recorder;
 
 pub use census::{CENSUS_CELLS, Census, Found, Surveyor};

@@ -1,5 +1,6 @@
 //! What a scrape learns beside the lcores' counters: ports, packet pools, jobs.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,6 +10,7 @@ use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{Gauge, Gauges, JobCells};
 
+use super::job_metrics::JobMetrics;
 use crate::config::Config;
 use crate::live::snapshot::Buffers;
 use crate::live::{Inputs, JobInput};
@@ -56,7 +58,8 @@ pub(super) struct ApplianceGauges {
     pools: Vec<Mempool>,
     pool_slots: usize,
     pool_bytes: usize,
-    job_names: Vec<(u16, String)>,
+    job_names: BTreeMap<u16, String>,
+    job_metrics: JobMetrics,
     shared: Arc<Shared>,
     server: Option<Published>,
 }
@@ -77,6 +80,7 @@ impl ApplianceGauges {
             pool_slots,
             pool_bytes,
             job_names: config.jobs.iter().map(|job| (job.id, job.name.clone())).collect(),
+            job_metrics: JobMetrics::new(),
             shared,
             server,
         }
@@ -84,11 +88,6 @@ impl ApplianceGauges {
 
     /// What a snapshot is made of, beside what the lcores have counted.
     pub(super) fn inputs(&self) -> Inputs {
-        let job = |(status, cells): (JobStatus, Arc<JobCells>)| JobInput {
-            status,
-            name: self.name(status.id),
-            reading: cells.read(),
-        };
         let port = |(name, port): &(String, PortStats)| {
             Some((name.clone(), port.read().ok()?, port.link().ok()?.up))
         };
@@ -99,7 +98,7 @@ impl ApplianceGauges {
         };
         Inputs {
             healthy: self.shared.healthy(),
-            jobs: self.shared.jobs().into_iter().map(job).collect(),
+            jobs: self.jobs(),
             ports: self.ports.iter().filter_map(port).collect(),
             buffers: self.pools.iter().map(buffers).collect(),
             pool_slots: self.pool_slots,
@@ -109,9 +108,18 @@ impl ApplianceGauges {
         }
     }
 
+    /// All jobs, in the order of their numbers.
+    fn jobs(&self) -> Vec<JobInput> {
+        let job = |(status, cells): (JobStatus, Arc<JobCells>)| JobInput {
+            status,
+            name: self.name(status.id),
+            reading: cells.read(),
+        };
+        self.shared.jobs().into_iter().map(job).collect()
+    }
+
     fn name(&self, job: u16) -> String {
-        let called = self.job_names.iter().find(|(id, _)| *id == job);
-        called.map(|(_, name)| name.clone()).unwrap_or_default()
+        self.job_names.get(&job).cloned().unwrap_or_default()
     }
 
     fn ports(&self, out: &mut Vec<Gauge>) {
@@ -171,23 +179,6 @@ impl ApplianceGauges {
             samples: vec![(vec![], float(self.pool_bytes as u64))],
         });
     }
-
-    fn jobs(&self, out: &mut Vec<Gauge>) {
-        type Pick = fn(&JobStatus) -> u16;
-        let jobs = self.shared.jobs();
-        let picks: [(&'static str, &'static str, Pick); 3] = [
-            ("job_ranks", "Ranks of a job.", |job| job.fan_in),
-            ("job_members", "Ranks of a job that have joined.", |job| job.joined),
-            ("job_epoch", "Generation of a job.", |job| u16::from(job.epoch)),
-        ];
-        for (name, help, pick) in picks {
-            let sample = |(job, _): &(JobStatus, Arc<JobCells>)| {
-                let labels = vec![("job", job.id.to_string()), ("name", self.name(job.id))];
-                (labels, f64::from(pick(job)))
-            };
-            out.push(Gauge { name, help, counter: false, samples: jobs.iter().map(sample).collect() });
-        }
-    }
 }
 
 impl Gauges for ApplianceGauges {
@@ -195,7 +186,7 @@ impl Gauges for ApplianceGauges {
         let mut out = Vec::new();
         self.ports(&mut out);
         self.pools(&mut out);
-        self.jobs(&mut out);
+        out.extend(self.job_metrics.gauges(&self.jobs()));
         if let Some(server) = &self.server {
             out.extend(server.gauges());
         }

@@ -4,6 +4,7 @@ mod accounting;
 mod bring_up;
 mod control;
 mod gauges;
+mod job_metrics;
 mod jobs;
 mod pages;
 mod ports;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::http;
 
+pub(crate) use job_metrics::JobMetrics;
 pub(crate) use ports::{DpdkIo, Queues};
 
 /// Runs an appliance until SIGTERM or SIGINT.

@@ -246,7 +246,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     let setup =
         Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
     let spec = JobSpec { window: 32, max_payload: shape.payload, ..JobSpec::new(JOB, shape.fan_in) };
-    let mut membership = Membership::new(vec![spec], EPOCH);
+    let mut membership = Membership::new(vec![spec], EPOCH).counted_by(1);
     for rank in 0..shape.fan_in {
         let status = join(&mut membership, shape, rank);
         let expected = if rank + 1 == shape.fan_in { Status::Ok } else { Status::Pending };

@@ -6,6 +6,7 @@ mod memif;
 mod olaf;
 mod pool;
 mod report;
+mod scrape;
 mod source;
 mod testpmd;
 
@@ -38,6 +39,13 @@ The ratio is the time that nobody can save, divided by the time taken:
 
 Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
     Olaf(olaf::OlafArgs),
+    /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted something
+    #[command(after_help = "Examples:
+  pascaline bench scrape
+  pascaline bench scrape --lcores 16 --jobs 1024 --json
+
+Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
+    Scrape(scrape::ScrapeArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
     Source(SourceArgs),
@@ -72,6 +80,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Pool(args) => pool::run(args),
         BenchCommand::Pipeline(args) => report::pipeline(args),
         BenchCommand::Olaf(args) => olaf::run(args),
+        BenchCommand::Scrape(args) => scrape::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
 }

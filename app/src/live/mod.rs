@@ -12,7 +12,7 @@ pub(crate) mod snapshot;
 pub(crate) use inputs::{Inputs, JobInput};
 pub(crate) use sample::Sampler;
 pub(crate) use serve::Live;
-pub(crate) use snapshot::Configuration;
+pub(crate) use snapshot::{Configuration, Snapshot};
 
 #[cfg(test)]
 mod tests;
