@@ -1,7 +1,7 @@
 //! What a frame is, and what is to be done with it.
 
 use pascaline_aggregator::{Key, Region, Request, Verb};
-use pascaline_telemetry::DropReason;
+use pascaline_telemetry::{Contribution, DropReason};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
@@ -169,7 +169,9 @@ impl Classifier<'_> {
     pub fn count(&self, gradient: PlainGradient, lcore: usize) {
         let PlainGradient { index, rank, plain } = gradient;
         if let Some(job) = self.table.at(index) {
-            job.cells.heard(lcore, rank, plain.psn, plain.payload_len, self.now);
+            let again = plain.flags & Flags::RETRANSMISSION.bits() != 0;
+            let (psn, bytes, now) = (plain.psn, plain.payload_len, self.now);
+            job.cells.heard(lcore, rank, &Contribution { psn, bytes, again, now });
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{Counter, DropReason, Found, LcoreCounters, Recorder, Surveyor};
+use pascaline_buffer::combine::Kernels;
+use pascaline_telemetry::{Contribution, Counter, DropReason, Found, LcoreCounters, Recorder, Surveyor};
 use pascaline_wire::arp;
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
@@ -58,6 +59,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     spread: Recorder,
     service: Recorder,
     surveyor: Surveyor,
+    kernels: Kernels,
     emitter: Emitter<I>,
     table: Arc<JobTable>,
     version: u64,
@@ -93,6 +95,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             spread,
             service,
             surveyor,
+            kernels: Kernels::detect(),
             emitter: Emitter::new(io, ports),
             table,
             version,
@@ -187,6 +190,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         let mut outcome = Outcome {
             number: self.number,
+            kernels: &self.kernels,
             emitter: &mut self.emitter,
             table: &self.table,
             setup: &self.setup,
@@ -247,7 +251,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let job = table.get(request.key.job());
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
-            job.cells.heard(self.number, request.rank, request.key.psn(), request.len, request.now);
+            let &Request { key, rank, len, again, now, .. } = request;
+            let contribution = Contribution { psn: key.psn(), bytes: len, again, now };
+            job.cells.heard(self.number, rank, &contribution);
         }
         self.with_pool(|session, outcome| {
             let place = match region {
@@ -423,6 +429,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn with_pool<T>(&mut self, act: impl FnOnce(&mut Session<I::Buf, WORDS>, &mut Outcome<'_, I>) -> T) -> T {
         let mut outcome = Outcome {
             number: self.number,
+            kernels: &self.kernels,
             emitter: &mut self.emitter,
             table: &self.table,
             setup: &self.setup,

@@ -3,10 +3,11 @@
 use pascaline_aggregator::{
     Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
+use pascaline_buffer::combine::{Kernels, Type};
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Recorder};
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{DType, Element, Flags, Header, Kind};
 
 use crate::classify::{Objection, Payload};
 use crate::emit::{Emitter, flags, heads, result_header};
@@ -23,6 +24,8 @@ const REFUSAL_INTERVAL_NS: u64 = 1_000_000;
 pub(crate) struct Outcome<'a, I: Io> {
     /// The number of the lcore.
     pub(crate) number: usize,
+    /// Which find out what is no number.
+    pub(crate) kernels: &'a Kernels,
     pub(crate) emitter: &'a mut Emitter<I>,
     pub(crate) table: &'a JobTable,
     pub(crate) setup: &'a Setup,
@@ -164,8 +167,14 @@ impl<I: Io> Outcome<'_, I> {
     #[inline]
     fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<u16>, waited: u64) {
         self.count(Counter::Completed);
-        if let Some(job) = self.job(result.key) {
-            job.cells.completed(self.number, last, result.payload.bytes().len(), waited);
+        let table = self.table;
+        let Some(job) = Self::job_of(table, result.key) else { return };
+        let values = result.payload.bytes();
+        job.cells.completed(self.number, last, values.len(), waited);
+        let of = Element::from_code(result.element).and_then(|element| float(element.dtype));
+        if of.is_some_and(|of| (self.kernels.non_finite(of))(values) > 0) {
+            self.count(Counter::NonFinite);
+            job.cells.count(self.number, JobEvent::NonFinite, 1);
         }
     }
 
@@ -263,6 +272,17 @@ impl<I: Io> Outcome<'_, I> {
         };
         let to = member.endpoint;
         self.refuse(request.now, &to, &header, Objection { status, expected, got });
+    }
+}
+
+/// The kernels' name of a type that has infinities.
+const fn float(dtype: DType) -> Option<Type> {
+    match dtype {
+        DType::F32 => Some(Type::F32),
+        DType::F64 => Some(Type::F64),
+        DType::F16 => Some(Type::F16),
+        DType::Bf16 => Some(Type::Bf16),
+        DType::I32 => None,
     }
 }
 
@@ -500,6 +520,7 @@ mod tests {
             let mut emitter = Emitter::new(Nowhere, 0);
             let mut outcome = Outcome {
                 number: 0,
+                kernels: &Kernels::scalar(),
                 emitter: &mut emitter,
                 table: &table,
                 setup: &setup,

@@ -20,7 +20,7 @@ import build
 import private
 from appliance import Appliance, Settings
 from netns import Network, in_namespace
-from process import Failure, Interrupted, Stop
+from process import Failure, Interrupted, Stop, run
 from webdriver import Browser
 from workers import Load, Workers
 
@@ -121,6 +121,7 @@ def _test(options: argparse.Namespace, binary: Path, stop: Stop, problems: list[
         shots = _views(browser, options.screenshots, "running", problems)
         if _job(browser).get("state") != "running":
             problems.append("the job was over before the screenshots were: give it more allreduces")
+        _check_top(binary, network.appliance, problems)
         _check_keyboard(browser, problems)
         finished = lambda: _job(browser).get("state") == "finished"  # noqa: E731
         _await(stop, finished, _FINISHED_SECONDS, "the page does not show the job finished")
@@ -166,6 +167,17 @@ def _check_job(browser: Browser, problems: list[str]) -> int:
     if not 1 <= cells <= 256:
         problems.append(f"the map of the pool has {cells} cells")
     return int(shown)
+
+
+def _check_top(binary: Path, namespace: str, problems: list[str]) -> None:
+    """`pascaline top` says the same, to scripts and to people."""
+    top = ("ip", "netns", "exec", namespace, str(binary), "top", "--once")
+    job = json.loads(run(*top, "--json").stdout)["jobs"][0]
+    if (job["state"], job["name"], len(job["progress"])) != ("running", f"{_NAME}0", _WORKERS):
+        problems.append(f"pascaline top --once --json says {job}")
+    screen = run(*top).stdout
+    if "running" not in screen or "Ranks of job 1" not in screen:
+        problems.append(f"pascaline top --once shows\n{screen}")
 
 
 def _check_keyboard(browser: Browser, problems: list[str]) -> None:

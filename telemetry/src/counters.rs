@@ -55,6 +55,8 @@ counters! {
     Replayed => "results_replayed",
     /// Completed results in which an integer saturated.
     Overflowed => "results_overflowed",
+    /// Completed results with an infinity or something that is no number.
+    NonFinite => "results_nonfinite",
     /// Result packets handed to a port, one per member and result.
     ResultsSent => "results_sent_packets",
     /// Result packets whose payload was copied because the port cannot send several segments.

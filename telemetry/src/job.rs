@@ -51,6 +51,8 @@ events! {
     ResultBytes => "result_bytes",
     /// Results of a job in which an integer saturated.
     Overflowed => "results_overflowed",
+    /// Results of a job with an infinity or something that is no number.
+    NonFinite => "results_nonfinite",
     /// Results of a job that were sent out without all ranks.
     Released => "results_released",
     /// Results of a job given again to a rank that asked or retransmitted.
@@ -82,7 +84,11 @@ struct RankCell {
     heard: AtomicU64,
     /// The PSN of its last contribution.
     psn: AtomicU32,
+    /// How many of its contributions were retransmissions; it wraps, so that the cell stays as small as it is.
+    again: AtomicU32,
 }
+
+const _: () = assert!(size_of::<RankCell>() == 32);
 
 /// What one lcore counts of a job beside the ranks' contributions.
 #[derive(Debug)]
@@ -93,6 +99,19 @@ struct LcoreCells {
     waited: AtomicU64,
     /// By rank: how often its contribution was the last one of a result.
     last: Box<[AtomicU64]>,
+}
+
+/// A contribution, as far as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contribution {
+    /// Its PSN.
+    pub psn: u32,
+    /// Bytes of its payload.
+    pub bytes: u16,
+    /// True if it has been sent before.
+    pub again: bool,
+    /// When it came, in nanoseconds of the lcores' clock.
+    pub now: u64,
 }
 
 /// The counts of one job, by all lcores.
@@ -128,7 +147,8 @@ impl JobCells {
 
     /// Notes a contribution that an lcore has received. For that lcore only, as all of the following.
     #[inline]
-    pub fn heard(&self, lcore: usize, rank: u16, psn: u32, bytes: u16, now: u64) {
+    pub fn heard(&self, lcore: usize, rank: u16, contribution: &Contribution) {
+        let &Contribution { psn, bytes, again, now } = contribution;
         let rank = usize::from(rank);
         let group = self.cells.get(lcore * self.stride + rank / TOGETHER);
         let Some(cell) = group.map(|group| &group[rank % TOGETHER]) else { return };
@@ -136,6 +156,9 @@ impl JobCells {
         bump(&cell.bytes, u64::from(bytes));
         cell.heard.store(now, Ordering::Relaxed);
         cell.psn.store(psn, Ordering::Relaxed);
+        if again {
+            cell.again.store(cell.again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
     }
 
     /// Counts an event.
@@ -190,6 +213,7 @@ impl JobCells {
             for (sum, cell) in ranks.iter_mut().zip(groups.iter().flat_map(|group| group.iter())) {
                 sum.contributions += cell.contributions.load(Ordering::Relaxed);
                 sum.bytes += cell.bytes.load(Ordering::Relaxed);
+                sum.again = sum.again.wrapping_add(cell.again.load(Ordering::Relaxed));
                 let heard = cell.heard.load(Ordering::Relaxed);
                 // The lcore that heard from it last knows where it is.
                 if heard > sum.heard_ns {
@@ -219,6 +243,8 @@ pub struct RankReading {
     pub heard_ns: u64,
     /// Its PSN.
     pub psn: u32,
+    /// Contributions that had been sent before; it wraps.
+    pub again: u32,
     /// Results that this rank's contribution completed: all others were there before.
     pub last: u64,
 }
@@ -287,18 +313,22 @@ impl JobReading {
 mod tests {
     use super::*;
 
+    fn hear(cells: &JobCells, lcore: usize, rank: u16, (psn, bytes, now): (u32, u16, u64)) {
+        cells.heard(lcore, rank, &Contribution { psn, bytes, again: psn == 3, now });
+    }
+
     #[test]
     fn lcores_add_up_and_the_one_that_heard_last_knows_the_psn() {
         let cells = JobCells::new(2, 9);
-        cells.heard(0, 8, 4, 1000, 50);
-        cells.heard(1, 8, 3, 24, 40);
-        cells.heard(1, 0, 9, 1000, 45);
+        hear(&cells, 0, 8, (4, 1000, 50));
+        hear(&cells, 1, 8, (3, 24, 40));
+        hear(&cells, 1, 0, (9, 1000, 45));
         cells.completed(0, Some(8), 1000, 700);
         cells.completed(1, Some(8), 24, 300);
         cells.count(1, JobEvent::Spilled, 2);
         cells.dropped(1, DropReason::Duplicate);
         let reading = cells.read();
-        let eight = RankReading { contributions: 2, bytes: 1024, heard_ns: 50, psn: 4, last: 2 };
+        let eight = RankReading { contributions: 2, bytes: 1024, heard_ns: 50, psn: 4, again: 1, last: 2 };
         assert_eq!(reading.ranks[8], eight);
         assert_eq!((reading.contributions(), reading.contribution_bytes()), (3, 2024));
         assert_eq!((reading.get(JobEvent::Results), reading.get(JobEvent::ResultBytes)), (2, 1024));
@@ -313,7 +343,7 @@ mod tests {
     fn the_front_is_found_across_the_wrap_of_the_psn() {
         let cells = JobCells::new(1, 3);
         for (rank, psn) in [(0, u32::MAX - 1), (1, 2), (2, u32::MAX)] {
-            cells.heard(0, rank, psn, 8, 1);
+            hear(&cells, 0, rank, (psn, 8, 1));
         }
         let reading = cells.read();
         assert_eq!(reading.front(), Some(2));
@@ -323,12 +353,12 @@ mod tests {
     #[test]
     fn strangers_are_not_counted() {
         let none = JobCells::default();
-        none.heard(0, 0, 0, 8, 1);
+        hear(&none, 0, 0, (0, 8, 1));
         none.completed(0, Some(0), 8, 1);
         assert_eq!(none.read(), JobReading::default());
         let one = JobCells::new(1, 2);
-        one.heard(1, 0, 0, 8, 1);
-        one.heard(0, 2, 0, 8, 1);
+        hear(&one, 1, 0, (0, 8, 1));
+        hear(&one, 0, 2, (0, 8, 1));
         one.count(1, JobEvent::Evicted, 1);
         assert_eq!(one.read().contributions(), 0);
     }

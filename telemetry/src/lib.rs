@@ -20,5 +20,5 @@ pub use census::{CENSUS_CELLS, Census, Found, Surveyor};
 pub use counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading, Tally};
 pub use drops::DropReason;
 pub use exposition::{Gauge, Gauges, LcoreReaders, Telemetry, Times};
-pub use job::{JobCells, JobEvent, JobReading, RankReading};
+pub use job::{Contribution, JobCells, JobEvent, JobReading, RankReading};
 pub use recorder::{Recorder, RecorderReader, recorder};

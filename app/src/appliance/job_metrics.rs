@@ -131,12 +131,18 @@ fn with_ranks<'a>(shown: &[&'a JobInput]) -> impl Iterator<Item = &'a JobInput> 
     shown.iter().copied().take_while(fits).collect::<Vec<_>>().into_iter()
 }
 
-fn by_rank(shown: &[&JobInput]) -> [Gauge; 3] {
+fn by_rank(shown: &[&JobInput]) -> [Gauge; 4] {
     type Pick = fn(&JobReading, usize) -> f64;
-    let picks: [(&'static str, &'static str, bool, Pick); 3] = [
+    let picks: [(&'static str, &'static str, bool, Pick); 4] = [
         ("job_rank_contributions", "Contributions received from a rank.", true, |reading, rank| {
             float(reading.ranks[rank].contributions)
         }),
+        (
+            "job_rank_retransmissions",
+            "Contributions of a rank that it had sent before; the counter begins anew after 2^32.",
+            true,
+            |reading, rank| f64::from(reading.ranks[rank].again),
+        ),
         (
             "job_rank_last",
             "Results that a rank's contribution completed: the others waited for it.",
@@ -171,12 +177,12 @@ fn float(value: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pascaline_telemetry::JobCells;
+    use pascaline_telemetry::{Contribution, JobCells};
 
     fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         let cells = JobCells::new(1, ranks);
         for psn in 0..contributions {
-            cells.heard(0, 0, psn, 100, 1);
+            cells.heard(0, 0, &Contribution { psn, bytes: 100, again: psn == 0, now: 1 });
             cells.completed(0, Some(0), 100, 500);
         }
         let status = JobStatus {
@@ -222,6 +228,7 @@ mod tests {
         assert_eq!(samples(&gauges, "job_waited_seconds")[0], (job.clone(), 2e-6));
         assert_eq!(samples(&gauges, "job_behind_packets")[0], (job, 4.0), "rank 1 has sent nothing");
         assert_eq!(samples(&gauges, "job_rank_last").len(), 4);
+        assert_eq!(samples(&gauges, "job_rank_retransmissions")[0].1, 1.0);
         assert_eq!(samples(&gauges, "job_members").len(), 2, "also of a job that has sent nothing");
         assert_eq!(samples(&gauges, "job_contributions").len(), 2, "job 7 and the others");
     }

@@ -8,8 +8,8 @@ use anyhow::ensure;
 use clap::Args;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{
-    Counter, DropReason, Gauge, Gauges, JobCells, JobEvent, LcoreCounters, LcoreReaders, Surveyor, Tally,
-    Telemetry, recorder,
+    Contribution, Counter, DropReason, Gauge, Gauges, JobCells, JobEvent, LcoreCounters, LcoreReaders,
+    Surveyor, Tally, Telemetry, recorder,
 };
 use serde::Serialize;
 
@@ -163,7 +163,8 @@ fn counted(job: u16, lcores: u16, ranks: u16) -> JobCells {
     let cells = JobCells::new(usize::from(lcores), ranks);
     for lcore in 0..usize::from(lcores) {
         for rank in 0..ranks {
-            cells.heard(lcore, rank, u32::from(job), 1024, 1);
+            let contribution = Contribution { psn: u32::from(job), bytes: 1024, again: true, now: 1 };
+            cells.heard(lcore, rank, &contribution);
             cells.completed(lcore, Some(rank), 1024, 1000);
         }
         JobEvent::ALL.iter().for_each(|&event| cells.count(lcore, event, 1));

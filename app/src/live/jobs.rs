@@ -114,6 +114,7 @@ fn ranks(reading: &JobReading, former: &JobReading, now_ns: u64, since: Since) -
         Rank {
             rank: number,
             contributions: rank.contributions,
+            again: rank.again,
             bytes_per_second: since.rate(rank.bytes, former.ranks.get(index).unwrap_or(&none).bytes),
             psn: heard.then_some(rank.psn),
             behind: reading.behind(rank),

@@ -128,6 +128,8 @@ pub(crate) struct Job {
 pub(crate) struct Rank {
     pub(crate) rank: u16,
     pub(crate) contributions: u64,
+    /// Of these, what had been sent before.
+    pub(crate) again: u32,
     pub(crate) bytes_per_second: f64,
     /// Of its latest contribution; none if there has been none.
     pub(crate) psn: Option<u32>,

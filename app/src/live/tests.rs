@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_telemetry::{Counter, JobCells, LcoreCounters, Tally};
+use pascaline_telemetry::{Contribution, Counter, JobCells, LcoreCounters, Tally};
 
 use super::snapshot::{JOBS, RANKS, State};
 use super::*;
@@ -16,6 +16,10 @@ const STATUS: JobStatus =
 
 fn job(status: JobStatus, cells: &JobCells) -> JobInput {
     JobInput { status, name: String::new(), reading: cells.read() }
+}
+
+fn hear(cells: &JobCells, rank: u16, psn: u32, bytes: u16, now: u64) {
+    cells.heard(0, rank, &Contribution { psn, bytes, again: false, now });
 }
 
 fn at(seconds: u64, jobs: Vec<JobInput>) -> Inputs {
@@ -37,14 +41,14 @@ fn rates_are_of_the_time_between_two_samples() {
         lcore.publish(&mut tally);
         vec![lcore.read()]
     };
-    cells.heard(0, 0, 0, 1000, 5);
+    hear(&cells, 0, 0, 1000, 5);
     let first = sampler.take(Inputs { readings: count(8), ..at(1, vec![job(STATUS, &cells)]) });
     assert_eq!((first.interval_seconds, first.traffic.received.packets), (0.0, 8));
     assert_eq!(first.traffic.received.packets_per_second, 0.0, "nothing to compare with");
 
     for psn in 1..=4 {
-        cells.heard(0, 0, psn, 1000, 6);
-        cells.heard(0, 1, psn, 1000, 7);
+        hear(&cells, 0, psn, 1000, 6);
+        hear(&cells, 1, psn, 1000, 7);
         cells.completed(0, Some(1), 1000, 2_000_000);
     }
     let next = sampler.take(Inputs { readings: count(24), ..at(3, vec![job(STATUS, &cells)]) });
@@ -66,7 +70,7 @@ fn a_job_is_finished_when_all_have_left_after_results() {
     assert_eq!(state(1, gone), State::Empty);
     assert_eq!(state(2, JobStatus { joined: 1, ..gone }), State::Forming);
     assert_eq!(state(3, STATUS), State::Quiet);
-    cells.heard(0, 0, 0, 8, 1);
+    hear(&cells, 0, 0, 8, 1);
     assert_eq!(state(4, STATUS), State::Running);
     cells.completed(0, Some(0), 8, 1);
     assert_eq!(state(5, gone), State::Finished);
@@ -77,8 +81,8 @@ fn a_job_is_finished_when_all_have_left_after_results() {
 #[test]
 fn whom_the_others_wait_for_is_named() {
     let (mut sampler, cells) = (sampler(), JobCells::new(1, 2));
-    cells.heard(0, 0, 500, 8, 3_000_000_000);
-    cells.heard(0, 1, 100, 8, 1_000_000_000);
+    hear(&cells, 0, 500, 8, 3_000_000_000);
+    hear(&cells, 1, 100, 8, 1_000_000_000);
     let inputs = Inputs { lcore_ns: 4_000_000_000, ..at(1, vec![job(STATUS, &cells)]) };
     let job = sampler.take(inputs).jobs.remove(0);
     assert_eq!((job.straggler, job.behind), (Some(1), 400));
@@ -88,7 +92,7 @@ fn whom_the_others_wait_for_is_named() {
 #[test]
 fn a_thousand_jobs_of_a_thousand_ranks_make_a_short_snapshot() {
     let (mut sampler, quiet, wide) = (sampler(), JobCells::new(1, 2), JobCells::new(1, 1000));
-    wide.heard(0, 999, 7, 8, 1);
+    hear(&wide, 999, 7, 8, 1);
     let mut jobs: Vec<_> = (1..1000).map(|id| job(JobStatus { id, ..STATUS }, &quiet)).collect();
     sampler.take(at(1, jobs.clone()));
     jobs.push(job(JobStatus { id: 1000, fan_in: 1000, ..STATUS }, &wide));
@@ -102,7 +106,7 @@ fn a_thousand_jobs_of_a_thousand_ranks_make_a_short_snapshot() {
 #[test]
 fn a_snapshot_survives_its_way_to_the_terminal() {
     let (mut sampler, cells) = (sampler(), JobCells::new(1, 2));
-    cells.heard(0, 1, 3, 8, 1);
+    hear(&cells, 1, 3, 8, 1);
     let snapshot = sampler.take(at(1, vec![job(STATUS, &cells)]));
     let text = serde_json::to_string(&snapshot).unwrap();
     assert_eq!(serde_json::from_str::<snapshot::Snapshot>(&text).unwrap(), snapshot);

@@ -162,6 +162,7 @@ pub(super) fn ranks(view: &View, frame: &mut Frame<'_>, area: Rect) {
             rank.psn.map_or("–".to_owned(), |psn| psn.to_string()),
             rank.behind.to_string(),
             rank.silent_seconds.map_or("–".to_owned(), seconds),
+            rank.again.to_string(),
             format!("{} {}", bar(rank.last_share, 8), percent(rank.last_share)),
         ])
     });
@@ -173,10 +174,11 @@ pub(super) fn ranks(view: &View, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(10),
         Constraint::Length(8),
         Constraint::Length(10),
+        Constraint::Length(7),
         Constraint::Fill(1),
     ];
     let table = Table::new(rows, widths)
-        .header(heads(["rank", "sends", "PSN", "behind", "silent for", "was last"]))
+        .header(heads(["rank", "sends", "PSN", "behind", "silent for", "resent", "was last"]))
         .block(block(&title));
     frame.render_widget(table, area);
 }

@@ -85,7 +85,7 @@ impl<I: Io> Appliance<I> {
     pub(crate) fn with_server(plan: &Plan, ios: Vec<I>, server: Option<ServerEnd<I::Buf>>) -> Self {
         let setup = Arc::new(plan.setup());
         let (mut plane, ends) = ControlPlane::new(ios.len());
-        let membership = Membership::new(plan.jobs.clone(), plan.first_epoch);
+        let membership = Membership::new(plan.jobs.clone(), plan.first_epoch).counted_by(ios.len());
         plane.publish(membership.table(|port| setup.ports[port].mac));
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), ios.len()).unwrap();
         let mut counters = Vec::new();

@@ -51,10 +51,11 @@ function ranks(job) {
     rank.psn === null ? "–" : whole(rank.psn),
     job.front === null ? "–" : whole(rank.behind),
     seconds(rank.silent_seconds),
+    whole(rank.again),
     [meter(rank.last_share, rank.last_share > 0.6 ? "warn" : ""), percent(rank.last_share)],
   ]);
   const caption = job.ranks > job.progress.length ? `The ${job.progress.length} of ${job.ranks} ranks that are furthest behind` : "";
-  const heads = ["Rank", "Sends", "PSN", "Behind", "Silent for", "Was last"];
+  const heads = ["Rank", "Sends", "PSN", "Behind", "Silent for", "Resent", "Was last"];
   const region = { class: "scroll", tabIndex: 0, role: "region", "aria-label": `Ranks of job ${job.id}` };
   return make("div", region, table(heads, rows, { caption }));
 }
