@@ -5,7 +5,7 @@ mod common;
 
 use common::appliance::{Bench, Plan};
 use common::frames::{JOB, Worker};
-use pascaline_telemetry::{Counter, DropReason, JobEvent, JobReading, RankReading};
+use pascaline_telemetry::{CellsReading, Counter, DropReason, JobEvent, RankReading};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
 fn joined() -> (Bench, Vec<Worker>) {
@@ -15,7 +15,7 @@ fn joined() -> (Bench, Vec<Worker>) {
     (bench, workers)
 }
 
-fn counted(bench: &Bench) -> JobReading {
+fn counted(bench: &Bench) -> CellsReading {
     let counts = bench.appliance.membership.counts();
     counts.into_iter().find(|(id, _)| *id == JOB).map(|(_, cells)| cells.read()).unwrap()
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::job::{JobEvent, JobReading};
+use crate::cells::{CellsReading, JobEvent};
 
 /// After so long without a contribution a job gives up its place, if another one waits for it.
 pub const SILENCE: Duration = Duration::from_secs(300);
@@ -40,7 +40,7 @@ impl Default for JobTotals {
 impl JobTotals {
     /// Of a job.
     #[must_use]
-    pub fn of(reading: &JobReading) -> Self {
+    pub fn of(reading: &CellsReading) -> Self {
         Self {
             contributions: reading.contributions(),
             bytes: reading.contribution_bytes(),

@@ -96,6 +96,7 @@ impl ApplianceGauges {
             used: pool.in_use(),
             capacity: pool.capacity(),
         };
+        let (olaf, server) = self.others().into_iter().partition(|gauge| about_updates(gauge.name));
         Inputs {
             healthy: self.shared.healthy(),
             jobs: self.jobs(),
@@ -103,9 +104,15 @@ impl ApplianceGauges {
             buffers: self.pools.iter().map(buffers).collect(),
             pool_slots: self.pool_slots,
             pool_bytes: self.pool_bytes,
-            server: self.server.iter().flat_map(Gauges::gauges).collect(),
+            server,
+            olaf,
             ..Inputs::default()
         }
+    }
+
+    /// What others count, and is shown as it is.
+    fn others(&self) -> Vec<Gauge> {
+        self.server.iter().flat_map(Gauges::gauges).collect()
     }
 
     /// All jobs, in the order of their numbers.
@@ -187,11 +194,14 @@ impl Gauges for ApplianceGauges {
         self.ports(&mut out);
         self.pools(&mut out);
         out.extend(self.job_metrics.gauges(&self.jobs()));
-        if let Some(server) = &self.server {
-            out.extend(server.gauges());
-        }
+        out.extend(self.others());
         out
     }
+}
+
+/// True for metrics of queues of updates and of the age of models.
+fn about_updates(name: &str) -> bool {
+    ["olaf", "aom", "age_of_model"].iter().any(|word| name.contains(word))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "Prometheus values are doubles")]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::listing::{JobTotals, Listed, Listing};
-use pascaline_telemetry::{Gauge, JobEvent, JobReading};
+use pascaline_telemetry::{CellsReading, Gauge, JobEvent};
 
 use crate::live::JobInput;
 
@@ -100,7 +100,7 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
 }
 
 fn states(shown: &[&JobInput]) -> [Gauge; 5] {
-    type Pick = fn(&JobStatus, &JobReading) -> f64;
+    type Pick = fn(&JobStatus, &CellsReading) -> f64;
     let picks: [(&'static str, &'static str, Pick); 5] = [
         ("job_ranks", "Ranks of a job.", |status, _| f64::from(status.fan_in)),
         ("job_members", "Ranks of a job that have joined.", |status, _| f64::from(status.joined)),
@@ -132,7 +132,7 @@ fn with_ranks<'a>(shown: &[&'a JobInput]) -> impl Iterator<Item = &'a JobInput> 
 }
 
 fn by_rank(shown: &[&JobInput]) -> [Gauge; 4] {
-    type Pick = fn(&JobReading, usize) -> f64;
+    type Pick = fn(&CellsReading, usize) -> f64;
     let picks: [(&'static str, &'static str, bool, Pick); 4] = [
         ("job_rank_contributions", "Contributions received from a rank.", true, |reading, rank| {
             float(reading.ranks[rank].contributions)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pascaline_dpdk::port::Stats;
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_telemetry::{Gauge, JobReading, Reading, Times};
+use pascaline_telemetry::{CellsReading, Gauge, Reading, Times};
 
 use super::snapshot::Buffers;
 
@@ -40,5 +40,5 @@ pub(crate) struct Inputs {
 pub(crate) struct JobInput {
     pub(crate) status: JobStatus,
     pub(crate) name: String,
-    pub(crate) reading: JobReading,
+    pub(crate) reading: CellsReading,
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_telemetry::{DropReason, JobEvent, JobReading, RankReading};
+use pascaline_telemetry::{CellsReading, DropReason, JobEvent, RankReading};
 
 use super::inputs::{Inputs, JobInput};
 use super::sample::{Since, float};
@@ -15,12 +15,12 @@ const LEVEL: u32 = 16;
 
 /// What the jobs had counted when the last sample was taken.
 #[derive(Debug, Default)]
-pub(super) struct Former(BTreeMap<u16, JobReading>);
+pub(super) struct Former(BTreeMap<u16, CellsReading>);
 
 impl Former {
     /// The jobs, by number.
     pub(super) fn take(&mut self, inputs: &Inputs, since: Since) -> Vec<Job> {
-        let none = JobReading::default();
+        let none = CellsReading::default();
         let mut jobs: Vec<Job> = inputs
             .jobs
             .iter()
@@ -37,15 +37,16 @@ impl Former {
     }
 }
 
-fn job(input: &JobInput, former: &JobReading, now_ns: u64, since: Since) -> Job {
+fn job(input: &JobInput, former: &CellsReading, now_ns: u64, since: Since) -> Job {
     let JobInput { status, name, reading } = input;
-    let flow = |now: &JobReading, then: &JobReading| {
+    let flow = |now: &CellsReading, then: &CellsReading| {
         since.flow(
             (now.contributions(), now.contribution_bytes()),
             (then.contributions(), then.contribution_bytes()),
         )
     };
-    let results = |reading: &JobReading| (reading.get(JobEvent::Results), reading.get(JobEvent::ResultBytes));
+    let results =
+        |reading: &CellsReading| (reading.get(JobEvent::Results), reading.get(JobEvent::ResultBytes));
     let contributions = flow(reading, former);
     let moving = contributions.packets_per_second > 0.0;
     let ranks = ranks(reading, former, now_ns, since);
@@ -76,7 +77,7 @@ fn job(input: &JobInput, former: &JobReading, now_ns: u64, since: Since) -> Job 
     }
 }
 
-fn state(status: &JobStatus, reading: &JobReading, moving: bool) -> State {
+fn state(status: &JobStatus, reading: &CellsReading, moving: bool) -> State {
     if status.joined == 0 {
         return if reading.get(JobEvent::Results) > 0 { State::Finished } else { State::Empty };
     }
@@ -90,8 +91,8 @@ fn state(status: &JobStatus, reading: &JobReading, moving: bool) -> State {
 }
 
 /// Mean time from the first to the last contribution of the results since; if there are none, of all.
-fn waited(reading: &JobReading, former: &JobReading) -> f64 {
-    let made = |reading: &JobReading| reading.get(JobEvent::Results);
+fn waited(reading: &CellsReading, former: &CellsReading) -> f64 {
+    let made = |reading: &CellsReading| reading.get(JobEvent::Results);
     let fresh = made(reading).saturating_sub(made(former));
     let (results, waited_ns) = match fresh {
         0 => (made(reading), reading.waited_ns),
@@ -100,7 +101,7 @@ fn waited(reading: &JobReading, former: &JobReading) -> f64 {
     if results > 0 { float(waited_ns) / float(results) / 1e9 } else { 0.0 }
 }
 
-fn ranks(reading: &JobReading, former: &JobReading, now_ns: u64, since: Since) -> Vec<Rank> {
+fn ranks(reading: &CellsReading, former: &CellsReading, now_ns: u64, since: Since) -> Vec<Rank> {
     let none = RankReading::default();
     let fresh = |index: usize, rank: &RankReading| {
         rank.last.saturating_sub(former.ranks.get(index).unwrap_or(&none).last)
@@ -136,7 +137,7 @@ fn bounded(mut ranks: Vec<Rank>) -> Vec<Rank> {
 }
 
 /// What has happened to the job beside plain results, by the names of the metrics.
-fn events(reading: &JobReading) -> Vec<(String, u64)> {
+fn events(reading: &CellsReading) -> Vec<(String, u64)> {
     JobEvent::ALL
         .iter()
         .filter(|event| !matches!(event, JobEvent::Results | JobEvent::ResultBytes))

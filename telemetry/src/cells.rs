@@ -190,8 +190,8 @@ impl JobCells {
 
     /// All counts, lcores added up.
     #[must_use]
-    pub fn read(&self) -> JobReading {
-        let mut reading = JobReading { ranks: self.read_ranks(), ..JobReading::default() };
+    pub fn read(&self) -> CellsReading {
+        let mut reading = CellsReading { ranks: self.read_ranks(), ..CellsReading::default() };
         for cells in &self.lcores {
             for (sum, event) in reading.events.iter_mut().zip(&cells.events) {
                 *sum += event.load(Ordering::Relaxed);
@@ -251,7 +251,7 @@ pub struct RankReading {
 
 /// The counts of a job as they were at about one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobReading {
+pub struct CellsReading {
     events: [u64; EVENTS],
     drops: [u64; DROPS],
     /// Nanoseconds from the first to the last contribution of the results, summed.
@@ -260,13 +260,13 @@ pub struct JobReading {
     pub ranks: Vec<RankReading>,
 }
 
-impl Default for JobReading {
+impl Default for CellsReading {
     fn default() -> Self {
         Self { events: [0; EVENTS], drops: [0; DROPS], waited_ns: 0, ranks: Vec::new() }
     }
 }
 
-impl JobReading {
+impl CellsReading {
     /// How often something has happened, or how many bytes it was.
     #[must_use]
     pub const fn get(&self, event: JobEvent) -> u64 {
@@ -355,7 +355,7 @@ mod tests {
         let none = JobCells::default();
         hear(&none, 0, 0, (0, 8, 1));
         none.completed(0, Some(0), 8, 1);
-        assert_eq!(none.read(), JobReading::default());
+        assert_eq!(none.read(), CellsReading::default());
         let one = JobCells::new(1, 2);
         hear(&one, 1, 0, (0, 8, 1));
         hear(&one, 0, 2, (0, 8, 1));
