@@ -1,7 +1,7 @@
 //! What a frame is, and what is to be done with it.
 
 use pascaline_aggregator::{Key, Region, Request, Verb};
-use pascaline_telemetry::{Contribution, DropReason};
+use pascaline_telemetry::{Contribution, DropReason, LcoreRanks};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
@@ -96,6 +96,20 @@ pub struct PlainGradient {
     plain: Plain,
 }
 
+/// Where the contributions of the job with this place in the table are counted.
+#[derive(Debug)]
+pub struct Counted<'a> {
+    index: u16,
+    ranks: LcoreRanks<'a>,
+}
+
+impl Default for Counted<'_> {
+    /// Of the place where there is no job.
+    fn default() -> Self {
+        Self { index: u16::MAX, ranks: LcoreRanks::NONE }
+    }
+}
+
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Classifier<'a> {
@@ -166,13 +180,16 @@ impl Classifier<'_> {
 
     /// Notes that this lcore has received a plain gradient.
     #[inline(always)]
-    pub fn count(&self, gradient: PlainGradient, lcore: usize) {
+    pub fn count<'a>(&'a self, gradient: PlainGradient, lcore: usize, counted: &mut Counted<'a>) {
         let PlainGradient { index, rank, plain } = gradient;
-        if let Some(job) = self.table.at(index) {
-            let again = plain.flags & Flags::RETRANSMISSION.bits() != 0;
-            let (psn, bytes, now) = (plain.psn, plain.payload_len, self.now);
-            job.cells.heard(lcore, rank, &Contribution { psn, bytes, again, now });
+        // Mostly the job of the packet before.
+        if counted.index != index {
+            let ranks = self.table.at(index).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
+            *counted = Counted { index, ranks };
         }
+        let again = plain.flags & Flags::RETRANSMISSION.bits() != 0;
+        let (psn, bytes, now) = (plain.psn, plain.payload_len, self.now);
+        counted.ranks.heard(rank, &Contribution { psn, bytes, again, now });
     }
 
     /// The region of a plain gradient's job, if it has one.

@@ -12,7 +12,7 @@ use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
 
-use crate::classify::{Class, Classifier, Payload, PlainGradient};
+use crate::classify::{Class, Classifier, Counted, Payload, PlainGradient};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
@@ -198,12 +198,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             last_refusal: &mut self.last_refusal,
             server: self.server.as_ref(),
         };
+        let mut counted = Counted::default();
         for (at, (gradient, key, place, packet)) in gradients.drain(..).enumerate() {
             if let Some(foreseen) = ahead.get(at + AHEAD) {
                 self.session.prefetch_contents(*foreseen);
             }
             let Some(foreseen) = ahead.get(at) else { break };
-            classifier.count(gradient, self.number);
+            classifier.count(gradient, self.number, &mut counted);
             // Cannot fail: the table is the one in which the job was found.
             let Some(request) = classifier.request(gradient, key, packet.bytes()) else {
                 outcome.emitter.discard(packet, DropReason::UnknownJob);
@@ -397,14 +398,15 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             _ => Verdict::Vacate,
         };
-        for _ in 0..SWEEP.min(self.session.sets()) {
+        let together = self.surveyor.sets_together(SWEEP);
+        for _ in 0..SWEEP.min(self.session.sets()) / together {
             let (set, mut found) = (self.session.next_swept(), Found::default());
             let counted = |key, first| {
                 found.note(now, first);
                 judge(key, first)
             };
-            self.with_pool(|session, outcome| session.sweep(1, counted, outcome));
-            self.surveyor.visited(set, found);
+            self.with_pool(|session, outcome| session.sweep(together, counted, outcome));
+            self.surveyor.visited(set + together - 1, found);
         }
         self.emitter.flush();
         if self.turns.is_multiple_of(HOUSEKEEPING) {

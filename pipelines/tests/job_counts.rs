@@ -56,7 +56,7 @@ fn refused_and_repeated_contributions_are_told_apart() {
 }
 
 #[test]
-fn results_that_are_no_numbers_are_counted() {
+fn results_that_are_no_numbers_are_estimated() {
     let (mut bench, workers) = joined();
     let mut send = |psn: u32, odd: f32| {
         for worker in &workers {
@@ -67,12 +67,15 @@ fn results_that_are_no_numbers_are_counted() {
             bench.feed(0, [&worker.frame(&header, &values)]);
         }
     };
-    for (psn, odd) in [(1, 2.0), (2, f32::NAN), (3, f32::INFINITY)] {
-        send(psn, odd);
-    }
+    (0..64).for_each(|psn| send(psn, 2.0));
+    (64..128).for_each(|psn| send(psn, f32::NAN));
+    (128..192).for_each(|psn| send(psn, f32::INFINITY));
     let job = counted(&bench);
-    assert_eq!((job.get(JobEvent::Results), job.get(JobEvent::NonFinite)), (3, 2));
-    assert_eq!(bench.appliance.get(Counter::NonFinite), 2);
+    assert_eq!(job.get(JobEvent::Results), 192);
+    // One in eight is looked at, and counts for eight.
+    let estimate = job.get(JobEvent::NonFinite);
+    assert!((96..=160).contains(&estimate) && estimate.is_multiple_of(8), "{estimate} of 128");
+    assert_eq!(bench.appliance.get(Counter::NonFinite), estimate);
 }
 
 #[test]

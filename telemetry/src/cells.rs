@@ -51,7 +51,7 @@ events! {
     ResultBytes => "result_bytes",
     /// Results of a job in which an integer saturated.
     Overflowed => "results_overflowed",
-    /// Results of a job with an infinity or something that is no number.
+    /// Results of a job with an infinity or NaN, estimated: one in eight is looked at, and counts for eight.
     NonFinite => "results_nonfinite",
     /// Results of a job that were sent out without all ranks.
     Released => "results_released",
@@ -90,15 +90,49 @@ struct RankCell {
 
 const _: () = assert!(size_of::<RankCell>() == 32);
 
+/// What one lcore has seen of the results that a rank completed. Half a cache line, too.
+#[derive(Debug, Default)]
+#[repr(align(32))]
+struct LastCell {
+    results: AtomicU64,
+    /// Of the results' payloads.
+    bytes: AtomicU64,
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    waited: AtomicU64,
+}
+
+/// The groups of ranks of one lcore.
+type Groups<T> = [CachePadded<[T; TOGETHER]>];
+
+/// The cells of a rank's contributions that one lcore writes, found once for many packets.
+#[derive(Debug, Clone, Copy)]
+pub struct LcoreRanks<'a>(&'a Groups<RankCell>);
+
+impl LcoreRanks<'_> {
+    /// Of no job: nothing is counted.
+    pub const NONE: Self = Self(&[]);
+
+    /// Notes a contribution that the lcore has received.
+    #[inline(always)]
+    pub fn heard(self, rank: u16, contribution: &Contribution) {
+        let &Contribution { psn, bytes, again, now } = contribution;
+        let rank = usize::from(rank);
+        let Some(cell) = self.0.get(rank / TOGETHER).map(|group| &group[rank % TOGETHER]) else { return };
+        bump(&cell.contributions, 1);
+        bump(&cell.bytes, u64::from(bytes));
+        cell.heard.store(now, Ordering::Relaxed);
+        cell.psn.store(psn, Ordering::Relaxed);
+        if again {
+            cell.again.store(cell.again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+}
+
 /// What one lcore counts of a job beside the ranks' contributions.
 #[derive(Debug)]
 struct LcoreCells {
     events: [AtomicU64; EVENTS],
     drops: [AtomicU64; DROPS],
-    /// Nanoseconds from the first to the last contribution of the results, summed.
-    waited: AtomicU64,
-    /// By rank: how often its contribution was the last one of a result.
-    last: Box<[AtomicU64]>,
 }
 
 /// A contribution, as far as it is counted.
@@ -120,7 +154,8 @@ pub struct JobCells {
     ranks: u16,
     /// Groups of ranks of one lcore.
     stride: usize,
-    cells: Box<[CachePadded<[RankCell; TOGETHER]>]>,
+    cells: Box<Groups<RankCell>>,
+    lasts: Box<Groups<LastCell>>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
 
@@ -133,32 +168,29 @@ impl JobCells {
             CachePadded::new(LcoreCells {
                 events: [const { AtomicU64::new(0) }; EVENTS],
                 drops: [const { AtomicU64::new(0) }; DROPS],
-                waited: AtomicU64::new(0),
-                last: (0..ranks).map(|_| AtomicU64::new(0)).collect(),
             })
         };
         Self {
             ranks,
             stride,
             cells: (0..lcores * stride).map(|_| CachePadded::default()).collect(),
+            lasts: (0..lcores * stride).map(|_| CachePadded::default()).collect(),
             lcores: (0..lcores).map(of_lcore).collect(),
         }
     }
 
-    /// Notes a contribution that an lcore has received. For that lcore only, as all of the following.
+    /// Where an lcore notes contributions. For that lcore only, as all of the following.
+    #[must_use]
+    #[inline]
+    pub fn ranks_of(&self, lcore: usize) -> LcoreRanks<'_> {
+        let first = lcore * self.stride;
+        LcoreRanks(self.cells.get(first..first + self.stride).unwrap_or_default())
+    }
+
+    /// Notes a contribution that an lcore has received.
     #[inline]
     pub fn heard(&self, lcore: usize, rank: u16, contribution: &Contribution) {
-        let &Contribution { psn, bytes, again, now } = contribution;
-        let rank = usize::from(rank);
-        let group = self.cells.get(lcore * self.stride + rank / TOGETHER);
-        let Some(cell) = group.map(|group| &group[rank % TOGETHER]) else { return };
-        bump(&cell.contributions, 1);
-        bump(&cell.bytes, u64::from(bytes));
-        cell.heard.store(now, Ordering::Relaxed);
-        cell.psn.store(psn, Ordering::Relaxed);
-        if again {
-            cell.again.store(cell.again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        }
+        self.ranks_of(lcore).heard(rank, contribution);
     }
 
     /// Counts an event.
@@ -169,16 +201,15 @@ impl JobCells {
         }
     }
 
-    /// Notes a result of so many bytes, which a rank's contribution completed, if any, so many nanoseconds after the first.
+    /// Notes a result of so many bytes, which a rank's contribution completed so many nanoseconds after the first.
     #[inline]
-    pub fn completed(&self, lcore: usize, last: Option<u16>, bytes: usize, waited: u64) {
-        let Some(cells) = self.lcores.get(lcore) else { return };
-        bump(&cells.events[JobEvent::Results as usize], 1);
-        bump(&cells.events[JobEvent::ResultBytes as usize], bytes as u64);
-        bump(&cells.waited, waited);
-        if let Some(last) = last.and_then(|last| cells.last.get(usize::from(last))) {
-            bump(last, 1);
-        }
+    pub fn completed(&self, lcore: usize, last: u16, bytes: usize, waited: u64) {
+        let last = usize::from(last);
+        let group = self.lasts.get(lcore * self.stride + last / TOGETHER);
+        let Some(cell) = group.map(|group| &group[last % TOGETHER]) else { return };
+        bump(&cell.results, 1);
+        bump(&cell.bytes, bytes as u64);
+        bump(&cell.waited, waited);
     }
 
     /// Counts a packet of the job that was dropped.
@@ -199,9 +230,14 @@ impl JobCells {
             for (sum, drops) in reading.drops.iter_mut().zip(&cells.drops) {
                 *sum += drops.load(Ordering::Relaxed);
             }
-            reading.waited_ns += cells.waited.load(Ordering::Relaxed);
-            for (rank, last) in reading.ranks.iter_mut().zip(&cells.last) {
-                rank.last += last.load(Ordering::Relaxed);
+        }
+        for groups in self.lasts.chunks_exact(self.stride.max(1)) {
+            for (rank, cell) in reading.ranks.iter_mut().zip(groups.iter().flat_map(|group| group.iter())) {
+                let results = cell.results.load(Ordering::Relaxed);
+                rank.last += results;
+                reading.waited_ns += cell.waited.load(Ordering::Relaxed);
+                reading.events[JobEvent::Results as usize] += results;
+                reading.events[JobEvent::ResultBytes as usize] += cell.bytes.load(Ordering::Relaxed);
             }
         }
         reading
@@ -323,8 +359,8 @@ mod tests {
         hear(&cells, 0, 8, (4, 1000, 50));
         hear(&cells, 1, 8, (3, 24, 40));
         hear(&cells, 1, 0, (9, 1000, 45));
-        cells.completed(0, Some(8), 1000, 700);
-        cells.completed(1, Some(8), 24, 300);
+        cells.completed(0, 8, 1000, 700);
+        cells.completed(1, 8, 24, 300);
         cells.count(1, JobEvent::Spilled, 2);
         cells.dropped(1, DropReason::Duplicate);
         let reading = cells.read();
@@ -354,7 +390,7 @@ mod tests {
     fn strangers_are_not_counted() {
         let none = JobCells::default();
         hear(&none, 0, 0, (0, 8, 1));
-        none.completed(0, Some(0), 8, 1);
+        none.completed(0, 0, 8, 1);
         assert_eq!(none.read(), CellsReading::default());
         let one = JobCells::new(1, 2);
         hear(&one, 1, 0, (0, 8, 1));

@@ -74,7 +74,14 @@ impl Surveyor {
         (Self { census: Arc::clone(&census), sets, sets_per_cell, found, oldest_ns: 0 }, census)
     }
 
-    /// Notes what is in a set. Sets are visited in turn.
+    /// How many sets of one cell may be visited together, so that no more than `most` are; `most` is a power of two.
+    #[must_use]
+    #[inline]
+    pub fn sets_together(&self, most: usize) -> usize {
+        self.sets_per_cell.min(most)
+    }
+
+    /// Notes what is in a set, or in it and those before it that were visited together with it. Sets are visited in turn.
     #[inline]
     pub fn visited(&mut self, set: usize, found: Found) {
         self.found.open += found.open;

@@ -55,7 +55,7 @@ counters! {
     Replayed => "results_replayed",
     /// Completed results in which an integer saturated.
     Overflowed => "results_overflowed",
-    /// Completed results with an infinity or something that is no number.
+    /// Completed results with an infinity or NaN, estimated: one in eight is looked at, and counts for eight.
     NonFinite => "results_nonfinite",
     /// Result packets handed to a port, one per member and result.
     ResultsSent => "results_sent_packets",

@@ -16,7 +16,7 @@ pub mod exposition;
 pub mod listing;
 pub mod recorder;
 
-pub use cells::{CellsReading, Contribution, JobCells, JobEvent, RankReading};
+pub use cells::{CellsReading, Contribution, JobCells, JobEvent, LcoreRanks, RankReading};
 pub use census::{CENSUS_CELLS, Census, Found, Surveyor};
 pub use counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading, Tally};
 pub use drops::DropReason;

@@ -183,7 +183,7 @@ mod tests {
         let cells = JobCells::new(1, ranks);
         for psn in 0..contributions {
             cells.heard(0, 0, &Contribution { psn, bytes: 100, again: psn == 0, now: 1 });
-            cells.completed(0, Some(0), 100, 500);
+            cells.completed(0, 0, 100, 500);
         }
         let status = JobStatus {
             id,

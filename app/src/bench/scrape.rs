@@ -165,7 +165,7 @@ fn counted(job: u16, lcores: u16, ranks: u16) -> JobCells {
         for rank in 0..ranks {
             let contribution = Contribution { psn: u32::from(job), bytes: 1024, again: true, now: 1 };
             cells.heard(lcore, rank, &contribution);
-            cells.completed(lcore, Some(rank), 1024, 1000);
+            cells.completed(lcore, rank, 1024, 1000);
         }
         JobEvent::ALL.iter().for_each(|&event| cells.count(lcore, event, 1));
     }

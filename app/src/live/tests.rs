@@ -49,7 +49,7 @@ fn rates_are_of_the_time_between_two_samples() {
     for psn in 1..=4 {
         hear(&cells, 0, psn, 1000, 6);
         hear(&cells, 1, psn, 1000, 7);
-        cells.completed(0, Some(1), 1000, 2_000_000);
+        cells.completed(0, 1, 1000, 2_000_000);
     }
     let next = sampler.take(Inputs { readings: count(24), ..at(3, vec![job(STATUS, &cells)]) });
     assert_eq!(next.traffic.received.bytes_per_second, 1200.0);
@@ -72,7 +72,7 @@ fn a_job_is_finished_when_all_have_left_after_results() {
     assert_eq!(state(3, STATUS), State::Quiet);
     hear(&cells, 0, 0, 8, 1);
     assert_eq!(state(4, STATUS), State::Running);
-    cells.completed(0, Some(0), 8, 1);
+    cells.completed(0, 0, 8, 1);
     assert_eq!(state(5, gone), State::Finished);
     assert_eq!(state(6, JobStatus { halted: true, ..STATUS }), State::Halted);
     assert_eq!(state(7, JobStatus { lost: 1, ..STATUS }), State::Lost);
