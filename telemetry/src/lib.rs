@@ -1,8 +1,9 @@
 //! What the appliance knows about itself.
 //!
 //! Contract of this crate: lcores only ever write their own memory. [`counters`] are written by one lcore and read by
-//! anyone, and so are the counts of a [job](cells); [`mod@recorder`]s are histograms that an lcore hands over when asked. [`drops`] names every reason for which a
-//! packet can be dropped. [`exposition`] turns it all into the Prometheus text format.
+//! anyone, and so are the counts of a job ([`cells`]) and of what the pool holds ([`census`]); [`mod@recorder`]s are
+//! histograms that an lcore hands over when asked. [`drops`] names every reason for which a packet can be dropped.
+//! [`listing`] says which jobs have series of their own, and [`exposition`] turns it all into the Prometheus text format.
 //!
 //! The accounting identity: every packet received ends in exactly one of four ways,
 //! `received = forwarded + absorbed + answered + Σ dropped{reason}`.

@@ -19,7 +19,7 @@ use self::view::View;
 /// Between two looks, unless told otherwise; the appliance samples as often.
 const INTERVAL: &str = "500ms";
 /// What `--once` draws, without a terminal to ask.
-const ONCE: (u16, u16) = (120, 44);
+const ONCE: (u16, u16) = (120, 32);
 
 /// Show in the terminal what an appliance is doing
 ///
@@ -31,7 +31,7 @@ const ONCE: (u16, u16) = (120, 44);
   pascaline top --url http://10.0.0.7:9464
   pascaline top --once --json | jq '.jobs[] | {id, state, behind}'")]
 pub(crate) struct TopArgs {
-    /// Where the appliance serves its page: the address of [telemetry]
+    /// Where the appliance serves its page: `listen` in the table telemetry of its configuration
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
     url: String,
     /// Show it once and end

@@ -163,18 +163,18 @@ pub(super) fn ranks(view: &View, frame: &mut Frame<'_>, area: Rect) {
             rank.behind.to_string(),
             rank.silent_seconds.map_or("–".to_owned(), seconds),
             rank.again.to_string(),
-            format!("{} {}", bar(rank.last_share, 8), percent(rank.last_share)),
+            format!("{} {}", bar(rank.last_share, 6), percent(rank.last_share)),
         ])
     });
     let title =
         format!(" Ranks of job {}: the last comes {} after the first ", job.id, seconds(job.waited_seconds));
     let widths = [
         Constraint::Length(5),
-        Constraint::Length(22),
-        Constraint::Length(10),
-        Constraint::Length(8),
+        Constraint::Length(21),
         Constraint::Length(10),
         Constraint::Length(7),
+        Constraint::Length(10),
+        Constraint::Length(6),
         Constraint::Fill(1),
     ];
     let table = Table::new(rows, widths)
