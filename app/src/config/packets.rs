@@ -4,7 +4,6 @@
 //! contribution until the PSN is complete: those of jobs with `order = "rank"`, and 16-bit floats, which are summed in
 //! binary32 and rounded once. Since any job may send 16-bit floats, every job is counted so.
 
-use pascaline_dpdk::Hugepages;
 use pascaline_dpdk::mempool::{Demand, HEADROOM, buffers_needed};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::updates::INBOX;
@@ -32,16 +31,10 @@ pub(crate) struct PacketBuffers {
     pub(crate) headers: usize,
 }
 
-/// Ordinary pages. In them DPDK lets no buffer reach across a page's end unless it is longer than a page.
-const PAGE: usize = 4096;
-
 impl PacketBuffers {
-    /// Bytes that they take at least, in hugepages or in ordinary ones.
-    pub(crate) fn least_bytes(&self, hugepages: bool) -> usize {
-        let buffer = |room: usize| {
-            let bytes = room + usize::from(HEADROOM) + OVERHEAD;
-            if hugepages || bytes > PAGE { bytes } else { PAGE / (PAGE / bytes) }
-        };
+    /// Bytes that they take at least.
+    pub(crate) fn least_bytes(&self) -> usize {
+        let buffer = |room: usize| room + usize::from(HEADROOM) + OVERHEAD;
         let frames = self.frames.saturating_mul(buffer(usize::from(self.frame_room)));
         frames.saturating_add(self.headers.saturating_mul(buffer(HEADER_ROOM)))
     }
@@ -127,7 +120,7 @@ impl Config {
     /// Refuses what cannot fit into `memory_mb`, whatever else DPDK needs.
     pub(super) fn check_memory(&self) -> Result<(), ConfigError> {
         let needed = self.packet_buffers();
-        let least_mb = needed.least_bytes(self.hugepages != Hugepages::No).div_ceil(1 << 20);
+        let least_mb = needed.least_bytes().div_ceil(1 << 20);
         if least_mb <= self.memory_mb.value as usize {
             return Ok(());
         }

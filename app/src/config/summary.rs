@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use pascaline_dpdk::Hugepages;
 use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_ps::asynchronous::Rule;
 use pascaline_queue::{Combine, Discipline};
@@ -33,12 +32,6 @@ impl fmt::Display for Config {
 impl Config {
     fn memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let buffers = self.packet_buffers();
-        let least_mb = |hugepages| buffers.least_bytes(hugepages).div_ceil(1 << 20);
-        let least = match self.hugepages {
-            Hugepages::Require => format!("{}", least_mb(true)),
-            Hugepages::Auto => format!("{} ({} without hugepages)", least_mb(true), least_mb(false)),
-            Hugepages::No => format!("{}", least_mb(false)),
-        };
         writeln!(
             f,
             "  pool: {} of {} slots shared; slots keep up to {} packets; {} packet buffers of {} bytes, at least {} of {} MB",
@@ -47,7 +40,7 @@ impl Config {
             self.kept_packets(),
             buffers.frames,
             buffers.frame_room,
-            least,
+            buffers.least_bytes().div_ceil(1 << 20),
             self.memory_mb.value
         )
     }

@@ -55,9 +55,7 @@ fn every_buffer_is_counted() {
     // 8,620; headers have no receive rings and no slots, but 32 more per lcore.
     assert_eq!((buffers.frames, buffers.headers), (16_383, 4_095));
     assert_eq!(buffers.frame_room, 2048);
-    assert_eq!(buffers.least_bytes(true), 16_383 * (2048 + 128 + 256) + 4_095 * (192 + 128 + 256));
-    // One frame in a page of 4 KiB, seven headers.
-    assert_eq!(buffers.least_bytes(false), 16_383 * 4096 + 4_095 * (4096 / 7));
+    assert_eq!(buffers.least_bytes(), 16_383 * (2048 + 128 + 256) + 4_095 * (192 + 128 + 256));
 }
 
 #[test]
@@ -67,7 +65,7 @@ fn what_cannot_fit_is_refused_with_the_number() {
         parse(&text.replacen("[telemetry]", "[pool]\nslots = 65536\n[telemetry]", 1))
     };
     let needed = memory(1024).unwrap().packet_buffers();
-    let least = u32::try_from(needed.least_bytes(true).div_ceil(1 << 20)).unwrap();
+    let least = u32::try_from(needed.least_bytes().div_ceil(1 << 20)).unwrap();
     assert!(memory(least).is_ok());
     let error = memory(least - 1).unwrap_err();
     assert_eq!(error.place, Some(Place { line: 8, column: 13 }));
