@@ -20,7 +20,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_free",
     "rte_get_tsc_hz",
     "rte_mempool_(avail_count|free)",
-    "rte_pktmbuf_(copy|free_bulk|pool_create)",
+    "rte_pktmbuf_(copy|free_bulk)",
     "rte_strerror",
 ];
 

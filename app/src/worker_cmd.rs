@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::time::{ClockId, clock_gettime};
 use pascaline_worker::{
     AllreduceError, Config, Failure, Hints, JoinError, JoinFailure, Partial, Ranks, StartError, Worker, bf16,
     f16,
@@ -180,6 +181,8 @@ pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
 /// What has happened so far.
 struct Outcome {
     seconds: Vec<f64>,
+    /// What the allreduces alone have taken of a processor.
+    cpu_seconds: f64,
     checksums: Vec<u64>,
     /// Over the bits of all results.
     checksum: XxHash64,
@@ -195,6 +198,7 @@ impl Outcome {
     fn new(ranks: u16) -> Self {
         Self {
             seconds: Vec::new(),
+            cpu_seconds: 0.0,
             checksums: Vec::new(),
             checksum: XxHash64::with_seed(0),
             verified: 0,
@@ -286,7 +290,9 @@ fn iterate<T: Sample>(
         // Ranks that are still busy with their check must not count as time of this iteration.
         let (op, hints) = (args.op.into(), Hints::default());
         worker.allreduce_with(&mut [T::default()], op, hints)?;
+        let before = cpu_seconds();
         let report = worker.allreduce_with(&mut tensor, op, hints)?;
+        outcome.cpu_seconds += cpu_seconds() - before;
         let seconds = report.elapsed.as_secs_f64();
         outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
         if !args.no_verify && report.partial.is_none() {
@@ -307,6 +313,11 @@ fn iterate<T: Sample>(
         bar.inc(1);
     }
     Ok(())
+}
+
+/// What this thread has taken of a processor so far, in user mode and in the kernel; 0 where the system does not say.
+fn cpu_seconds() -> f64 {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
 /// The first element that is not what all ranks' samples make, what it is and what it should be.

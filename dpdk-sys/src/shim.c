@@ -3,6 +3,11 @@
 
 #include "shim.h"
 
+#include <stdio.h>
+
+#include <rte_mbuf_pool_ops.h>
+#include <rte_memzone.h>
+
 uint16_t psc_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint16_t room, uint32_t *odd)
 {
 	const uint16_t count = rte_eth_rx_burst(port, queue, out, room);
@@ -52,6 +57,71 @@ int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigne
 		memset(&mbuf->packet_type, 0, 12);
 	}
 	return failed;
+}
+
+static void free_zone(struct rte_mempool_memhdr *chunk, void *zone)
+{
+	RTE_SET_USED(chunk);
+	rte_memzone_free(zone);
+}
+
+/* Gives a pool the memory for all its packets in one piece, one directly behind the other. 0, or an error number. The pool
+ * says that packets need not lie in one page; unlike DPDK's own populating of such a pool, this tells it where devices find
+ * them. */
+static int populate_densely(struct rte_mempool *pool)
+{
+	char name[RTE_MEMZONE_NAMESIZE];
+	const struct rte_memzone *zone;
+	size_t least, align;
+	ssize_t size;
+	int count;
+
+	size = rte_mempool_op_calc_mem_size_default(pool, pool->size, 0, &least, &align);
+	if (size < 0)
+		return (int)-size;
+	if (snprintf(name, sizeof(name), "PSC_%s", pool->name) >= (int)sizeof(name))
+		return ENAMETOOLONG;
+	zone = rte_memzone_reserve_aligned(name, (size_t)size, SOCKET_ID_ANY, 0, (unsigned int)align);
+	if (!zone)
+		return rte_errno;
+	count = rte_mempool_populate_iova(pool, zone->addr, zone->iova, zone->len, free_zone, (void *)(uintptr_t)zone);
+	if (count <= 0) {
+		rte_memzone_free(zone);
+		return count ? -count : ENOMEM;
+	}
+	return (unsigned int)count == pool->size ? 0 : ENOMEM;
+}
+
+/* rte_pktmbuf_pool_create; but without hugepages, where a device is given addresses as the program has them, a packet
+ * may reach across the end of a page. DPDK would let none do that, which nearly doubles the memory; and net_af_xdp, which
+ * takes a pool for one dense piece, would hand the kernel packets that lie beyond the memory it has told it of, and lose
+ * every frame that is in one. */
+struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t private_size,
+					 uint16_t data_room)
+{
+	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = data_room, .mbuf_priv_size = private_size};
+	const unsigned int size = (unsigned int)sizeof(struct rte_mbuf) + private_size + data_room;
+	struct rte_mempool *pool;
+	int failed;
+
+	if (rte_eal_has_hugepages() || rte_eal_iova_mode() != RTE_IOVA_VA)
+		return rte_pktmbuf_pool_create(name, count, cache, private_size, data_room, SOCKET_ID_ANY);
+	pool = rte_mempool_create_empty(name, count, size, cache, sizeof(private), SOCKET_ID_ANY,
+					RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+	if (!pool)
+		return NULL;
+	failed = -rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+	if (!failed) {
+		rte_pktmbuf_pool_init(pool, &private);
+		failed = populate_densely(pool);
+	}
+	if (failed) {
+		rte_mempool_free(pool);
+		rte_errno = failed;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
 }
 
 void psc_mbuf_free(struct rte_mbuf *mbuf)

@@ -2,7 +2,6 @@
 
 mod sizing;
 
-use core::ffi::c_int;
 use std::ffi::CString;
 use std::fmt;
 use std::ptr::NonNull;
@@ -153,9 +152,7 @@ impl Mempool {
             return Err(PoolError::RoomTooLarge { name, room, max: u16::MAX - HEADROOM });
         };
         // SAFETY: EAL runs, the name is terminated and copied; numbers are checked there too.
-        let raw = unsafe {
-            sys::rte_pktmbuf_pool_create(c_name.as_ptr(), count, cache, PRIVATE, data_room, ANY_SOCKET)
-        };
+        let raw = unsafe { sys::psc_mbuf_pool_create(c_name.as_ptr(), count, cache, PRIVATE, data_room) };
         match NonNull::new(raw) {
             Some(raw) => {
                 let eal = eal.inner().clone();
@@ -235,9 +232,6 @@ impl Mempool {
         self.inner.raw.as_ptr()
     }
 }
-
-/// `SOCKET_ID_ANY`.
-const ANY_SOCKET: c_int = -1;
 
 impl PoolInner {
     fn available(&self) -> usize {

@@ -72,6 +72,36 @@ fn net_af_xdp_carries_frames_and_shared_tails() {
     });
 }
 
+/// The kernel drops in silence what lies beyond the memory that the driver has told it of.
+#[test]
+fn net_af_xdp_sends_every_packet_of_its_pool() {
+    in_namespace(|| {
+        veth("left", "right");
+        let eal = eal();
+        let (pool, other) = (pool(&eal, 16383), pool(&eal, 127));
+        let name = format!("net_af_xdp{},iface=left", unique());
+        if let Err(error) = Port::open(&eal, &Device::Vdev(name.clone())) {
+            eprintln!("SKIPPED: AF_XDP is not to be had here: {error}");
+            return;
+        }
+        let mut left = start(&eal, &name, &pool);
+        let mut right = start(&eal, &format!("net_af_packet{},iface=right", unique()), &other);
+        let mut all: Vec<_> = core::iter::from_fn(|| pool.alloc()).collect();
+        assert!(all.len() > 8192, "{} packets are not in a ring", all.len());
+        // Some from everywhere: all of them would take the kernel seconds.
+        let mut sent = 0;
+        while let Some(mut packet) = all.pop() {
+            if all.len() % 64 == 0 {
+                assert!(packet.write(&frame(sent, 100)));
+                send(&mut left.tx, burst([packet]));
+                let got = receive(&mut right.rx, 1);
+                assert_eq!(got[0].bytes(), frame(sent, 100));
+                sent = sent.wrapping_add(1);
+            }
+        }
+    });
+}
+
 #[test]
 fn net_tap_is_an_interface_of_the_kernel() {
     in_namespace(|| {

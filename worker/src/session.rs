@@ -28,6 +28,14 @@ pub use transmit::Transmit;
 /// Resends of one PSN after which each further one is accompanied by a reminder (DSA, section IV.B).
 pub const REMIND_AFTER: u32 = 3;
 
+/// Datagrams gather for this part of a round trip at most, that is as many as there are packets in flight for this part of
+/// them; ...
+const GATHER_SHARE: u32 = 16;
+/// ... never for longer than this, since a result that is late delays whoever waits for the end; ...
+const GATHER_MOST: Duration = Duration::from_micros(500);
+/// ... and not at all for less than this: sleeping itself takes about as long.
+const GATHER_LEAST: Duration = Duration::from_micros(50);
+
 /// The end of something that takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -304,6 +312,21 @@ impl Session {
     pub fn progress(&self) -> Option<(u32, u32)> {
         let operation = self.operation.as_ref()?;
         Some((self.window.completed(), self.window.end().wrapping_sub(operation.start)))
+    }
+
+    /// How long a driver may let datagrams gather before it looks at them, if there is reason to: while many packets are on
+    /// their way and more are to come, nothing is lost by handling several results at once and sending several packets at
+    /// once, and much of the cost of each is saved. A small part of the round-trip time, so that the packets in flight last
+    /// for longer.
+    #[must_use]
+    pub fn may_gather(&self) -> Option<Duration> {
+        let unsent = self.window.unsent();
+        let enough = self.operation.is_some()
+            && self.rejoin.is_none()
+            && unsent > self.window.in_flight()
+            && self.window.in_flight() >= u32::from(self.in_flight) / 4 * 3;
+        let gather = (self.recovery.rtt().smoothed().filter(|_| enough)? / GATHER_SHARE).min(GATHER_MOST);
+        (gather >= GATHER_LEAST).then_some(gather)
     }
 
     /// What the last completed allreduce was like.

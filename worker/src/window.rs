@@ -283,6 +283,12 @@ impl Window {
         self.end
     }
 
+    /// PSNs of the operation that have not been sent yet.
+    #[must_use]
+    pub const fn unsent(&self) -> u32 {
+        self.end.wrapping_sub(self.next)
+    }
+
     /// PSNs of the operation that have their result.
     #[must_use]
     pub const fn completed(&self) -> u32 {

@@ -36,6 +36,7 @@ pub(super) fn print(
             "mismatches": outcome.mismatches,
             "bytes": bytes,
             "seconds": outcome.seconds,
+            "cpu_seconds": outcome.cpu_seconds,
             "goodput_gbps": goodput,
             "packets_sent": counters.packets_sent,
             "retransmissions": counters.retransmissions,

@@ -27,18 +27,28 @@ pub struct Transmit {
     source: Source,
     /// The PSN of a result whose trailer says what it contains.
     trailer: Option<u32>,
+    /// A contribution that has not been sent before: no longer than a full packet.
+    pub(crate) fresh: bool,
 }
 
 impl Transmit {
     pub(crate) const PLACEHOLDER: Self =
-        Self { header: [0; header::LEN], source: Source::Nothing, trailer: None };
+        Self { header: [0; header::LEN], source: Source::Nothing, trailer: None, fresh: false };
 
     pub(super) fn control(header: &Header, body: &control::Control) -> Self {
-        Self { header: header.to_bytes(), source: Source::Control(body.to_bytes()), trailer: None }
+        Self { source: Source::Control(body.to_bytes()), ..Self::new(header, Source::Nothing) }
     }
 
     fn new(header: &Header, source: Source) -> Self {
-        Self { header: header.to_bytes(), source, trailer: None }
+        Self { header: header.to_bytes(), source, trailer: None, fresh: false }
+    }
+
+    /// True for a contribution that has not been sent before. Those that follow each other are of one length, the full
+    /// packet's, but for the last one of a tensor, which may be shorter: a driver can have the system cut them out of one
+    /// long datagram.
+    #[must_use]
+    pub const fn is_fresh(&self) -> bool {
+        self.fresh
     }
 }
 
@@ -132,7 +142,8 @@ impl Session {
             self.reminder = Some(sending.psn);
         }
         let flags = if sending.again { Flags::RETRANSMISSION } else { Flags::NONE };
-        Some(contribution(&self.membership, operation, sending.psn, flags))
+        let fresh = !sending.again;
+        Some(Transmit { fresh, ..contribution(&self.membership, operation, sending.psn, flags) })
     }
 
     /// The payload of a packet; empty if it has none, or if `tensor` is not the operation's.

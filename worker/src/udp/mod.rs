@@ -13,6 +13,7 @@ use crate::session::StartError;
 
 mod asynchronous;
 mod element;
+mod outgoing;
 mod socket;
 mod transfer;
 mod worker;

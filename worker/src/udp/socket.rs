@@ -1,19 +1,15 @@
 //! A connected UDP socket that moves datagrams in batches.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use core::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::{
-    ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg, setsockopt, sockopt,
-};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-
-use crate::session::{Session, Transmit};
 
 /// Datagrams moved by one system call.
 pub(super) const BATCH: usize = 64;
@@ -66,36 +62,16 @@ impl Socket {
         }
     }
 
+    pub(super) fn as_raw_fd(&self) -> RawFd {
+        self.udp.as_raw_fd()
+    }
+
     pub(super) fn send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.udp.send(datagram)
     }
 
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.udp.recv(buffer)
-    }
-
-    /// Sends up to [`BATCH`] packets straight from where their parts lie. Returns how many were taken, at least one.
-    pub(super) fn send_batch(
-        &self,
-        headers: &mut MultiHeaders<()>,
-        batch: &[Transmit],
-        session: &Session,
-        tensor: &[u8],
-    ) -> Result<usize, Errno> {
-        let parts: [[IoSlice<'_>; 3]; BATCH] = core::array::from_fn(|i| match batch.get(i) {
-            Some(packet) => [
-                IoSlice::new(&packet.header),
-                IoSlice::new(session.payload(packet, tensor)),
-                IoSlice::new(session.trailer(packet)),
-            ],
-            None => [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])],
-        });
-        let count = batch.len().min(BATCH);
-        let no_control: [ControlMessage<'_>; 0] = [];
-        let fd = self.udp.as_raw_fd();
-        let to_peer = [None; BATCH];
-        sendmmsg(fd, headers, &parts[..count], to_peer, no_control, MsgFlags::MSG_DONTWAIT)
-            .map(Iterator::count)
     }
 
     /// Receives what is there, up to [`BATCH`] datagrams, without waiting: into one of `places` each. Returns how many.

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MultiHeaders, SockaddrStorage};
 
+use super::outgoing::{Cutting, Outgoing};
 use super::socket::{BATCH, Socket};
 use crate::session::{Session, Transmit};
 
@@ -24,7 +25,8 @@ const SEND_ATTEMPTS: u32 = 3;
 pub(super) struct Transfer<'a> {
     socket: &'a Socket,
     origin: &'a Instant,
-    outgoing: MultiHeaders<()>,
+    outgoing: Outgoing,
+    cutting: &'a mut Cutting,
     batch: [Transmit; BATCH],
     /// With room for addresses although the peer's is known: the system writes them back wherever there is a pointer.
     incoming: MultiHeaders<SockaddrStorage>,
@@ -35,12 +37,18 @@ pub(super) struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     /// `bytes` is room for [`BATCH`] datagrams.
-    pub(super) fn new(socket: &'a Socket, origin: &'a Instant, bytes: &'a mut [u8]) -> Self {
+    pub(super) fn new(
+        socket: &'a Socket,
+        origin: &'a Instant,
+        cutting: &'a mut Cutting,
+        bytes: &'a mut [u8],
+    ) -> Self {
         let stride = bytes.len() / BATCH;
         Self {
             socket,
             origin,
-            outgoing: MultiHeaders::preallocate(BATCH, None),
+            outgoing: Outgoing::new(),
+            cutting,
             batch: [Transmit::PLACEHOLDER; BATCH],
             incoming: MultiHeaders::preallocate(BATCH, None),
             bytes,
@@ -61,6 +69,7 @@ impl<'a> Transfer<'a> {
                 count += 1;
             }
             self.send(count, session, tensor)?;
+            self.cutting.look_at(session.counters().retransmissions);
             if count < BATCH {
                 return Ok(());
             }
@@ -73,7 +82,8 @@ impl<'a> Transfer<'a> {
         let mut batch = &self.batch[..count];
         let mut attempts = 0;
         while !batch.is_empty() && attempts < SEND_ATTEMPTS {
-            match self.socket.send_batch(&mut self.outgoing, batch, session, tensor) {
+            let fd = self.socket.as_raw_fd();
+            match self.outgoing.send(fd, batch, session, tensor, self.cutting) {
                 Ok(sent) => {
                     batch = &batch[sent..];
                     continue;

@@ -1,5 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{Instant, SystemTime};
 
 use core::time::Duration;
@@ -9,6 +10,7 @@ use pascaline_wire::{control, header, trailer};
 use zerocopy::IntoBytes as _;
 
 use super::element::{self, Element};
+use super::outgoing::Cutting;
 use super::socket::{BATCH, Socket};
 use super::transfer::{Transfer, transient};
 use super::{AllreduceError, Config, JoinError};
@@ -37,6 +39,7 @@ pub struct Worker {
     socket: Socket,
     session: Session,
     origin: Instant,
+    cutting: Cutting,
     buffer: Vec<u8>,
 }
 
@@ -82,7 +85,8 @@ impl Worker {
         if config.accept_partial {
             session = session.accept_partial();
         }
-        Ok(Self { config, socket, session, origin, buffer })
+        let cutting = Cutting::new(config.payload);
+        Ok(Self { config, socket, session, origin, cutting, buffer })
     }
 
     /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`] without hints.
@@ -128,11 +132,14 @@ impl Worker {
     /// Runs what the session has begun to its end.
     fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
-        let Self { socket, session, origin, buffer, .. } = self;
-        let mut transfer = Transfer::new(socket, origin, buffer);
+        let Self { socket, session, origin, cutting, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, origin, cutting, buffer);
         let mut full_batches = 0;
         loop {
             transfer.flush(session, tensor).map_err(io("cannot send"))?;
+            if let Some(gather) = session.may_gather() {
+                thread::sleep(gather);
+            }
             let mut event = None;
             let mut count = 0;
             // While something is under way, there is always a timeout: its deadline.
@@ -166,8 +173,8 @@ impl Worker {
     /// # Errors
     /// The operating system's, from sending or receiving.
     pub fn tend(&mut self) -> io::Result<()> {
-        let Self { socket, session, origin, buffer, .. } = self;
-        let mut transfer = Transfer::new(socket, origin, buffer);
+        let Self { socket, session, origin, cutting, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, origin, cutting, buffer);
         // At most as much as the socket can hold, even if more keeps coming.
         for _ in 0..64 {
             let count = transfer.receive(session)?;

@@ -6,6 +6,7 @@ mod aggregator;
 mod asynchronous;
 mod datagrams;
 mod driver;
+mod gather;
 mod generation;
 mod job;
 mod membership;

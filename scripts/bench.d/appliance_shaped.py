@@ -1,0 +1,116 @@
+"""The appliance behind the switch of `shaped`: one port, one job, a window of its own."""
+
+from __future__ import annotations
+
+import http.client
+from pathlib import Path
+
+import programs
+import shaped
+from appliance import cores, fetch
+from metrics import Accounting, Metrics
+from process import Child, Failure, Stop
+
+UDP_PORT = 16420
+JOB = 1
+_TELEMETRY = ("127.0.0.1", 9464)
+_READY_SECONDS = 30.0
+_EXIT_SECONDS = 8.0
+
+
+class Appliance:
+    """A context manager: it is ready inside, and gone afterwards."""
+
+    def __init__(
+        self, binary: Path, network: shaped.Shaped, files: Path, stop: Stop, *, window: int = 1024, slots: int = 0,
+        memory_mb: int = 512, ranks: int = 0,
+    ) -> None:
+        """As many slots as the window needs and as many ranks as the network has workers, unless said otherwise."""
+        self._binary = binary
+        self._network = network
+        self._files = files
+        self._stop = stop
+        self._text = configuration(network, ranks or len(network.workers), window, slots or 2 * window, memory_mb)
+        self.config = files / "appliance.toml"
+        self._child: Child | None = None
+
+    def __enter__(self) -> Appliance:
+        self.config.write_text(self._text)
+        command = [str(self._binary), "run", "-c", str(self.config)]
+        self._child = programs.start("appliance", command, self._files, self._network.appliance)
+        try:
+            if not self._stop.wait_for(self._healthy, _READY_SECONDS):
+                raise Failure("the appliance is not ready", self._child.tail())
+        except BaseException:
+            self._child.stop(_EXIT_SECONDS)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child:
+            self._child.stop(_EXIT_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._child.pid if self._child else 0
+
+    def metrics(self) -> Metrics:
+        """What it counts, now."""
+        return Metrics(self._get("/metrics")[1])
+
+    def books(self) -> Accounting:
+        """Where its packets went."""
+        return Accounting.of(self.metrics())
+
+    def _healthy(self) -> bool:
+        if self._child and self._child.exit_code() is not None:
+            raise Failure(f"the appliance ended with exit code {self._child.exit_code()}", self._child.tail())
+        try:
+            return self._get("/healthz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def _get(self, path: str) -> tuple[int, str]:
+        return fetch(self._network.appliance, _TELEMETRY, path)
+
+
+def configuration(network: shaped.Shaped, ranks: int, window: int, slots: int, memory_mb: int) -> str:
+    """Its TOML. A region of the job's own takes twice the window.
+
+    AF_XDP, since it takes frames off the kernel's way before its IP stack has looked at them.
+    """
+    main, dataplane = cores()
+    members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
+    return f"""\
+[appliance]
+name = "{network.appliance}"
+addresses = ["{shaped.APPLIANCE}"]
+udp_port = {UDP_PORT}
+
+[dataplane]
+main_core = {main}
+cores = [{dataplane}]
+idle = "backoff"
+longest_nap = "50us"
+hugepages = "auto"
+memory_mb = {memory_mb}
+
+[[ports]]
+name = "p0"
+device = "net_af_xdp0,iface=pas0"
+mtu = {shaped.MTU}
+
+[pool]
+slots = {slots}
+
+[[jobs]]
+id = {JOB}
+name = "bench"
+fan_in = {ranks}
+window = {window}
+members = [{members}]
+
+[telemetry]
+listen = "{_TELEMETRY[0]}:{_TELEMETRY[1]}"
+"""

@@ -1,0 +1,110 @@
+"""What is measured: a figure, beside what it is measured against in the same run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A limit that nobody can pass, or a peer that does the same work: its name and its value, in the figure's unit."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a ratio must be."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met(self, ratio: float) -> bool:
+        """Whether a ratio is within it."""
+        return (self.at_least is None or ratio >= self.at_least) and (self.at_most is None or ratio <= self.at_most)
+
+    def __str__(self) -> str:
+        low = f"≥ {self.at_least:g}" if self.at_least is not None else ""
+        high = f"≤ {self.at_most:g}" if self.at_most is not None else ""
+        return " and ".join(word for word in (low, high) if word)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value.
+
+    `inverse` says which way round the ratio is: value ÷ beside ("as much of it as the limit"), or beside ÷ value ("as many times
+    faster than the peer", when both are times).
+    """
+
+    name: str
+    value: float
+    unit: str
+    beside: Beside | None = None
+    inverse: bool = False
+    goal: Goal | None = None
+    # What the value is of: the bars that belong together, and the label of this one.
+    group: str = ""
+    label: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The value and what is beside it, as one number; none without anything beside it."""
+        if self.beside is None:
+            return None
+        above, below = (self.beside.value, self.value) if self.inverse else (self.value, self.beside.value)
+        return above / below if below else None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is reached; none without a goal, or if there is nothing to compare with."""
+        return self.goal.met(self.ratio) if self.goal and self.ratio is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, what follows from it included."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "unit": self.unit,
+            "beside": None if self.beside is None else {"name": self.beside.name, "value": self.beside.value},
+            "ratio": self.ratio,
+            "ratio_is": None if self.beside is None else "beside / value" if self.inverse else "value / beside",
+            "goal": str(self.goal) if self.goal else None,
+            "met": self.met,
+        }
+
+
+@dataclass
+class Section:
+    """What one section of the report says."""
+
+    name: str
+    title: str
+    # How it was measured, and what is to be known about it: a sentence each.
+    notes: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    # What the programs printed, whole.
+    raw: dict[str, Any] = field(default_factory=dict)
+    # Why it could not be measured, or not whole.
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    load: float = 0.0
+
+    def add(self, *figures: Figure) -> None:
+        """Takes figures in, in the order in which they are to be shown."""
+        self.figures.extend(figures)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "notes": self.notes,
+            "figures": [figure.to_json() for figure in self.figures],
+            "failures": self.failures,
+            "seconds": round(self.seconds, 1),
+            "load_average_before": self.load,
+            "raw": self.raw,
+        }

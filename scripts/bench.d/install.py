@@ -1,0 +1,112 @@
+"""Installing what Pascaline is measured against: Debian's iperf3 and Open MPI, and PyTorch, which has Gloo inside.
+
+PyTorch comes from wherever pip is set up to look. Its ordinary wheel brings CUDA along, 5 GB on disk; where pip is pointed at an index
+with `+cpu` wheels (PIP_INDEX_URL or PIP_EXTRA_INDEX_URL), it takes one of those, a tenth of that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from process import Failure, Stop, run
+
+_HERE = Path(__file__).resolve().parent
+_SECONDS = 1800.0
+# numpy: torch warns on each start without it.
+_WHEELS = ("torch", "numpy")
+
+
+def everything(peers: Path, stop: Stop) -> None:
+    """Installs all peers that are not there yet."""
+    iperf3(stop)
+    openmpi(peers, stop)
+    gloo(peers, stop)
+
+
+def iperf3(stop: Stop) -> str:
+    """The program."""
+    return _debian("iperf3", ("iperf3",), stop)
+
+
+def openmpi(peers: Path, stop: Stop) -> Path:
+    """The rank's program, compiled; `mpirun` is then there as well."""
+    _debian("mpirun", ("openmpi-bin",), stop)
+    compiler = _debian("mpicc", ("libopenmpi-dev",), stop)
+    source, program = _HERE / "peers/mpi_allreduce.c", peers / "mpi_allreduce"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        peers.mkdir(parents=True, exist_ok=True)
+        run(compiler, "-O2", "-o", str(program), str(source), timeout=60)
+    return program
+
+
+def gloo(peers: Path, stop: Stop) -> Path:
+    """The Python that can import torch."""
+    python = peers / "venv/bin/python"
+    if _has_torch(python):
+        return python
+    peers.mkdir(parents=True, exist_ok=True)
+    print(f"bench: installing PyTorch into {peers / 'venv'}: minutes, and gigabytes unless pip finds a +cpu wheel", file=sys.stderr)
+    try:
+        _run(stop, sys.executable, "-m", "venv", str(peers / "venv"))
+    except Failure:
+        # Debian keeps venv's pip in a package of its own.
+        _apt(stop, "python3-venv")
+        _run(stop, sys.executable, "-m", "venv", str(peers / "venv"))
+    _run(stop, str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", *_WHEELS)
+    if not _has_torch(python):
+        raise Failure(f"PyTorch is installed in {peers / 'venv'} and has no Gloo")
+    return python
+
+
+def _has_torch(python: Path) -> bool:
+    check = "import torch.distributed as d, sys; sys.exit(not d.is_gloo_available())"
+    return python.exists() and run(str(python), "-c", check, check=False, timeout=120).returncode == 0
+
+
+def _debian(program: str, packages: tuple[str, ...], stop: Stop) -> str:
+    found = shutil.which(program)
+    if not found:
+        _apt(stop, *packages)
+        found = shutil.which(program)
+    if not found:
+        raise Failure(f"{' '.join(packages)} is installed and there is no {program}")
+    return found
+
+
+def _apt(stop: Stop, *packages: str) -> None:
+    print(f"bench: installing {' '.join(packages)}", file=sys.stderr)
+    install = ("apt-get", "install", "-q", "-y", "--no-install-recommends", *packages)
+    try:
+        _run(stop, *install)
+    except Failure:
+        _run(stop, "apt-get", "update", "-q")
+        _run(stop, *install)
+
+
+def _run(stop: Stop, *command: str) -> None:
+    """Runs something that takes minutes; a signal ends it too."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+    except FileNotFoundError as error:
+        raise Failure(f"there is no {command[0]}: install by hand what `scripts/bench --help` names") from error
+    try:
+        while True:
+            stop.check()
+            try:
+                output, _ = child.communicate(timeout=0.2)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(10)
+    if child.returncode != 0:
+        raise Failure(f"failed ({child.returncode}): {' '.join(command)}", "\n".join(output.splitlines()[-15:]))

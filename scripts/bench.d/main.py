@@ -1,0 +1,159 @@
+"""scripts/bench: measures and reports. See scripts/bench --help."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
+
+import build  # noqa: E402  from scripts/lib
+import report  # noqa: E402
+import shaped  # noqa: E402
+from context import Context  # noqa: E402
+from figure import Section  # noqa: E402
+from process import Failure, Interrupted, Stop  # noqa: E402
+
+SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory")
+_LIMIT_SECONDS = 5400.0
+
+_EXAMPLES = """\
+examples:
+  scripts/bench                               everything: target/bench/report.md, report.json, a picture per section
+  scripts/bench --quick                       fewer cases, shorter: at most five minutes once what it needs is installed
+  scripts/bench --only allreduce,memory
+  scripts/bench --only allreduce --workers 4 --mbit 200
+  scripts/bench --strict                      exit code 1 if a goal is missed
+  scripts/bench --quick --only allreduce --no-peers
+                                              without Gloo and Open MPI: nothing is installed
+  scripts/bench --install                     only install the peers: iperf3, Open MPI, PyTorch (gigabytes)
+
+sections:
+  pool       the aggregator pool on one core, against the bare add
+  pipeline   the whole packet path over DPDK ports, against dpdk-testpmd plus the bare add
+  host       the worker's kernel-UDP driver, against iperf3
+  allreduce  Pascaline, Gloo and Open MPI over the same shaped links, against size / bandwidth
+  olaf       the queue of asynchronous updates, beside FIFO
+  scale      what a packet costs with more workers, jobs and slots
+  memory     a running appliance against what its configuration promises
+
+Exit code: 0 if everything was measured, whatever came out; 1 if something could not be; 2 for wrong arguments.
+Needs root (it asks sudo otherwise). Removes the namespaces that it makes, also when interrupted.
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Measures; returns the exit code."""
+    options = _parse(arguments)
+    stop = Stop(_LIMIT_SECONDS)
+    try:
+        binary = build.ready(stop, options.binary)
+        build.become_root(Path(__file__).resolve(), arguments, binary)
+        stop.restart_clock()
+        peers = options.peers or options.out.parent / "bench-peers"
+        if options.install:
+            import install
+
+            install.everything(peers, stop)
+            return 0
+        return _measure(options, binary, peers.resolve(), stop)
+    except Interrupted as interrupted:
+        _say(f"{interrupted}; everything is cleaned up")
+        return interrupted.exit_code
+    except Failure as failure:
+        _say(f"{failure}" + (f"\n{failure.log}" if failure.log else ""))
+        return 1
+
+
+def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop) -> int:
+    for name in shaped.remove_leftovers():
+        _say(f"removed {name}, which an earlier run left behind")
+    files = Path(tempfile.mkdtemp(prefix="pasbench-"))
+    started = time.time()
+    sections = []
+    try:
+        for name in options.only:
+            (files / name).mkdir()
+            context = Context(
+                binary, files / name, peers, stop, options.quick, options.no_peers, options.mbit, tuple(options.workers)
+            )
+            sections.append(_section(name, context))
+    finally:
+        # Also what there is when it is interrupted: a section may have taken many minutes.
+        if sections:
+            said = report.write(options.out, sections, quick=options.quick, root=build.ROOT, started=started)
+        shutil.rmtree(files, ignore_errors=True)
+    if options.json:
+        print(json.dumps(said, ensure_ascii=False), flush=True)
+    print(report.text(sections, said), file=sys.stderr if options.json else sys.stdout)
+    _say(f"{options.out}/report.md, report.json and a picture per section, in {time.time() - started:.0f} s")
+    return 1 if said["failures"] or options.strict and said["goals_missed"] else 0
+
+
+def _section(name: str, context: Context) -> Section:
+    module = importlib.import_module(f"sections.{name}")
+    section = Section(name, module.TITLE, load=os.getloadavg()[0])
+    context.say(f"{name} ...")
+    start = time.monotonic()
+    try:
+        module.measure(context, section)
+    except Failure as failure:
+        section.failures.append(str(failure))
+        context.say(f"{name}: {failure}" + (f"\n{failure.log}" if failure.log else ""))
+    section.seconds = time.monotonic() - start
+    context.say(f"{name}: {section.seconds:.0f} s")
+    return section
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or build.ROOT / "target")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measures Pascaline, each figure beside its limit or a peer from the same run, and writes one report.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer cases, shorter measurements")
+    parser.add_argument("--only", action="append", metavar="SECTION", help="only these sections, separated by commas")
+    parser.add_argument("--workers", type=_counts, default=[], metavar="N,...", help="allreduce: numbers of workers [2,4,8; quick: 4]")
+    parser.add_argument("--mbit", type=int, default=0, help="allreduce: rate of each worker's link [400 / workers]")
+    parser.add_argument("--out", type=Path, default=target / "bench", help="where the report goes [%(default)s]")
+    parser.add_argument("--peers", type=Path, help="where peers are installed that are no Debian packages [OUT/../bench-peers]")
+    parser.add_argument("--install", action="store_true", help="install the peers, measure nothing")
+    parser.add_argument("--no-peers", action="store_true", help="install no peers and do without them")
+    parser.add_argument("--binary", type=Path, help="this program instead of one that is built now")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 if a goal is missed")
+    parser.add_argument("--json", action="store_true", help="print the report's JSON on standard output, the summary on standard error")
+    options = parser.parse_args(arguments)
+    named = [name for words in options.only or [] for name in words.split(",")]
+    for name in named:
+        if name not in SECTIONS:
+            parser.error(f"no section {name!r}: there are {', '.join(SECTIONS)}")
+    options.only = [name for name in SECTIONS if not named or name in named]
+    if options.mbit < 0:
+        parser.error("--mbit must not be negative")
+    options.out = options.out.resolve()
+    return options
+
+
+def _counts(text: str) -> list[int]:
+    counts = [int(word) for word in text.split(",")]
+    if not counts or min(counts) < 2 or max(counts) > 32:
+        raise argparse.ArgumentTypeError("2 to 32 workers")
+    return counts
+
+
+def _say(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

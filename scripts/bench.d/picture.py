@@ -1,0 +1,65 @@
+"""Pictures of figures: horizontal bars in SVG, one picture per section."""
+
+from __future__ import annotations
+
+import html
+from itertools import groupby
+
+from figure import Figure, Section
+
+_WIDTH = 860
+_LABEL = 250
+_VALUE = 150
+_ROW = 18
+_GAP = 30
+_OURS, _OTHER, _MISSED = "#2b6cb0", "#a0aec0", "#c05621"
+
+
+def svg(section: Section) -> str:
+    """The section's figures, group by group, what is beside a figure directly below it. Each group has a scale of its own."""
+    rows: list[str] = []
+    y = 44
+    for group, found in groupby((figure for figure in section.figures if figure.group), key=lambda figure: figure.group):
+        bars = _bars(list(found))
+        scale = (_WIDTH - _LABEL - _VALUE) / (max(value for _, value, _, _ in bars) or 1.0)
+        rows.append(_text(10, y + 4, group, weight="bold"))
+        for label, value, unit, colour in bars:
+            y += _ROW
+            rows.append(_text(_LABEL - 8, y + 4, label, anchor="end"))
+            rows.append(f'<rect x="{_LABEL}" y="{y - 7}" width="{max(1.0, value * scale):.1f}" height="13" fill="{colour}"/>')
+            rows.append(_text(_LABEL + value * scale + 6, y + 4, f"{number(value)} {unit}"))
+        y += _GAP
+    head = _text(10, 20, section.title, size=15, weight="bold")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}" viewBox="0 0 {_WIDTH} {y}" '
+        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>{head}{"".join(rows)}</svg>\n'
+    )
+
+
+def number(value: float) -> str:
+    """Three significant digits, as people write them."""
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 1 else f"{value:.3g}"
+
+
+def _bars(figures: list[Figure]) -> list[tuple[str, float, str, str]]:
+    bars: list[tuple[str, float, str, str]] = []
+    shown: set[tuple[str, float]] = set()
+    for figure in figures:
+        label = figure.label or figure.name
+        if (label, figure.value) not in shown:
+            shown.add((label, figure.value))
+            bars.append((label, figure.value, figure.unit, _MISSED if figure.met is False else _OURS))
+        if figure.beside and (figure.beside.name, figure.beside.value) not in shown:
+            shown.add((figure.beside.name, figure.beside.value))
+            bars.append((figure.beside.name, figure.beside.value, figure.unit, _OTHER))
+    return bars
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, weight: str = "normal") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}">'
+        f"{html.escape(text)}</text>"
+    )

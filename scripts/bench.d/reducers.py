@@ -1,0 +1,114 @@
+"""Three ways to sum over the ranks of a `Shaped` network: Pascaline, Gloo, Open MPI.
+
+Each takes the sizes to sum with the number of times, and returns for each size the time that the slowest rank takes, a median over the
+times. Everywhere a barrier comes before each sum, and every sum is checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import programs
+import shaped
+from appliance_shaped import JOB, UDP_PORT, Appliance
+from context import Context
+from process import Failure
+
+_HERE = Path(__file__).resolve().parent
+_MEETING = itertools.count(29500)
+_SECONDS = 240.0
+# Ten times what is on its way on an empty path; more only waits in queues, and with eight workers overflows those of the kernel.
+IN_FLIGHT = 64
+# Open MPI's numbers for its algorithms.
+RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
+
+
+def pascaline(context: Context, network: shaped.Shaped, sizes: Mapping[int, int]) -> tuple[dict[int, float], dict[str, Any]]:
+    """Also what the workers and the appliance counted."""
+    times, counted = {}, {}
+    with Appliance(context.binary, network, context.files, context.stop) as appliance:
+        for size, iterations in sizes.items():
+            reports = _workers(context, network, size, iterations)
+            times[size] = programs.slowest([report["seconds"] for report in reports])
+            counted[str(size)] = {
+                "packets": sum(report["packets_sent"] for report in reports),
+                "retransmissions": sum(report["retransmissions"] for report in reports),
+            }
+        counted["shapers_dropped"] = sum(network.shaper(rank)["dropped"] for rank in range(len(network.workers)))
+        counted["port_missed"] = appliance.metrics().total("pascaline_port_missed_packets_total")
+    return times, counted
+
+
+def _workers(context: Context, network: shaped.Shaped, size: int, iterations: int) -> list[dict[str, Any]]:
+    children = []
+    try:
+        for rank, namespace in enumerate(network.workers):
+            options = {
+                "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": rank, "--ranks": len(network.workers),
+                "--bytes": size, "--iterations": iterations, "--payload": shaped.PAYLOAD, "--in-flight": IN_FLIGHT,
+            }
+            words = [str(word) for option in options.items() for word in option]
+            command = [str(context.binary), "worker", "allreduce", *words, "--json"]
+            children.append(programs.start(f"worker{rank}", command, context.files, namespace))
+        programs.wait(children, context.stop, _SECONDS)
+    finally:
+        for child in children:
+            child.stop(2.0)
+    reports = [programs.objects(child)[-1] for child in children]
+    if any(report["verified"] != iterations for report in reports):
+        raise Failure(f"Pascaline: sums of {size} bytes are wrong")
+    return reports
+
+
+def gloo(context: Context, network: shaped.Shaped, python: Path, sizes: Mapping[int, int]) -> dict[int, float]:
+    """Through torch.distributed."""
+    # A port of its own each time: the last one's connections may still be closing.
+    meeting = f"{shaped.address(0)}:{next(_MEETING)}"
+    children = []
+    try:
+        for rank, namespace in enumerate(network.workers):
+            command = [str(python), str(_HERE / "peers/gloo_rank.py"), str(rank), str(len(network.workers)), meeting, "eth0"]
+            children.append(programs.start(f"gloo{rank}", [*command, *_items(sizes)], context.files, namespace))
+        programs.wait(children, context.stop, _SECONDS)
+    finally:
+        for child in children:
+            child.stop(2.0)
+    return _slowest("Gloo", [report for child in children for report in programs.objects(child)], len(network.workers), sizes)
+
+
+def openmpi(
+    context: Context, network: shaped.Shaped, program: Path, sizes: Mapping[int, int], algorithm: tuple[str, ...] = ()
+) -> dict[int, float]:
+    """With what it chooses itself, or an algorithm that is forced upon it."""
+    hosts = [shaped.address(rank) for rank in range(len(network.workers))]
+    names = " ".join(f"{host}={name}" for host, name in zip(hosts, network.workers, strict=True))
+    command = [
+        "env", f"PASBENCH_HOSTS={names}", "mpirun", "--allow-run-as-root", "-np", str(len(hosts)),
+        "--host", ",".join(f"{host}:1" for host in hosts), "--bind-to", "none",
+        "--mca", "plm_rsh_agent", str(_HERE / "peers/mpi_agent"), "--mca", "plm_rsh_no_tree_spawn", "1",
+        "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0",
+        "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+        # There are more ranks than cores: who waits must let the others work.
+        "--mca", "mpi_yield_when_idle", "1",
+        *algorithm, *programs.first([str(program), *_items(sizes)]),
+    ]
+    child = programs.start("mpirun", command, context.files, network.workers[0])
+    programs.wait([child], context.stop, _SECONDS)
+    return _slowest("Open MPI", programs.objects(child), len(hosts), sizes)
+
+
+def _items(sizes: Mapping[int, int]) -> list[str]:
+    return [f"{size}:{iterations}" for size, iterations in sizes.items()]
+
+
+def _slowest(name: str, reports: list[dict[str, Any]], ranks: int, sizes: Mapping[int, int]) -> dict[int, float]:
+    times = {}
+    for size in sizes:
+        found = [report for report in reports if report["bytes"] == size]
+        if len(found) != ranks or not all(report["right"] for report in found):
+            raise Failure(f"{name}: of {ranks} ranks, {len(found)} summed {size} bytes, or a sum is wrong")
+        times[size] = programs.slowest([report["seconds"] for report in found])
+    return times

@@ -1,0 +1,132 @@
+"""Allreduces over shaped links: Pascaline, Gloo and Open MPI on the same namespaces, against size / bandwidth."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+
+import install
+import programs
+import reducers
+import shaped
+from context import Context
+from figure import Beside, Figure, Goal, Section
+from process import Failure
+
+TITLE = "Allreduce over shaped links: Pascaline, Gloo and Open MPI, against size / bandwidth"
+
+KIB, MIB = 1024, 1024 * 1024
+OURS, GLOO, RING, DEFAULT = "Pascaline", "Gloo", "Open MPI, ring", "Open MPI, default"
+# The sum of all links' rates, in Mbit/s, that two cores can carry through all hops of all workers' packets.
+_ALL_LINKS = 400
+# How much of the time of an allreduce on an ideal network ours may be at most: as a share of S/B.
+_SHARE = 0.95
+
+
+def measure(context: Context, section: Section) -> None:
+    """All systems in turns, three times; what counts is the median of the three runs' medians."""
+    counts = context.workers or ((4,) if context.quick else (2, 4, 8))
+    runs = context.pick(3, 1)
+    section.notes += [
+        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte frames; the appliance's own link is"
+        " not shaped, since it stands for the switch. Time: of the slowest rank, after a barrier; the median over the sums, and"
+        f" {'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum is checked.",
+        "S/B: the bytes that a worker must send (and receive), Ethernet, IP, UDP and Pascaline headers included, over the link's rate: no"
+        " aggregation in the network can be faster. A ring sends 2(N − 1)/N times the tensor.",
+        "The bucket of each shaper holds 6 KiB: so much of a message passes at the speed of memory, which is 15 % of 40 KiB, for all alike.",
+        f"Each rank's link has {_ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links are worked off by the cores of this"
+        " one machine, which are to be no bottleneck.",
+    ]
+    peers = _peers(context, section)
+    for count in counts:
+        mbit = context.mbit or max(1, _ALL_LINKS // count)
+        sizes = _sizes(count, mbit, quick=context.quick)
+        times: dict[str, dict[int, list[float]]] = {}
+        for turn in range(runs):
+            for name, reduce in {OURS: partial(_ours, context, section, turn), **peers}.items():
+                context.stop.check()
+                context.say(f"allreduce: {count} workers at {mbit} Mbit/s, run {turn + 1} of {runs}: {name}")
+                try:
+                    with shaped.Shaped(count, mbit) as network:
+                        found = reduce(network, sizes)
+                except Failure as failure:
+                    section.failures.append(f"{name} with {count} workers: {failure}")
+                    context.say(f"{name}: {failure}\n{failure.log}")
+                    continue
+                for size, seconds in found.items():
+                    times.setdefault(name, {}).setdefault(size, []).append(seconds)
+        medians = {name: {size: statistics.median(runs) for size, runs in found.items()} for name, found in times.items()}
+        section.raw[f"{count} workers"] = {"mbit": mbit, "runs_seconds": times}
+        for size in sizes:
+            _judge(section, count, mbit, size, {name: found[size] for name, found in medians.items() if size in found})
+
+
+Reducer = Callable[[shaped.Shaped, dict[int, int]], dict[int, float]]
+
+
+def _ours(context: Context, section: Section, turn: int, network: shaped.Shaped, sizes: dict[int, int]) -> dict[int, float]:
+    times, counted = reducers.pascaline(context, network, sizes)
+    section.raw[f"Pascaline, {len(network.workers)} workers, run {turn + 1}"] = counted
+    return times
+
+
+def _peers(context: Context, section: Section) -> dict[str, Reducer]:
+    """Those that are there or can be installed."""
+    peers: dict[str, Reducer] = {}
+    if context.alone:
+        section.notes.append("Without peers: --no-peers.")
+        return peers
+    try:
+        program = install.openmpi(context.peers, context.stop)
+        peers[RING] = lambda network, sizes: reducers.openmpi(context, network, program, sizes, reducers.RING)
+        peers[DEFAULT] = lambda network, sizes: reducers.openmpi(context, network, program, sizes)
+        section.notes.append(programs.version("mpirun", "--version") + ", over TCP; ranks yield while they wait.")
+    except Failure as failure:
+        section.failures.append(f"Open MPI: {failure}")
+    try:
+        python = install.gloo(context.peers, context.stop)
+        peers[GLOO] = lambda network, sizes: reducers.gloo(context, network, python, sizes)
+        section.notes.append("Gloo of PyTorch " + programs.version(str(python), "-c", "import torch; print(torch.__version__)") + ".")
+    except Failure as failure:
+        section.failures.append(f"Gloo: {failure}")
+    return peers
+
+
+def _sizes(count: int, mbit: int, *, quick: bool) -> dict[int, int]:
+    """How often each size is summed: for as long at every rate."""
+    share = mbit * count / _ALL_LINKS / (count / 4)
+    sizes = {40 * KIB: 60, MIB: 10, 16 * MIB: 3}
+    if count == 4:
+        sizes[4 * MIB] = 5
+    if quick:
+        sizes.pop(16 * MIB)
+    return {size: max(3, round(times * share)) for size, times in sorted(sizes.items())}
+
+
+def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, float]) -> None:
+    if OURS not in times:
+        return
+    ours = 1e3 * times[OURS]
+    packets = -(-size // shaped.PAYLOAD)
+    limit = 1e3 * (size + packets * shaped.PASCALINE_HEADERS) * 8 / (mbit * 1e6)
+    amount = f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+    case = f"N = {count}, {amount}, {mbit} Mbit/s"
+    goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
+    section.add(
+        Figure(f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal, group=case, label="Pascaline")
+    )
+    for name in (GLOO, RING, DEFAULT):
+        if name not in times:
+            continue
+        least = 1.0 if count >= 4 else None
+        if count == 4 and (name, size) == (GLOO, 4 * MIB):
+            least = 1.5
+        if count == 4 and (name, size) == (RING, 40 * KIB):
+            least = 1.45
+        section.add(
+            Figure(
+                f"{case}: against {name}", ours, "ms", Beside(name, 1e3 * times[name]), inverse=True,
+                goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
+            )
+        )

@@ -1,0 +1,131 @@
+"""The worker's kernel-UDP driver: what a core moves, against UDP by others over the same veth pair."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import install
+import programs
+import shaped
+from appliance_shaped import JOB, UDP_PORT, Appliance
+from context import Context
+from figure import Beside, Figure, Section
+from process import Child, Failure
+
+TITLE = "Host: the worker over kernel UDP, against iperf3 and bare sockets on the same veth pairs"
+
+_HERE = Path(__file__).resolve().parents[1]
+_PORT = 5201
+_BYTES = 64 << 20
+# What fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
+_DATAGRAM = shaped.PAYLOAD + 22
+
+
+def measure(context: Context, section: Section) -> None:
+    """A job of one rank, whose every packet comes back at once; and others with frames as long."""
+    section.notes.append(
+        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of one rank, so that each packet is"
+        " answered at once and nobody else is waited for. CPU time is that of the worker's thread during the allreduces, system calls and"
+        " what of the kernel's network runs inside them included, per Gbit of payload that is sent or received. The others send one way,"
+        " as fast as they can: their CPU time is that of sender and receiver, per Gbit that either moves."
+    )
+    with shaped.Shaped(2, 0) as network:
+        ours = _worker(context, network)
+    section.raw["worker"] = ours
+    rate = sum(8 * ours["bytes"] / seconds / 1e9 for seconds in ours["seconds"]) / len(ours["seconds"])
+    moved = 2 * 8 * ours["bytes"] * len(ours["seconds"]) / 1e9
+    section.add(Figure("worker: payload, each way at the same time", rate, "Gbit/s", group="payload", label="worker, each way"))
+    others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
+    if not context.alone:
+        others["iperf3, one way"] = _iperf3(context, section)
+    others = {name: found for name, found in others.items() if found}
+    for name, found in others.items():
+        section.add(
+            Figure(
+                "worker: payload, each way at the same time", rate, "Gbit/s", Beside(name, found["gbps"]), group="payload",
+                label="worker, each way",
+            )
+        )
+    for name, found in others.items():
+        section.add(
+            Figure(
+                "worker: CPU time", 1e3 * ours["cpu_seconds"] / moved, "ms per Gbit moved", Beside(name, found["ms_per_gbit"]),
+                inverse=True, group="CPU time", label="worker",
+            ),
+            Figure(f"{name}: received of what was sent", found["received_pct"], "%"),
+        )
+
+
+def _worker(context: Context, network: shaped.Shaped) -> dict[str, Any]:
+    with Appliance(context.binary, network, context.files, context.stop, ranks=1):
+        command = [
+            str(context.binary), "worker", "allreduce", "--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--job", str(JOB),
+            "--rank", "0", "--ranks", "1", "--payload", str(shaped.PAYLOAD), "--bytes", str(_BYTES),
+            "--iterations", str(context.pick(8, 3)), "--no-verify", "--json",
+        ]
+        child = programs.start("worker", command, context.files, network.workers[0])
+        programs.wait([child], context.stop, 120)
+    return programs.objects(child)[-1]
+
+
+def _bare(context: Context, section: Section) -> dict[str, float]:
+    """The least that UDP costs in this kernel."""
+    command = [sys.executable, str(_HERE / "peers/udp_gso.py")]
+    with shaped.Shaped(2, 0) as network:
+        to = (shaped.address(1), str(_PORT))
+        receiver = programs.start("gso-receiver", [*command, "receive", *to], context.files, network.workers[1])
+        try:
+            context.stop.sleep(0.5)
+            words = ["send", *to, str(_DATAGRAM), str(context.pick(5, 2))]
+            sender = programs.start("gso-sender", [*command, *words], context.files, network.workers[0])
+            programs.wait([sender, receiver], context.stop, 60)
+        finally:
+            receiver.stop(2.0)
+    sent, received = programs.objects(sender)[-1], programs.objects(receiver)[-1]
+    section.raw["bare sockets"] = {"sent": sent, "received": received}
+    return {
+        "gbps": 8 * received["bytes"] / received["seconds"] / 1e9,
+        "ms_per_gbit": 1e3 * (sent["cpu_seconds"] + received["cpu_seconds"]) / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+        "received_pct": 100 * received["bytes"] / sent["bytes"],
+    }
+
+
+def _iperf3(context: Context, section: Section) -> dict[str, float]:
+    """Nothing where it cannot be had."""
+    try:
+        program = install.iperf3(context.stop)
+        gso = "--gso" in programs.version(program, "--help", whole=True)
+        said = ", with --gso." if gso else ", which has no --gso (3.18 and later have): a system call for each datagram."
+        section.notes.append(programs.version(program, "--version") + said)
+        with shaped.Shaped(2, 0) as network:
+            report = _run_iperf3(context, network, program, gso=gso)
+    except Failure as failure:
+        section.failures.append(f"iperf3: {failure}")
+        return {}
+    section.raw["iperf3"] = report
+    end = report["end"]
+    sent, received, cpu = end["sum_sent"], end["sum_received"], end["cpu_utilization_percent"]
+    busy = (cpu["host_total"] + cpu["remote_total"]) / 100 * sent["seconds"]
+    return {
+        "gbps": received["bits_per_second"] / 1e9,
+        "ms_per_gbit": 1e3 * busy / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+        "received_pct": 100 * received["bytes"] / sent["bytes"],
+    }
+
+
+def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: bool) -> dict[str, Any]:
+    server: Child | None = None
+    try:
+        listen = [program, "--server", "--one-off", "--port", str(_PORT), "--json"]
+        server = programs.start("iperf3-server", listen, context.files, network.workers[1])
+        context.stop.sleep(0.5)
+        command = [program, "--client", shaped.address(1), "--port", str(_PORT), "--udp", "--bitrate", "0", "--length", str(_DATAGRAM)]
+        command += ["--time", str(context.pick(5, 2)), "--json", *(["--gso"] if gso else [])]
+        client = programs.start("iperf3-client", command, context.files, network.workers[0])
+        programs.wait([client], context.stop, 60)
+    finally:
+        if server:
+            server.stop(2.0)
+    return programs.whole_object(client)

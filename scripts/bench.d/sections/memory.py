@@ -1,0 +1,73 @@
+"""Memory: bytes per slot, and what a running appliance takes against what its configuration promises."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import shaped
+from appliance_shaped import Appliance
+from context import Context
+from figure import Beside, Figure, Goal, Section
+from process import Failure, run
+
+TITLE = "Memory: bytes per slot, and a running appliance against what its configuration promises"
+
+_SLOTS = (4096, 65536)
+_MEMORY_MB = 1024
+_PROMISE = re.compile(r"(\d+) packet buffers of (\d+) bytes, at least (\d+)(?: \((\d+) without hugepages\))? of \d+ MB")
+
+
+def measure(context: Context, section: Section) -> None:
+    """Two appliances that differ in their slots alone; what differs in memory is the slots'."""
+    section.notes.append(
+        "The same appliance with few and many slots, on a real port, ready and idle. `pascaline check` promises what packet buffers"
+        " take at least, and memory_mb bounds all that DPDK takes. Resident: the kernel's VmRSS and HugetlbPages of the process. Without"
+        " hugepages each buffer of 2 KiB takes a page of 4 KiB, as DPDK lets none reach across a page's end."
+    )
+    used = {}
+    for slots in _SLOTS:
+        context.stop.check()
+        with shaped.Shaped(1, 0) as network, Appliance(
+            context.binary, network, context.files, context.stop, slots=slots, memory_mb=_MEMORY_MB
+        ) as appliance:
+            promised = _promise(context.binary, appliance.config)
+            pool = int(appliance.metrics().values("pascaline_pool_bytes")[0])
+            resident = _resident(appliance.pid)
+        used[slots] = {"rss_bytes": resident, "pool_bytes": pool, **promised}
+        section.add(
+            Figure(
+                f"{slots} slots: resident", resident / 1e6, "MB", Beside("promised: memory_mb and the pool", (_MEMORY_MB * 2**20 + pool) / 1e6),
+                goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
+            ),
+            Figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes"),
+        )
+    section.raw["appliances"] = used
+    few, many = (used[slots] for slots in _SLOTS)
+    more = _SLOTS[1] - _SLOTS[0]
+    per_slot = (many["rss_bytes"] - few["rss_bytes"]) / more
+    promised_per_slot = (many["buffers_bytes"] + many["pool_bytes"] - few["buffers_bytes"] - few["pool_bytes"]) / more
+    section.add(
+        Figure(
+            "a slot more: resident", per_slot, "bytes", Beside("a slot and its packet buffer, as promised", promised_per_slot),
+            goal=Goal(at_most=1.1), group="a slot more", label="resident",
+        )
+    )
+
+
+def _promise(binary: Path, config: Path) -> dict[str, int]:
+    said = run(str(binary), "check", str(config)).stdout
+    found = _PROMISE.search(said)
+    if not found:
+        raise Failure("`pascaline check` does not say how many packet buffers there are", said)
+    count, room, least_mb, ordinary_mb = found.groups()
+    hugepages = any(int(path.read_text()) for path in Path("/sys/kernel/mm/hugepages").glob("*/nr_hugepages"))
+    promised = least_mb if hugepages or ordinary_mb is None else ordinary_mb
+    return {"buffers": int(count), "buffer_room": int(room), "buffers_bytes": int(promised) * 2**20}
+
+
+def _resident(pid: int) -> int:
+    """Bytes that a process has in memory, hugepages included."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.findall(r"^(?:VmRSS|HugetlbPages):\s+(\d+) kB$", status, re.MULTILINE)
+    return sum(int(kib) for kib in found) * 1024

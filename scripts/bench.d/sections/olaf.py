@@ -1,0 +1,45 @@
+"""Olaf's queue: what it loses and how old models are, in virtual time, and what an operation costs."""
+
+from __future__ import annotations
+
+import programs
+from context import Context
+from figure import Beside, Figure, Goal, Section
+
+TITLE = "Olaf: the queue of asynchronous updates, beside FIFO and the paper"
+
+
+def measure(context: Context, section: Section) -> None:
+    """One run of `pascaline bench olaf`."""
+    section.notes.append(
+        "Loss and age are from virtual time and follow from the seed; nanoseconds are of this run. Beside them is the FIFO queue with the"
+        " same arrivals; docs/olaf.md compares with the paper, whose arrivals are not published."
+    )
+    found = programs.json_of("olaf", [str(context.binary), "bench", "olaf", "--json"], context.files, context.stop, 120)
+    section.raw["olaf"] = found
+    for row in found["table1"]:
+        case = f"{row['arrivals']} arrivals" + (f" in bursts of {row['burst']}" if row["burst"] else "") + f", {row['out_gbps']} Gbit/s"
+        fifo, olaf = row["fifo"], row["olaf"]
+        section.add(
+            Figure(f"{case}: lost", olaf["lost_pct"], "%", Beside("FIFO", fifo["lost_pct"]), group=f"{case}: lost", label="Olaf"),
+            Figure(f"{case}: age of model", olaf["aom_ms"], "ms", Beside("FIFO", fifo["aom_ms"]), group=f"{case}: age", label="Olaf"),
+        )
+    for key, what in (("ns", "sums"), ("ns_mean", "means")):
+        rows = found[key]
+        for row in rows:
+            case = f"{row['clusters']} clusters, {row['queue_len']} segments, {what}"
+            section.add(
+                Figure(
+                    f"{case}: enqueue and dequeue", row["enqueue_dequeue_ns"], "ns", Beside("bare add", row["bare_add_ns"]),
+                    group=f"an operation of the queue, {what}", label=case,
+                )
+            )
+        # What the queue itself costs, without the add: the same at every size, but for the memory that the payloads lie in.
+        fewest, most = rows[0], rows[-1]
+        section.add(
+            Figure(
+                f"{most['clusters']} clusters in {most['queue_len']} segments, {what}: on top of the add", most["on_top_ns"], "ns",
+                Beside(f"{fewest['clusters']} clusters in {fewest['queue_len']} segments", fewest["on_top_ns"]),
+                goal=Goal(at_most=1.15),
+            )
+        )

@@ -1,0 +1,42 @@
+"""The whole pipeline over DPDK ports, against what nobody can save."""
+
+from __future__ import annotations
+
+import programs
+from context import Context
+from figure import Beside, Figure, Goal, Section
+
+TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add"
+
+# Of OmniReduce/DAIET's aggregator with its add loops made vectorisable, 256 × int32 per packet, fan-in 4, packets in cache; measured
+# on another day of the same kind of machine (docs/performance.md), so that this ratio, and only this one, is not of one run.
+_PEER_MPPS = 15.4
+_PORTS = (("hot", "packets hot in cache (net_null)", 0.60), ("memif", "net_memif, source in another process", 0.75))
+
+
+def measure(context: Context, section: Section) -> None:
+    """`pascaline bench pipeline` with both fan-ins of the goals."""
+    section.notes += [
+        "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd macswap per packet on the same"
+        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit.",
+        f"The open software aggregator OmniReduce/DAIET `ps`, vectorised, makes {_PEER_MPPS} Mpps of 1 KiB packets at fan-in 4 with"
+        " packets in cache. It cannot be had as a package: this figure is from another run on the same kind of machine.",
+    ]
+    seconds, repeat = context.pick(2, 1), context.pick(3, 1)
+    for fan_in in (4, 8):
+        context.stop.check()
+        command = [str(context.binary), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
+        command += ["--seconds", str(seconds), "--repeat", str(repeat)]
+        found = programs.json_of(f"pipeline-{fan_in}", command, context.files, context.stop, 30 + 20 * seconds * repeat)
+        section.raw[f"fan-in {fan_in}"] = found
+        for key, where, least in _PORTS:
+            values = found[key]
+            limit = 1000 / (1000 / values["testpmd_mpps"] + found["bare_add_ns"])
+            group = f"fan-in {fan_in}, {where}"
+            section.add(
+                Figure(group, values["mpps"], "Mpps", Beside("limit", limit), goal=Goal(at_least=least), group=group, label="pipeline"),
+                Figure(f"{group}: dpdk-testpmd macswap", values["testpmd_mpps"], "Mpps", group=group, label="testpmd macswap"),
+            )
+            if key == "hot" and fan_in == 4:
+                beside = Beside("OmniReduce, vectorised (another run)", _PEER_MPPS)
+                section.add(Figure(f"{group}, and the open peer", values["mpps"], "Mpps", beside, goal=Goal(at_least=1.3)))

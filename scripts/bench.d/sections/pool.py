@@ -1,0 +1,36 @@
+"""The aggregator pool on one core, against the bare add."""
+
+from __future__ import annotations
+
+import programs
+from context import Context
+from figure import Beside, Figure, Goal, Section
+
+TITLE = "Pool: one core, against the bare add"
+
+# Payload bytes, fan-in, and the goal of what it costs beside the bare add.
+_CASES = ((256, 8, None), (1024, 2, None), (1024, 8, 2.0), (1024, 64, None), (8192, 8, 1.2))
+_SECONDS = 120
+
+
+def measure(context: Context, section: Section) -> None:
+    """One run of `pascaline bench pool` per case."""
+    section.notes.append(
+        "ns per packet of parse, look-up, deduplication, add and result headers, beside the bare add of the same payloads with the"
+        " same access pattern. Medians of rounds; cache: everything in L2; last level: accumulators and packets beyond L2."
+    )
+    rounds = context.pick(4000, 1000)
+    for payload, fan_in, most in _CASES:
+        context.stop.check()
+        case = f"{payload} B, fan-in {fan_in}"
+        command = [str(context.binary), "bench", "pool", "--json", "--payload", str(payload), "--fan-in", str(fan_in)]
+        found = programs.json_of(f"pool-{payload}-{fan_in}", [*command, "--rounds", str(rounds)], context.files, context.stop, _SECONDS)
+        section.raw[case] = found
+        for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):
+            section.add(
+                Figure(
+                    f"{case}, {where}: pool", values["pool_ns"], "ns/packet", Beside("bare add", values["bare_add_ns"]),
+                    goal=Goal(at_most=goal) if goal else None, group=f"{case}, {where}", label="pool",
+                ),
+                Figure(f"{case}, {where}: payload", values["gbps_per_core"], "Gbit/s per core"),
+            )

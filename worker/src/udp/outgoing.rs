@@ -1,0 +1,234 @@
+//! Batches of packets on their way into a socket.
+//!
+//! Contributions that follow each other have one length. They go to the system as one long datagram with the order to cut it
+//! (UDP generic segmentation offload, `UDP_SEGMENT` in udp(7)): the way through the network stack is walked once for all of
+//! them, up to the interface, or past it where the interface itself cuts.
+//!
+//! A path may not be up to that: an interface refuses, or something like a raw socket at the far end of a virtual cable sees
+//! datagrams before they are cut and knows nothing of it. So what is sent again is never sent in one piece, and if most of
+//! what was sent in one piece has to be sent again, nothing is any more.
+
+use std::io::IoSlice;
+use std::os::fd::RawFd;
+
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, sendmmsg};
+use pascaline_wire::header;
+
+use super::socket::BATCH;
+use crate::session::{Session, Transmit};
+
+/// The most packets in one piece: more saves little, and a queue that is full drops all of them.
+const PIECE_PACKETS: usize = 16;
+/// The most bytes in one piece: what a UDP datagram over IPv4 or IPv6 can hold.
+const PIECE_BYTES: usize = 65_000;
+/// So many packets are sent in pieces before what was sent again is looked at.
+const TRIAL_PACKETS: u64 = 64;
+
+/// What sending in batches needs. The system's structures hold pointers, so it does not move to another thread.
+pub(super) struct Outgoing {
+    plain: MultiHeaders<()>,
+    pieces: MultiHeaders<()>,
+}
+
+impl Outgoing {
+    pub(super) fn new() -> Self {
+        Self {
+            plain: MultiHeaders::preallocate(BATCH, None),
+            pieces: MultiHeaders::preallocate(BATCH, Some(nix::cmsg_space!(u16))),
+        }
+    }
+
+    /// Sends packets from the batch's beginning, straight from where their parts lie. Returns how many were taken, at least
+    /// one.
+    pub(super) fn send(
+        &mut self,
+        fd: RawFd,
+        batch: &[Transmit],
+        session: &Session,
+        tensor: &[u8],
+        cutting: &mut Cutting,
+    ) -> Result<usize, Errno> {
+        let batch = &batch[..batch.len().min(BATCH)];
+        let per_piece = cutting.per_piece();
+        // Up to where two follow each other that can be in one piece; a single one may as well go as it is.
+        let others = match per_piece {
+            1 => batch.len(),
+            _ => {
+                batch.windows(2).position(|two| two[0].is_fresh() && two[1].is_fresh()).unwrap_or(batch.len())
+            }
+        };
+        if others > 0 {
+            return self.send_plain(fd, &batch[..others], session, tensor);
+        }
+        let fresh = batch.iter().take_while(|packet| packet.is_fresh()).count();
+        match self.send_pieces(fd, &batch[..fresh], per_piece, session, tensor, cutting.length) {
+            Ok(sent) => {
+                cutting.sent += sent as u64;
+                Ok(sent)
+            }
+            // The interface cannot, or the packets do not fit into its frames: then they are sent as they are.
+            Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
+                cutting.give_up();
+                self.send_plain(fd, batch, session, tensor)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send_plain(
+        &mut self,
+        fd: RawFd,
+        batch: &[Transmit],
+        session: &Session,
+        tensor: &[u8],
+    ) -> Result<usize, Errno> {
+        let parts: [[IoSlice<'_>; 3]; BATCH] = core::array::from_fn(|at| match batch.get(at) {
+            Some(packet) => [
+                IoSlice::new(&packet.header),
+                IoSlice::new(session.payload(packet, tensor)),
+                IoSlice::new(session.trailer(packet)),
+            ],
+            None => [IoSlice::new(&[]); 3],
+        });
+        let no_control: [ControlMessage<'_>; 0] = [];
+        let (parts, to_peer) = (&parts[..batch.len()], [None; BATCH]);
+        sendmmsg(fd, &mut self.plain, parts, to_peer, no_control, MsgFlags::MSG_DONTWAIT).map(Iterator::count)
+    }
+
+    fn send_pieces(
+        &mut self,
+        fd: RawFd,
+        batch: &[Transmit],
+        per_piece: usize,
+        session: &Session,
+        tensor: &[u8],
+        length: u16,
+    ) -> Result<usize, Errno> {
+        let parts: [[IoSlice<'_>; 2]; BATCH] = core::array::from_fn(|at| match batch.get(at) {
+            Some(packet) => [IoSlice::new(&packet.header), IoSlice::new(session.payload(packet, tensor))],
+            None => [IoSlice::new(&[]); 2],
+        });
+        let mut pieces: [&[IoSlice<'_>]; BATCH] = [&[]; BATCH];
+        let mut count = 0;
+        for packets in parts[..batch.len()].chunks(per_piece) {
+            pieces[count] = packets.as_flattened();
+            count += 1;
+        }
+        let (cut, to_peer) = ([ControlMessage::UdpGsoSegments(&length)], [None; BATCH]);
+        let sent = sendmmsg(fd, &mut self.pieces, &pieces[..count], to_peer, cut, MsgFlags::MSG_DONTWAIT)?;
+        Ok((sent.count() * per_piece).min(batch.len()))
+    }
+}
+
+/// Whether a worker's contributions are sent in pieces, and what came of it.
+#[derive(Debug)]
+pub(super) struct Cutting {
+    /// Bytes of a full packet from Pascaline's header on.
+    length: u16,
+    given_up: bool,
+    /// Packets sent in pieces.
+    sent: u64,
+}
+
+impl Cutting {
+    /// For packets of so much payload.
+    pub(super) fn new(payload: u16) -> Self {
+        let length = usize::from(payload) + header::LEN;
+        // Longer ones than two to a piece cannot be.
+        let length = u16::try_from(length).ok().filter(|&length| usize::from(length) <= PIECE_BYTES / 2);
+        Self { length: length.unwrap_or(0), given_up: length.is_none(), sent: 0 }
+    }
+
+    fn per_piece(&self) -> usize {
+        if self.given_up { 1 } else { (PIECE_BYTES / usize::from(self.length)).min(PIECE_PACKETS) }
+    }
+
+    fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// Takes note of how many packets the worker has sent again in all.
+    pub(super) fn look_at(&mut self, retransmissions: u64) {
+        if self.sent >= TRIAL_PACKETS && retransmissions > self.sent / 2 {
+            self.given_up = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd as _;
+    use std::time::Duration;
+
+    use pascaline_wire::Element;
+
+    use super::*;
+    use crate::identity::{Identity, Membership};
+
+    /// A session with `packets` packets to send, the last of 8 bytes, and its tensor.
+    fn running(payload: u16, packets: usize) -> (Session, Vec<u8>) {
+        let identity = Identity { job: 1, rank: 0, ranks: 2, payload };
+        let membership = Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256 };
+        let mut session = Session::new(membership, 256, 0);
+        let bytes = usize::from(payload) * (packets - 1) + 8;
+        session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
+        (session, (0..=255).cycle().take(bytes).collect())
+    }
+
+    #[test]
+    fn pieces_arrive_as_the_packets_that_they_are_made_of() {
+        // No more of the long ones than the receiver's buffer has room for.
+        for (payload, packets) in [(8, 20), (1448, 20), (20_000, 5), (40_000, 3)] {
+            let (receiver, sender) =
+                (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+            sender.connect(receiver.local_addr().unwrap()).unwrap();
+            receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let (mut session, tensor) = running(payload, packets);
+            let mut batch: Vec<Transmit> =
+                core::iter::from_fn(|| session.poll_transmit(Duration::ZERO)).collect();
+            // Two that are sent as they are: one that is not fresh among the others, and a fresh one before it.
+            batch[1].fresh = false;
+            let (mut outgoing, mut cutting) = (Outgoing::new(), Cutting::new(payload));
+            let mut left = &batch[..];
+            let mut buffer = vec![0; 65_536];
+            while !left.is_empty() {
+                let fd = sender.as_raw_fd();
+                let sent = outgoing.send(fd, left, &session, &tensor, &mut cutting).unwrap();
+                for packet in &left[..sent] {
+                    let length = receiver.recv(&mut buffer).unwrap();
+                    let expected = [&packet.header[..], session.payload(packet, &tensor)].concat();
+                    assert!(buffer[..length] == expected, "{payload}");
+                }
+                left = &left[sent..];
+            }
+            let expected = if payload == 40_000 { 0 } else { packets as u64 - 2 };
+            assert_eq!(cutting.sent, expected, "in pieces, of {payload} bytes");
+        }
+    }
+
+    #[test]
+    fn as_many_as_fit_go_in_one_piece() {
+        assert_eq!(Cutting::new(1024).per_piece(), PIECE_PACKETS);
+        assert_eq!(Cutting::new(8192).per_piece(), 65_000 / (8192 + 22));
+        assert_eq!(Cutting::new(32_480).per_piece(), 1, "two do not fit");
+        assert_eq!(Cutting::new(65_280).per_piece(), 1);
+    }
+
+    #[test]
+    fn a_path_that_loses_what_is_in_one_piece_gets_no_more_of_it() {
+        let mut cutting = Cutting::new(1024);
+        cutting.sent = TRIAL_PACKETS - 1;
+        cutting.look_at(TRIAL_PACKETS);
+        assert_eq!(cutting.per_piece(), PIECE_PACKETS, "too early to tell");
+        cutting.sent = 1000;
+        cutting.look_at(500);
+        assert_eq!(cutting.per_piece(), PIECE_PACKETS);
+        cutting.look_at(501);
+        assert_eq!(cutting.per_piece(), 1);
+        cutting.sent = 1 << 20;
+        cutting.look_at(501);
+        assert_eq!(cutting.per_piece(), 1, "for good");
+    }
+}
