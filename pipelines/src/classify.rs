@@ -2,7 +2,7 @@
 
 use pascaline_aggregator::{Brief, Key, Region, Request, Shape, Verb};
 use pascaline_queue::Update;
-use pascaline_telemetry::DropReason;
+use pascaline_telemetry::{DropReason, LcoreRanks};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
@@ -105,6 +105,20 @@ pub struct PlainGradient {
 /// Where the payload of a plain gradient begins.
 pub const PAYLOAD_OFFSET: u16 = narrow(plain::HEADERS);
 
+/// Where the contributions of the job with this place in the table are counted.
+#[derive(Debug)]
+pub struct Counted<'a> {
+    index: u16,
+    pub(crate) ranks: LcoreRanks<'a>,
+}
+
+impl Default for Counted<'_> {
+    /// Of the place where there is no job.
+    fn default() -> Self {
+        Self { index: u16::MAX, ranks: LcoreRanks::NONE }
+    }
+}
+
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Classifier<'a> {
@@ -178,6 +192,18 @@ impl Classifier<'_> {
             len: brief.shape().payload_len(),
             now: self.now,
         })
+    }
+
+    /// Notes that this lcore has received a plain gradient.
+    #[inline(always)]
+    pub fn count<'a>(&'a self, gradient: PlainGradient, lcore: usize, counted: &mut Counted<'a>) {
+        let PlainGradient { brief, index, .. } = gradient;
+        // Mostly the job of the packet before.
+        if counted.index != index {
+            let ranks = self.table.at(index).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
+            *counted = Counted { index, ranks };
+        }
+        counted.ranks.heard(brief.rank(), brief.key().psn(), brief.shape().payload_len(), self.now);
     }
 
     /// A packet of the parameter server in the appliance itself, which begins with its aggregation header.

@@ -249,7 +249,7 @@ pub(crate) struct Explanation {
     pub(crate) summary: String,
     /// Why not all of it, or not faster: the most important first.
     pub(crate) reasons: Vec<Reason>,
-    /// What it was derived from, since the job's number came into use, by name.
+    /// What it was derived from, since there is this job, by name; of drops those that there were.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 

@@ -17,7 +17,7 @@ use pascaline_pipelines::{
     ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, QueueCounts, ServerEnd, Setup,
     UpdateEnd,
 };
-use pascaline_telemetry::{LcoreCounters, LcoreHistograms, recorder};
+use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
@@ -34,7 +34,7 @@ pub(super) struct Appliance {
     pub(super) membership: Membership,
     pub(super) setup: Arc<Setup>,
     pub(super) counters: Vec<Arc<LcoreCounters>>,
-    pub(super) histograms: Vec<LcoreHistograms>,
+    pub(super) readers: Vec<LcoreReaders>,
     pub(super) ports: Vec<(String, Port<Started>)>,
     pub(super) pools: Vec<Mempool>,
     pub(super) pool_slots: usize,
@@ -111,10 +111,10 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,
-        membership: jobs::membership(config),
+        membership: jobs::membership(config).counted_by(lcores.len()),
         setup: Arc::clone(&setup),
         counters: Vec::new(),
-        histograms: Vec::new(),
+        readers: Vec::new(),
         ports,
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
@@ -163,6 +163,7 @@ impl Parts {
             let counters = Arc::new(LcoreCounters::default());
             let (spread, spread_reader) = recorder()?;
             let (service, service_reader) = recorder()?;
+            let (surveyor, census) = Surveyor::new(session.sets());
             let parts = LcoreParts {
                 number,
                 io,
@@ -174,10 +175,11 @@ impl Parts {
                 counters: Arc::clone(&counters),
                 spread,
                 service,
+                surveyor,
             };
             appliance.lcores.push((lcore, machine(Lcore::new(parts))));
             appliance.counters.push(counters);
-            appliance.histograms.push(LcoreHistograms { spread: spread_reader, service: service_reader });
+            appliance.readers.push(LcoreReaders { spread: spread_reader, service: service_reader, census });
         }
         Ok(())
     }

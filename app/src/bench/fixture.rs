@@ -15,7 +15,7 @@ use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
 };
-use pascaline_telemetry::{LcoreCounters, recorder};
+use pascaline_telemetry::{LcoreCounters, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
@@ -246,7 +246,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     let setup =
         Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
     let spec = JobSpec { window: 32, max_payload: shape.payload, ..JobSpec::new(JOB, shape.fan_in) };
-    let mut membership = Membership::new(vec![spec], EPOCH);
+    let mut membership = Membership::new(vec![spec], EPOCH).counted_by(1);
     for rank in 0..shape.fan_in {
         let status = join(&mut membership, shape, rank);
         let expected = if rank + 1 == shape.fan_in { Status::Ok } else { Status::Pending };
@@ -257,6 +257,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     let counters = Arc::new(LcoreCounters::default());
     let (spread, _) = recorder()?;
     let (service, _) = recorder()?;
+    let sets = session.sets();
     let lcore = Lcore::new(LcoreParts {
         number: 0,
         io,
@@ -268,6 +269,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
         counters: Arc::clone(&counters),
         spread,
         service,
+        surveyor: Surveyor::new(sets).0,
     });
     Ok(Bench { lcore, counters, plane })
 }

@@ -7,6 +7,7 @@ mod olaf;
 mod policies;
 mod pool;
 mod report;
+mod scrape;
 mod source;
 mod testpmd;
 
@@ -49,6 +50,13 @@ Needs no DPDK. What is lost and how old models are follows from the seed; nanose
 Takes minutes on all cores, --quick seconds. Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
 the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
     Policies(policies::PoliciesArgs),
+    /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted something
+    #[command(after_help = "Examples:
+  pascaline bench scrape
+  pascaline bench scrape --lcores 16 --jobs 1024 --json
+
+Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
+    Scrape(scrape::ScrapeArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
     Source(SourceArgs),
@@ -84,6 +92,7 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Pipeline(args) => report::pipeline(args),
         BenchCommand::Olaf(args) => olaf::run(args),
         BenchCommand::Policies(args) => policies::run(args),
+        BenchCommand::Scrape(args) => scrape::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
 }
