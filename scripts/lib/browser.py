@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import asynchronous
 import build
 import private
 from appliance import Appliance, Settings
@@ -104,7 +105,8 @@ def _test(options: argparse.Namespace, binary: Path, stop: Stop, problems: list[
         cleanup.callback(network.destroy)
         files.mkdir(mode=0o700)
         network.create()
-        settings = Settings("af_packet", pool_slots=4096, window=512, policy="dsa", name=_NAME)
+        more = asynchronous.TABLES
+        settings = Settings("af_packet", pool_slots=4096, window=512, policy="dsa", name=_NAME, more=more)
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
@@ -116,6 +118,8 @@ def _test(options: argparse.Namespace, binary: Path, stop: Stop, problems: list[
         _await(stop, lambda: _text(browser, "#health") == "live", _RUNNING_SECONDS, "the page is not live")
         workers = Workers(binary, network, files)
         cleanup.callback(workers.stop)
+        updates = asynchronous.Updates(binary, network, files)
+        cleanup.callback(updates.stop)
         workers.start(_LOAD)
         _await(stop, lambda: _job(browser).get("state") == "running", _RUNNING_SECONDS, "the page shows no running job")
         shots = _views(browser, options.screenshots, "running", problems)
@@ -208,10 +212,13 @@ def _check_keyboard(browser: Browser, problems: list[str]) -> None:
             browser.press(_ENTER)
     if not {"pause", "theme"} <= set(reached) or not any("skip" in what for what in reached):
         problems.append(f"Tab reaches only {reached}")
+    # What is drawn anew while it is looked at would be gone.
+    browser.run("document.getElementById('pause').click()")
     for selector in ("button", "summary", "[role=region]", "[role=img]", "section"):
         labels = browser.label(selector)
         if not labels or not all(labels):
             problems.append(f"{selector}: without a name for a screen reader: {labels}")
+    browser.run("document.getElementById('pause').click()")
 
 
 def _check_headers(namespace: str, problems: list[str]) -> None:

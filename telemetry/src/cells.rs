@@ -87,6 +87,8 @@ events! {
     Bypassed => "contributions_bypassed",
     /// Bytes of the payloads of these contributions.
     BypassedBytes => "bypassed_bytes",
+    /// Answers of an asynchronous job's server to updates that it has taken in.
+    Answers => "answers",
     /// Packets of a job for the parameter server that it had no room for.
     ServerFull => "server_full",
 }
@@ -191,6 +193,8 @@ struct LcoreCells {
     events: [AtomicU64; EVENTS],
     drops: [AtomicU64; DROPS],
     late: [LateCell; LATE],
+    /// When the newest update was generated that the job's server has answered, in nanoseconds since 1970.
+    model: AtomicU64,
 }
 
 /// A result that was made here.
@@ -229,6 +233,7 @@ impl JobCells {
                 events: [const { AtomicU64::new(0) }; EVENTS],
                 drops: [const { AtomicU64::new(0) }; DROPS],
                 late: core::array::from_fn(|_| LateCell::default()),
+                model: AtomicU64::new(0),
             })
         };
         Self {
@@ -283,6 +288,16 @@ impl JobCells {
         self.count(lcore, JobEvent::Released, 1);
     }
 
+    /// Notes that the server of an asynchronous job has answered an update that was generated then, in nanoseconds since 1970.
+    pub fn answered(&self, lcore: usize, generated_ns: u64) {
+        self.count(lcore, JobEvent::Answers, 1);
+        if let Some(cells) = self.lcores.get(lcore)
+            && generated_ns > cells.model.load(Ordering::Relaxed)
+        {
+            cells.model.store(generated_ns, Ordering::Relaxed);
+        }
+    }
+
     /// Notes that a rank is missing at `now` in a PSN that was begun at `since`, both by the lcores' clock.
     pub fn late(&self, lcore: usize, rank: u16, since: u64, now: u64) {
         let Some(cells) = self.lcores.get(lcore) else { return };
@@ -317,6 +332,7 @@ impl JobCells {
             for (sum, drops) in reading.drops.iter_mut().zip(&cells.drops) {
                 *sum += drops.load(Ordering::Relaxed);
             }
+            reading.model_ns = reading.model_ns.max(cells.model.load(Ordering::Relaxed));
         }
         let sum = |events: &mut [u64; EVENTS], event: JobEvent, cell: &AtomicU64| {
             events[event as usize] += cell.load(Ordering::Relaxed);
@@ -402,13 +418,16 @@ pub struct CellsReading {
     drops: [u64; DROPS],
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,
+    /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds since 1970; 0 for
+    /// none. Time from then on is the job's Age-of-Model (Olaf, section 3), as far as the appliance can see it.
+    pub model_ns: u64,
     /// By rank.
     pub ranks: Vec<RankReading>,
 }
 
 impl Default for CellsReading {
     fn default() -> Self {
-        Self { events: [0; EVENTS], drops: [0; DROPS], waited_ns: 0, ranks: Vec::new() }
+        Self { events: [0; EVENTS], drops: [0; DROPS], waited_ns: 0, model_ns: 0, ranks: Vec::new() }
     }
 }
 
@@ -435,6 +454,14 @@ impl CellsReading {
     #[must_use]
     pub fn contribution_bytes(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.bytes).sum()
+    }
+
+    /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the first answer of
+    /// its server.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "doubles have microseconds here")]
+    pub fn model_age(&self, unix_seconds: f64) -> Option<f64> {
+        (self.model_ns > 0).then(|| (unix_seconds - self.model_ns as f64 / 1e9).max(0.0))
     }
 
     /// The rank that is ahead, as a PSN; `None` if nothing has come from any.

@@ -36,7 +36,7 @@ const COLLECT: Duration = Duration::from_millis(50);
 const REQUESTS: usize = 64;
 
 /// Launches the lcores and serves until a signal ends it.
-pub(super) fn run(
+pub(crate) fn run(
     config: &Config,
     appliance: Appliance,
     listener: Option<TcpListener>,

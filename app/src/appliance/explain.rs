@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{CellsReading, DropReason, JobEvent, Late};
 
@@ -12,7 +13,7 @@ use crate::config::{Config, PsMode};
 const ALL: f64 = 0.999_5;
 
 /// How long others must have waited for a rank before it is worth a word: longer than a retransmission takes.
-const STRAGGLES_NS: u64 = 100_000_000;
+pub(crate) const STRAGGLES_NS: u64 = 100_000_000;
 
 /// What a configuration lets a job have.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,13 +22,16 @@ pub(crate) struct Terms {
     pub(crate) server: bool,
     /// Slots that it may hold at a time; 0 for as many as it gets.
     pub(crate) quota: u32,
+    /// Whether it sends updates, which have nothing to do with the pool.
+    pub(crate) asynchronous: bool,
 }
 
 impl Terms {
     /// A configured job.
     pub(super) fn of_job(config: &Config, id: u16) -> Self {
-        let policy = config.jobs.iter().find(|job| job.id == id).map(|job| job.policy).unwrap_or_default();
-        Self::new(config, policy.server, policy.quota)
+        let Some(job) = config.jobs.iter().find(|job| job.id == id) else { return Self::default() };
+        let terms = Self::new(config, job.policy.server, job.policy.quota);
+        Self { asynchronous: job.mode == Mode::Olaf, ..terms }
     }
 
     /// Jobs that are formed by Joins.
@@ -37,7 +41,8 @@ impl Terms {
     }
 
     fn new(config: &Config, server: bool, quota: u32) -> Self {
-        Self { server: server && !matches!(config.ps.mode.value, PsMode::None), quota }
+        let server = server && !matches!(config.ps.mode.value, PsMode::None);
+        Self { server, quota, asynchronous: false }
     }
 }
 
@@ -55,7 +60,8 @@ pub(crate) struct Known<'a> {
 /// What follows from it.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    /// `yes`, `partly`, `no`, or `nothing`: there has been nothing to aggregate.
+    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is asynchronous, and its updates
+    /// are combined where they queue.
     pub(crate) aggregated: &'static str,
     pub(crate) share: Option<f64>,
     pub(crate) bytes: ExplainedBytes,
@@ -67,6 +73,9 @@ pub(crate) struct Verdict {
 
 /// Judges.
 pub(crate) fn judge(known: &Known<'_>) -> Verdict {
+    if known.terms.asynchronous {
+        return asynchronous(known);
+    }
     let get = |event| known.counted.get(event);
     let bytes = ExplainedBytes {
         aggregated: get(JobEvent::AggregatedBytes),
@@ -85,6 +94,32 @@ pub(crate) fn judge(known: &Known<'_>) -> Verdict {
     Verdict { aggregated, share, bytes, summary, reasons }
 }
 
+/// Judges a job that sends updates: what the pool knows says nothing about it.
+fn asynchronous(known: &Known<'_>) -> Verdict {
+    let mut reasons = Vec::new();
+    members(known, &mut reasons);
+    let counted = [Count::Drops(&[DropReason::WrongEpoch]), Count::Drops(&[DropReason::NotMember])];
+    let causes = COUNTED.iter().filter(|cause| counted.contains(&cause.count));
+    reasons.extend(causes.filter_map(|cause| cause.reason(known)));
+    let (updates, answers) = (known.counted.contributions(), known.counted.get(JobEvent::Answers));
+    let mut summary = format!(
+        "Job {}{} is asynchronous: its updates are combined where they queue before a port. {updates} have come, and its server has \
+         answered {answers} of those that left.",
+        known.status.id,
+        quoted(known.name),
+    );
+    if let Some(first) = reasons.first() {
+        summary.push(' ');
+        summary.push_str(&first.text);
+    }
+    Verdict { aggregated: "updates", share: None, bytes: ExplainedBytes::default(), summary, reasons }
+}
+
+/// A job's name as it follows its number.
+fn quoted(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" {name:?}") }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
 fn share(bytes: &ExplainedBytes) -> Option<f64> {
     let all = bytes.aggregated + bytes.server + bytes.bypassed;
@@ -99,7 +134,7 @@ fn told(
     reasons: &[Reason],
 ) -> String {
     let id = known.status.id;
-    let name = if known.name.is_empty() { String::new() } else { format!(" {:?}", known.name) };
+    let name = quoted(known.name);
     let percent = share.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share));
     let mut text = match aggregated {
         "yes" => format!("Job {id}{name} is aggregated here: {} bytes, all of it.", bytes.aggregated),
@@ -175,7 +210,7 @@ fn stragglers(known: &Known<'_>, all: &mut Vec<Reason>) {
 }
 
 /// Something that is counted of a job.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     Event(JobEvent),
     /// Packets dropped for any of these reasons.
@@ -340,7 +375,7 @@ mod tests {
     }
 
     fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Verdict {
-        let terms = Terms { server: false, quota: 32 };
+        let terms = Terms { quota: 32, ..Terms::default() };
         judge(&Known { status, name: "", counted, late, terms })
     }
 
@@ -380,7 +415,8 @@ mod tests {
             (JobEvent::Collisions, 9),
             (JobEvent::Bypassed, 5),
         ];
-        let (counted, terms) = (counted(&counts, &[]), Terms { server: true, quota: 32 });
+        let (counted, terms) =
+            (counted(&counts, &[]), Terms { server: true, quota: 32, asynchronous: false });
         let told = judge(&Known { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
         assert_eq!((told.aggregated, told.share), ("partly", Some(0.75)));
         assert_eq!(kinds(&told), ["collision", "bypass", "quota"]);
@@ -435,5 +471,23 @@ mod tests {
         let told = judged(&RUNNING, &counted(&[], &drops), &[]);
         let counts: Vec<_> = told.reasons.iter().map(|reason| (&*reason.kind, reason.count)).collect();
         assert_eq!(counts, [("mismatch", Some(3)), ("rank-spoofed", Some(2)), ("wrong-epoch", Some(1))]);
+    }
+
+    #[test]
+    fn of_an_asynchronous_job_the_pool_knows_nothing() {
+        let cells = JobCells::new(1, 4);
+        (0..3).for_each(|psn| cells.ranks_of(0).heard(1, psn, 100, 1));
+        cells.answered(0, 5);
+        cells.count(0, JobEvent::BypassedBytes, 200);
+        cells.dropped(0, DropReason::NotMember);
+        let terms = Terms { asynchronous: true, server: true, quota: 0 };
+        let counted = cells.read();
+        let told = judge(&Known { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+        assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
+        assert!(
+            told.summary.contains("3 have come, and its server has answered 1 of those"),
+            "{}",
+            told.summary
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What a scrape says of jobs: a bounded number of series, whatever the number of jobs and ranks.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::listing::{JobTotals, Listed, Listing};
@@ -44,6 +44,7 @@ impl JobMetrics {
             samples: vec![(vec![], jobs.len() as f64)],
         });
         out.extend(states(&shown));
+        out.extend(model_ages(&shown));
         out.extend(by_rank(&shown));
         out
     }
@@ -117,6 +118,19 @@ fn states(shown: &[&JobInput]) -> [Gauge; 5] {
         help,
         counter: false,
         samples: shown.iter().map(|job| (labels(job), pick(&job.status, &job.reading))).collect(),
+    })
+}
+
+/// How old the models of asynchronous jobs are; nothing if there are none.
+fn model_ages(shown: &[&JobInput]) -> Option<Gauge> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let samples: Vec<_> =
+        shown.iter().filter_map(|job| Some((labels(job), job.reading.model_age(now)?))).collect();
+    (!samples.is_empty()).then_some(Gauge {
+        name: "job_model_age_seconds",
+        help: "Age-of-Model of an asynchronous job: time since the newest update was generated that its server has answered.",
+        counter: false,
+        samples,
     })
 }
 
@@ -239,5 +253,10 @@ mod tests {
         assert_eq!(samples(&gauges, "job_rank_retransmissions")[0].1, 1.0);
         assert_eq!(samples(&gauges, "job_members").len(), 2, "also of a job that has sent nothing");
         assert_eq!(samples(&gauges, "job_contributions").len(), 2, "job 7 and the others");
+        assert!(gauges.iter().all(|gauge| gauge.name != "job_model_age_seconds"), "neither is asynchronous");
+        let asynchronous = input(9, 2, 0);
+        asynchronous.cells.answered(0, 1_000_000_000);
+        let asynchronous = JobInput { reading: asynchronous.cells.read(), ..asynchronous };
+        assert!(samples(&metrics.gauges(&[asynchronous]), "job_model_age_seconds")[0].1 > 1e9);
     }
 }

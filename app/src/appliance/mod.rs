@@ -22,7 +22,9 @@ use crate::admin;
 use crate::config::Config;
 use crate::http;
 
-pub(crate) use explain::{Known, Terms, Verdict, judge};
+pub(crate) use bring_up::{Appliance, Machine};
+pub(crate) use control::run as serve;
+pub(crate) use explain::{Known, STRAGGLES_NS, Terms, Verdict, judge};
 pub(crate) use job_metrics::JobMetrics;
 pub(crate) use ports::{DpdkIo, Queues};
 

@@ -15,7 +15,7 @@ use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
 };
-use pascaline_telemetry::{LcoreCounters, Surveyor, recorder};
+use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
@@ -227,7 +227,19 @@ pub(crate) fn receive_pool(eal: &Eal, shape: &Shape) -> anyhow::Result<Mempool> 
 pub(crate) struct Bench<I: Io<Buf = Mbuf>> {
     pub(crate) lcore: Lcore<I>,
     pub(crate) counters: Arc<LcoreCounters>,
+    pub(crate) readers: LcoreReaders,
     pub(crate) plane: ControlPlane,
+    pub(crate) membership: Membership,
+    pub(crate) setup: Arc<Setup>,
+}
+
+/// What else there is in the appliance, beside the lcore and the job that are measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowd {
+    /// Jobs in all.
+    pub(crate) jobs: u16,
+    /// Lcores that jobs are counted by.
+    pub(crate) lcores: usize,
 }
 
 /// The generation of a job that every rank has joined once, at an appliance that starts with generation 1.
@@ -240,13 +252,26 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     io: I,
     mac: Mac,
 ) -> anyhow::Result<Bench<I>> {
+    lcore_in(Crowd { jobs: 1, lcores: 1 }, shape, residence, io, mac)
+}
+
+/// The same among others.
+pub(crate) fn lcore_in<I: Io<Buf = Mbuf>>(
+    crowd: Crowd,
+    shape: &Shape,
+    residence: Residence,
+    io: I,
+    mac: Mac,
+) -> anyhow::Result<Bench<I>> {
     let config = PoolConfig { slots: residence.slots, ways: 4, ..PoolConfig::default() };
     let session = Pool::sessions(&config, Kernels::detect(), 1)?.pop().context("one session")?;
     let local = Address::from_v4(LOCAL.octets());
     let setup =
         Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
-    let spec = JobSpec { window: 32, max_payload: shape.payload, ..JobSpec::new(JOB, shape.fan_in) };
-    let mut membership = Membership::new(vec![spec], EPOCH).counted_by(1);
+    let setup = Arc::new(setup);
+    let spec =
+        |job| JobSpec { window: 32, max_payload: shape.payload, ..JobSpec::new(JOB + job, shape.fan_in) };
+    let mut membership = Membership::new((0..crowd.jobs).map(spec).collect(), EPOCH).counted_by(crowd.lcores);
     for rank in 0..shape.fan_in {
         let status = join(&mut membership, shape, rank);
         let expected = if rank + 1 == shape.fan_in { Status::Ok } else { Status::Pending };
@@ -255,23 +280,24 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
     let (mut plane, mut ends) = ControlPlane::new(1);
     plane.publish(membership.table(|_| mac));
     let counters = Arc::new(LcoreCounters::default());
-    let (spread, _) = recorder()?;
-    let (service, _) = recorder()?;
-    let sets = session.sets();
+    let (spread, spread_reader) = recorder()?;
+    let (service, service_reader) = recorder()?;
+    let (surveyor, census) = Surveyor::new(session.sets());
+    let readers = LcoreReaders { spread: spread_reader, service: service_reader, census };
     let lcore = Lcore::new(LcoreParts {
         number: 0,
         io,
         session,
-        setup: Arc::new(setup),
+        setup: Arc::clone(&setup),
         end: ends.pop().context("one end")?,
         server: None,
         updates: None,
         counters: Arc::clone(&counters),
         spread,
         service,
-        surveyor: Surveyor::new(sets).0,
+        surveyor,
     });
-    Ok(Bench { lcore, counters, plane })
+    Ok(Bench { lcore, counters, readers, plane, membership, setup })
 }
 
 fn join(membership: &mut Membership, shape: &Shape, rank: u16) -> Option<Status> {

@@ -9,10 +9,7 @@ use pascaline_telemetry::{CellsReading, DropReason, JobEvent, RankReading};
 use super::inputs::{Inputs, JobInput};
 use super::sample::{Since, float};
 use super::snapshot::{Job, RANKS, Rank, Reason, State, Told};
-use crate::appliance::{Known, Verdict, judge};
-
-/// PSNs that a rank may be behind without being waited for: ranks are never quite level.
-const LEVEL: u32 = 16;
+use crate::appliance::{Known, STRAGGLES_NS, Verdict, judge};
 
 /// What the jobs had counted when the last sample was taken.
 #[derive(Debug, Default)]
@@ -29,7 +26,7 @@ impl Former {
                 // A job of the same number that was formed anew begins with nothing.
                 let former = self.0.get(&input.status.id);
                 let former = former.filter(|former| former.contributions() <= input.reading.contributions());
-                job(input, former.unwrap_or(&none), inputs.lcore_ns, since)
+                job(input, former.unwrap_or(&none), (inputs.lcore_ns, inputs.unix_seconds), since)
             })
             .collect();
         self.0 = inputs.jobs.iter().map(|input| (input.status.id, input.reading.clone())).collect();
@@ -38,8 +35,8 @@ impl Former {
     }
 }
 
-fn job(input: &JobInput, former: &CellsReading, now_ns: u64, since: Since) -> Job {
-    let JobInput { status, name, reading, .. } = input;
+fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f64), since: Since) -> Job {
+    let JobInput { status, name, cells, reading, .. } = input;
     let flow = |now: &CellsReading, then: &CellsReading| {
         since.flow(
             (now.contributions(), now.contribution_bytes()),
@@ -51,8 +48,7 @@ fn job(input: &JobInput, former: &CellsReading, now_ns: u64, since: Since) -> Jo
     let contributions = flow(reading, former);
     let moving = contributions.packets_per_second > 0.0;
     let ranks = ranks(reading, former, now_ns, since);
-    let last = ranks.iter().max_by_key(|rank| (rank.behind, Reverse(rank.rank)));
-    let behind = last.map_or(0, |last| last.behind);
+    let late = cells.who_is_late(now_ns);
     Job {
         id: status.id,
         name: name.clone(),
@@ -66,8 +62,8 @@ fn job(input: &JobInput, former: &CellsReading, now_ns: u64, since: Since) -> Jo
         results: since.flow(results(reading), results(former)),
         waited_seconds: waited(reading, former),
         front: reading.front(),
-        behind,
-        straggler: last.filter(|_| behind > LEVEL).map(|last| last.rank),
+        behind: ranks.iter().map(|rank| rank.behind).max().unwrap_or(0),
+        straggler: late.first().filter(|late| late.waited() >= STRAGGLES_NS).map(|late| late.rank),
         progress: bounded(ranks),
         events: events(reading),
         drops: DropReason::ALL
@@ -77,6 +73,7 @@ fn job(input: &JobInput, former: &CellsReading, now_ns: u64, since: Since) -> Jo
             .collect(),
         // Of those jobs that are shown, later.
         told: Told::default(),
+        model_age_seconds: reading.model_age(unix_seconds),
     }
 }
 

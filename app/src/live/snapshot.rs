@@ -113,7 +113,7 @@ pub(crate) struct Job {
     pub(crate) front: Option<u32>,
     /// How many PSNs the last rank is behind it.
     pub(crate) behind: u32,
-    /// Whom the others wait for.
+    /// Whom the others have waited for, for a tenth of a second or longer.
     pub(crate) straggler: Option<u16>,
     /// The ranks, in order; if there are more than 64, those that are furthest behind.
     pub(crate) progress: Vec<Rank>,
@@ -122,12 +122,15 @@ pub(crate) struct Job {
     /// Its packets that were dropped, by reason.
     pub(crate) drops: Vec<(String, u64)>,
     pub(crate) told: Told,
+    /// Age-of-Model: seconds since the newest update was generated that the job's server has answered; none without answers,
+    /// and of jobs that are not asynchronous.
+    pub(crate) model_age_seconds: Option<f64>,
 }
 
 /// Whether a job is aggregated here, and if not, why: what `pascaline explain` says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Told {
-    /// `yes`, `partly`, `no`, or `nothing`: there has been nothing to aggregate.
+    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is asynchronous.
     pub(crate) aggregated: String,
     /// Share of the bytes that went into results made here, from 0 to 1; none where there were none.
     pub(crate) share: Option<f64>,

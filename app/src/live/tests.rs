@@ -100,8 +100,11 @@ fn whom_the_others_wait_for_is_named() {
     let (mut sampler, cells) = (sampler(), cells(2));
     hear(&cells, 0, 500, 8, 3_000_000_000);
     hear(&cells, 1, 100, 8, 1_000_000_000);
-    let inputs = Inputs { lcore_ns: 4_000_000_000, ..at(1, vec![job(STATUS, &cells)]) };
-    let job = sampler.take(inputs).jobs.remove(0);
+    cells.late(0, 1, 3_800_000_000, 3_899_999_999);
+    let at = |lcore_ns| Inputs { lcore_ns, ..at(1, vec![job(STATUS, &cells)]) };
+    assert_eq!(sampler.take(at(4_000_000_000)).jobs[0].straggler, None, "not for long");
+    cells.late(0, 1, 3_800_000_000, 3_900_000_000);
+    let job = sampler.take(at(4_000_000_000)).jobs.remove(0);
     assert_eq!((job.straggler, job.behind), (Some(1), 400));
     assert_eq!(job.progress[1].silent_seconds, Some(3.0));
 }

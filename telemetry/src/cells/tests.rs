@@ -95,3 +95,15 @@ fn names_are_unique() {
     let names: std::collections::BTreeSet<&str> = JobEvent::ALL.iter().map(|event| event.name()).collect();
     assert_eq!(names.len(), JobEvent::ALL.len());
 }
+
+#[test]
+fn the_newest_answered_update_is_how_old_the_model_is() {
+    let job = JobCells::new(2, 2);
+    job.answered(0, 500);
+    job.answered(1, 700);
+    job.answered(1, 600);
+    assert_eq!((job.read().model_ns, job.read().get(JobEvent::Answers)), (700, 3));
+    job.answered(0, 3_000_000_000);
+    assert_eq!([job.read().model_age(5.5), job.read().model_age(2.0)], [Some(2.5), Some(0.0)]);
+    assert_eq!(JobCells::new(1, 1).read().model_age(5.0), None);
+}

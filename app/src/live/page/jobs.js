@@ -34,14 +34,6 @@ function fact(name, value) {
   return make("span", {}, `${name} `, make("b", {}, value));
 }
 
-function straggler(job) {
-  if (job.state !== "running" || job.straggler === null) return null;
-  const rank = job.progress.find((rank) => rank.rank === job.straggler);
-  const silent = rank?.silent_seconds;
-  const since = silent !== null && silent > 1 ? `, silent for ${seconds(silent)}` : "";
-  return make("p", { class: "note" }, `The others wait for rank ${job.straggler}: ${whole(job.behind)} packets behind${since}.`);
-}
-
 function ranks(job) {
   if (job.progress.length === 0) return null;
   const fastest = Math.max(...job.progress.map((rank) => rank.bytes_per_second), 1);
@@ -58,6 +50,24 @@ function ranks(job) {
   const heads = ["Rank", "Sends", "PSN", "Behind", "Silent for", "Resent", "Was last"];
   const region = { class: "scroll", tabIndex: 0, role: "region", "aria-label": `Ranks of job ${job.id}` };
   return make("div", region, table(heads, rows, { caption }));
+}
+
+const VERDICTS = {
+  yes: ["aggregated here", "good"],
+  partly: ["partly aggregated here", "warn"],
+  no: ["not aggregated here", "bad"],
+  nothing: ["nothing to aggregate yet", "waiting"],
+  updates: ["asynchronous", "busy"],
+};
+
+// Whether the job is aggregated here, and why not all of it.
+function told({ told }) {
+  const [said, kind] = VERDICTS[told.aggregated] ?? [told.aggregated, "waiting"];
+  const share = told.share === null ? "" : ` ${percent(told.share)} of its bytes`;
+  const verdict = make("p", {}, make("span", { class: "badge", "data-state": kind }, said), share);
+  const why = told.reasons.map((reason) => make("li", {}, reason.text, " ", make("span", { class: "muted" }, reason.remedy)));
+  if (told.aggregated === "updates") verdict.append(" its updates are combined where they queue before a port");
+  return make("div", { class: "told" }, verdict, why.length > 0 ? make("ul", {}, ...why) : null);
 }
 
 function counted(job) {
@@ -81,10 +91,11 @@ function update(parts, job) {
     fact("at", rate(job.results.packets_per_second, " sums")),
     fact("wait for the last", seconds(job.waited_seconds)),
     job.needed < job.ranks ? fact("complete with", String(job.needed)) : null,
+    job.model_age_seconds === null ? null : fact("age of its model", seconds(job.model_age_seconds)),
   ];
   const scrolled = parts.inside.querySelector(".scroll")?.scrollLeft ?? 0;
   const focused = parts.inside.contains(document.activeElement);
-  const children = [make("p", { class: "facts" }, ...facts.filter(Boolean)), straggler(job), ranks(job), counted(job)];
+  const children = [make("p", { class: "facts" }, ...facts.filter(Boolean)), told(job), ranks(job), counted(job)];
   parts.inside.replaceChildren(...children.filter(Boolean));
   const region = parts.inside.querySelector(".scroll");
   if (region) region.scrollLeft = scrolled;

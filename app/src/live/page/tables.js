@@ -99,17 +99,47 @@ function series(id, list, none) {
   fill(id, rows.length > 0 ? table(["", "", ""], rows, { wide: [1] }) : nothing(none));
 }
 
-export function server({ server }) {
-  const said = server.length > 0 ? "It has had nothing to do." : "There is none in this appliance.";
+export function server({ server, config }) {
+  const facts = Object.fromEntries(config.facts);
+  const elsewhere = facts["ps.mode"] === "external" ? `It is a process of its own at ${facts["ps.address"]}, and has metrics of its own.` : "There is none.";
+  const said = server.length > 0 ? "It has had nothing to do." : elsewhere;
   series("server", server.map((one) => ({ ...one, name: one.name.replace(/^ps_/, "") })), said);
 }
 
-export function olaf({ olaf }) {
-  series("olaf", olaf, "This appliance has no OlafQueue.");
+// The queue in front of each port, why updates were given up there, and how old the models are.
+export function olaf({ olaf, jobs }) {
+  const ports = new Map();
+  for (const { name, labels, value } of olaf) {
+    const label = Object.fromEntries(labels);
+    const port = ports.get(label.port) ?? { dropped: [] };
+    ports.set(label.port, port);
+    if (name === "olaf_dropped") port.dropped.push([label.cause, value]);
+    else if (!label.decision && !label.fate) port[name.replace(/^olaf_/, "")] = value;
+  }
+  const busy = [...ports].filter(([, port]) => port.received > 0);
+  const queues = busy.map(([name, port]) => [
+    name,
+    `${whole(port.queue_depth)} of ${whole(port.queue_capacity)}`,
+    whole(port.received),
+    whole(port.aggregated + port.replaced),
+    whole(port.departed),
+  ]);
+  const idle = ports.size - busy.length;
+  const none = ports.size > 0 ? `${idle} ${idle === 1 ? "queue" : "queues"} to which nothing has come.` : "This appliance has no OlafQueue: no job is asynchronous.";
+  const dropped = [...ports].flatMap(([name, port]) => port.dropped.filter(([, count]) => count > 0).map(([cause, count]) => [`given up at ${name}: ${words(cause)}`, whole(count)]));
+  const ages = jobs.filter((job) => job.model_age_seconds !== null).map((job) => [job.name ? `${job.id} · ${job.name}` : `${job.id}`, seconds(job.model_age_seconds)]);
+  fill(
+    "olaf",
+    ...(queues.length > 0 ? [table(["Queue", "Waiting", "Came", "Combined", "Left"], queues)] : []),
+    ...(idle > 0 || ports.size === 0 ? [nothing(none)] : []),
+    ...(dropped.length > 0 ? [table(["", ""], dropped)] : []),
+    ...(ages.length > 0 ? [table(["Job", "Age of its model"], ages)] : []),
+  );
 }
 
 export function config({ config }) {
-  const pairs = [["file", config.file], ...config.facts].flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
+  const pairs = config.facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
   const lines = config.summary.map((line) => make("li", {}, line));
-  fill("config", make("dl", { class: "pairs" }, ...pairs), make("ul", { class: "summary" }, ...lines));
+  const all = make("details", {}, make("summary", {}, `All ${config.facts.length} settings`), make("dl", { class: "pairs" }, ...pairs));
+  fill("config", make("p", { class: "file" }, config.file), make("ul", { class: "summary" }, ...lines), all);
 }
