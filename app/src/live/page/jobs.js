@@ -82,16 +82,20 @@ function update(parts, job) {
   parts.badge.dataset.state = kind;
   parts.title.textContent = job.name ? `${job.id} · ${job.name}` : `${job.id}`;
   parts.members.textContent = job.state === "finished" ? `all ${job.ranks} ranks have left` : `${job.joined} of ${job.ranks} ranks`;
-  parts.rate.textContent = bits(job.results.bytes_per_second).join(" ");
-  parts.rate.title = "goodput: bits of sums made per second";
-  const facts = [
+  const asynchronous = job.told.aggregated === "updates";
+  parts.rate.textContent = bits((asynchronous ? job.contributions : job.results).bytes_per_second).join(" ");
+  parts.rate.title = asynchronous ? "bits of updates per second" : "goodput: bits of sums made per second";
+  const facts = asynchronous ? [
+    fact("updates", whole(job.contributions.packets)),
+    fact("at", rate(job.contributions.packets_per_second, "")),
+    fact("age of its model", seconds(job.model_age_seconds)),
+  ] : [
     fact("sums", whole(job.results.packets)),
     fact("of", bytes(job.results.bytes)),
     fact("from contributions", whole(job.contributions.packets)),
     fact("at", rate(job.results.packets_per_second, " sums")),
     fact("wait for the last", seconds(job.waited_seconds)),
     job.needed < job.ranks ? fact("complete with", String(job.needed)) : null,
-    job.model_age_seconds === null ? null : fact("age of its model", seconds(job.model_age_seconds)),
   ];
   const scrolled = parts.inside.querySelector(".scroll")?.scrollLeft ?? 0;
   const focused = parts.inside.contains(document.activeElement);
