@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::format::{bits, count, percent, rate, seconds, span};
 use super::view::View;
@@ -78,10 +78,10 @@ pub(super) fn traffic(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let figures_line = Line::from(vec![
         Span::styled(format!(" in {}", bits(traffic.received.bytes_per_second)), Style::new().fg(IN).bold()),
         Span::styled(format!("  out {}", bits(traffic.sent.bytes_per_second)), Style::new().fg(OUT).bold()),
-        Span::raw("  reduction "),
+        Span::raw("  reduced "),
         Span::styled(reduction, Style::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!(
-            "  packets {}  sums {}",
+            "  {} in, {} sums",
             rate(traffic.received.packets_per_second),
             rate(traffic.results.packets_per_second)
         )),
@@ -120,15 +120,18 @@ pub(super) fn jobs(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let first = (view.selected + 1).saturating_sub(shown);
     let row = |(at, job): (usize, &Job)| {
         let (said, colour) = state(job.state);
-        let straggler = job.straggler.map_or(String::new(), |rank| format!("waits for {rank}"));
+        let asynchronous = job.told.aggregated == "updates";
+        let flow = if asynchronous { job.contributions } else { job.results };
+        let age = job.model_age_seconds.map(|age| format!("model {}", seconds(age)));
+        let straggler = job.straggler.map(|rank| format!("waits for {rank}"));
         let row = Row::new([
             Cell::from(job.id.to_string()),
             Cell::from(job.name.clone()),
             Cell::from(said).style(Style::new().fg(colour)),
             Cell::from(format!("{}/{}", job.joined, job.ranks)),
-            Cell::from(bits(job.results.bytes_per_second)),
-            Cell::from(count(job.results.packets)),
-            Cell::from(straggler),
+            Cell::from(bits(flow.bytes_per_second)),
+            Cell::from(count(flow.packets)),
+            Cell::from(straggler.or(age).unwrap_or_default()),
         ]);
         if at == view.selected { row.style(Style::new().add_modifier(Modifier::REVERSED)) } else { row }
     };
@@ -177,10 +180,23 @@ pub(super) fn ranks(view: &View, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(6),
         Constraint::Fill(1),
     ];
-    let table = Table::new(rows, widths)
-        .header(heads(["rank", "sends", "PSN", "behind", "silent for", "resent", "was last"]))
-        .block(block(&title));
-    frame.render_widget(table, area);
+    let table = Table::new(rows, widths).header(heads([
+        "rank",
+        "sends",
+        "PSN",
+        "behind",
+        "silent for",
+        "resent",
+        "was last",
+    ]));
+    let outer = block(&title);
+    // Whether the job is aggregated here, and if not, why: as long as there is room for a few ranks as well.
+    let lines = if area.height > 8 { 2 } else { 0 };
+    let [told, below] =
+        Layout::vertical([Constraint::Length(lines), Constraint::Fill(1)]).areas(outer.inner(area));
+    frame.render_widget(outer, area);
+    frame.render_widget(Paragraph::new(job.told.summary.as_str()).wrap(Wrap { trim: true }).dim(), told);
+    frame.render_widget(table, below);
 }
 
 pub(super) fn lcores(view: &View, frame: &mut Frame<'_>, area: Rect) {
@@ -281,7 +297,7 @@ pub(super) fn olaf(view: &View, frame: &mut Frame<'_>, area: Rect) {
         Row::new([words(&series.name), labels.join(", "), format!("{}", series.value)])
     };
     let widths = [Constraint::Fill(2), Constraint::Fill(1), Constraint::Length(10)];
-    let table =
-        Table::new(view.snapshot.olaf.iter().map(row), widths).block(block(" OlafQueue, Age-of-Model "));
+    let counted = view.snapshot.olaf.iter().filter(|series| series.value != 0.0);
+    let table = Table::new(counted.map(row), widths).block(block(" OlafQueue "));
     frame.render_widget(table, area);
 }

@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::interactive::press;
 use super::*;
 use crate::live::Snapshot;
-use crate::live::snapshot::{Drop, Flow, Job, Lcore, Pool, Rank, State, Traffic};
+use crate::live::snapshot::{Drop, Flow, Job, Lcore, Pool, Rank, Series, State, Told, Traffic};
 
 fn snapshot() -> Snapshot {
     let flow = |bytes_per_second| Flow { bytes_per_second, packets_per_second: 1000.0, ..Flow::default() };
@@ -19,6 +19,7 @@ fn snapshot() -> Snapshot {
         results: Flow { packets: 61_440, ..flow(1.25e8) },
         straggler,
         progress: vec![rank(0, 0), rank(1, 40)],
+        told: Told { summary: format!("Job {id} is aggregated here."), ..Told::default() },
         ..Job::default()
     };
     Snapshot {
@@ -49,6 +50,25 @@ fn snapshot() -> Snapshot {
     }
 }
 
+#[test]
+fn an_asynchronous_job_has_updates_and_a_model() {
+    let mut view = view();
+    let mut snapshot = snapshot();
+    snapshot.uptime_seconds += 1.0;
+    let told = Told { aggregated: "updates".to_owned(), ..Told::default() };
+    let contributions = Flow { packets: 77, bytes_per_second: 1e3, ..Flow::default() };
+    snapshot.jobs[1] =
+        Job { told, contributions, model_age_seconds: Some(0.25), ..core::mem::take(&mut snapshot.jobs[1]) };
+    let series = |name: &str, value| Series { name: name.to_owned(), labels: Vec::new(), value };
+    snapshot.olaf = vec![series("olaf_received", 5.0), series("olaf_departed", 0.0)];
+    view.show(snapshot);
+    let text = view.to_text(120, 40).unwrap();
+    for said in ["8.00 kbit/s", "77", "model 250", "olaf received"] {
+        assert!(text.contains(said), "{said:?} is missing in\n{text}");
+    }
+    assert!(!text.contains("olaf departed"), "nothing is no news\n{text}");
+}
+
 fn view() -> View {
     let mut view = View::default();
     view.show(snapshot());
@@ -73,6 +93,7 @@ fn a_wide_terminal_shows_everything() {
         "finished",
         "Jobs (68 more)",
         "Ranks of job 1",
+        "Job 1 is aggregated here.",
         "absorbed",
         "246 k",
         "3 partials, 60 kept, of 128 slots",

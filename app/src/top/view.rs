@@ -92,7 +92,8 @@ impl View {
         panels::jobs(self, frame, jobs);
         panels::ranks(self, frame, ranks);
         panels::lcores(self, frame, load);
-        let olaf = if self.snapshot.olaf.is_empty() { 0 } else { lines(self.snapshot.olaf.len()).min(10) };
+        let counted = self.snapshot.olaf.iter().filter(|series| series.value != 0.0).count();
+        let olaf = if counted == 0 { 0 } else { lines(counted).min(12) };
         let [books, pool, olaf, drops] = Layout::vertical([
             Constraint::Length(8),
             Constraint::Length(11),
