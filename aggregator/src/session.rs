@@ -320,13 +320,25 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         !self.parked.is_empty()
     }
 
+    /// The set that the next [`sweep`](Self::sweep) begins with.
+    #[must_use]
+    pub const fn next_swept(&self) -> usize {
+        self.sweep_at
+    }
+
+    /// Sets in all.
+    #[must_use]
+    pub fn sets(&self) -> usize {
+        self.pool.heads.len()
+    }
+
     /// Visits the next `sets` sets and does what `judge` says of each slot: it is given the key, and for a partial the time
     /// of its first contribution. Sets that another lcore owns are passed over. To be called now and then, so that nothing
     /// of a past generation outlives the sweep and no partial its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,
         sets: usize,
-        judge: impl Fn(Key, Option<u64>) -> Verdict,
+        mut judge: impl FnMut(Key, Option<u64>) -> Verdict,
         sink: &mut S,
     ) {
         for _ in 0..sets.min(self.pool.heads.len()) {
