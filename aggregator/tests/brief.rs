@@ -1,6 +1,6 @@
 //! Contributions in brief lead to what whole requests lead to.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "that is how tests fail")]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod common;
 
