@@ -71,8 +71,8 @@ impl Key {
     /// A short form that differs between most keys: what a set compares before it looks at a slot.
     #[must_use]
     #[inline]
-    pub(crate) const fn tag(self) -> u32 {
-        self.psn() ^ self.spread_job()
+    pub(crate) const fn tag(self) -> Tag {
+        Tag::new(self.spread_job(), self.psn())
     }
 
     /// `hash(job, psn)`: the place among this many sets, fewer than 2³².
@@ -83,16 +83,38 @@ impl Key {
     #[must_use]
     #[inline]
     pub const fn place(self, sets: usize) -> usize {
-        const GOLDEN: u32 = 0x9e37_79b1;
-        let hash = self.psn().wrapping_mul(GOLDEN).wrapping_add(self.spread_job());
-        ((hash as u64).wrapping_mul(sets as u64) >> 32) as usize
+        place(self.spread_job(), self.psn(), sets)
     }
 
     /// Tells jobs and generations apart in tags and places. Not the multiplier of `place`, or job n's PSNs would lie
     /// where job 0's lie a little later.
     #[inline]
-    const fn spread_job(self) -> u32 {
+    pub(crate) const fn spread_job(self) -> u32 {
         ((self.0 >> 32) as u32).wrapping_mul(0x85eb_ca6b)
+    }
+}
+
+/// [`Key::place`], where `spread_job` is known.
+#[inline(always)]
+pub(crate) const fn place(spread_job: u32, psn: u32, sets: usize) -> usize {
+    const GOLDEN: u32 = 0x9e37_79b1;
+    let hash = psn.wrapping_mul(GOLDEN).wrapping_add(spread_job);
+    ((hash as u64).wrapping_mul(sets as u64) >> 32) as usize
+}
+
+/// A short form of a key: keys that meet in a set nearly always differ in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag(pub(crate) u16);
+
+impl Tag {
+    /// The tag of a PSN of the job that is spread like this.
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low half: PSNs that meet in a set are rarely 65,536 apart"
+    )]
+    pub(crate) const fn new(spread_job: u32, psn: u32) -> Self {
+        Self((psn ^ spread_job) as u16)
     }
 }
 

@@ -15,7 +15,7 @@ use pascaline_wire::{self as wire, DType, Element};
 use crate::handoff::Owner;
 use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
-use crate::request::{Request, Verb};
+use crate::request::{Contribution, Request, Verb};
 use crate::session::Session;
 use crate::set::{Choice, Directory, MAX_WAYS, Set};
 use crate::sink::{Cause, Displaced, Refusal, Reminded, Sink};
@@ -108,6 +108,18 @@ impl core::error::Error for PoolConfigError {}
 pub(crate) struct SetHead {
     pub(crate) owner: Owner,
     directory: UnsafeCell<Directory>,
+}
+
+impl SetHead {
+    /// What is known of the slots without looking at them.
+    ///
+    /// # Safety
+    /// The calling lcore owns the set, or the pool has only one session, and nobody writes to the directory meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn directory(&self) -> &Directory {
+        // SAFETY: by contract nobody writes.
+        unsafe { &*self.directory.get() }
+    }
 }
 
 #[cfg(not(loom))]
@@ -294,7 +306,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             && slot.expects(request, false)
             && slot.add(request, &packet, combine)
         {
-            sink.added(request);
+            sink.added(&request.contribution());
             sink.spent(packet);
             return None;
         }
@@ -326,18 +338,30 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             return self.add_doubtful(set, way, request, packet, sink);
         }
         if !slot.suffices(request) {
-            return sink.added(request);
+            return sink.added(&request.contribution());
         }
-        if slot.is_doubtful() {
+        self.conclude(set, way, &request.contribution(), sink);
+    }
+
+    /// What the contribution that was missing leads to, now that it is inside.
+    #[inline(always)]
+    pub(crate) fn conclude<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        last: &Contribution,
+        sink: &mut S,
+    ) {
+        if set.slots[way].is_doubtful() {
             self.vacate(set, way, Cause::Referred, sink);
-            return sink.added(request);
+            return sink.added(last);
         }
         if self.complete(set, way, sink)
             && let Some(result) = set.slots[way].aggregate()
         {
-            return sink.completed(request, false, result);
+            return sink.completed(last, false, result);
         }
-        sink.added(request);
+        sink.added(last);
     }
 
     /// Makes a partial the result. False, and the slot is empty, if there is no room for saying who is inside.
@@ -401,9 +425,9 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             && self.complete(set, way, sink)
             && let Some(result) = set.slots[way].aggregate()
         {
-            return sink.completed(request, true, result);
+            return sink.completed(&request.contribution(), true, result);
         }
-        sink.opened(request);
+        sink.opened(&request.contribution());
     }
 
     /// Empties a way, if there is something in it.

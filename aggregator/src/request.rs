@@ -1,7 +1,7 @@
 //! What a packet wants of the pool.
 
-use crate::key::Key;
-use crate::policy::{Conflict, Order, Policy};
+use crate::key::{Key, Tag};
+use crate::policy::{Conflict, Order, Policy, Region};
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +140,80 @@ pub struct Request {
     pub now: u64,
 }
 
+/// Which contribution it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contribution {
+    /// Which PSN.
+    pub key: Key,
+    /// Whose.
+    pub rank: u16,
+    /// Time of arrival, in nanoseconds of the caller's clock.
+    pub now: u64,
+}
+
+/// What all contributions of one rank have in common, as far as the pool needs to know: worked out once per member, so that a
+/// packet adds only its PSN, element and length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// The key of PSN 0.
+    name: u64,
+    pub(crate) spread_job: u32,
+    ranks: Ranks,
+    fan_in: u16,
+    pub(crate) region: Region,
+}
+
+impl Terms {
+    /// What `rank` sends in this generation of a job with so many ranks, where `needed` of them complete a PSN, in the job's own
+    /// region of the pool if it has one.
+    #[must_use]
+    pub const fn new(
+        job: u16,
+        epoch: u8,
+        rank: u16,
+        fan_in: u16,
+        needed: u16,
+        region: Option<Region>,
+    ) -> Self {
+        let key = Key::new(job, epoch, 0);
+        let region = match region {
+            Some(region) => region,
+            None => Region { first: 0, sets: 0 },
+        };
+        Self {
+            name: key.to_bits(),
+            spread_job: key.spread_job(),
+            ranks: Ranks::new(rank, needed),
+            fan_in,
+            region,
+        }
+    }
+
+    /// A contribution to this PSN, of this element type and operation and so many bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn brief(&self, psn: u32, element: u8, len: u16) -> Brief {
+        let name = self.name | psn as u64 | (element as u64) << 56;
+        Brief { name, shape: Shape::new(self.fan_in, len), ranks: self.ranks }
+    }
+
+    /// The short form of the key of a PSN.
+    #[inline(always)]
+    pub(crate) const fn tag(&self, psn: u32) -> Tag {
+        Tag::new(self.spread_job, psn)
+    }
+}
+
+/// Whose a contribution is, and how many there must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ranks(u32);
+
+impl Ranks {
+    const fn new(rank: u16, needed: u16) -> Self {
+        Self(rank as u32 | (needed as u32) << 16)
+    }
+}
+
 /// A contribution of one rank in brief, with nothing special about it: all that it takes to add it to a slot that expects it.
 ///
 /// Sixteen bytes, compared with a slot by two words: nearly every packet is added by this alone, and only the others need a
@@ -148,23 +222,15 @@ pub struct Request {
 pub struct Brief {
     pub(crate) name: u64,
     pub(crate) shape: Shape,
-    pub(crate) rank: u16,
-    pub(crate) needed: u16,
+    ranks: Ranks,
 }
 
 impl Brief {
-    /// A contribution of `rank` to `key`, where `needed` of them complete the PSN.
-    #[must_use]
-    #[inline(always)]
-    pub const fn new(key: Key, element: u8, rank: u16, shape: Shape, needed: u16) -> Self {
-        Self { name: name(key, element), shape, rank, needed }
-    }
-
     /// The same, but something about it has to be noted in the slot: it takes the whole request.
     #[must_use]
     #[inline(always)]
-    pub const fn noteworthy(self, yes: bool) -> Self {
-        Self { needed: if yes { 0 } else { self.needed }, ..self }
+    pub const fn noteworthy(self) -> Self {
+        Self { ranks: Ranks::new(self.rank(), 0), ..self }
     }
 
     /// Which PSN.
@@ -184,8 +250,21 @@ impl Brief {
     /// Whose it is.
     #[must_use]
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
     pub const fn rank(&self) -> u16 {
-        self.rank
+        self.ranks.0 as u16
+    }
+
+    /// How many complete the PSN; 0 if it takes the whole request.
+    #[inline(always)]
+    pub(crate) const fn needed(&self) -> u16 {
+        (self.ranks.0 >> 16) as u16
+    }
+
+    /// Which contribution it is, arrived at this time.
+    #[inline(always)]
+    pub(crate) const fn contribution(&self, now: u64) -> Contribution {
+        Contribution { key: self.key(), rank: self.rank(), now }
     }
 
     /// Fan-in and length of the payload.
@@ -234,6 +313,12 @@ pub(crate) const fn name(key: Key, element: u8) -> u64 {
 pub(crate) const PACKED: usize = 6;
 
 impl Request {
+    /// Which contribution it brings.
+    #[inline(always)]
+    pub(crate) const fn contribution(&self) -> Contribution {
+        Contribution { key: self.key, rank: self.rank, now: self.now }
+    }
+
     /// The request in the form in which it travels with a packet from one lcore to another.
     pub(crate) fn pack(&self) -> [u64; PACKED] {
         let ranks = u64::from(self.rank)

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use pascaline_buffer::PacketBuf;
 
 use crate::handoff::{Left, Linked};
-use crate::key::Key;
+use crate::key::{self, Key, Tag};
 use crate::policy::Region;
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
-use crate::request::{Brief, PACKED, Request};
+use crate::request::{Brief, PACKED, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
-use crate::slot::Slot;
+use crate::slot::{Brought, Slot};
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
@@ -29,7 +29,43 @@ pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
 
 /// Where a key belongs in the pool that said so: [`Session::place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct Place {
+    set: u32,
+    /// The key's tag; once a slot has been [foreseen](Session::foresee), that.
+    hint: u32,
+}
+
+impl Place {
+    /// No slot; a pool has at most 2^28.
+    const NOWHERE: u32 = u32::MAX;
+
+    #[inline(always)]
+    const fn new(set: u32, tag: Tag) -> Self {
+        Self { set, hint: tag.0 as u32 }
+    }
+
+    /// The set, from 0.
+    #[must_use]
+    pub const fn set(self) -> usize {
+        self.set as usize
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a tag has 16 bits")]
+    const fn tag(self) -> Tag {
+        Tag(self.hint as u16)
+    }
+
+    /// The slot, in a pool with only one session, if one has been foreseen; if not, some slot or none. In any other pool there
+    /// is none, also if another pool foresaw it.
+    #[inline(always)]
+    fn slot<B: PacketBuf, const WORDS: usize>(
+        self,
+        pool: &Pool<B, WORDS>,
+    ) -> Option<&UnsafeCell<Slot<B, WORDS>>> {
+        if pool.shared { None } else { pool.slots.get(self.hint as usize) }
+    }
+}
 
 /// What a [sweep](Session::sweep) does with a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,22 +82,15 @@ pub enum Verdict {
     Expire(u64),
 }
 
-/// Which slot will probably be used for a key: [`Session::foresee`].
+/// What has become of a contribution in brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Foreseen(u32);
-
-impl Foreseen {
-    /// No slot; a pool has at most 2^28.
-    const NOTHING: Self = Self(u32::MAX);
-
-    /// The slot, in a pool with only one session. In any other there is none, also if another pool foresaw it.
-    #[inline(always)]
-    fn slot<B: PacketBuf, const WORDS: usize>(
-        self,
-        pool: &Pool<B, WORDS>,
-    ) -> Option<&UnsafeCell<Slot<B, WORDS>>> {
-        if pool.shared { None } else { pool.slots.get(self.0 as usize) }
-    }
+pub enum Brevity {
+    /// Nothing: it takes the whole request.
+    Unsuited,
+    /// It has been added.
+    Added,
+    /// It was the last one, and the events that followed have gone to the sink.
+    Concluded,
 }
 
 /// Links and requests travel in the packets' scratch lines.
@@ -113,10 +142,16 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     #[must_use]
     #[inline]
     pub fn place_in(&self, region: Region, key: Key) -> Place {
+        Place::new(self.set_in(region, key.psn()), key.tag())
+    }
+
+    #[inline(always)]
+    fn set_in(&self, region: Region, psn: u32) -> u32 {
         // Past the end of the pool there is nothing; a region that does not fit shares its last set.
-        let set = region.first as usize + (key.psn() & region.sets.wrapping_sub(1)) as usize;
+        let set = region.first as usize + (psn & region.sets.wrapping_sub(1)) as usize;
         #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
-        Place(set.min(self.pool.heads.len() - 1) as u32)
+        let set = set.min(self.pool.heads.len() - 1) as u32;
+        set
     }
 
     /// Where a key belongs in the shared part of this pool.
@@ -125,38 +160,54 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     pub fn place(&self, key: Key) -> Place {
         // A pool has at most 2^28 slots.
         #[expect(clippy::cast_possible_truncation, reason = "see above")]
-        Place(key.place(self.pool.shared_sets) as u32)
+        let set = key.place(self.pool.shared_sets) as u32;
+        Place::new(set, key.tag())
+    }
+
+    /// Where a PSN belongs that is sent on these terms.
+    #[must_use]
+    #[inline(always)]
+    pub fn place_on(&self, terms: &Terms, psn: u32) -> Place {
+        let set = if terms.region.sets == 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
+            let set = key::place(terms.spread_job, psn, self.pool.shared_sets) as u32;
+            set
+        } else {
+            self.set_in(terms.region, psn)
+        };
+        Place::new(set, terms.tag(psn))
     }
 
     /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch(&self, place: Place) {
         // Past the end nothing is fetched, and nothing goes wrong.
-        prefetch(self.pool.heads.as_ptr().wrapping_add(place.0 as usize));
+        prefetch(self.pool.heads.as_ptr().wrapping_add(place.set as usize));
     }
 
     /// Looks ahead, once what [`prefetch`](Self::prefetch) brought in has arrived: which slot will probably be used for
-    /// the key, and asks for it. With several sessions nobody may look into a set that it does not own, so that nothing
-    /// is foreseen.
-    #[inline]
-    pub fn foresee(&mut self, place: Place, key: Key) -> Foreseen {
-        if self.pool.shared {
-            return Foreseen::NOTHING;
-        }
-        let set = place.0 as usize;
-        // SAFETY: there is only one session, and it is borrowed exclusively.
-        let way = unsafe { self.pool.set(set) }.likely(key);
-        // A pool has at most 2^28 slots.
-        #[expect(clippy::cast_possible_truncation, reason = "see above")]
-        let slot = (set * self.pool.ways + way) as u32;
-        prefetch(self.pool.slots.as_ptr().wrapping_add(slot as usize));
-        Foreseen(slot)
+    /// the key, and asks for it. To be done once. With several sessions nobody may look into a set that it does not own, so that
+    /// nothing is foreseen.
+    #[inline(always)]
+    pub fn foresee(&mut self, place: &mut Place) {
+        place.hint = match self.pool.heads.get(place.set as usize) {
+            Some(head) if !self.pool.shared => {
+                // SAFETY: there is only one session, and it is borrowed exclusively.
+                let way = unsafe { head.directory() }.likely(place.tag(), self.pool.ways);
+                // A pool has at most 2^28 slots.
+                #[expect(clippy::cast_possible_truncation, reason = "see above")]
+                let slot = place.set * self.pool.ways as u32 + way as u32;
+                prefetch(self.pool.slots.as_ptr().wrapping_add(slot as usize));
+                slot
+            }
+            _ => Place::NOWHERE,
+        };
     }
 
     /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
-    #[inline]
-    pub fn prefetch_contents(&mut self, foreseen: Foreseen) {
-        if let Some(slot) = foreseen.slot(&self.pool) {
+    #[inline(always)]
+    pub fn prefetch_contents(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.pool) {
             // SAFETY: there is only one session, and it is borrowed exclusively.
             unsafe { &*slot.get() }.prefetch();
         }
@@ -166,33 +217,51 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// packets that other lcores left meanwhile.
     #[inline]
     pub fn offer<S: Sink<B, WORDS>>(&mut self, request: &Request, packet: B, sink: &mut S) {
-        self.offer_in(self.place(request.key).0 as usize, request, packet, sink);
+        self.offer_in(self.place(request.key).set as usize, request, packet, sink);
     }
 
     /// As [`offer`](Self::offer), for a key whose place is known.
     #[inline]
     pub fn offer_at<S: Sink<B, WORDS>>(&mut self, place: Place, request: &Request, packet: B, sink: &mut S) {
-        self.offer_in(place.0 as usize, request, packet, sink);
+        self.offer_in(place.set as usize, request, packet, sink);
     }
 
-    /// Adds a contribution to the slot that was [foreseen](Self::foresee), if it is one that is expected there and not the last
-    /// one: then the packet is spent, and there is no event. False, and nothing done, if not: it is to be [offered](Self::offer_at).
+    /// Adds a contribution to the slot that was [foreseen](Self::foresee), if it is one that is expected there: then the packet
+    /// is spent, and unless it was the last one, there is no event. If not, nothing is done, and it is to be
+    /// [offered](Self::offer_at).
     ///
     /// `bytes` is the packet, `offset` the start of its payload there, `now` the time of arrival in nanoseconds.
     #[inline(always)]
     #[must_use]
-    pub fn add_brief(
+    pub fn add_brief<S: Sink<B, WORDS>>(
         &mut self,
-        foreseen: Foreseen,
+        place: Place,
         brief: &Brief,
         offset: u16,
         now: u64,
         bytes: &[u8],
-    ) -> bool {
-        let Some(slot) = foreseen.slot(&self.pool) else { return false };
-        let Some(combine) = self.pool.combine(brief.element()) else { return false };
+        sink: &mut S,
+    ) -> Brevity {
+        let Some(slot) = place.slot(&self.pool) else { return Brevity::Unsuited };
+        let Some(combine) = self.pool.combine(brief.element()) else { return Brevity::Unsuited };
         // SAFETY: there is only one session, and it is borrowed exclusively.
-        unsafe { &mut *slot.get() }.add_brief(brief, offset, now, bytes, combine)
+        match unsafe { &mut *slot.get() }.add_brief(brief, offset, now, bytes, combine) {
+            Brought::Nothing => Brevity::Unsuited,
+            Brought::One => Brevity::Added,
+            Brought::Last => {
+                self.conclude(place, brief, now, sink);
+                Brevity::Concluded
+            }
+        }
+    }
+
+    /// The last contribution has been added to the slot that was foreseen.
+    #[inline(never)]
+    fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+        let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
+        // SAFETY: there is only one session, and it is borrowed exclusively; the reference to the slot is gone.
+        let mut owned = unsafe { self.pool.set(set) };
+        self.pool.conclude(&mut owned, place.hint as usize % ways, &brief.contribution(now), sink);
     }
 
     #[inline]
@@ -362,10 +431,11 @@ mod tests {
             |lcores| Pool::<HeapBuf>::sessions(&config, Kernels::scalar(), lcores).unwrap().remove(0);
         let (mut alone, mut shared) = (session(1), session(2));
         let key = Key::new(1, 1, 1);
-        let elsewhere = alone.foresee(alone.place(key), key);
+        let (mut elsewhere, mut here) = (alone.place(key), shared.place(key));
+        alone.foresee(&mut elsewhere);
         assert!(elsewhere.slot(&alone.pool).is_some());
         assert!(elsewhere.slot(&shared.pool).is_none(), "also if another pool foresaw it");
-        let here = shared.foresee(shared.place(key), key);
-        assert_eq!(here, Foreseen::NOTHING);
+        shared.foresee(&mut here);
+        assert_eq!(here.hint, Place::NOWHERE);
     }
 }

@@ -1,9 +1,9 @@
 //! The choice between the slots of a set.
 
 use pascaline_buffer::PacketBuf;
-use wide::u32x8;
+use wide::i16x8;
 
-use crate::key::Key;
+use crate::key::{Key, Tag};
 use crate::policy::Conflict;
 use crate::request::Request;
 use crate::sink::{Aggregate, Cause, Refusal};
@@ -15,7 +15,7 @@ pub(crate) const MAX_WAYS: usize = 8;
 /// What is looked at before any slot: the short forms of the keys, and which slots are in use. Shares a cache line
 /// with the set's owner word.
 pub(crate) struct Directory {
-    tags: [u32; MAX_WAYS],
+    tags: [u16; MAX_WAYS],
     /// In what order kept results were last of use, by the value of `uses` then.
     stamps: [u16; MAX_WAYS],
     uses: u16,
@@ -85,11 +85,45 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// The ways that may hold a key with this tag, a bit for each.
+    #[inline(always)]
+    fn candidates(&self, tag: Tag) -> u8 {
+        // All tags at once, whatever the number of ways.
+        let tags = i16x8::new(self.tags.map(u16::cast_signed));
+        let equal = tags.simd_eq(i16x8::splat(tag.0.cast_signed())).to_bitmask();
+        #[expect(clippy::cast_possible_truncation, reason = "eight ways, eight bits")]
+        let equal = equal as u8;
+        equal & self.used
+    }
+
+    /// The way that holds the key with this tag, or else the one that it will get, very likely; of so many ways.
+    #[inline(always)]
+    pub(crate) fn likely(&self, tag: Tag, ways: usize) -> usize {
+        match self.candidates(tag) {
+            0 => self.for_another(ways),
+            candidates => candidates.trailing_zeros() as usize,
+        }
+    }
+
+    /// The way that another key will get, very likely.
+    fn for_another(&self, ways: usize) -> usize {
+        self.empty(ways).or_else(|| self.oldest_result()).unwrap_or(0)
+    }
+
+    /// An empty one of so many ways.
+    #[inline]
+    fn empty(&self, ways: usize) -> Option<usize> {
+        let empty = (!self.used).trailing_zeros() as usize;
+        (empty < ways).then_some(empty)
+    }
+}
+
 impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// The way that holds the key.
     #[inline]
     pub(crate) fn find(&self, key: Key) -> Option<usize> {
-        let mut candidates = self.candidates(key);
+        let mut candidates = self.directory.candidates(key.tag());
         while candidates != 0 {
             let way = candidates.trailing_zeros() as usize;
             if self.slots.get(way).is_some_and(|slot| slot.key() == key) {
@@ -100,31 +134,10 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         None
     }
 
-    /// The ways that may hold the key, a bit for each, judged by the directory alone.
-    #[inline]
-    fn candidates(&self, key: Key) -> u8 {
-        // All tags at once, whatever the number of ways.
-        let tags = u32x8::new(self.directory.tags);
-        let equal = tags.simd_eq(u32x8::splat(key.tag())).to_bitmask();
-        #[expect(clippy::cast_possible_truncation, reason = "eight ways, eight bits")]
-        let equal = equal as u8;
-        equal & self.directory.used
-    }
-
-    /// The way that holds the key, or else the one that it will get, very likely; judged without looking at a slot.
-    #[inline]
-    pub(crate) fn likely(&self, key: Key) -> usize {
-        match self.candidates(key) {
-            0 => self.empty().or_else(|| self.directory.oldest_result()).unwrap_or(0),
-            candidates => candidates.trailing_zeros() as usize,
-        }
-    }
-
     /// An empty way.
     #[inline]
     fn empty(&self) -> Option<usize> {
-        let empty = (!self.directory.used).trailing_zeros() as usize;
-        (empty < self.slots.len()).then_some(empty)
+        self.directory.empty(self.slots.len())
     }
 
     /// The way for a newcomer. `age_limit` is the number of nanoseconds after which a partial must yield to another PSN.
@@ -231,7 +244,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// Notes that a way, which is empty now, is about to hold this key.
     pub(crate) fn occupy(&mut self, way: usize, key: Key) {
         if let Some(tag) = self.directory.tags.get_mut(way) {
-            *tag = key.tag();
+            *tag = key.tag().0;
             self.directory.used |= 1 << way;
         }
     }

@@ -5,7 +5,7 @@ use pascaline_buffer::PacketBuf;
 pub use crate::contributions::Originals;
 use crate::key::Key;
 use crate::rankset::RankSet;
-use crate::request::Request;
+use crate::request::{Contribution, Request};
 
 /// A complete aggregate, as it lies in the slot that keeps it. Whoever sends it clones the payload.
 #[derive(Debug, Clone)]
@@ -125,11 +125,11 @@ pub struct Evicted<B> {
 /// it was handed off; the others come in addition.
 pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     /// *One per request.* The contribution opened a slot: its packet is now the accumulator.
-    fn opened(&mut self, request: &Request);
+    fn opened(&mut self, of: &Contribution);
     /// *One per request.* The contribution was taken in. Its packet comes back by [`spent`](Self::spent), at once or later.
-    fn added(&mut self, request: &Request);
+    fn added(&mut self, of: &Contribution);
     /// *One per request.* The contribution completed the PSN. `alone` if it also opened the slot.
-    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, B::Shared>);
+    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, B::Shared>);
     /// *One per request.* The rank waits for a result that is kept: here it is again.
     fn replayed(&mut self, request: &Request, packet: B, result: Aggregate<'_, B::Shared>);
     /// *One per request.* A result from elsewhere was taken over.

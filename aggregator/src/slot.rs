@@ -19,6 +19,17 @@ use crate::rankset::RankSet;
 use crate::request::{Brief, Request, Shape, name};
 use crate::sink::{Aggregate, Evicted, Refusal};
 
+/// What a contribution in brief has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brought {
+    /// It is not one that is expected like this.
+    Nothing,
+    /// It has been added.
+    One,
+    /// And it is the last one.
+    Last,
+}
+
 pub(crate) enum Hold<B: PacketBuf> {
     Empty,
     /// The packet of the first contribution, to which the others are added.
@@ -238,8 +249,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         true
     }
 
-    /// Adds a contribution, whose packet has these bytes, if it is one that is expected here and not the last one, and the slot
-    /// sums as packets come. False, and nothing done, if not.
+    /// Adds a contribution, whose packet has these bytes, if it is one that is expected here, and the slot sums as packets come.
     #[inline(always)]
     pub(crate) fn add_brief(
         &mut self,
@@ -248,27 +258,28 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         now: u64,
         bytes: &[u8],
         combine: Combine,
-    ) -> bool {
+    ) -> Brought {
+        let count = self.count + 1;
         let expected = brief.name == self.name
             && brief.shape == self.shape
-            && self.count + 1 < brief.needed
-            && brief.rank < brief.shape.fan_in()
-            && !self.ranks.contains(brief.rank)
+            && count <= brief.needed()
+            && brief.rank() < brief.shape.fan_in()
+            && !self.ranks.contains(brief.rank())
             && matches!(self.hold, Hold::Open(_));
-        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return false };
+        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return Brought::Nothing };
         if !expected {
-            return false;
+            return Brought::Nothing;
         }
         // SAFETY: as in `add`.
         let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
         if combine(into, from) {
             self.note_flags(true, false);
         }
-        let new = self.ranks.insert(brief.rank);
+        let new = self.ranks.insert(brief.rank());
         debug_assert!(new);
-        self.count += 1;
+        self.count = count;
         self.touch(now);
-        true
+        if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
     /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request says.

@@ -6,10 +6,10 @@
 mod common;
 
 use common::{Event, Parcel, Recorder, Who, config, keys_of_one_set, sum_of};
-use pascaline_aggregator::Verdict;
 use pascaline_aggregator::{
     Aggregate, Cause, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink,
 };
+use pascaline_aggregator::{Contribution, Verdict};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
 
@@ -43,16 +43,16 @@ impl Others {
 }
 
 impl Sink<HeapBuf> for Others {
-    fn opened(&mut self, request: &Request) {
-        Sink::<HeapBuf>::opened(&mut self.recorder, request);
+    fn opened(&mut self, of: &Contribution) {
+        Sink::<HeapBuf>::opened(&mut self.recorder, of);
         self.act();
     }
-    fn added(&mut self, request: &Request) {
-        Sink::<HeapBuf>::added(&mut self.recorder, request);
+    fn added(&mut self, of: &Contribution) {
+        Sink::<HeapBuf>::added(&mut self.recorder, of);
         self.act();
     }
-    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::completed(&mut self.recorder, request, alone, result);
+    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, HeapShared>) {
+        Sink::<HeapBuf>::completed(&mut self.recorder, of, alone, result);
         self.act();
     }
     fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {

@@ -10,7 +10,7 @@ use std::thread;
 
 use common::{Parcel, config};
 use pascaline_aggregator::{
-    Aggregate, Cause, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink,
+    Aggregate, Cause, Contribution, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
@@ -54,13 +54,13 @@ impl Counter<'_> {
 }
 
 impl Sink<HeapBuf> for Counter<'_> {
-    fn opened(&mut self, _: &Request) {
+    fn opened(&mut self, _: &Contribution) {
         self.event();
     }
-    fn added(&mut self, _: &Request) {
+    fn added(&mut self, _: &Contribution) {
         self.event();
     }
-    fn completed(&mut self, _: &Request, _: bool, _: Aggregate<'_, HeapShared>) {
+    fn completed(&mut self, _: &Contribution, _: bool, _: Aggregate<'_, HeapShared>) {
         self.event();
     }
     fn replayed(&mut self, _: &Request, _: HeapBuf, _: Aggregate<'_, HeapShared>) {

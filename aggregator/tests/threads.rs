@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use common::{Parcel, config, full_signature, signature, values};
 use pascaline_aggregator::{
-    Aggregate, Cause, Conflict, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal, Reminded, Request,
-    Session, Sink,
+    Aggregate, Cause, Conflict, Contribution, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal,
+    Reminded, Request, Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
@@ -84,17 +84,17 @@ impl Worker<'_> {
 }
 
 impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
-    fn opened(&mut self, _: &Request) {
+    fn opened(&mut self, _: &Contribution) {
         self.tally.opened += 1;
         self.dawdle();
     }
-    fn added(&mut self, _: &Request) {
+    fn added(&mut self, _: &Contribution) {
         self.tally.added += 1;
         self.dawdle();
     }
-    fn completed(&mut self, request: &Request, _: bool, result: Aggregate<'_, HeapShared>) {
-        assert_eq!((result.key, result.fan_in, result.count), (request.key, request.fan_in, request.fan_in));
-        self.tally.completed.push((request.key, values(result.payload.bytes())));
+    fn completed(&mut self, of: &Contribution, _: bool, result: Aggregate<'_, HeapShared>) {
+        assert_eq!((result.key, result.count), (of.key, result.fan_in));
+        self.tally.completed.push((of.key, values(result.payload.bytes())));
         self.to_complete.fetch_sub(1, Ordering::SeqCst);
         self.dawdle();
     }

@@ -2,6 +2,8 @@
 
 use core::ptr::NonNull;
 
+use arrayvec::ArrayVec;
+
 /// One cache line beside each packet, for whoever holds it.
 ///
 /// Contents are undefined when a packet is received. It is used to pass a packet between lcores without
@@ -62,14 +64,30 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// After this `bytes` is still only the first segment.
     fn append_shared(&mut self, tail: Self::Shared);
 
-    /// Makes an empty packet one of `len` bytes of headers followed by `tail`, and gives the headers for writing,
-    /// contents as they happen to be. `None`, and `tail` let go, where the memory does not suffice.
-    fn compose(&mut self, len: usize, tail: Self::Shared) -> Option<&mut [u8]> {
-        if !self.set_len(len) {
-            return None;
+    /// Turns empty packets, taken from the end of `empty`, into ones of `LEN` bytes of headers followed by `tail`, and appends
+    /// them to `frames`, as long as there are both heads and packets and room. `write` writes the headers, whose contents are as
+    /// they happen to be; all of them. Returns how many there are.
+    fn compose<T, const LEN: usize, const N: usize, const M: usize>(
+        empty: &mut ArrayVec<Self, N>,
+        frames: &mut ArrayVec<Self, M>,
+        tail: &Self::Shared,
+        heads: &[T],
+        mut write: impl FnMut(&T, &mut [u8; LEN]),
+    ) -> usize {
+        for (done, head) in heads.iter().enumerate() {
+            if frames.is_full() {
+                return done;
+            }
+            let Some(mut packet) = empty.pop() else { return done };
+            let whole = packet.set_len(LEN);
+            match packet.bytes_mut().first_chunk_mut() {
+                Some(bytes) if whole => write(head, bytes),
+                _ => return done,
+            }
+            packet.append_shared(tail.clone());
+            frames.push(packet);
         }
-        self.append_shared(tail);
-        self.bytes_mut().get_mut(..len)
+        heads.len()
     }
 
     /// Length over all segments.
@@ -111,10 +129,5 @@ pub trait SharedBuf: Clone + Send + 'static {
     /// Where what counts the holders lies: good for prefetching it, and for nothing else. Null where that is not known.
     fn descriptor(&self) -> *const u8 {
         core::ptr::null()
-    }
-
-    /// `count` clones. Where holders are counted atomically, all at once.
-    fn clones(&self, count: usize) -> impl Iterator<Item = Self> {
-        core::iter::repeat_with(|| self.clone()).take(count)
     }
 }

@@ -1,3 +1,6 @@
+#include <assert.h>
+#include <string.h>
+
 #include "shim.h"
 
 #include <stdio.h>
@@ -31,21 +34,27 @@ struct rte_mbuf *psc_mbuf_alloc(struct rte_mempool *pool)
 	return rte_pktmbuf_alloc(pool);
 }
 
+/* What a fresh packet says of itself, in as few stores as it takes: data_off, refcnt, nb_segs and port lie side by side, and
+ * so do packet_type, pkt_len, data_len and vlan_tci. */
+static_assert(offsetof(struct rte_mbuf, port) + sizeof(uint16_t) - offsetof(struct rte_mbuf, data_off) == 8, "rearm data");
+static_assert(offsetof(struct rte_mbuf, vlan_tci) + sizeof(uint16_t) - offsetof(struct rte_mbuf, packet_type) == 12, "lengths");
+
 /* What rte_pktmbuf_alloc_bulk does, less what is so already or has no meaning without a flag: a packet in a pool has
- * one segment, no next one and one holder, and its second cache line is needed by nobody yet. */
+ * one segment, no next one and one holder, and its second cache line is needed by nobody yet. Every pool that is made here
+ * has the headroom. */
 int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count)
 {
+	const struct {
+		uint16_t data_off, refcnt, nb_segs, port;
+	} fresh = {RTE_PKTMBUF_HEADROOM, 1, 1, RTE_MBUF_PORT_INVALID};
 	const int failed = rte_mempool_get_bulk(pool, (void **)out, count);
 
 	for (unsigned int i = 0; !failed && i < count; i++) {
 		struct rte_mbuf *mbuf = out[i];
 
-		mbuf->data_off = RTE_MIN(RTE_PKTMBUF_HEADROOM, mbuf->buf_len);
-		mbuf->port = RTE_MBUF_PORT_INVALID;
+		memcpy(&mbuf->data_off, &fresh, sizeof(fresh));
 		mbuf->ol_flags = 0;
-		mbuf->packet_type = 0;
-		mbuf->pkt_len = 0;
-		mbuf->data_len = 0;
+		memset(&mbuf->packet_type, 0, 12);
 	}
 	return failed;
 }
@@ -120,9 +129,9 @@ void psc_mbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
-/* What rte_pktmbuf_free_bulk does, inlined for the case that nearly every packet is: one segment, its own memory, no
- * other holder, the same pool as its neighbours. Runs of those go back to the pool in one piece. That a packet of one segment
- * has no next one is not checked: the pointer is in the second cache line, and DPDK's own fast free relies on it, too. */
+/* What rte_pktmbuf_free_bulk does for packets that the caller alone holds, in memory of their own: those of one segment go back
+ * to the pool as they are, runs of the same pool in one piece. That a packet of one segment has no next one is not
+ * checked: the pointer is in the second cache line, and DPDK's own fast free relies on it, too. */
 void psc_mbuf_free_burst(struct rte_mbuf **mbufs, unsigned int count)
 {
 	unsigned int start = 0, i;
@@ -130,8 +139,7 @@ void psc_mbuf_free_burst(struct rte_mbuf **mbufs, unsigned int count)
 	for (i = 0; i < count; i++) {
 		struct rte_mbuf *mbuf = mbufs[i];
 
-		if (likely(rte_mbuf_refcnt_read(mbuf) == 1 && mbuf->nb_segs == 1 && RTE_MBUF_DIRECT(mbuf) &&
-			   mbuf->pool == mbufs[start]->pool))
+		if (likely(mbuf->nb_segs == 1 && mbuf->pool == mbufs[start]->pool))
 			continue;
 		if (i > start)
 			rte_mempool_put_bulk(mbufs[start]->pool, (void *const *)&mbufs[start], i - start);

@@ -159,6 +159,29 @@ pub(crate) unsafe fn is_exclusive(mbuf: *mut sys::rte_mbuf) -> bool {
     }
 }
 
+/// As [`compose`](PacketBuf::compose), one holder of the tail at a time.
+#[cold]
+fn compose_singly<T, const LEN: usize, const N: usize, const M: usize>(
+    empty: &mut ArrayVec<Mbuf, N>,
+    frames: &mut ArrayVec<Mbuf, M>,
+    tail: &SharedMbuf,
+    heads: &[T],
+    mut write: impl FnMut(&T, &mut [u8; LEN]),
+) -> usize {
+    let count = heads.len().min(empty.len()).min(frames.remaining_capacity());
+    for (done, head) in heads[..count].iter().enumerate() {
+        let Some(mut packet) = empty.pop() else { return done };
+        let whole = packet.set_len(LEN);
+        match packet.bytes_mut().first_chunk_mut() {
+            Some(bytes) if whole => write(head, bytes),
+            _ => return done,
+        }
+        packet.append_shared(tail.clone());
+        frames.push(packet);
+    }
+    count
+}
+
 impl Drop for Mbuf {
     #[inline]
     fn drop(&mut self) {
@@ -269,20 +292,59 @@ unsafe impl PacketBuf for Mbuf {
         }
     }
 
-    /// All fields in one go: this is done for every result and every member.
-    #[inline]
-    fn compose(&mut self, len: usize, tail: SharedMbuf) -> Option<&mut [u8]> {
-        let data_len = u16::try_from(len).ok().filter(|_| len <= self.room() && self.segments() == 1)?;
-        let (mbuf, tail) = (self.as_raw(), tail.into_reference());
-        // SAFETY: as in `append_shared`; the bytes as in `bytes_mut`, and `len` bytes have room.
-        unsafe {
-            *field::next(mbuf) = tail.as_ptr();
-            *field::nb_segs(mbuf) = 1 + *field::nb_segs(tail.as_ptr());
-            *field::pkt_len(mbuf) = u32::from(data_len) + *field::pkt_len(tail.as_ptr());
-            *field::data_len(mbuf) = data_len;
-            let start = (*field::buf_addr(mbuf)).add(usize::from(*field::data_off(mbuf)));
-            Some(slice::from_raw_parts_mut(start, len))
+    /// All fields in one go, and the holders of the tail counted at once: this is done for every result and member.
+    #[inline(always)]
+    fn compose<T, const LEN: usize, const N: usize, const M: usize>(
+        empty: &mut ArrayVec<Self, N>,
+        frames: &mut ArrayVec<Self, M>,
+        tail: &SharedMbuf,
+        heads: &[T],
+        mut write: impl FnMut(&T, &mut [u8; LEN]),
+    ) -> usize {
+        let (have, held) = (empty.len(), frames.len());
+        let count = heads.len().min(have).min(frames.remaining_capacity());
+        if count == 0 {
+            return 0;
         }
+        let (Some(shared), Ok(len)) = (tail.reference_ahead(count), u16::try_from(LEN)) else {
+            return compose_singly(empty, frames, tail, heads, write);
+        };
+        // SAFETY: we hold a count on the tail, which is not written.
+        let (segments, total) = unsafe {
+            (1 + *field::nb_segs(shared.as_ptr()), u32::from(len) + *field::pkt_len(shared.as_ptr()))
+        };
+        let mut done = 0;
+        for head in &heads[..count] {
+            // SAFETY: fewer than `count` are done, which is not more than there are.
+            let packet = unsafe { &*empty.as_ptr().add(have - 1 - done) };
+            if packet.room() < LEN || packet.segments() != 1 {
+                break;
+            }
+            let mbuf = packet.as_raw();
+            // SAFETY: an mbuf of ours, of one segment with room for `LEN` bytes. The chain takes over one of the counts that were
+            // made ahead: DPDK frees a chain segment by segment, each by its own count, so that the tail survives as long as
+            // somebody holds it. The packet moves from one array to the other: what lies behind the lengths that are set below
+            // is not looked at as packets, and `frames` has room for `count` more.
+            unsafe {
+                *field::next(mbuf) = shared.as_ptr();
+                *field::nb_segs(mbuf) = segments;
+                *field::pkt_len(mbuf) = total;
+                *field::data_len(mbuf) = len;
+                let start = (*field::buf_addr(mbuf)).add(usize::from(*field::data_off(mbuf)));
+                write(head, &mut *start.cast());
+                frames.as_mut_ptr().add(held + done).write(Self(packet.0));
+            }
+            done += 1;
+        }
+        // SAFETY: the last `done` packets of `empty` have been written behind those of `frames`.
+        unsafe {
+            empty.set_len(have - done);
+            frames.set_len(held + done);
+        }
+        if done < count {
+            tail.uncount(count - done);
+        }
+        done
     }
 
     #[inline]

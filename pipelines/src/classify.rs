@@ -1,6 +1,6 @@
 //! What a frame is, and what is to be done with it.
 
-use pascaline_aggregator::{Brief, Key, Region, Request, Shape, Verb};
+use pascaline_aggregator::{Brief, Key, Request, Verb};
 use pascaline_queue::Update;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::{Arp, Operation};
@@ -11,7 +11,7 @@ use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
 use pascaline_wire::plain::{self, Plain};
 
-use crate::jobs::{Endpoint, Job, JobTable, Mode};
+use crate::jobs::{Endpoint, Flow, Job, JobTable, Mode};
 use crate::shared::Setup;
 
 mod update;
@@ -93,13 +93,25 @@ impl From<Malformed> for Class {
 }
 
 /// A plain gradient from a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlainGradient {
+#[derive(Debug, Clone, Copy)]
+pub struct PlainGradient<'a> {
+    /// What is known of those of its rank.
+    pub flow: &'a Flow,
+    /// What it says beyond that.
+    pub plain: Plain,
+}
+
+impl PlainGradient<'_> {
     /// What the pool needs to know of it, in nearly every case.
-    pub brief: Brief,
-    /// Where its job is in the table.
-    index: u16,
-    flags: u8,
+    #[must_use]
+    #[inline(always)]
+    pub fn brief(&self) -> Brief {
+        /// Flags that have to be noted in the slot.
+        const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
+        let Plain { psn, element, flags, payload_len } = self.plain;
+        let brief = self.flow.terms.brief(psn, element, payload_len);
+        if flags & NOTEWORTHY == 0 { brief } else { brief.noteworthy() }
+    }
 }
 
 /// Where the payload of a plain gradient begins.
@@ -125,44 +137,35 @@ impl Classifier<'_> {
     #[inline]
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        match self.plain(bytes).and_then(|(gradient, _)| self.request(gradient, bytes)) {
+        match self.plain(bytes).and_then(|gradient| self.request(&gradient.brief(), bytes)) {
             Some(request) => Class::Pool(request),
             None => self.classify_any(bytes),
         }
     }
 
-    /// A plain gradient from a member, and the region of its job, if that has one. `None` for anything else, which
-    /// [`classify_any`] deals with, and for plain gradients with which something is wrong: it finds out what.
+    /// A plain gradient from a member. `None` for anything else, which [`classify_any`] deals with, and for plain gradients with
+    /// which something is wrong: it finds out what.
     ///
     /// [`classify_any`]: Self::classify_any
     #[inline(always)]
     #[must_use]
-    pub fn plain(&self, bytes: &[u8]) -> Option<(PlainGradient, Option<Region>)> {
-        /// Flags that have to be noted in the slot.
-        const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
+    pub fn plain(&self, bytes: &[u8]) -> Option<PlainGradient<'_>> {
         #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
         let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
-        let index = self.table.index(id);
-        let job = self.table.at(index)?;
-        let Plain { psn, element, flags, payload_len } = job.expected(rank)?.read(bytes, port)?;
-        if payload_len > job.payload || job.halted {
-            return None;
-        }
-        let shape = Shape::new(job.fan_in, payload_len);
-        let brief = Brief::new(Key::new(id, job.epoch, psn), element, rank, shape, job.needed)
-            .noteworthy(flags & NOTEWORTHY != 0);
-        Some((PlainGradient { brief, index, flags }, job.policy.region))
+        let flow = self.table.get(id)?.flow(rank)?;
+        let plain = flow.expected.read(bytes, port, flow.most)?;
+        Some(PlainGradient { flow, plain })
     }
 
     /// What a plain gradient with these bytes wants of the pool.
     #[must_use]
-    pub fn request(&self, gradient: PlainGradient, bytes: &[u8]) -> Option<Request> {
-        let PlainGradient { brief, index, flags } = gradient;
-        let job = self.table.at(index)?;
+    pub fn request(&self, brief: &Brief, bytes: &[u8]) -> Option<Request> {
+        let (key, flags) = (brief.key(), plain::flags(bytes));
+        let job = self.table.get(key.job())?;
         Some(Request {
             verb: Verb::Add,
-            key: brief.key(),
+            key,
             rank: brief.rank(),
             fan_in: job.fan_in,
             job_fan_in: job.fan_in,

@@ -5,7 +5,7 @@ use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::{Counter, DropReason, Tally};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
-use pascaline_wire::template::{Heads, PLAIN, Template};
+use pascaline_wire::template::{Heads, PLAIN, PlainCommon, PlainHead, Template};
 
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::{Job, Member};
@@ -70,9 +70,14 @@ impl<I: Io> Emitter<I> {
     /// Frees a packet, together with others.
     #[inline]
     pub fn recycle(&mut self, packet: I::Buf) {
-        if self.spent.is_full() {
-            self.io.recycle(&mut self.spent);
+        if let Err(full) = self.spent.try_push(packet) {
+            self.recycle_all(full.element());
         }
+    }
+
+    #[cold]
+    fn recycle_all(&mut self, packet: I::Buf) {
+        self.io.recycle(&mut self.spent);
         // There is room now, unless the port layer keeps what it should free; then dropping it is as good.
         let _ = self.spent.try_push(packet);
     }
@@ -236,31 +241,9 @@ impl<I: Io> Emitter<I> {
         written
     }
 
-    /// Sends a result to one member: a header buffer of its own, the payload shared.
-    #[inline(always)]
-    pub fn send_result(
-        &mut self,
-        member: &Member,
-        rank: u16,
-        heads: &Heads,
-        payload: <I::Buf as PacketBuf>::Shared,
-    ) {
-        let port = member.endpoint.port;
-        if !(member.template.is_plain_for(heads) && self.io.multi_segment(port)) {
-            return self.send_other_result(member, rank, heads, payload);
-        }
-        let Some(mut frame) = self.header_buffer() else { return };
-        match frame.compose(PLAIN, payload).and_then(<[u8]>::first_chunk_mut) {
-            Some(out) => member.template.write_plain(out, heads, rank),
-            None => return self.recycle(frame),
-        }
-        self.tally.add(Counter::ResultsSent, 1);
-        self.stage(port, frame, Class::Own);
-    }
-
-    /// Other headers than the plain ones, or a port that sends single segments only.
+    /// Sends a result to one member.
     #[inline(never)]
-    fn send_other_result(
+    pub fn send_result(
         &mut self,
         member: &Member,
         rank: u16,
@@ -270,6 +253,52 @@ impl<I: Io> Emitter<I> {
         if self.send_shared(member, rank, heads, payload) {
             self.tally.add(Counter::ResultsSent, 1);
         }
+    }
+
+    /// Sends a result to members that are reached through one port, as most are: a header buffer for each, the payload shared.
+    #[inline(always)]
+    fn send_plain(
+        &mut self,
+        port: usize,
+        mut heads: &[PlainHead],
+        common: &PlainCommon,
+        payload: &<I::Buf as PacketBuf>::Shared,
+        len: usize,
+    ) {
+        while !heads.is_empty() {
+            if self.headers.is_empty() {
+                self.io.header_buffers(&mut self.headers);
+            }
+            let Some(stage) = self.stages.get_mut(port) else {
+                // A port that does not exist takes nothing.
+                return self.tally.add(Counter::TransmitDropped, heads.len() as u64);
+            };
+            let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
+                head.write(out, common);
+            });
+            stage.bytes += sent * (PLAIN + len);
+            self.tally.add(Counter::ResultsSent, sent as u64);
+            heads = heads.get(sent..).unwrap_or_default();
+            if sent == 0 && !self.make_room(port, heads.len()) {
+                return;
+            }
+        }
+    }
+
+    /// Sends off a full stage. False if that was not what was missing, or did not help: then so many frames are given up.
+    #[cold]
+    fn make_room(&mut self, port: usize, frames: usize) -> bool {
+        let full = self.stages.get(port).is_some_and(|stage| stage.frames.is_full());
+        if full {
+            self.send(port);
+        }
+        let room = self.stages.get(port).is_some_and(|stage| !stage.frames.is_full());
+        match (full, room) {
+            (true, true) => return true,
+            (true, false) => self.tally.add(Counter::TransmitDropped, frames as u64),
+            (false, _) => self.tally.add(Counter::NoBuffer, frames as u64),
+        }
+        false
     }
 
     /// Sends one member what others get, too: headers of its own, the payload shared where the port can send several
@@ -334,14 +363,38 @@ impl<I: Io> Emitter<I> {
     }
 
     /// Sends a result to all members of its job.
-    #[inline]
+    #[inline(never)]
     pub fn fan_out(&mut self, job: &Job, result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>) {
         let Some(heads) = heads(result) else { return };
-        let members = (0..).zip(job.members()).filter_map(|(rank, member)| Some((rank, member.as_ref()?)));
-        // Clones come first: a member without one would be a result that is not sent. Those that are left over when
-        // ranks are missing are given back.
-        for (payload, (rank, member)) in result.payload.clones(job.members().len()).zip(members) {
-            self.send_result(member, rank, &heads, payload);
+        let common = heads.plain();
+        let len = result.payload.bytes().len();
+        let (replies, others) = job.replies();
+        for replies in replies {
+            match &common {
+                Some(common) if self.io.multi_segment(replies.port) => {
+                    self.send_plain(replies.port, &replies.heads, common, result.payload, len);
+                }
+                _ => self.send_singly(job, &replies.ranks, &heads, result.payload),
+            }
+        }
+        if !others.is_empty() {
+            self.send_singly(job, others, &heads, result.payload);
+        }
+    }
+
+    /// Sends a result to some ranks, whatever their headers and ports are like.
+    #[inline(never)]
+    fn send_singly(
+        &mut self,
+        job: &Job,
+        ranks: &[u16],
+        heads: &Heads,
+        payload: &<I::Buf as PacketBuf>::Shared,
+    ) {
+        for &rank in ranks {
+            if let Some(member) = job.member(rank) {
+                self.send_result(member, rank, heads, payload.clone());
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
-use pascaline_aggregator::{Policy, Rules};
+use pascaline_aggregator::{Policy, Rules, Terms};
 use pascaline_telemetry::jobs::OTHERS;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
-use pascaline_wire::template::{Path, Template};
+use pascaline_wire::template::{Path, PlainHead, Template};
 
 /// How a member is reached, as learnt from its Join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,33 @@ impl Member {
         let port = u32::try_from(endpoint.port).unwrap_or(u32::MAX);
         Self { endpoint, expected: Expected::new(&back, &header, port), template: Template::new(&there) }
     }
+}
+
+/// Everything about a rank's gradients that is known before they come: two cache lines, and nothing else has to be looked at for
+/// a packet to be judged.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Flow {
+    /// What they look like.
+    pub expected: Expected,
+    /// What the pool has to know of them.
+    pub terms: Terms,
+    /// Longest payload in bytes; 0 if the job takes none at present.
+    pub most: u16,
+}
+
+const _: () = assert!(size_of::<Flow>() == 128);
+
+/// How results are sent to the members that are reached through one port with plain headers: everything that is known before
+/// there is a result, apart from the members as the flows are.
+#[derive(Debug, Clone)]
+pub struct Replies {
+    /// The port.
+    pub port: usize,
+    /// The ranks.
+    pub ranks: Vec<u16>,
+    /// The headers of each of them.
+    pub heads: Vec<PlainHead>,
 }
 
 /// Where a job's parameter server is.
@@ -164,18 +191,18 @@ pub struct Job {
     rules: Rules,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
-    /// What the gradients of each rank look like: apart from the members, so that a packet is judged by two cache lines.
-    expected: Vec<Expected>,
+    /// What the gradients of each rank look like, apart from the members; once the job is in a [`JobTable`].
+    flows: Vec<Flow>,
+    /// How results are sent, likewise.
+    replies: Vec<Replies>,
+    /// Ranks to which results are sent with other than plain headers.
+    others: Vec<u16>,
 }
 
 impl Job {
     /// A job of this generation with these members, by rank.
     #[must_use]
     pub fn new(id: u16, fan_in: u16, epoch: u8, payload: u16, members: Vec<Option<Member>>) -> Self {
-        let expected = members
-            .iter()
-            .map(|member| member.as_ref().map_or(Expected::NONE, |member| member.expected))
-            .collect();
         let (needed, partials, halted, policy) = (fan_in, false, false, Policy::default());
         let server = Server::None;
         Self {
@@ -192,7 +219,9 @@ impl Job {
             server,
             rules: Rules::of(&policy),
             members,
-            expected,
+            flows: Vec::new(),
+            replies: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -217,11 +246,48 @@ impl Job {
         &self.members
     }
 
-    /// What the gradients of a rank look like.
+    /// What the gradients of a rank look like, once the job is in a [`JobTable`].
     #[must_use]
-    #[inline]
-    pub fn expected(&self, rank: u16) -> Option<&Expected> {
-        self.expected.get(usize::from(rank))
+    #[inline(always)]
+    pub fn flow(&self, rank: u16) -> Option<&Flow> {
+        self.flows.get(usize::from(rank))
+    }
+
+    /// How results are sent, once the job is in a [`JobTable`]; and the ranks to which they are sent in another way.
+    #[must_use]
+    #[inline(always)]
+    pub fn replies(&self) -> (&[Replies], &[u16]) {
+        (&self.replies, &self.others)
+    }
+
+    fn prepare(&mut self) {
+        for (rank, member) in (0..).zip(&self.members) {
+            self.flows.push(self.flow_of(rank, member.as_ref()));
+            let Some(member) = member else { continue };
+            let port = member.endpoint.port;
+            let Some(head) = member.template.plain(rank) else {
+                self.others.push(rank);
+                continue;
+            };
+            match self.replies.iter_mut().find(|replies| replies.port == port) {
+                Some(replies) => {
+                    replies.ranks.push(rank);
+                    replies.heads.push(head);
+                }
+                None => self.replies.push(Replies { port, ranks: vec![rank], heads: vec![head] }),
+            }
+        }
+    }
+
+    fn flow_of(&self, rank: u16, member: Option<&Member>) -> Flow {
+        let &Self { id, fan_in, epoch, needed, halted, mode, policy, .. } = self;
+        // Workers that send updates send no gradients.
+        let none = halted || mode == Mode::Olaf;
+        Flow {
+            expected: member.map_or(Expected::NONE, |member| member.expected),
+            terms: Terms::new(id, epoch, rank, fan_in, needed, policy.region),
+            most: if none { 0 } else { self.payload },
+        }
     }
 
     /// The member with a rank.
@@ -258,10 +324,7 @@ impl JobTable {
         let mut index = Box::new([NONE; 1 << 16]);
         for (at, job) in (0..NONE).zip(&mut jobs) {
             job.rules = Rules::of(&Policy { server: job.has_server(), ..job.policy });
-            if job.mode == Mode::Olaf {
-                // Its workers send no gradients.
-                job.expected.fill(Expected::NONE);
-            }
+            job.prepare();
             index[usize::from(job.id)] = at;
         }
         Self { index, jobs }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Foreseen, Key, Place, Request, Session, Verb, Verdict};
+use pascaline_aggregator::{Brevity, Brief, Key, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, JobCounter, LcoreCounters, Recorder};
 use pascaline_wire::arp;
@@ -12,7 +12,7 @@ use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
 
-use crate::classify::{Class, Classifier, PAYLOAD_OFFSET, Payload, PlainGradient};
+use crate::classify::{Class, Classifier, PAYLOAD_OFFSET, Payload};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
@@ -75,8 +75,16 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     unpublished: bool,
 }
 
+/// A plain gradient on its way into the pool.
+struct Gradient<B> {
+    brief: Brief,
+    place: Place,
+    /// Until the pool has taken it.
+    packet: Option<B>,
+}
+
 /// The plain gradients of a burst.
-type Gradients<I> = ArrayVec<(PlainGradient, Place, <I as Io>::Buf), BURST>;
+type Gradients<I> = ArrayVec<Gradient<<I as Io>::Buf>, BURST>;
 
 /// Turns between two looks at what need not be looked at every time.
 const HOUSEKEEPING: u64 = 64;
@@ -215,16 +223,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
-            if let Some((gradient, region)) = classifier.plain(packet.bytes())
+            if let Some(gradient) = classifier.plain(packet.bytes())
                 && !packet.bad_checksum()
             {
-                let key = gradient.brief.key();
-                let place = match region {
-                    None => self.session.place(key),
-                    Some(region) => self.session.place_in(region, key),
-                };
+                let place = self.session.place_on(&gradient.flow.terms, gradient.plain.psn);
                 self.session.prefetch(place);
-                gradients.push((gradient, place, packet));
+                gradients.push(Gradient { brief: gradient.brief(), place, packet: Some(packet) });
             } else {
                 others.push(packet);
             }
@@ -236,12 +240,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     #[inline(never)]
     fn gradients(&mut self, port: usize, mac: Mac, now: u64, gradients: &mut Gradients<I>) {
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
-        let mut ahead = ArrayVec::<Foreseen, BURST>::new();
-        for (gradient, place, _) in gradients.iter() {
-            ahead.push(self.session.foresee(*place, gradient.brief.key()));
+        for gradient in gradients.iter_mut() {
+            self.session.foresee(&mut gradient.place);
         }
-        for foreseen in ahead.iter().take(AHEAD) {
-            self.session.prefetch_contents(*foreseen);
+        for gradient in gradients.iter().take(AHEAD) {
+            self.session.prefetch_contents(gradient.place);
         }
         let mut outcome = Outcome {
             emitter: &mut self.emitter,
@@ -252,22 +255,33 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             limits: &mut self.limits,
             server: self.server.as_ref(),
         };
-        for (at, (gradient, place, packet)) in gradients.drain(..).enumerate() {
-            if let Some(foreseen) = ahead.get(at + AHEAD) {
-                self.session.prefetch_contents(*foreseen);
+        let mut counted = 0;
+        for at in 0..gradients.len() {
+            if let Some(coming) = gradients.get(at + AHEAD) {
+                self.session.prefetch_contents(coming.place);
             }
-            let Some(&foreseen) = ahead.get(at) else { break };
-            if self.session.add_brief(foreseen, &gradient.brief, PAYLOAD_OFFSET, now, packet.bytes()) {
-                outcome.emitter.tally.add(Counter::Absorbed, 1);
-                outcome.emitter.recycle(packet);
-                continue;
+            let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
+            let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { continue };
+            match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
+                Brevity::Added => continue,
+                Brevity::Concluded => {
+                    counted += 1;
+                    continue;
+                }
+                Brevity::Unsuited => counted += 1,
             }
-            // Cannot fail: the table is the one in which the job was found.
-            let Some(request) = classifier.request(gradient, packet.bytes()) else {
-                outcome.emitter.discard(packet, DropReason::UnknownJob);
-                continue;
-            };
-            self.session.offer_at(place, &request, packet, &mut outcome);
+            let request = classifier.request(brief, bytes);
+            let Some(packet) = packet.take() else { continue };
+            match request {
+                Some(request) => self.session.offer_at(*place, &request, packet, &mut outcome),
+                // Cannot happen: the table is the one in which the job was found.
+                None => outcome.emitter.discard(packet, DropReason::UnknownJob),
+            }
+        }
+        // What has been added in brief, and has led to no event.
+        outcome.emitter.tally.add(Counter::Absorbed, (gradients.len() - counted) as u64);
+        for packet in gradients.drain(..).filter_map(|gradient| gradient.packet) {
+            outcome.emitter.recycle(packet);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the pool's events lead to.
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
+    Aggregate, Cause, Contribution, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::jobs::LATE;
@@ -293,13 +293,13 @@ impl<I: Io> Outcome<'_, I> {
 
 impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     #[inline]
-    fn opened(&mut self, _: &Request) {
+    fn opened(&mut self, _: &Contribution) {
         self.count(Counter::Absorbed);
         self.count(Counter::Opened);
     }
 
     #[inline]
-    fn added(&mut self, _: &Request) {
+    fn added(&mut self, _: &Contribution) {
         self.count(Counter::Absorbed);
     }
 
@@ -309,13 +309,13 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     #[inline]
-    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, Shared<I>>) {
+    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Completed);
         if alone {
             self.count(Counter::Opened);
         }
-        self.spread.record(request.now.saturating_sub(result.first), 1);
+        self.spread.record(of.now.saturating_sub(result.first), 1);
         self.made(&result);
     }
 

@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Displaced, Key, Pool, PoolConfig, Refusal, Reminded, Request, Rules, Sink, Verb,
+    Aggregate, Cause, Contribution, Displaced, Key, Pool, PoolConfig, Refusal, Reminded, Request, Rules,
+    Sink, Verb,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
@@ -62,15 +63,15 @@ fn a_session_that_has_left_does_not_join_a_later_generation() {
 struct Log(Vec<&'static str>);
 
 impl Sink<HeapBuf> for Log {
-    fn opened(&mut self, _: &Request) {
+    fn opened(&mut self, _: &Contribution) {
         self.0.push("opened");
     }
 
-    fn added(&mut self, _: &Request) {
+    fn added(&mut self, _: &Contribution) {
         self.0.push("added");
     }
 
-    fn completed(&mut self, _: &Request, _: bool, _: Aggregate<'_, HeapShared>) {
+    fn completed(&mut self, _: &Contribution, _: bool, _: Aggregate<'_, HeapShared>) {
         self.0.push("completed");
     }
 

@@ -7,7 +7,7 @@
 
 use crate::frame::{IPV4_LEN, UDP_LEN, protocol};
 use crate::header::{self, Element, Flags, Header, Kind};
-use crate::line;
+use crate::line::Line;
 use crate::template::{Path, Template};
 
 /// Length of the headers before the payload.
@@ -40,10 +40,11 @@ const FLAGS: usize = 44;
 
 /// The first 64 bytes of a member's gradients, as far as they are known.
 #[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
 pub struct Expected {
-    line: [u8; HEADERS],
-    /// Where they come in; [`NOWHERE`](Self::NOWHERE) where there is none.
+    line: Line,
+    /// What the addresses add to the sum of the IPv4 header.
+    addresses: u32,
+    /// Where they come in.
     port: u32,
 }
 
@@ -61,53 +62,58 @@ pub struct Plain {
 }
 
 impl Expected {
-    /// What is expected of nobody: no frame is plain.
-    pub const NONE: Self = Self { line: [0; HEADERS], port: Self::NOWHERE };
-
-    /// No port has this number.
-    const NOWHERE: u32 = u32::MAX;
+    /// What is expected of nobody: no frame is plain, since this has bits where nothing is compared.
+    pub const NONE: Self = Self { line: Line::new(&[0xff; HEADERS]), addresses: 0, port: 0 };
 
     /// What gradients on this path (from the worker to the appliance) with this job, rank, fan-in, count and epoch
     /// look like, and that they come in on the port with this number. Over IPv6 or with VLAN tags none is plain.
     #[must_use]
     pub fn new(path: &Path, header: &Header, port: u32) -> Self {
         let mut bytes = [0; HEADERS];
-        let possible = header.kind == Kind::Gradient
-            && Template::new(path).write(&mut bytes, header, &[]) == Ok(HEADERS);
+        if header.kind != Kind::Gradient || Template::new(path).write(&mut bytes, header, &[]) != Ok(HEADERS)
+        {
+            return Self::NONE;
+        }
+        let addresses = half(&bytes, 26) % 0xffff + half(&bytes, 30) % 0xffff;
         for (byte, mask) in bytes.iter_mut().zip(&COMPARED) {
             *byte &= mask;
         }
-        Self { line: bytes, port: if possible { port } else { Self::NOWHERE } }
+        Self { line: Line::new(&bytes), addresses, port }
     }
 
-    /// Reads a frame from a port, if it is a plain gradient that is as expected: everything that
-    /// [`Frame::parse`](crate::Frame::parse), [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and
+    /// Reads a frame from a port, if it is a plain gradient that is as expected, with a payload of at most `most` bytes:
+    /// everything that [`Frame::parse`](crate::Frame::parse), [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and
     /// [`Header::payload`] check has been checked. `None` says nothing about the frame.
     #[must_use]
     #[inline(always)]
-    pub fn read(&self, frame: &[u8], port: u32) -> Option<Plain> {
+    pub fn read(&self, frame: &[u8], port: u32, most: u16) -> Option<Plain> {
         let head = frame.first_chunk::<HEADERS>()?;
-        // Whole words first, then the comparison: compilers would take single bytes out of vectors that are there already.
-        let ip = [word(head, 14), word(head, 22), u64::from(half(head, 30))];
-        let udp = word(head, 38).to_be();
-        let psn = half(head, 50).to_be();
-        #[expect(clippy::cast_possible_truncation, reason = "the second 16 bits, where the total length is")]
-        let total = u32::from((ip[0].to_be() >> 32) as u16);
-        let udp_len = (udp >> 48) as u32;
-        #[expect(clippy::cast_possible_truncation, reason = "the bytes at 44 and 45")]
-        let (flags, element) = ((udp >> 8) as u8, udp as u8);
-        let payload_len = udp_len.wrapping_sub(30);
-        let plain = total == udp_len + 20
-            && udp_len > 30
+        if !self.line.matches(head, const { &Line::new(&COMPARED) }) {
+            return None;
+        }
+        // Whole words: compilers would take single bytes out of vectors that are there already.
+        let (ip, udp) = (word(head, 14), word(head, 38));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "16 and 8 bits of the words, which are as they lie in memory"
+        )]
+        let (total, udp_len, flags, element) = (
+            u16::from_le((ip.to_le() >> 16) as u16).to_be(),
+            u16::from_le(udp.to_le() as u16).to_be(),
+            (udp.to_le() >> 48) as u8,
+            (udp.to_le() >> 56) as u8,
+        );
+        let payload_len = u32::from(udp_len).wrapping_sub(30);
+        let plain = u32::from(total) == u32::from(udp_len) + 20
+            // At least one byte, and at most as many as there may be.
+            && payload_len.wrapping_sub(1) < u32::from(most)
             && payload_len & u32::from(SIZE_MASK[usize::from(element)]) == 0
-            && total as usize <= frame.len() - 14
-            && checksum_holds(ip)
-            && line::matches(head, &COMPARED, &self.line)
-            && self.port == port
-            && port != Self::NOWHERE;
+            && usize::from(udp_len) + 34 <= frame.len()
+            && checksum_holds(ip, half(head, 22), self.addresses)
+            && self.port == port;
         #[allow(clippy::cast_possible_truncation, reason = "less than a UDP length, which has 16 bits")]
         let payload_len = payload_len as u16;
-        plain.then_some(Plain { psn, element, flags, payload_len })
+        plain.then(|| Plain { psn: half(head, 50).to_be(), element, flags, payload_len })
     }
 }
 
@@ -120,9 +126,16 @@ pub fn job_and_rank(frame: &[u8]) -> Option<(u16, u16)> {
     Some(((both >> 16) as u16, both as u16))
 }
 
+/// The flags that a frame would have if it were plain; none if it is too short.
+#[must_use]
+#[inline(always)]
+pub fn flags(frame: &[u8]) -> u8 {
+    frame.get(FLAGS).copied().unwrap_or_default()
+}
+
 /// The priority that a frame would have if it were plain; 0 if it is too short.
 ///
-/// Apart from [`Plain`], which is eight bytes now and is kept for a whole burst.
+/// Apart from [`Plain`]: only a packet that opens a slot has to be asked for it.
 #[must_use]
 #[inline(always)]
 pub fn priority(frame: &[u8]) -> u16 {
@@ -149,14 +162,14 @@ const SIZE_MASK: [u16; 256] = {
 
 const _: () = assert!(COMPARED[23] == 0xff && protocol::UDP == 17);
 
-/// The IPv4 header checksum. Ones' complement addition is addition modulo 65,535, whatever the byte order and however many
-/// 16-bit words are added at a time (RFC 1071, section 2); the header is not all zeros, so that no remainder means all ones.
+/// The IPv4 header checksum, where the sum of the addresses is known. Ones' complement addition is addition modulo 65,535,
+/// whatever the byte order and however many 16-bit words are added at a time (RFC 1071, section 2); the header is not all
+/// zeros, so that no remainder means all ones.
 #[inline(always)]
-fn checksum_holds(ip: [u64; 3]) -> bool {
-    let (sum, carry) = ip[0].overflowing_add(ip[1]);
-    // The last one has 32 bits, so that the second carry leaves room for both.
-    let (sum, again) = sum.overflowing_add(ip[2] + u64::from(carry));
-    (sum + u64::from(again)).is_multiple_of(0xffff)
+fn checksum_holds(first: u64, then: u32, addresses: u32) -> bool {
+    let (sum, carry) = first.overflowing_add(u64::from(then) + u64::from(addresses));
+    // No second carry: what was added has 33 bits.
+    (sum + u64::from(carry)).is_multiple_of(0xffff)
 }
 
 /// Eight bytes as they lie.

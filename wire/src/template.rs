@@ -1,5 +1,7 @@
 //! Whole frames towards one destination: the headers are worked out once, then patched per packet.
 
+use wide::u64x2;
+
 use crate::checksum;
 use crate::frame::{
     Address, ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, Mac, UDP_LEN, VLAN_LEN, VlanTags,
@@ -158,22 +160,30 @@ impl Template {
     /// True for untagged IPv4, the common case: [`PLAIN`] bytes, every place known when this is compiled.
     #[must_use]
     #[inline]
-    pub fn is_plain_for(&self, heads: &Heads) -> bool {
+    fn is_plain_for(&self, heads: &Heads) -> bool {
         usize::from(self.len) == PLAIN && heads.ipv4_len != 0
+    }
+
+    /// What packets to this rank have in common with each other, if they are plain: untagged IPv4.
+    #[must_use]
+    pub fn plain(&self, rank: u16) -> Option<PlainHead> {
+        let mut bytes = *self.bytes.first_chunk::<PLAIN>().filter(|_| usize::from(self.len) == PLAIN)?;
+        let head = header::from_words((u64::from(rank), 0, 0, 0));
+        bytes[PLAIN - header::LEN..].copy_from_slice(&head);
+        #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
+        let base_sum = self.base_sum as u32;
+        Some(PlainHead { lanes: lanes(&bytes), base_sum })
     }
 
     /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is written is
     /// meaningless.
-    #[inline(always)]
-    pub fn write_plain(&self, out: &mut [u8; PLAIN], heads: &Heads, rank: u16) {
+    fn write_plain(&self, out: &mut [u8; PLAIN], heads: &Heads, rank: u16) {
         let Some(bytes) = self.bytes.first_chunk::<PLAIN>() else { return };
         *out = *bytes;
         out[16..18].copy_from_slice(&heads.ipv4_len.to_be_bytes());
         // `base_sum` has been folded: together they are 17 bits, and one fold is enough.
-        #[expect(clippy::cast_possible_truncation, reason = "17 bits")]
-        let sum = self.base_sum as u32 + u32::from(heads.ipv4_len);
-        #[expect(clippy::cast_possible_truncation, reason = "folded")]
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
+        let sum = ipv4_checksum(self.base_sum as u32, heads.ipv4_len);
         out[24..26].copy_from_slice(&sum.to_be_bytes());
         out[38..40].copy_from_slice(&heads.udp_len.to_be_bytes());
         out[42..].copy_from_slice(&heads.bytes(rank));
@@ -203,12 +213,71 @@ impl Heads {
         Ok(Self { head: Header { rank: 0, ..*header }.to_words(), udp_len, ipv4_len })
     }
 
+    /// What plain packets with these heads have in common with each other. `None` if IPv4 is too small for them.
+    #[must_use]
+    #[inline(always)]
+    pub fn plain(&self) -> Option<PlainCommon> {
+        let (first, second, third, fourth) = self.head;
+        // From registers, for the reason that `Header::to_words` gives.
+        let pair = |left: u64, right: u64| u64x2::new([left.to_be(), right.to_be()]);
+        let lanes = [
+            u64x2::ZERO,
+            pair(u64::from(self.ipv4_len) << 48, 0),
+            pair(u64::from(self.udp_len), first >> 16),
+            pair(first << 48 | second >> 16, second << 48 | u64::from(third) << 16 | u64::from(fourth)),
+        ];
+        (self.ipv4_len != 0).then_some(PlainCommon { lanes, ipv4_len: self.ipv4_len })
+    }
+
     /// The aggregation header for a rank.
     #[inline(always)]
     fn bytes(&self, rank: u16) -> [u8; header::LEN] {
         let (first, ..) = self.head;
         header::from_words((first | u64::from(rank), self.head.1, self.head.2, self.head.3))
     }
+}
+
+/// The headers of plain packets to one rank, as far as they are always the same; the other bits are zeros.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainHead {
+    lanes: [u64x2; 4],
+    /// The IPv4 header's sum with length 0.
+    base_sum: u32,
+}
+
+/// The headers of plain packets of one sum, as far as they are the same for all ranks; the other bits are zeros.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainCommon {
+    lanes: [u64x2; 4],
+    ipv4_len: u16,
+}
+
+impl PlainHead {
+    /// Writes the headers.
+    #[inline(always)]
+    pub fn write(&self, out: &mut [u8; PLAIN], common: &PlainCommon) {
+        for ((out, own), shared) in out.as_chunks_mut::<16>().0.iter_mut().zip(&self.lanes).zip(&common.lanes)
+        {
+            *out = bytemuck::cast(*own | *shared);
+        }
+        out[24..26].copy_from_slice(&ipv4_checksum(self.base_sum, common.ipv4_len).to_be_bytes());
+    }
+}
+
+/// The bytes in registers.
+fn lanes(bytes: &[u8; PLAIN]) -> [u64x2; 4] {
+    let (lanes, _) = bytes.as_chunks::<16>();
+    core::array::from_fn(|at| lanes.get(at).map_or(u64x2::ZERO, |&lane| bytemuck::cast(lane)))
+}
+
+/// The checksum of an IPv4 header whose sum with length 0 is known, folded to 16 bits.
+#[inline(always)]
+fn ipv4_checksum(base_sum: u32, len: u16) -> u16 {
+    // Together they are 17 bits, and one fold is enough.
+    let sum = base_sum + u32::from(len);
+    #[expect(clippy::cast_possible_truncation, reason = "folded")]
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    sum
 }
 
 /// Headers of an untagged IPv4 packet. No other combination has this length.

@@ -73,9 +73,10 @@ fn ordinary(bytes: &[u8]) -> Option<Plain> {
 #[test]
 fn a_gradient_is_read() {
     let bytes = frame(&[1; 1024], &HEADER);
-    let plain = expected().read(&bytes, PORT).expect("plain");
+    let plain = expected().read(&bytes, PORT, u16::MAX).expect("plain");
     assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
     assert_eq!(pascaline_wire::plain::priority(&bytes), HEADER.priority);
+    assert_eq!(pascaline_wire::plain::flags(&bytes), HEADER.flags.bits());
     assert_eq!(Some(plain), ordinary(&bytes));
     assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
 }
@@ -85,7 +86,7 @@ fn what_senders_choose_is_not_compared() {
     let other = Header { psn: 1, priority: 0, wnd_cap: 0, tree: 0, flags: Flags::OVERFLOW, ..HEADER };
     let mut bytes = frame(&[1; 16], &Header { element: Element::I32_SUM, ..other });
     bytes[6..12].fill(0x22);
-    let plain = expected().read(&bytes, PORT).expect("plain");
+    let plain = expected().read(&bytes, PORT, u16::MAX).expect("plain");
     assert!(plain.flags & Flags::OVERFLOW.bits() != 0);
     assert_eq!(plain.element, Element::I32_SUM.code());
 }
@@ -93,16 +94,27 @@ fn what_senders_choose_is_not_compared() {
 #[test]
 fn on_another_port_nothing_is_plain() {
     let bytes = frame(&[1; 8], &HEADER);
-    assert_eq!(expected().read(&bytes, PORT + 1), None);
-    assert_eq!(Expected::NONE.read(&bytes, PORT), None);
-    assert_eq!(Expected::NONE.read(&bytes, u32::MAX), None);
+    assert_eq!(expected().read(&bytes, PORT + 1, u16::MAX), None);
+    assert_eq!(Expected::NONE.read(&bytes, PORT, u16::MAX), None);
+    assert_eq!(Expected::NONE.read(&bytes, 0, u16::MAX), None);
+    assert_eq!(Expected::NONE.read(&[0; HEADERS + 8], 0, u16::MAX), None);
+    assert_eq!(Expected::NONE.read(&[0xff; HEADERS + 8], 0, u16::MAX), None);
+}
+
+#[test]
+fn more_than_may_be_is_not_plain() {
+    let bytes = frame(&[1; 64], &HEADER);
+    assert!(expected().read(&bytes, PORT, 64).is_some());
+    for most in [0, 63] {
+        assert_eq!(expected().read(&bytes, PORT, most), None);
+    }
 }
 
 #[test]
 fn ethernet_padding_is_ignored() {
     let mut bytes = frame(&[1; 8], &HEADER);
     bytes.extend([0; 40]);
-    assert_eq!(expected().read(&bytes, PORT).expect("plain").payload_len, 8);
+    assert_eq!(expected().read(&bytes, PORT, u16::MAX).expect("plain").payload_len, 8);
 }
 
 #[test]
@@ -113,7 +125,7 @@ fn over_ipv6_or_with_a_tag_nothing_is_plain() {
     for path in [Path { vlan, ..PATH }, Path { src, dst, ..PATH }] {
         let mut bytes = [0; 256];
         let len = Template::new(&path).write(&mut bytes, &HEADER, &[1; 8]).unwrap();
-        assert_eq!(Expected::new(&path, &HEADER, PORT).read(&bytes[..len + 8], PORT), None);
+        assert_eq!(Expected::new(&path, &HEADER, PORT).read(&bytes[..len + 8], PORT, u16::MAX), None);
     }
 }
 
@@ -137,12 +149,12 @@ proptest! {
             bytes[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
-        prop_assert_eq!(expected().read(&bytes, PORT), ordinary(&bytes));
+        prop_assert_eq!(expected().read(&bytes, PORT, u16::MAX), ordinary(&bytes));
     }
 
     #[test]
     fn any_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Some(plain) = expected().read(&bytes, PORT) {
+        if let Some(plain) = expected().read(&bytes, PORT, u16::MAX) {
             prop_assert_eq!(Some(plain), ordinary(&bytes));
         }
     }

@@ -169,7 +169,7 @@ impl Join {
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
         let mine = ack.answers == Some(Action::Join) && ack.session == self.session;
-        if !mine || self.requests.is_late(header.psn) {
+        if !mine || !self.requests.awaits(header.psn) {
             return None;
         }
         match ack.status {

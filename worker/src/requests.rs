@@ -32,9 +32,11 @@ impl Requests {
         self.over = self.latest;
     }
 
-    /// True if an answer with this number is out of date. Numbers are serial numbers (RFC 1982).
-    pub(crate) const fn is_late(&self, number: u32) -> bool {
-        number.wrapping_sub(self.over).wrapping_sub(1) >= 1 << 31
+    /// True if a request with this number has been sent and an answer to it is not out of date. Numbers are serial numbers
+    /// (RFC 1982). One that was never sent is no answer's: it was damaged on its way, or belongs to another life.
+    pub(crate) const fn awaits(&self, number: u32) -> bool {
+        let since = number.wrapping_sub(self.over);
+        since != 0 && since <= self.latest.wrapping_sub(self.over)
     }
 }
 
@@ -45,12 +47,23 @@ mod tests {
     #[test]
     fn answers_to_what_was_asked_before_are_late() {
         let mut requests = Requests::after(u32::MAX - 1);
-        assert!(requests.is_late(u32::MAX - 1) && requests.is_late(0x8000_0000));
+        assert!(!requests.awaits(u32::MAX - 1) && !requests.awaits(0x8000_0000));
         assert_eq!((requests.next(), requests.next()), (u32::MAX, 0));
-        assert!(!requests.is_late(u32::MAX) && !requests.is_late(0));
+        assert!(requests.awaits(u32::MAX) && requests.awaits(0));
         requests.outdate();
-        assert!(requests.is_late(u32::MAX) && requests.is_late(0));
+        assert!(!requests.awaits(u32::MAX) && !requests.awaits(0));
         assert_eq!((requests.next(), requests.latest()), (1, 1));
-        assert!(!requests.is_late(1));
+        assert!(requests.awaits(1));
+    }
+
+    #[test]
+    fn what_was_never_asked_has_no_answer() {
+        let mut requests = Requests::default();
+        assert!(!requests.awaits(0) && !requests.awaits(1));
+        assert_eq!(requests.next(), 1);
+        for number in [0, 2, 1000, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
+            assert!(!requests.awaits(number), "{number}");
+        }
+        assert!(requests.awaits(1));
     }
 }

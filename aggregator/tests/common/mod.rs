@@ -6,8 +6,8 @@ pub(crate) mod trace;
 use std::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Displaced, Key, Policy, Pool, PoolConfig, RankSet, Refusal, Region, Reminded, Request,
-    Rules, Session, Sink, Verb, Verdict,
+    Aggregate, Cause, Contribution, Displaced, Key, Policy, Pool, PoolConfig, RankSet, Refusal, Region,
+    Reminded, Request, Rules, Session, Sink, Verb, Verdict,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
@@ -140,22 +140,26 @@ impl Recorder {
     }
 }
 
+fn contributed(of: &Contribution) -> Who {
+    Who { key: of.key, rank: of.rank }
+}
+
 fn who(request: &Request) -> Who {
     Who { key: request.key, rank: request.rank }
 }
 
 impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
-    fn opened(&mut self, request: &Request) {
-        self.events.push(Event::Opened(who(request)));
+    fn opened(&mut self, of: &Contribution) {
+        self.events.push(Event::Opened(contributed(of)));
     }
 
-    fn added(&mut self, request: &Request) {
-        self.events.push(Event::Added(who(request)));
+    fn added(&mut self, of: &Contribution) {
+        self.events.push(Event::Added(contributed(of)));
     }
 
-    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, HeapShared>) {
+    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, HeapShared>) {
         let sum = self.sum(result);
-        self.events.push(Event::Completed { who: who(request), alone, sum });
+        self.events.push(Event::Completed { who: contributed(of), alone, sum });
     }
 
     fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {

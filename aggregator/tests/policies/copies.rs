@@ -1,7 +1,7 @@
 //! No payload is copied, whatever becomes of it: only packets are passed on.
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Conflict, Displaced, Key, Order, Policy, Refusal, Reminded, Request, Sink,
+    Aggregate, Cause, Conflict, Contribution, Displaced, Key, Order, Policy, Refusal, Reminded, Request, Sink,
 };
 use pascaline_buffer::{HeapBuf, HeapShared, PacketBuf, SharedBuf};
 
@@ -12,9 +12,9 @@ use crate::{half, psn, served};
 pub(crate) struct Taking<F>(pub(crate) F);
 
 impl<F: FnMut(Key, Displaced<HeapBuf>), const WORDS: usize> Sink<HeapBuf, WORDS> for Taking<F> {
-    fn opened(&mut self, _: &Request) {}
-    fn added(&mut self, _: &Request) {}
-    fn completed(&mut self, _: &Request, _: bool, _: Aggregate<'_, HeapShared>) {}
+    fn opened(&mut self, _: &Contribution) {}
+    fn added(&mut self, _: &Contribution) {}
+    fn completed(&mut self, _: &Contribution, _: bool, _: Aggregate<'_, HeapShared>) {}
     fn replayed(&mut self, _: &Request, _: HeapBuf, _: Aggregate<'_, HeapShared>) {}
     fn installed(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {}
     fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {}

@@ -33,19 +33,19 @@ fn refused(key: Key, why: Refusal) -> Event {
 fn a_psn_has_its_place_by_its_number() {
     let rig = rig(2);
     for number in [0, 1, 2, 3, 4, 1000, u32::MAX - 1, u32::MAX] {
-        let place = |number| rig.session.place_in(OWN, psn(number));
+        let place = |number| rig.session.place_in(OWN, psn(number)).set();
         assert_eq!(place(number), place(number % 4));
         assert_ne!(place(number), place(number.wrapping_add(1) % 4));
         // The job is not asked, since the region is.
-        assert_eq!(place(number), rig.session.place_in(OWN, Key::new(9, 9, number)));
+        assert_eq!(place(number), rig.session.place_in(OWN, Key::new(9, 9, number)).set());
     }
     // Sets are counted from the start of the pool, and what does not fit ends with it.
     let all = Region { first: 0, sets: 8 };
     for number in 0..4 {
-        let key = psn(number);
-        assert_eq!(rig.session.place_in(OWN, key), rig.session.place_in(all, psn(4 + number)));
+        let set = |region, number| rig.session.place_in(region, psn(number)).set();
+        assert_eq!(set(OWN, number), set(all, 4 + number));
         let beyond = Region { first: 100, sets: 4 };
-        assert_eq!(rig.session.place_in(beyond, key), rig.session.place_in(all, psn(7)));
+        assert_eq!(set(beyond, number), set(all, 7));
     }
     rig.close();
 }

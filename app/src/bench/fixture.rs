@@ -1,4 +1,7 @@
-//! A job with all its members on one port, and the frames that they send.
+//! Jobs with all their members on one port, and the frames that they send.
+
+mod frames;
+mod load;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -6,12 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use pascaline_aggregator::{Pool, PoolConfig};
+use crossbeam_queue::ArrayQueue;
+use pascaline_aggregator::Pool;
 use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::{Clock, Eal, EalConfig, Mbuf, Mempool, mempool};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::JobSpec;
+use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::server::ServerEnd;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
 };
@@ -19,8 +24,11 @@ use pascaline_telemetry::{LcoreCounters, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
-use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Address, DEFAULT_PORT, Mac};
+
+use frames::JOB;
+pub(crate) use frames::{Arrival, Frames};
+pub(crate) use load::{L2, Load, Place, PolicyName, Residence};
 
 /// What is aggregated.
 #[derive(Debug, Clone, Copy, Args)]
@@ -33,7 +41,7 @@ pub(crate) struct Shape {
     pub(crate) payload: u16,
 }
 
-fn payload(text: &str) -> Result<u16, String> {
+pub(crate) fn payload(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(bytes @ 8..=8960) if bytes % 8 == 0 => Ok(bytes),
         _ => Err("a multiple of 8 from 8 to 8960".to_owned()),
@@ -49,25 +57,12 @@ impl Shape {
 
 /// Untagged Ethernet, IPv4, UDP and the aggregation header.
 pub(crate) const HEADERS: usize = 64;
-/// Where packets and accumulators are when they are needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Residence {
-    /// PSNs under way at a time, and PSNs' worth of packets in a round.
-    pub(crate) psns: u32,
-    /// Slots of the pool.
-    pub(crate) slots: usize,
-}
-
-/// In the second-level cache: a fan-in of 8 makes 300 KB a round.
-pub(crate) const L2: Residence = Residence { psns: 32, slots: 64 };
-/// In the last-level cache, where NICs put what they receive: 2.5 MB a round.
-pub(crate) const LAST_LEVEL: Residence = Residence { psns: 256, slots: 512 };
-
 /// Packet buffers of a benchmark.
-const BUFFERS: u32 = 40_959;
+pub(crate) const BUFFERS: u32 = 40_959;
 /// Memory of each process, in MB.
 pub(crate) const MEMORY_MB: u32 = 240;
-const JOB: u16 = 1;
+/// Packets on their way to the parameter server, until they are taken away after each turn.
+const SERVER_QUEUE: usize = 1024;
 
 const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 
@@ -83,116 +78,18 @@ fn worker_mac(rank: u16) -> Mac {
 
 const WORKER_PORT: u16 = 40_000;
 
-/// Writes the frames of the job's workers.
-#[derive(Debug, Clone)]
-pub(crate) struct Frames {
-    templates: Vec<Template>,
-    epoch: u8,
-    payload: Vec<u8>,
-}
-
-impl Frames {
-    /// Frames towards an appliance port with this MAC.
-    pub(crate) fn new(shape: &Shape, appliance: Mac, epoch: u8) -> Self {
-        let path = |rank| Path {
-            dst_mac: appliance,
-            src_mac: worker_mac(rank),
-            vlan: VlanTags::NONE,
-            dst: Address::from_v4(LOCAL.octets()),
-            src: worker_address(rank),
-            dst_port: DEFAULT_PORT,
-            src_port: WORKER_PORT,
-        };
-        Self {
-            templates: (0..shape.fan_in).map(|rank| Template::new(&path(rank))).collect(),
-            epoch,
-            payload: ELEMENT.to_le_bytes().repeat(usize::from(shape.payload) / 4),
-        }
-    }
-
-    /// The payload that every frame carries.
-    pub(crate) fn payload(&self) -> &[u8] {
-        &self.payload
-    }
-
-    /// Writes the 64 bytes of headers of a contribution to the start of `out`.
-    pub(crate) fn write_headers(&self, out: &mut [u8], rank: u16, psn: u32) -> bool {
-        let header = Header {
-            kind: Kind::Gradient,
-            flags: Flags::NONE,
-            element: Element::F32_SUM,
-            job: JOB,
-            rank,
-            psn,
-            fan_in: self.fan_in(),
-            count: 1,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: self.epoch,
-        };
-        self.templates
-            .get(usize::from(rank))
-            .is_some_and(|template| template.write(out, &header, &self.payload) == Ok(HEADERS))
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "one template per rank, and ranks are 16 bits")]
-    pub(crate) fn fan_in(&self) -> u16 {
-        self.templates.len() as u16
-    }
-
-    /// True if `body`, the UDP payload of a frame, is a right result: fan-in × the element everywhere.
-    pub(crate) fn is_right_result(&self, body: &[u8]) -> bool {
-        let sum = ELEMENT * f32::from(self.fan_in());
-        Header::parse(body).is_ok_and(|(header, payload)| {
-            header.kind == Kind::Result
-                && header.count == self.fan_in()
-                && payload.len() == self.payload.len()
-                && payload.as_chunks::<4>().0.iter().all(|bytes| f32::from_le_bytes(*bytes) == sum)
-        })
-    }
-}
-
-/// What every element of every contribution is: small enough that sums of 64 are exact.
-const ELEMENT: f32 = 1.5;
-
-/// The order in which contributions arrive: the ranks take turns, and each is a little behind the one before it, as
-/// workers are. So at any time some PSNs have been opened by the first rank and wait for the others.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrival {
-    fan_in: u16,
-    /// PSNs by which a rank is behind the one before it.
-    lag: u32,
-    step: u32,
-    rank: u16,
-}
-
-impl Arrival {
-    /// From the beginning.
-    pub(crate) fn new(shape: &Shape, residence: Residence) -> Self {
-        let lag = (residence.psns / u32::from(shape.fan_in)).max(1);
-        Self { fan_in: shape.fan_in, lag, step: 0, rank: 0 }
-    }
-
-    /// The next contribution: rank and PSN.
-    pub(crate) fn next(&mut self) -> (u16, u32) {
-        loop {
-            let (rank, step) = (self.rank, self.step);
-            self.rank += 1;
-            if self.rank == self.fan_in {
-                self.rank = 0;
-                self.step += 1;
-            }
-            // At the very start, the later ranks have not begun.
-            if let Some(psn) = step.checked_sub(u32::from(rank) * self.lag) {
-                return (rank, psn);
-            }
-        }
-    }
-}
-
 /// The environment of a benchmark.
 pub(crate) fn eal(name: &str, main_core: usize, cores: Vec<usize>) -> anyhow::Result<Eal> {
+    eal_with(name, main_core, cores, MEMORY_MB)
+}
+
+/// The same, with as much memory as this.
+pub(crate) fn eal_with(
+    name: &str,
+    main_core: usize,
+    cores: Vec<usize>,
+    memory_mb: u32,
+) -> anyhow::Result<Eal> {
     let config = EalConfig {
         program: "pascaline".to_owned(),
         file_prefix: format!("pascaline-{name}-{}", std::process::id()),
@@ -200,84 +97,140 @@ pub(crate) fn eal(name: &str, main_core: usize, cores: Vec<usize>) -> anyhow::Re
         cores,
         // Benchmarks of one core may run on machines that have no other.
         float: false,
-        memory_mb: MEMORY_MB,
+        memory_mb,
         ..EalConfig::default()
     };
     Eal::init(&config).context("starting DPDK")
 }
 
+/// Room for a frame.
+fn room(shape: &Shape) -> anyhow::Result<u16> {
+    Ok(u16::try_from(shape.frame_len().next_multiple_of(1024).max(2048))?)
+}
+
 /// The packet pools of a benchmark.
 pub(crate) fn pools(eal: &Eal, shape: &Shape) -> anyhow::Result<(Mempool, Mempool)> {
-    let room = u16::try_from(shape.frame_len().next_power_of_two().max(2048))?;
-    let pool =
-        |name: &str, count, room| mempool::PoolConfig { name: name.to_owned(), count, cache: 512, room };
-    let frames = Mempool::new(eal, &pool("frames", BUFFERS, room))?;
+    pools_of(eal, "", BUFFERS, room(shape)?)
+}
+
+/// Pools of so many frames, with room for so many bytes each, and of headers.
+pub(crate) fn pools_of(eal: &Eal, name: &str, frames: u32, room: u16) -> anyhow::Result<(Mempool, Mempool)> {
+    let pool = |kind: &str, count, room| mempool::PoolConfig {
+        name: format!("{kind}{name}"),
+        count,
+        cache: 512,
+        room,
+    };
+    let frames = Mempool::new(eal, &pool("frames", frames, room))?;
     let headers = Mempool::new(eal, &pool("headers", 8191, u16::try_from(HEADER_ROOM)?))?;
     Ok((frames, headers))
 }
 
 /// A pool of whole frames to receive into.
 pub(crate) fn receive_pool(eal: &Eal, shape: &Shape) -> anyhow::Result<Mempool> {
-    let room = u16::try_from(shape.frame_len().next_power_of_two().max(2048))?;
-    let config = mempool::PoolConfig { name: "received".to_owned(), count: 8191, cache: 512, room };
+    let config =
+        mempool::PoolConfig { name: "received".to_owned(), count: 8191, cache: 512, room: room(shape)? };
     Ok(Mempool::new(eal, &config)?)
 }
 
-/// An lcore of the real packet path, its job complete, with one port of this MAC.
-pub(crate) struct Bench<I: Io<Buf = Mbuf>> {
-    pub(crate) lcore: Lcore<I>,
+/// An lcore of the real packet path, its jobs complete, with one port of this MAC.
+pub(crate) struct Bench<I: Io<Buf = Mbuf>, const WORDS: usize = 1> {
+    pub(crate) lcore: Lcore<I, WORDS>,
     pub(crate) counters: Arc<LcoreCounters>,
+}
+
+/// What the lcores of a benchmark have in common.
+pub(crate) struct Common {
     pub(crate) plane: ControlPlane,
+    /// What is on its way to the parameter server.
+    pub(crate) to_server: Arc<ArrayQueue<Mbuf>>,
 }
 
 /// The generation of a job that every rank has joined once, at an appliance that starts with generation 1.
 pub(crate) const EPOCH: u8 = 1;
 
-/// Puts an lcore together and lets all ranks join.
-pub(crate) fn lcore<I: Io<Buf = Mbuf>>(
-    shape: &Shape,
-    residence: Residence,
+/// Puts one lcore together and lets all ranks of all jobs join.
+pub(crate) fn lcore<I: Io<Buf = Mbuf>, const WORDS: usize>(
+    load: &Load,
     io: I,
     mac: Mac,
-) -> anyhow::Result<Bench<I>> {
-    let config = PoolConfig { slots: residence.slots, ways: 4, ..PoolConfig::default() };
-    let session = Pool::sessions(&config, Kernels::detect(), 1)?.pop().context("one session")?;
+) -> anyhow::Result<(Bench<I, WORDS>, Common)> {
+    let (mut lcores, common) = lcores(load, vec![io], mac)?;
+    Ok((lcores.pop().context("one lcore")?, common))
+}
+
+/// Puts lcores together, one for each of these ends of one port, and lets all ranks of all jobs join.
+pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
+    load: &Load,
+    ios: Vec<I>,
+    mac: Mac,
+) -> anyhow::Result<(Vec<Bench<I, WORDS>>, Common)> {
+    let sessions = Pool::sessions(&load.pool_config(), Kernels::detect(), ios.len())?;
     let local = Address::from_v4(LOCAL.octets());
     let setup =
         Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
-    let spec = JobSpec { window: 32, max_payload: shape.payload, ..JobSpec::new(JOB, shape.fan_in) };
-    let mut membership = Membership::new(vec![spec], EPOCH);
-    for rank in 0..shape.fan_in {
-        let status = join(&mut membership, shape, rank);
-        let expected = if rank + 1 == shape.fan_in { Status::Ok } else { Status::Pending };
-        ensure!(status == Some(expected), "rank {rank} could not join: {status:?}");
-    }
-    let (mut plane, mut ends) = ControlPlane::new(1);
+    let setup = Arc::new(setup);
+    let membership = join_all(load)?;
+    let (mut plane, ends) = ControlPlane::new(ios.len());
     plane.publish(membership.table(|_| mac));
-    let counters = Arc::new(LcoreCounters::default());
-    let (spread, _) = recorder()?;
-    let (service, _) = recorder()?;
-    let lcore = Lcore::new(LcoreParts {
-        number: 0,
-        io,
-        session,
-        setup: Arc::new(setup),
-        end: ends.pop().context("one end")?,
-        server: None,
-        updates: None,
-        counters: Arc::clone(&counters),
-        spread,
-        service,
-    });
-    Ok(Bench { lcore, counters, plane })
+    let queue = || Arc::new(ArrayQueue::new(SERVER_QUEUE));
+    let server = ServerEnd { to: queue(), from: queue() };
+    let common = Common { plane, to_server: Arc::clone(&server.to) };
+    let mut benches = Vec::new();
+    for (number, ((io, session), end)) in ios.into_iter().zip(sessions).zip(ends).enumerate() {
+        let counters = Arc::new(LcoreCounters::default());
+        let (spread, _) = recorder()?;
+        let (service, _) = recorder()?;
+        let lcore = Lcore::new(LcoreParts {
+            number,
+            io,
+            session,
+            setup: Arc::clone(&setup),
+            end,
+            server: load.policy.server.then(|| server.clone()),
+            updates: None,
+            counters: Arc::clone(&counters),
+            spread,
+            service,
+        });
+        benches.push(Bench { lcore, counters });
+    }
+    Ok((benches, common))
 }
 
-fn join(membership: &mut Membership, shape: &Shape, rank: u16) -> Option<Status> {
+/// The jobs, with everyone there.
+fn join_all(load: &Load) -> anyhow::Result<Membership> {
+    let spec = |id| JobSpec {
+        window: 32,
+        max_payload: load.shape.payload,
+        policy: load.policy,
+        partials: load.partials,
+        dead_after: None,
+        server: if load.policy.server { ServerMode::Embedded } else { ServerMode::None },
+        ..JobSpec::new(id, load.shape.fan_in)
+    };
+    let jobs = (0..load.jobs).map(|number| JOB + number);
+    let mut membership = Membership::new(jobs.clone().map(spec).collect(), EPOCH);
+    // At no greater rate than is admitted.
+    let mut now = Duration::ZERO;
+    for job in jobs {
+        for rank in 0..load.shape.fan_in {
+            now += Duration::from_millis(20);
+            let status = join(&mut membership, &load.shape, now, job, rank);
+            let last = rank + 1 == load.shape.fan_in;
+            let expected = if last { Status::Ok } else { Status::Pending };
+            ensure!(status == Some(expected), "rank {rank} could not join: {status:?}");
+        }
+    }
+    Ok(membership)
+}
+
+fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, rank: u16) -> Option<Status> {
     let header = Header {
         kind: Kind::Control,
         flags: Flags::NONE,
         element: Element::F32_SUM,
-        job: JOB,
+        job,
         rank,
         psn: 0,
         fan_in: shape.fan_in,
@@ -298,7 +251,7 @@ fn join(membership: &mut Membership, shape: &Shape, rank: u16) -> Option<Status>
     };
     let control = Control { payload: shape.payload, ..Control::request(Action::Join, 1) };
     let request = ControlRequest { lcore: 0, from, header, control };
-    membership.handle(Duration::ZERO, &request).map(|answer| answer.control.status)
+    membership.handle(now, &request).map(|answer| answer.control.status)
 }
 
 const _: () = assert!(HEADERS == 14 + 20 + 8 + header::LEN);

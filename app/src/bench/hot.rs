@@ -10,7 +10,7 @@ use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mbuf, Mempool, Port, PortConfig,
 use pascaline_telemetry::Counter;
 use pascaline_wire::Mac;
 
-use super::fixture::{self, Arrival, EPOCH, Frames, HEADERS, L2, Shape};
+use super::fixture::{self, Arrival, EPOCH, Frames, HEADERS, L2, Load, Shape};
 use super::pool::nanos;
 use crate::appliance::{DpdkIo, Queues};
 
@@ -47,7 +47,7 @@ pub(super) fn measure(
         headers,
         clock,
     );
-    let mut bench = fixture::lcore(&shape, L2, io, mac)?;
+    let (mut bench, _common) = fixture::lcore::<_, 1>(&Load::plain(shape, L2), io, mac)?;
     let run = move || {
         for _ in 0..WARM_UP {
             bench.lcore.turn();
@@ -85,8 +85,9 @@ fn write_packets(
     mac: Mac,
     cycles: Arc<AtomicU64>,
 ) -> impl FnMut(&mut [Mbuf]) + Send + 'static {
-    let writer = Frames::new(shape, mac, EPOCH);
-    let mut arrival = Arrival::new(shape, L2);
+    let load = Load::plain(*shape, L2);
+    let writer = Frames::new(&load, mac, EPOCH);
+    let mut arrival = Arrival::new(&load);
     let len = shape.frame_len();
     move |packets| {
         let start = clock::cycles();

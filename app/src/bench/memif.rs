@@ -11,7 +11,7 @@ use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mempool, Port, PortConfig};
 use pascaline_wire::Mac;
 
 use super::PipelineArgs;
-use super::fixture::{self, L2, Shape};
+use super::fixture::{self, L2, Load, Shape};
 use super::source::SourceReport;
 use crate::appliance::{DpdkIo, Queues};
 
@@ -106,8 +106,11 @@ pub(super) fn measure(
         tx: tx.pop().context("a transmit queue")?,
         multi_segment: port.active().tx_multi_segment,
     };
-    let mut bench =
-        fixture::lcore(&shape, L2, DpdkIo::new(vec![queues], frames, headers, Clock::new(eal)), mac)?;
+    let (mut bench, _common) = fixture::lcore::<_, 1>(
+        &Load::plain(shape, L2),
+        DpdkIo::new(vec![queues], frames, headers, Clock::new(eal)),
+        mac,
+    )?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let handle = lcore.launch(move || {

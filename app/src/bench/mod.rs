@@ -22,7 +22,12 @@ pub(crate) use source::SourceArgs;
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// The aggregator pool: parse, look up, deduplicate, add, emit results; against the bare add of the same payloads
-    #[command(after_help = "Example:\n  pascaline bench pool --json")]
+    #[command(after_help = "Examples:
+  pascaline bench pool --json
+  pascaline bench pool --policy dsa --fan-in 64 --dtype bf16 --order rank
+  pascaline bench pool --sweep --only policies,types
+
+A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
     Pool(pool::PoolArgs),
     /// The whole pipeline over net_null (packets hot in cache) and over net_memif (source in another process), against
     /// dpdk-testpmd macswap on the same ports plus the bare add

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pascaline_wire::Mac;
 use serde::Serialize;
 
-use super::fixture::{self, Arrival, EPOCH, Frames, L2, median};
+use super::fixture::{self, Arrival, EPOCH, Frames, L2, Load, median};
 use super::pool::{BareAdd, prepare};
 use super::testpmd::Testpmd;
 use super::{PipelineArgs, hot, memif};
@@ -107,15 +107,16 @@ fn bare_add(
     const ROUNDS: u32 = 2000;
     let (shape, frames, clock) = (args.shape, frames.clone(), fixture::clock(eal));
     let run = move || -> anyhow::Result<f64> {
-        let writer = Frames::new(&shape, Mac::default(), EPOCH);
-        let mut add = BareAdd::new(&shape, L2, &frames)?;
-        let packets = f64::from(L2.psns) * f64::from(shape.fan_in);
+        let load = Load::plain(shape, L2);
+        let writer = Frames::new(&load, Mac::default(), EPOCH);
+        let mut add = BareAdd::new(&load, &frames)?;
+        let packets = f64::from(L2.packets);
         let mut times = Vec::new();
         let (mut ready, mut psns) = (Vec::new(), Vec::new());
-        let mut arrival = Arrival::new(&shape, L2);
+        let mut arrival = Arrival::new(&load);
         for _ in 0..ROUNDS {
-            prepare(&writer, L2, &frames, &mut arrival, &mut ready, &mut psns)?;
-            times.push(add.round(&clock, &ready, &psns) / packets);
+            prepare(&writer, L2.packets, &frames, &mut arrival, &mut ready, &mut psns)?;
+            times.push(add.round(&clock, &mut ready, &psns) / packets);
             ready.clear();
             psns.clear();
         }

@@ -13,7 +13,7 @@ use pascaline_wire::Mac;
 use pascaline_wire::frame::UDP_LEN;
 use serde::{Deserialize, Serialize};
 
-use super::fixture::{self, Arrival, EPOCH, Frames, HEADERS, L2, Shape};
+use super::fixture::{self, Arrival, EPOCH, Frames, HEADERS, L2, Load, Shape};
 use super::pool::nanos;
 
 const BURST: usize = 32;
@@ -92,12 +92,13 @@ pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let StartedPort { port, mut rx, mut tx } = Port::open(&eal, &Device::Vdev(device))?
         .start(&config, std::slice::from_ref(&received))
         .map_err(|failure| failure.error)?;
+    let load = Load::plain(args.shape, L2);
     let mut source = Source {
-        writer: Frames::new(&args.shape, args.mac, EPOCH),
+        writer: Frames::new(&load, args.mac, EPOCH),
         pool,
         rx: rx.pop().context("a receive queue")?,
         tx: tx.pop().context("a transmit queue")?,
-        arrival: Arrival::new(&args.shape, L2),
+        arrival: Arrival::new(&load),
         pending: ArrayVec::new(),
         received: 0,
         verify: args.verify,

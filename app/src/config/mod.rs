@@ -6,7 +6,7 @@ pub(crate) mod job;
 mod layout;
 pub(crate) mod live;
 pub(crate) mod packets;
-mod profile;
+pub(crate) mod profile;
 mod raw;
 pub(crate) mod settings;
 mod summary;

@@ -92,8 +92,21 @@ impl SharedMbuf {
         counted
     }
 
-    /// Counts `more` holders at once; false, and nothing done, if they might not all have room, or if there are several
-    /// segments, each with a count of its own.
+    /// Counts `more` holders at once, which are to be made of the pointer that is returned: half of what counting one by one
+    /// costs when a result goes to many members. `None`, and nothing done, if they might not all have room, or if there are
+    /// several segments, each with a count of its own.
+    #[inline]
+    pub(super) fn reference_ahead(&self, more: usize) -> Option<NonNull<sys::rte_mbuf>> {
+        self.count_ahead(more).then_some(self.0)
+    }
+
+    /// Takes back what was counted ahead and is not needed.
+    #[cold]
+    pub(super) fn uncount(&self, ahead: usize) {
+        // Never the last: the holder that it was counted for is still there. What was counted ahead fits.
+        self.count().fetch_sub(u16::try_from(ahead).unwrap_or(0), Ordering::Release);
+    }
+
     #[inline]
     fn count_ahead(&self, more: usize) -> bool {
         let Some(more) = u16::try_from(more).ok().filter(|&more| more < Self::MAX_HOLDERS) else {
@@ -171,46 +184,6 @@ impl SharedBuf for SharedMbuf {
     #[inline]
     fn descriptor(&self) -> *const u8 {
         self.0.as_ptr().cast_const().cast()
-    }
-
-    /// One atomic addition for all of them: half of what counting costs when a result goes to many members.
-    #[inline]
-    fn clones(&self, count: usize) -> impl Iterator<Item = Self> {
-        let ahead = if self.count_ahead(count) { count } else { 0 };
-        Clones { of: self, ahead, singly: count - ahead }
-    }
-}
-
-/// Clones to be made; one plain iterator instead of two in a chain, since it runs for every result and member.
-struct Clones<'a> {
-    of: &'a SharedMbuf,
-    /// Of those that have been counted already.
-    ahead: usize,
-    /// Of those that have to be counted one by one.
-    singly: usize,
-}
-
-impl Iterator for Clones<'_> {
-    type Item = SharedMbuf;
-
-    #[inline]
-    fn next(&mut self) -> Option<SharedMbuf> {
-        if let Some(left) = self.ahead.checked_sub(1) {
-            self.ahead = left;
-            return Some(SharedMbuf(self.of.0));
-        }
-        self.singly = self.singly.checked_sub(1)?;
-        Some(self.of.clone())
-    }
-}
-
-impl Drop for Clones<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Ok(left @ 1..) = u16::try_from(self.ahead) {
-            // Never the last: the holder that was cloned is borrowed, so it is still there.
-            self.of.count().fetch_sub(left, Ordering::Release);
-        }
     }
 }
 

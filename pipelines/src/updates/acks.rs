@@ -1,6 +1,6 @@
 //! The way back: a server's answers to updates, stamped with the queue's state (Olaf, sections 5 and 7).
 
-use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::header::{Flags, Header};
 use pascaline_wire::template::Heads;
@@ -48,8 +48,8 @@ pub(crate) fn acknowledge<I: Io>(
     }
     let packet = packet.freeze();
     let members = job.members().iter().flatten();
-    for (copy, member) in packet.clones(job.members().len()).zip(members) {
-        if emitter.send_shared(member, header.rank, &heads, copy) {
+    for member in members {
+        if emitter.send_shared(member, header.rank, &heads, packet.clone()) {
             emitter.tally.add(Counter::AcksSent, 1);
         }
     }

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{
-    Aggregate, Cause, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
+    Aggregate, Cause, Contribution, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
 use pascaline_buffer::{HeapBuf, PacketBuf, SharedBuf};
 use pascaline_wire::trailer::Bitmap;
@@ -121,20 +121,20 @@ impl Outcome {
 }
 
 impl Sink<HeapBuf> for Outcome {
-    fn opened(&mut self, _: &Request) {
+    fn opened(&mut self, _: &Contribution) {
         self.answered += 1;
     }
 
-    fn added(&mut self, request: &Request) {
+    fn added(&mut self, of: &Contribution) {
         self.answered += 1;
-        if let Some(tally) = self.tally(request.key) {
+        if let Some(tally) = self.tally(of.key) {
             tally.added += 1;
         }
     }
 
-    fn completed(&mut self, request: &Request, alone: bool, result: Aggregate<'_, Shared>) {
+    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, Shared>) {
         self.answered += 1;
-        if let Some(tally) = self.tally(request.key) {
+        if let Some(tally) = self.tally(of.key) {
             tally.added += u64::from(!alone);
             tally.completed += 1;
         }

@@ -159,7 +159,7 @@ impl Session {
             return Err(Ignored::Unexpected.into());
         }
         let refusal = Refusal::of(&ack, trailer.as_ref(), &self.membership.identity);
-        let mine = ack.session == self.membership.session && !self.requests.is_late(header.psn);
+        let mine = ack.session == self.membership.session && self.requests.awaits(header.psn);
         let late = self.previous.is_some_and(|(previous, until)| {
             let known = header.epoch == self.membership.epoch && ack.status == Status::NotMember;
             now < until && (header.epoch == previous || known)

@@ -1,5 +1,6 @@
 //! Heartbeats, and what a session does when its generation ends or it leaves.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
@@ -8,9 +9,7 @@ use pascaline_worker::session::HEARTBEAT;
 use pascaline_worker::{Event, Failure, Ignored, Left, Refusal, Session, StartError};
 
 use crate::aggregator::{bitmap_trailer, packet};
-use crate::datagrams::{
-    BYTES, EPOCH, FIRST, JOB, MEMBERSHIP, PAYLOAD, RESULT, accounted, running, unsolicited,
-};
+use crate::datagrams::{BYTES, EPOCH, FIRST, JOB, MEMBERSHIP, PAYLOAD, RESULT, accounted, unsolicited};
 
 const NEXT: u8 = 44;
 
@@ -18,7 +17,45 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// An Ack to a request of this session, later than all that these tests send.
+/// A session, and the number of its latest request.
+struct Asking {
+    session: Session,
+    latest: u32,
+}
+
+impl Asking {
+    fn new(session: Session) -> Self {
+        Self { session, latest: 0 }
+    }
+}
+
+impl Deref for Asking {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Asking {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+/// A session that has sent a heartbeat, its first request, and whose first allreduce has four packets in flight.
+fn running() -> (Asking, Vec<u8>) {
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
+    assert_eq!(request(&mut session, ms(0)).0.psn, 1);
+    assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, Duration::from_secs(9)), Ok(true));
+    assert_eq!(sent(&mut session, ms(0)).len(), 4);
+    (session, vec![1; BYTES])
+}
+
+/// Stands for the number of the latest request: [`handle`] puts that in its place.
+const LATEST: u32 = u32::MAX;
+
+/// An Ack to the latest request of this session.
 fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
     let body = Control {
         status,
@@ -29,7 +66,7 @@ fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
         ..Control::request(Action::Ack, MEMBERSHIP.session)
     };
     let rank = MEMBERSHIP.identity.rank;
-    packet(&Header { kind: Kind::Control, rank, psn: 1000, epoch, count: 3, ..RESULT }, &body.to_bytes())
+    packet(&Header { kind: Kind::Control, rank, psn: LATEST, epoch, count: 3, ..RESULT }, &body.to_bytes())
 }
 
 /// The same, to the request with a number.
@@ -38,27 +75,35 @@ fn to(number: u32, mut ack: Vec<u8>) -> Vec<u8> {
     ack
 }
 
-fn sent(session: &mut Session, now: Duration) -> Vec<(Header, Vec<u8>)> {
+fn sent(session: &mut Asking, now: Duration) -> Vec<(Header, Vec<u8>)> {
     let tensor = [1; BYTES];
     let packets = std::iter::from_fn(|| session.poll_transmit(now)).collect::<Vec<_>>();
     let body = |packet| [session.payload(packet, &tensor), session.trailer(packet)].concat();
-    packets.iter().map(|packet| (Header::parse(&packet.header).unwrap().0, body(packet))).collect()
+    let packets: Vec<_> =
+        packets.iter().map(|packet| (Header::parse(&packet.header).unwrap().0, body(packet))).collect();
+    let requests = packets.iter().filter(|(header, _)| header.kind == Kind::Control);
+    session.latest = requests.map(|(header, _)| header.psn).next_back().unwrap_or(session.latest);
+    packets
 }
 
 /// The one request that is sent now.
-fn request(session: &mut Session, now: Duration) -> (Header, Control) {
+fn request(session: &mut Asking, now: Duration) -> (Header, Control) {
     let packets = sent(session, now);
     let [(header, body)] = &packets[..] else { panic!("{packets:?}") };
     (*header, Control::parse(body).unwrap())
 }
 
-fn handle(session: &mut Session, now: Duration, datagram: &[u8]) -> Option<Event> {
+fn handle(session: &mut Asking, now: Duration, datagram: &[u8]) -> Option<Event> {
     let mut tensor = [1; BYTES];
-    session.handle_datagram(now, datagram, &mut tensor)
+    let mut datagram = datagram.to_vec();
+    if datagram[8..12] == LATEST.to_be_bytes() {
+        datagram = to(session.latest, datagram);
+    }
+    session.handle_datagram(now, &datagram, &mut tensor)
 }
 
 /// A session that has heard that its generation is over, and has asked to go on.
-fn rejoining() -> Session {
+fn rejoining() -> Asking {
     let (mut session, _) = running();
     assert_eq!(handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0)), None);
     let (_, join) = request(&mut session, ms(1));
@@ -69,7 +114,7 @@ fn rejoining() -> Session {
 #[test]
 fn while_it_waits_it_shows_that_it_is_alive() {
     let (mut session, _) = running();
-    let heartbeats = |session: &mut Session, now| {
+    let heartbeats = |session: &mut Asking, now| {
         let joins = sent(session, now).into_iter().filter(|(header, _)| header.kind == Kind::Control);
         joins.map(|(header, body)| (header.epoch, Control::parse(&body).unwrap())).collect::<Vec<_>>()
     };
@@ -82,7 +127,7 @@ fn while_it_waits_it_shows_that_it_is_alive() {
     };
     assert_eq!(heartbeats(&mut session, HEARTBEAT), [(0, join)]);
     assert_eq!(heartbeats(&mut session, HEARTBEAT + ms(1)), []);
-    assert_eq!(session.counters().heartbeats_sent, 1);
+    assert_eq!(session.counters().heartbeats_sent, 2, "the first one before the allreduce");
     // Others may have left; that the generation lives is all that matters.
     for status in [Status::Ok, Status::Pending] {
         assert_eq!(handle(&mut session, HEARTBEAT, &ack(Action::Join, status, EPOCH, 0)), None);
@@ -95,7 +140,7 @@ fn while_it_waits_it_shows_that_it_is_alive() {
 
 #[test]
 fn it_shows_that_it_is_alive_before_the_first_allreduce_and_after_a_generation_lost() {
-    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
     assert_eq!(session.poll_timeout(), None, "only for drivers that tend it");
     assert_eq!(request(&mut session, ms(1)).1.action, Action::Join);
     assert_eq!(sent(&mut session, ms(2)), []);
@@ -190,17 +235,18 @@ fn an_answer_to_what_was_asked_before_the_news_is_none() {
         let due = session.poll_timeout().unwrap();
         request(&mut session, due)
     };
-    assert_eq!(header.psn, 2, "the second that it has asked");
-    // To its first request, but from the next life.
-    assert_eq!(handle(&mut session, ms(40), &to(1, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
+    assert_eq!(header.psn, 3, "the second time that it has asked");
+    // To the first time, but from the next life.
+    assert_eq!(handle(&mut session, ms(40), &to(2, ack(Action::Join, Status::WrongEpoch, THIRD, 0))), None);
     let (header, join) = request(&mut session, ms(40));
-    assert_eq!((header.psn, join.got), (3, control::generation(THIRD)));
+    assert_eq!((header.psn, join.got), (4, control::generation(THIRD)));
     let admitted = |epoch| ack(Action::Join, Status::Ok, epoch, control::generation(EPOCH));
-    for number in [1, 2] {
+    // Before the news, and of what it has never asked.
+    for number in [1, 2, 3, 5, 1000, u32::MAX / 2] {
         assert_eq!(handle(&mut session, ms(41), &to(number, admitted(NEXT))), None);
     }
-    assert_eq!((session.membership().epoch, session.counters().ignored(Ignored::LateAnswer)), (EPOCH, 2));
-    assert_eq!(handle(&mut session, ms(42), &to(3, admitted(THIRD))), None);
+    assert_eq!((session.membership().epoch, session.counters().ignored(Ignored::LateAnswer)), (EPOCH, 6));
+    assert_eq!(handle(&mut session, ms(42), &to(4, admitted(THIRD))), None);
     assert_eq!(session.membership().epoch, THIRD);
     assert!(accounted(session.counters()));
 }
@@ -246,7 +292,7 @@ fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() 
 }
 
 /// The generation that starts from nothing is complete.
-fn admit(session: &mut Session, now: Duration) {
+fn admit(session: &mut Asking, now: Duration) {
     sent(session, now);
     assert_eq!(handle(session, now, &ack(Action::Join, Status::Ok, NEXT, 0)), None);
     assert_eq!(session.membership().epoch, NEXT);
@@ -324,10 +370,12 @@ fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
 
 #[test]
 fn a_generation_that_starts_from_nothing_is_one_of_partial_results_too() {
-    let mut session = Session::new(MEMBERSHIP, 4, FIRST).accept_partial();
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST).accept_partial());
+    request(&mut session, ms(0));
     session.start(ms(0), 32, Element::I32_SUM, ms(900)).unwrap();
     sent(&mut session, ms(0));
     handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0));
+    request(&mut session, ms(1));
     handle(&mut session, ms(2), &ack(Action::Join, Status::Ok, NEXT, 0));
     session.start(ms(3), 16, Element::I32_SUM, ms(900)).unwrap();
     admit(&mut session, ms(3));
@@ -397,8 +445,8 @@ fn lost_ranks_fail_the_allreduce_by_name() {
 }
 
 /// A session that is leaving, with its first request sent.
-fn leaving() -> Session {
-    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+fn leaving() -> Asking {
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
     session.leave(ms(0), ms(500));
     let (header, leave) = request(&mut session, ms(0));
     assert_eq!(leave, Control::request(Action::Leave, MEMBERSHIP.session));
@@ -456,6 +504,7 @@ fn who_leaves_joins_an_appliance_that_was_started_anew_and_leaves_again() {
     // It is not let in again: nobody needs it.
     let mut session = leaving();
     handle(&mut session, ms(2), &ack(Action::Leave, Status::NotMember, NEXT, 0));
+    request(&mut session, ms(2));
     let end = handle(&mut session, ms(3), &ack(Action::Join, Status::StaleSession, NEXT, 0));
     assert_eq!(end, Some(Event::Left(Left::Everyone)));
     // A rank has started anew: nobody needs it, and nobody waits for it.

@@ -21,6 +21,14 @@ fn join() -> Join {
     Join::new(IDENTITY, 55, 512, ms(1000), ms(2000))
 }
 
+/// A worker that has sent its first request.
+fn asking() -> Join {
+    let mut join = join();
+    assert!(join.poll_transmit(ms(1000)).is_some());
+    join
+}
+
+/// An Ack to the first request.
 fn ack(change: impl FnOnce(&mut Header, &mut Control)) -> Vec<u8> {
     let mut header = Header {
         kind: Kind::Control,
@@ -28,8 +36,7 @@ fn ack(change: impl FnOnce(&mut Header, &mut Control)) -> Vec<u8> {
         element: Element::F32_SUM,
         job: 1,
         rank: 2,
-        // Later than all that these tests send.
-        psn: 1000,
+        psn: 1,
         fan_in: 3,
         count: 3,
         priority: 0,
@@ -67,28 +74,28 @@ fn a_join_names_the_generation_that_the_latest_ack_told() {
     let mut join = join();
     assert_eq!(got(join.poll_transmit(ms(1000)).unwrap()), control::ASK);
     assert_eq!(join.poll_transmit(ms(1001)), None);
-    let pending = |epoch| {
+    let pending = |number, epoch| {
         ack(|header, ack| {
-            header.epoch = epoch;
+            (header.psn, header.epoch) = (number, epoch);
             // Of the generation before: what the others sent then is no matter now.
             (ack.status, ack.payload) = (Status::Pending, 512);
         })
     };
     // At once, and then only when it is due.
-    assert_eq!(join.handle_datagram(&pending(6)), None);
+    assert_eq!(join.handle_datagram(&pending(1, 6)), None);
     assert_eq!(got(join.poll_transmit(ms(1001)).unwrap()), control::generation(6));
-    assert_eq!(join.handle_datagram(&pending(6)), None);
+    assert_eq!(join.handle_datagram(&pending(2, 6)), None);
     assert_eq!(join.poll_transmit(ms(1002)), None);
     // The job has gone on meanwhile.
     let wrong = ack(|header, ack| {
-        header.epoch = 8;
+        (header.psn, header.epoch) = (2, 8);
         (ack.status, ack.payload, ack.window) = (Status::WrongEpoch, 0, 0);
     });
     assert_eq!(join.handle_datagram(&wrong), None);
     assert_eq!(got(join.poll_transmit(ms(1003)).unwrap()), control::generation(8));
     // To the Join that named the generation before.
     assert_eq!(join.handle_datagram(&ack(|header, _| header.psn = 2)), None);
-    let throttled = ack(|_, ack| ack.status = Status::TooMany);
+    let throttled = ack(|header, ack| (header.psn, ack.status) = (3, Status::TooMany));
     assert_eq!(join.handle_datagram(&throttled), None);
     assert_eq!(join.poll_transmit(ms(1004)), None);
 }
@@ -115,7 +122,7 @@ fn it_asks_less_and_less_often_until_the_deadline() {
 
 #[test]
 fn pending_keeps_asking_and_ok_admits() {
-    let mut join = join();
+    let mut join = asking();
     let pending = ack(|header, ack| {
         header.count = 2;
         ack.status = Status::Pending;
@@ -125,8 +132,13 @@ fn pending_keeps_asking_and_ok_admits() {
     let incomplete = JoinFailure::Incomplete { joined: 2, ranks: 3, waited: ms(2000) };
     assert_eq!(join.handle_timeout(ms(3000)).as_ref(), Some(&incomplete));
     assert_eq!(incomplete.to_string(), "only 2 of 3 ranks had joined after 2.0s");
-    let admitted = join.handle_datagram(&ack(|_, _| {}));
-    assert_eq!(admitted, Some(Ok(Membership { spread: 256, ..MEMBERSHIP })));
+    // To a Join that has not been sent: another's, damaged on its way.
+    for number in [2, 1000, u32::MAX / 2] {
+        assert_eq!(join.handle_datagram(&ack(|header, _| header.psn = number)), None);
+    }
+    assert!(join.poll_transmit(ms(1000)).is_some(), "at once, with the generation that it has heard of");
+    let admitted = join.handle_datagram(&ack(|header, _| header.psn = 2));
+    assert_eq!(admitted, Some(Ok(Membership { requests: 2, spread: 256, ..MEMBERSHIP })));
 }
 
 #[test]
@@ -142,9 +154,9 @@ fn what_is_no_answer_to_this_request_is_ignored() {
         |_, ack| ack.action = Action::Halt,
     ];
     for (number, change) in foreign.into_iter().enumerate() {
-        assert_eq!(join().handle_datagram(&ack(change)), None, "{number}");
+        assert_eq!(asking().handle_datagram(&ack(change)), None, "{number}");
     }
-    assert_eq!(join().handle_datagram(&ack(|_, _| {})[..45]), None);
+    assert_eq!(asking().handle_datagram(&ack(|_, _| {})[..45]), None);
 }
 
 #[test]
@@ -177,7 +189,7 @@ fn each_refusal_gives_its_error() {
             let got = if status == Status::RankLost { 0 } else { 3 };
             (ack.status, ack.expected, ack.got, ack.window) = (status, 4, got, 0);
         });
-        let Some(Err(failure @ JoinFailure::Refused(_))) = join().handle_datagram(&refused) else {
+        let Some(Err(failure @ JoinFailure::Refused(_))) = asking().handle_datagram(&refused) else {
             panic!("{status:?}")
         };
         assert_eq!(failure.to_string(), message);
@@ -186,9 +198,9 @@ fn each_refusal_gives_its_error() {
 
 #[test]
 fn grants_that_cannot_work_are_errors() {
-    assert_eq!(join().handle_datagram(&ack(|_, ack| ack.window = 0)), Some(Err(JoinFailure::NoWindow)));
+    assert_eq!(asking().handle_datagram(&ack(|_, ack| ack.window = 0)), Some(Err(JoinFailure::NoWindow)));
     let refusal = Refusal::Payload { job: 1, expected: 512, got: 1024 };
-    assert_eq!(join().handle_datagram(&ack(|_, ack| ack.payload = 512)), Some(Err(refusal.into())));
+    assert_eq!(asking().handle_datagram(&ack(|_, ack| ack.payload = 512)), Some(Err(refusal.into())));
 }
 
 #[test]
@@ -201,7 +213,7 @@ fn all_ranks_that_have_died_are_named() {
             ack.got = u32::from(ranks[0]);
         });
         refused.extend(bitmap_trailer(3, ranks.iter().copied()));
-        let Some(Err(JoinFailure::Refused(refusal))) = join().handle_datagram(&refused) else { panic!() };
+        let Some(Err(JoinFailure::Refused(refusal))) = asking().handle_datagram(&refused) else { panic!() };
         refusal
     };
     let both = lost(&[0, 1]);

@@ -1,0 +1,96 @@
+//! The limit of everything: adding payloads, and nothing else.
+
+use pascaline_buffer::PacketBuf;
+use pascaline_buffer::combine::{Combine, InOrder, Kernels, Op, Type};
+use pascaline_dpdk::{Clock, Mbuf, Mempool};
+use pascaline_wire::header::{DType, Element};
+
+use super::super::fixture::{HEADERS, Load};
+use super::nanos;
+
+/// What nobody can save: each payload is read once and becomes part of the sum of its PSN.
+pub(in crate::bench) enum BareAdd {
+    /// Each is added into the accumulator of its PSN when it comes.
+    Each { accumulators: Vec<Mbuf>, kernel: Combine },
+    /// Those of a PSN are added all at once, into the first of them. Here they are so many that came one after the other;
+    /// or, where the pool keeps them for so long that they are in no cache any more, `cold` ones that are not either.
+    Whole { fan_in: usize, kernel: InOrder, cold: Vec<Mbuf>, at: usize },
+}
+
+impl BareAdd {
+    pub(in crate::bench) fn new(load: &Load, frames: &Mempool) -> anyhow::Result<Self> {
+        let Element { dtype, .. } = load.element;
+        let of = match dtype {
+            DType::F32 => Type::F32,
+            DType::I32 => Type::I32,
+            DType::F16 => Type::F16,
+            DType::Bf16 => Type::Bf16,
+            DType::F64 => Type::F64,
+        };
+        let kernels = Kernels::detect();
+        let one_by_one = kernels.combine(of, Op::Sum).filter(|_| !load.whole());
+        let Some(kernel) = one_by_one else {
+            let kernel = kernels.in_order(of, Op::Sum);
+            let cold = zeros(load, Self::cold(load), frames)?;
+            return Ok(Self::Whole { fan_in: usize::from(load.shape.fan_in), kernel, cold, at: 0 });
+        };
+        Ok(Self::Each { accumulators: zeros(load, load.residence.psns, frames)?, kernel })
+    }
+
+    /// Packets that it takes to have one that is not in a cache, if those of the pool are not.
+    pub(super) fn cold(load: &Load) -> u32 {
+        /// More than any cache here.
+        const OUT_OF_CACHE: u32 = 64 << 20;
+        let waiting = u64::from(load.residence.psns) * u64::from(load.shape.fan_in) / 2;
+        let bytes = waiting * u64::from(load.shape.payload);
+        let cold = load.whole() && bytes > u64::from(OUT_OF_CACHE);
+        if cold { (OUT_OF_CACHE / u32::from(load.shape.payload)).next_power_of_two() } else { 0 }
+    }
+
+    /// Adds the payloads of one round, in the order in which `ready` hands them out, its last one first; returns nanoseconds.
+    /// What is in the packets afterwards is of no use.
+    pub(in crate::bench) fn round(&mut self, clock: &Clock, ready: &mut [Mbuf], psns: &[u32]) -> f64 {
+        match self {
+            Self::Each { accumulators, kernel } => {
+                let start = clock.now_ns();
+                for (packet, psn) in ready.iter().rev().zip(psns) {
+                    // A power of two: the bare add should not pay for a division.
+                    let into = *psn as usize & (accumulators.len() - 1);
+                    let into = &mut accumulators[into];
+                    kernel(&mut into.bytes_mut()[HEADERS..], &packet.bytes()[HEADERS..]);
+                }
+                nanos(clock.now_ns() - start)
+            }
+            Self::Whole { fan_in, kernel, cold, at } => {
+                let mut others = Vec::with_capacity(*fan_in);
+                let ready = if cold.is_empty() {
+                    ready
+                } else {
+                    let first = *at % cold.len();
+                    let last = (first + ready.len()).min(cold.len());
+                    *at = last;
+                    &mut cold[first..last]
+                };
+                let start = clock.now_ns();
+                for group in ready.rchunks_mut(*fan_in) {
+                    let Some((first, rest)) = group.split_last_mut() else { break };
+                    others.clear();
+                    others.extend(rest.iter().rev().map(|packet| &packet.bytes()[HEADERS..]));
+                    kernel(&mut first.bytes_mut()[HEADERS..], &others);
+                }
+                nanos(clock.now_ns() - start)
+            }
+        }
+    }
+}
+
+fn zeros(load: &Load, count: u32, frames: &Mempool) -> anyhow::Result<Vec<Mbuf>> {
+    let mut packets = Vec::new();
+    for _ in 0..count {
+        let mut packet = frames.alloc().ok_or_else(|| anyhow::anyhow!("no packet buffer"))?;
+        anyhow::ensure!(packet.set_len(load.shape.frame_len()), "packet buffers are too small");
+        packet.bytes_mut().fill(0);
+        packets.push(packet);
+    }
+    Ok(packets)
+}

@@ -1,0 +1,302 @@
+//! `bench pool --sweep`: the pool along each axis, and what is required of it.
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use pascaline_buffer::combine::Kernels;
+use pascaline_wire::header::DType;
+use serde::Serialize;
+
+use super::{ElementType, Figures, Load, OrderName, Place, PolicyName, PoolArgs, Residence, Shape};
+use crate::bench::fixture;
+
+/// What is varied, everything else being as by default: f32, payloads of 1 KiB, 8 ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Part {
+    /// The policy, without conflicts
+    Policies,
+    /// The policy, with half as many slots as PSNs under way
+    Contention,
+    /// Contributions per result
+    FanIn,
+    /// Bytes per packet
+    Payload,
+    /// The type of the elements, and the order in which they are added
+    Types,
+    /// Jobs
+    Jobs,
+    /// Workers per job
+    Workers,
+    /// Slots
+    Slots,
+}
+
+/// One case, and what came of it.
+#[derive(Debug, Serialize)]
+struct Case {
+    part: Part,
+    pool_in: Place,
+    policy: Option<PolicyName>,
+    dtype: ElementType,
+    order: OrderName,
+    fan_in: u16,
+    payload: u16,
+    jobs: u16,
+    slots: usize,
+    #[serde(flatten)]
+    figures: Figures,
+    /// Millions of elements per second that this would be.
+    melements_per_s: f64,
+    /// The part of the packets that the pool took in; the others went to the parameter server.
+    absorbed: f64,
+    #[serde(skip)]
+    load: Load,
+}
+
+/// Something that is required, and whether it is so.
+#[derive(Debug, Serialize)]
+struct Check {
+    what: String,
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_most: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_least: Option<f64>,
+    holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    kernels: &'static str,
+    rounds: u32,
+    cases: Vec<Case>,
+    checks: Vec<Check>,
+}
+
+pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
+    let wanted = |part: &&Part| args.only.is_empty() || args.only.contains(part);
+    let groups: Vec<Vec<Case>> = Part::value_variants().iter().filter(wanted).flat_map(groups).collect();
+    let loads = |group: &[Case]| group.iter().map(|case| case.load).collect::<Vec<_>>();
+    // Pools follow one another; what one leaves free may be in pieces.
+    let memory = groups.iter().map(|group| super::megabytes(&loads(group))).max().unwrap_or(0);
+    let eal = fixture::eal_with("bench-pool", args.core, Vec::new(), memory * 5 / 4)?;
+    let clock = fixture::clock(&eal);
+    let bar = ProgressBar::new(groups.len() as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
+    let mut cases = Vec::new();
+    for (number, mut group) in groups.into_iter().enumerate() {
+        bar.set_message(format!("{:?}", group[0].part));
+        bar.tick();
+        let loads = loads(&group);
+        let pools = super::pools(&eal, &loads, &number.to_string())?;
+        let outcome = super::measure(&loads, args.rounds, &pools, clock)?;
+        for (case, (figures, absorbed)) in group.iter_mut().zip(outcome) {
+            let size = f64::from(u32::try_from(case.load.element.dtype.size())?);
+            case.figures = figures;
+            case.melements_per_s = f64::from(case.payload) / size / figures.pool_ns * 1e3;
+            case.absorbed = absorbed;
+        }
+        cases.extend(group);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let checks = checks(&cases);
+    let report = Report { kernels: Kernels::detect().isa, rounds: args.rounds, cases, checks };
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(report: &Report) {
+    println!(
+        "part        pool in     policy    dtype order    fan-in payload  jobs   slots  bare add  pool ns  ratio  Gbit/s  Melem/s  absorbed"
+    );
+    for case in &report.cases {
+        let Figures { bare_add_ns, pool_ns, ratio, gbps_per_core } = case.figures;
+        println!(
+            "{:11} {:11} {:9} {:5} {:8} {:6} {:7} {:5} {:7}  {bare_add_ns:8.1} {pool_ns:8.1} {ratio:6.2} {gbps_per_core:7.0} {:8.0}  {:.2}",
+            word(case.part),
+            word(case.pool_in),
+            case.policy.map_or("-".to_owned(), word),
+            word(case.dtype),
+            word(case.order),
+            case.fan_in,
+            case.payload,
+            case.jobs,
+            case.slots,
+            case.melements_per_s,
+            case.absorbed,
+        );
+    }
+    println!();
+    for Check { what, value, at_most, at_least, holds } in &report.checks {
+        let limit = match (at_most, at_least) {
+            (Some(limit), _) => format!("at most {limit:.2}"),
+            (_, Some(limit)) => format!("at least {limit:.2}"),
+            _ => String::new(),
+        };
+        println!("{} {what}: {value:.2}, {limit}", if *holds { "holds" } else { "FAILS" });
+    }
+}
+
+/// A name as the command line has it.
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// The cases of a part, those together that are compared and take turns.
+fn groups(part: &Part) -> Vec<Vec<Case>> {
+    let places = |cases: &dyn Fn(Place) -> Vec<Case>| Place::ALL.iter().map(|&place| cases(place)).collect();
+    let base = |place| Case::new(*part, place, 8, 1024);
+    match part {
+        Part::Policies => places(&|place| {
+            let named = PolicyName::value_variants().iter().map(|&name| base(place).with_policy(name));
+            std::iter::once(base(place)).chain(named).collect()
+        }),
+        Part::Contention => {
+            let shared = PolicyName::value_variants().iter().filter(|name| name.is_shared());
+            let contended = |&name| {
+                let case = base(Place::L2).with_policy(name);
+                let load = case.load.contended();
+                Case { slots: load.residence.slots, load, ..case }
+            };
+            vec![shared.map(contended).collect()]
+        }
+        Part::FanIn => places(&|place| {
+            [2, 8, 64, 512].into_iter().map(|fan_in| Case::new(*part, place, fan_in, 1024)).collect()
+        }),
+        Part::Payload => places(&|place| {
+            [256, 1024, 8192].into_iter().map(|payload| Case::new(*part, place, 8, payload)).collect()
+        }),
+        Part::Types => places(&|place| {
+            let types = [ElementType::F32, ElementType::I32, ElementType::F16, ElementType::Bf16];
+            let orders = [OrderName::Arrival, OrderName::Rank];
+            let case = |dtype| orders.map(|order| base(place).with_elements(dtype, order));
+            types.into_iter().flat_map(case).collect()
+        }),
+        Part::Jobs => {
+            /// PSNs of many jobs lie where they happen to; so many that no set is ever full of partials.
+            const SLOTS: usize = 8192;
+            let jobs = |jobs| {
+                let case = base(Place::LastLevel);
+                let residence = Residence { slots: SLOTS, ..case.load.residence };
+                Case { jobs, slots: SLOTS, load: Load { jobs, residence, ..case.load }, ..case }
+            };
+            vec![[1, 16, 256, 4096].into_iter().map(jobs).collect()]
+        }
+        Part::Workers => {
+            let workers = |fan_in| Case::new(*part, Place::LastLevel, fan_in, 1024);
+            vec![[2, 8, 64, 256, 1024].into_iter().map(workers).collect()]
+        }
+        Part::Slots => {
+            let slots = |slots| {
+                let case = base(Place::LastLevel);
+                let residence = Residence { slots, ..case.load.residence };
+                Case { slots, load: Load { residence, ..case.load }, ..case }
+            };
+            vec![[1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20].into_iter().map(slots).collect()]
+        }
+    }
+}
+
+impl Case {
+    fn new(part: Part, pool_in: Place, fan_in: u16, payload: u16) -> Self {
+        let shape = Shape { fan_in, payload };
+        let load = Load::plain(shape, pool_in.residence(&shape));
+        Self {
+            part,
+            pool_in,
+            policy: None,
+            dtype: ElementType::F32,
+            order: OrderName::Arrival,
+            fan_in,
+            payload,
+            jobs: 1,
+            slots: load.residence.slots,
+            figures: Figures { bare_add_ns: 0.0, pool_ns: 0.0, ratio: 0.0, gbps_per_core: 0.0 },
+            melements_per_s: 0.0,
+            absorbed: 0.0,
+            load,
+        }
+    }
+
+    fn with_policy(self, name: PolicyName) -> Self {
+        Self { policy: Some(name), load: self.load.with_policy(name), ..self }
+    }
+
+    fn with_elements(self, dtype: ElementType, order: OrderName) -> Self {
+        let load = Load { element: dtype.sum(), ..self.load.with_order(order.into()) };
+        Self { dtype, order, load, ..self }
+    }
+}
+
+/// What is required, as far as it has been measured.
+fn checks(cases: &[Case]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut at_most = |what: String, value: Option<f64>, limit: f64| {
+        if let Some(value) = value {
+            checks.push(Check { what, value, at_most: Some(limit), at_least: None, holds: value <= limit });
+        }
+    };
+    let of =
+        |part, place| cases.iter().filter(move |case: &&Case| (case.part, case.pool_in) == (part, place));
+    for (part, place) in [
+        (Part::Policies, Place::L2),
+        (Part::Policies, Place::LastLevel),
+        (Part::Policies, Place::Dram),
+        (Part::Contention, Place::L2),
+    ] {
+        // The bare add is the same for all, so that its ratios differ by this.
+        let spread = spread(of(part, place).map(|case| case.figures.pool_ns));
+        at_most(format!("{}, {}: most ns per packet / least", word(part), word(place)), spread, 1.15);
+    }
+    for place in [Place::L2, Place::LastLevel] {
+        for (payload, limit) in [(1024, 2.0), (8192, 1.2)] {
+            let case = of(Part::Payload, place).find(|case| case.payload == payload);
+            let ratio = case.map(|case| case.figures.ratio);
+            at_most(format!("payload {payload}, {}: pool / bare add", word(place)), ratio, limit);
+        }
+    }
+    for place in Place::ALL {
+        let found = |dtype, order| {
+            of(Part::Types, place).find(move |case| (case.dtype, case.order) == (dtype, order))
+        };
+        let f32 = found(ElementType::F32, OrderName::Arrival);
+        let rank = found(ElementType::F32, OrderName::Rank);
+        let costs = f32.zip(rank).map(|(arrival, rank)| rank.figures.pool_ns / arrival.figures.pool_ns);
+        at_most(format!("order rank / arrival, f32, {}", word(place)), costs, 1.5);
+    }
+    for (part, what) in [(Part::Jobs, "1 to 4,096 jobs"), (Part::Workers, "2 to 1,024 workers per job")] {
+        let spread = spread(of(part, Place::LastLevel).map(|case| case.figures.pool_ns));
+        at_most(format!("{what}: most ns per packet / least"), spread, 1.15);
+    }
+    let slots = spread(of(Part::Slots, Place::LastLevel).map(|case| case.figures.pool_ns));
+    at_most("1 k to 1 M slots: most ns per packet / least".to_owned(), slots, 1.15);
+    for place in Place::ALL {
+        let rate = |dtype| {
+            of(Part::Types, place)
+                .find(|case| (case.dtype, case.order) == (dtype, OrderName::Arrival))
+                .map(|case| case.melements_per_s)
+        };
+        for sixteen in [ElementType::F16, ElementType::Bf16] {
+            debug_assert!(matches!(sixteen.sum().dtype, DType::F16 | DType::Bf16));
+            if let Some((f32, rate)) = rate(ElementType::F32).zip(rate(sixteen)) {
+                let (what, value) =
+                    (format!("elements/s {} / f32, {}", word(sixteen), word(place)), rate / f32);
+                checks.push(Check { what, value, at_most: None, at_least: Some(1.6), holds: value >= 1.6 });
+            }
+        }
+    }
+    checks
+}
+
+/// The greatest of some values, by the least.
+fn spread(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let least = values.clone().min_by(f64::total_cmp)?;
+    Some(values.max_by(f64::total_cmp)? / least)
+}
