@@ -135,7 +135,9 @@ impl Directory {
     /// would be a cache line for each; one that is a minute older than the limit passes for a young one now and then.
     #[inline(always)]
     pub(crate) fn is_free_for(&self, tag: Tag, way: usize, ways: usize, now: u64, limit: u64) -> bool {
-        let (now, limit) = (ticks(now), u16::try_from(limit >> TICK).unwrap_or(0));
+        // A longer limit is as good as half a minute: who is older than that is looked at.
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^15")]
+        let (now, limit) = (ticks(now), (limit >> TICK).min(1 << 15) as u16);
         // All ways at once, since which ones are open is nothing that a processor can predict.
         let ages = u16x8::splat(now) - u16x8::new(self.opened);
         let old = u16x8::splat(limit).saturating_sub(ages).simd_eq(u16x8::ZERO).to_bitmask();
