@@ -136,7 +136,6 @@ impl Directory {
     #[inline(always)]
     pub(crate) fn is_free_for(&self, tag: Tag, way: usize, ways: usize, now: u64, limit: u64) -> bool {
         // A longer limit is as good as half a minute: who is older than that is looked at.
-        #[expect(clippy::cast_possible_truncation, reason = "at most 2^15")]
         let (now, limit) = (ticks(now), (limit >> TICK).min(1 << 15) as u16);
         // All ways at once, since which ones are open is nothing that a processor can predict.
         let ages = u16x8::splat(now) - u16x8::new(self.opened);
