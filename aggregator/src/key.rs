@@ -107,14 +107,13 @@ pub(crate) const fn place(spread_job: u32, psn: u32, sets: usize) -> usize {
 pub(crate) struct Tag(pub(crate) u16);
 
 impl Tag {
-    /// The tag of a PSN of the job that is spread like this.
+    /// The tag of a PSN of the job that is spread like this. PSNs that meet in a set may well be a multiple of 65,536 apart: in the
+    /// region of a job they are a multiple of its sets.
     #[inline(always)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the low half: PSNs that meet in a set are rarely 65,536 apart"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half, with the other one folded in")]
     pub(crate) const fn new(spread_job: u32, psn: u32) -> Self {
-        Self((psn ^ spread_job) as u16)
+        let both = psn ^ spread_job;
+        Self((both ^ both >> 16) as u16)
     }
 }
 
