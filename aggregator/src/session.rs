@@ -14,7 +14,7 @@ use crate::key::{self, Key, Tag};
 use crate::policy::Region;
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
-use crate::request::{Brief, PACKED, Request, Terms};
+use crate::request::{Brief, Opening, PACKED, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
 
@@ -255,6 +255,26 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
+    /// Opens the slot that was foreseen with a contribution in brief that found none, in the plain case. Gives the packet back, and
+    /// nothing is done, in any other: then it is to be [offered](Self::offer_at).
+    #[inline(never)]
+    pub fn open_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: B,
+        sink: &mut S,
+    ) -> Option<B> {
+        let (set, ways) = (place.set as usize, self.pool.ways);
+        let way = (place.hint as usize).wrapping_sub(set * ways);
+        if self.pool.shared || set >= self.pool.heads.len() {
+            return Some(packet);
+        }
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        let mut owned = unsafe { self.pool.set(set) };
+        self.pool.open_brief(&mut owned, way, opening, packet, sink)
+    }
+
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
     fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
@@ -320,13 +340,25 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         !self.parked.is_empty()
     }
 
+    /// The set that the next [`sweep`](Self::sweep) begins with.
+    #[must_use]
+    pub const fn next_swept(&self) -> usize {
+        self.sweep_at
+    }
+
+    /// Sets in all.
+    #[must_use]
+    pub fn sets(&self) -> usize {
+        self.pool.heads.len()
+    }
+
     /// Visits the next `sets` sets and does what `judge` says of each slot: it is given the key, and for a partial the time
     /// of its first contribution. Sets that another lcore owns are passed over. To be called now and then, so that nothing
     /// of a past generation outlives the sweep and no partial its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,
         sets: usize,
-        judge: impl Fn(Key, Option<u64>) -> Verdict,
+        mut judge: impl FnMut(Key, Option<u64>) -> Verdict,
         sink: &mut S,
     ) {
         for _ in 0..sets.min(self.pool.heads.len()) {

@@ -11,9 +11,11 @@ mod fuzz_protocol;
 mod http;
 mod impair;
 mod init;
+mod live;
 mod manual;
 mod plot;
 mod server;
+mod top;
 mod worker_cmd;
 
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ use crate::config::{Config, ConfigError};
   pascaline check conf/appliance.toml
   pascaline run -c conf/appliance.toml
   pascaline ps -c conf/appliance.toml
+  pascaline top
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
 
 Environment:
@@ -85,6 +88,7 @@ enum Command {
     Explain(admin_cmd::ExplainArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
+    Top(top::TopArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => admin_cmd::explain(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
+        Command::Top(args) => top::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),
     };

@@ -2,7 +2,7 @@
 
 use pascaline_aggregator::{Brief, Key, Request, Verb};
 use pascaline_queue::Update;
-use pascaline_telemetry::DropReason;
+use pascaline_telemetry::{DropReason, LcoreRanks};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
@@ -117,6 +117,20 @@ impl PlainGradient<'_> {
 /// Where the payload of a plain gradient begins.
 pub const PAYLOAD_OFFSET: u16 = narrow(plain::HEADERS);
 
+/// Where the contributions of a job are counted.
+#[derive(Debug)]
+pub struct Counted<'a> {
+    job: Option<u16>,
+    ranks: LcoreRanks<'a>,
+}
+
+impl Default for Counted<'_> {
+    /// Of no job.
+    fn default() -> Self {
+        Self { job: None, ranks: LcoreRanks::NONE }
+    }
+}
+
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Classifier<'a> {
@@ -181,6 +195,25 @@ impl Classifier<'_> {
             len: brief.shape().payload_len(),
             now: self.now,
         })
+    }
+
+    /// Notes that this lcore has received a plain gradient.
+    #[inline(always)]
+    pub fn count<'a>(&'a self, brief: &Brief, lcore: usize, counted: &mut Counted<'a>) {
+        let key = brief.key();
+        // Mostly the job of the packet before.
+        if counted.job != Some(key.job()) {
+            let ranks = self.table.get(key.job()).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
+            *counted = Counted { job: Some(key.job()), ranks };
+        }
+        counted.ranks.heard(brief.rank(), key.psn(), brief.shape().payload_len(), self.now);
+    }
+
+    /// Notes that its rank had sent it before.
+    pub fn count_again(&self, brief: &Brief, lcore: usize) {
+        if let Some(job) = self.table.get(brief.key().job()) {
+            job.cells.ranks_of(lcore).again(brief.rank());
+        }
     }
 
     /// A packet of the parameter server in the appliance itself, which begins with its aggregation header.

@@ -1,7 +1,9 @@
 //! What lcores know of jobs: a table that is never changed, only replaced.
 
+use std::sync::Arc;
+
 use pascaline_aggregator::{Policy, Rules, Terms};
-use pascaline_telemetry::jobs::OTHERS;
+use pascaline_telemetry::JobCells;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
@@ -182,12 +184,12 @@ pub struct Job {
     pub halted: bool,
     /// How its workers train together.
     pub mode: Mode,
-    /// Where lcores count for it: with all others, unless it is given counters of its own.
-    pub slot: u16,
     /// How it uses the pool.
     pub policy: Policy,
     /// Where its parameter server is.
     pub server: Server,
+    /// What lcores count of it.
+    pub cells: Arc<JobCells>,
     rules: Rules,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
@@ -205,6 +207,7 @@ impl Job {
     pub fn new(id: u16, fan_in: u16, epoch: u8, payload: u16, members: Vec<Option<Member>>) -> Self {
         let (needed, partials, halted, policy) = (fan_in, false, false, Policy::default());
         let server = Server::None;
+        let cells = Arc::new(JobCells::default());
         Self {
             id,
             fan_in,
@@ -214,9 +217,9 @@ impl Job {
             partials,
             halted,
             mode: Mode::Sync,
-            slot: OTHERS,
             policy,
             server,
+            cells,
             rules: Rules::of(&policy),
             members,
             flows: Vec::new(),

@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Brevity, Brief, Key, Place, Request, Session, Verb, Verdict};
+use pascaline_aggregator::{Brevity, Brief, Key, Opening, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{Counter, DropReason, JobCounter, LcoreCounters, Recorder};
+use pascaline_buffer::combine::Kernels;
+use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Recorder, Surveyor};
 use pascaline_wire::arp;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
+use pascaline_wire::plain;
 
-use crate::classify::{Class, Classifier, PAYLOAD_OFFSET, Payload};
+use crate::classify::{Class, Classifier, Counted, PAYLOAD_OFFSET, Payload};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
-use crate::jobs::{JobTable, Mode};
+use crate::jobs::{Job, JobTable, Mode};
 use crate::limits::Limits;
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
-use crate::per_job::of_job;
+use crate::per_job::says_of_job;
 use crate::server::{self, ServerEnd};
 use crate::shared::{LcoreEnd, Setup};
 use crate::updates::{Offer, UpdateEnd};
@@ -50,6 +52,8 @@ pub struct LcoreParts<I: Io, const WORDS: usize = 1> {
     pub spread: Recorder,
     /// Time from a packet's reception to the end of its turn.
     pub service: Recorder,
+    /// What it finds in the pool.
+    pub surveyor: Surveyor,
 }
 
 /// One lcore of the packet path.
@@ -64,6 +68,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     counters: Arc<LcoreCounters>,
     spread: Recorder,
     service: Recorder,
+    surveyor: Surveyor,
+    kernels: Kernels,
     emitter: Emitter<I>,
     table: Arc<JobTable>,
     version: u64,
@@ -102,8 +108,19 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Puts an lcore together.
     #[must_use]
     pub fn new(parts: LcoreParts<I, WORDS>) -> Self {
-        let LcoreParts { number, io, session, setup, end, server, updates, counters, spread, service } =
-            parts;
+        let LcoreParts {
+            number,
+            io,
+            session,
+            setup,
+            end,
+            server,
+            updates,
+            counters,
+            spread,
+            service,
+            surveyor,
+        } = parts;
         let ports = setup.ports.len();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
@@ -117,6 +134,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             counters,
             spread,
             service,
+            surveyor,
+            kernels: Kernels::detect(),
             emitter: Emitter::new(io, ports),
             table,
             version,
@@ -181,6 +200,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.emitter.io.receive(port, &mut packets);
         let received = packets.len();
         if received == 0 {
+            self.emitter.tally.add(Counter::EmptyPolls, 1);
             return 0;
         }
         packets.iter().for_each(PacketBuf::prefetch);
@@ -200,8 +220,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.others(port, mac, now, others);
         }
         self.emitter.flush();
-        let end = self.emitter.io.now();
-        self.service.record(end.saturating_sub(now), received as u64);
+        let busy = self.emitter.io.now().saturating_sub(now);
+        self.emitter.tally.burst(received, busy);
+        self.service.record(busy, received as u64);
         received
     }
 
@@ -247,15 +268,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.session.prefetch_contents(gradient.place);
         }
         let mut outcome = Outcome {
+            number: self.number,
+            kernels: &self.kernels,
             emitter: &mut self.emitter,
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
-            jobs: self.counters.jobs(),
             limits: &mut self.limits,
             server: self.server.as_ref(),
         };
-        let mut counted = 0;
+        let mut events = 0;
         for at in 0..gradients.len() {
             if let Some(coming) = gradients.get(at + AHEAD) {
                 self.session.prefetch_contents(coming.place);
@@ -265,23 +287,39 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
                 Brevity::Added => continue,
                 Brevity::Concluded => {
-                    counted += 1;
+                    events += 1;
                     continue;
                 }
-                Brevity::Unsuited => counted += 1,
+                Brevity::Unsuited => events += 1,
             }
-            let request = classifier.request(brief, bytes);
+            let job = self.table.get(brief.key().job());
+            let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
+            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
             let Some(packet) = packet.take() else { continue };
-            match request {
-                Some(request) => self.session.offer_at(*place, &request, packet, &mut outcome),
+            let Some(packet) = self.session.open_brief(*place, &opening, packet, &mut outcome) else {
+                continue;
+            };
+            match classifier.request(brief, packet.bytes()) {
+                Some(request) => {
+                    if request.again {
+                        classifier.count_again(brief, self.number);
+                    }
+                    self.session.offer_at(*place, &request, packet, &mut outcome);
+                }
                 // Cannot happen: the table is the one in which the job was found.
                 None => outcome.emitter.discard(packet, DropReason::UnknownJob),
             }
         }
         // What has been added in brief, and has led to no event.
-        outcome.emitter.tally.add(Counter::Absorbed, (gradients.len() - counted) as u64);
-        for packet in gradients.drain(..).filter_map(|gradient| gradient.packet) {
-            outcome.emitter.recycle(packet);
+        let hits = (gradients.len() - events) as u64;
+        outcome.emitter.tally.add(Counter::Absorbed, hits);
+        outcome.emitter.tally.add(Counter::Hits, hits);
+        let mut counted = Counted::default();
+        for Gradient { brief, packet, .. } in gradients.drain(..) {
+            classifier.count(&brief, self.number, &mut counted);
+            if let Some(packet) = packet {
+                outcome.emitter.recycle(packet);
+            }
         }
     }
 
@@ -317,7 +355,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// Gives a packet to the pool, in the part that its job uses.
     fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
-        let region = table.get(request.key.job()).and_then(|job| job.policy.region);
+        let job = table.get(request.key.job());
+        let region = job.and_then(|job| job.policy.region);
+        if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
+            let &Request { key, rank, len, again, now, .. } = request;
+            let ranks = job.cells.ranks_of(self.number);
+            ranks.heard(rank, key.psn(), len, now);
+            if again {
+                ranks.again(rank);
+            }
+        }
         self.with_pool(|session, outcome| {
             let place = match region {
                 None => session.place(request.key),
@@ -364,7 +411,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Kind::Control => self.emitter.discard(packet, DropReason::Control),
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
-                self.counters.jobs().add(job.slot, JobCounter::ServerResults, 1);
+                job.cells.count(self.number, JobEvent::ServerResults, 1);
                 packet.truncate(usize::from(payload.offset) + usize::from(payload.total));
                 // From no rank in particular.
                 let request = by.to_pool(Verb::Install, job, &Header { rank: 0, ..*header }, payload);
@@ -378,9 +425,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    fn count_job(&self, table: &JobTable, job: u16, counter: JobCounter) {
-        if let Some(job) = table.get(job) {
-            self.counters.jobs().add(job.slot, counter, 1);
+    /// Counts a drop for the job that a packet names, if it says something about that job.
+    fn dropped_of(&self, table: &JobTable, job: u16, reason: DropReason) {
+        if says_of_job(reason)
+            && let Some(job) = table.get(job)
+        {
+            job.cells.dropped(self.number, reason);
         }
     }
 
@@ -393,30 +443,26 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Class::ToServer(header, payload) => match by.table.get(header.job) {
                 Some(job) => {
                     let end = self.server.as_ref();
-                    let jobs = self.counters.jobs();
+                    let count = |event, count| job.cells.count(self.number, event, count);
                     if !server::pass_on(&mut self.emitter, end, job, &header, payload, packet) {
-                        jobs.add(job.slot, JobCounter::ServerFull, 1);
+                        count(JobEvent::ServerFull, 1);
                     } else if header.kind == Kind::Gradient {
-                        jobs.add(job.slot, JobCounter::Bypassed, 1);
-                        jobs.add(job.slot, JobCounter::BypassedBytes, u64::from(payload.len));
+                        count(JobEvent::Bypassed, 1);
+                        count(JobEvent::BypassedBytes, u64::from(payload.len));
                     }
                 }
                 None => self.emitter.discard(packet, DropReason::UnknownJob),
             },
             Class::FromServer(header, payload) => self.served(by, &header, payload, packet),
             Class::Drop(reason) => {
-                if let Some(counter) = of_job(reason)
-                    && let Some((_, header)) = by.sender(packet.bytes())
-                {
-                    self.count_job(by.table, header.job, counter);
+                if let Some((_, header)) = by.sender(packet.bytes()) {
+                    self.dropped_of(by.table, header.job, reason);
                 }
                 self.emitter.discard(packet, reason);
             }
             Class::Refuse(reason, objection) => {
                 if let Some((from, header)) = by.sender(packet.bytes()) {
-                    if let Some(counter) = of_job(reason) {
-                        self.count_job(by.table, header.job, counter);
-                    }
+                    self.dropped_of(by.table, header.job, reason);
                     self.with_pool(|_, outcome| outcome.refuse(by.now, &from, &header, objection));
                 }
                 self.emitter.discard(packet, reason);
@@ -493,7 +539,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             _ => Verdict::Vacate,
         };
-        self.with_pool(|session, outcome| session.sweep(SWEEP, judge, outcome));
+        let together = self.surveyor.sets_together(SWEEP);
+        for _ in 0..SWEEP.min(self.session.sets()) / together {
+            let (set, mut found) = (self.session.next_swept(), Found::default());
+            let counted = |key, first| {
+                found.note(now, first);
+                judge(key, first)
+            };
+            self.with_pool(|session, outcome| session.sweep(together, counted, outcome));
+            self.surveyor.visited(set + together - 1, found);
+        }
         self.emitter.flush();
         if self.turns.is_multiple_of(HOUSEKEEPING) {
             self.spread.publish();
@@ -519,11 +574,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     #[inline]
     fn with_pool<T>(&mut self, act: impl FnOnce(&mut Session<I::Buf, WORDS>, &mut Outcome<'_, I>) -> T) -> T {
         let mut outcome = Outcome {
+            number: self.number,
+            kernels: &self.kernels,
             emitter: &mut self.emitter,
             table: &self.table,
             setup: &self.setup,
             spread: &mut self.spread,
-            jobs: self.counters.jobs(),
             limits: &mut self.limits,
             server: self.server.as_ref(),
         };

@@ -3,11 +3,12 @@
 use pascaline_aggregator::{
     Aggregate, Cause, Contribution, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
+use pascaline_buffer::combine::{Kernels, Type};
 use pascaline_buffer::{PacketBuf, SharedBuf};
-use pascaline_telemetry::jobs::LATE;
-use pascaline_telemetry::{Counter, DropReason, JobCounter, JobCounters, Recorder};
+use pascaline_telemetry::cells::LATE;
+use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::header::{DType, Element, Flags, Header, Kind};
 
 use crate::classify::{Objection, Payload};
 use crate::emit::{Emitter, flags, heads, result_header};
@@ -20,11 +21,14 @@ use crate::shared::Setup;
 
 /// Turns events of the pool into packets and counts.
 pub(crate) struct Outcome<'a, I: Io> {
+    /// The number of the lcore.
+    pub(crate) number: usize,
+    /// Which find out what is no number.
+    pub(crate) kernels: &'a Kernels,
     pub(crate) emitter: &'a mut Emitter<I>,
     pub(crate) table: &'a JobTable,
     pub(crate) setup: &'a Setup,
     pub(crate) spread: &'a mut Recorder,
-    pub(crate) jobs: &'a JobCounters,
     pub(crate) limits: &'a mut Limits,
     pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
 }
@@ -47,10 +51,11 @@ impl<I: Io> Outcome<'_, I> {
         self.emitter.tally.add(counter, 1);
     }
 
-    /// Counts for the job of a key.
-    fn count_job(&self, key: Key, counter: JobCounter, count: u64) {
-        if let Some(job) = Self::job_of(self.table, key) {
-            self.jobs.add(job.slot, counter, count);
+    /// Counts something of the job of a key.
+    #[inline]
+    fn count_of(&self, key: Key, event: JobEvent) {
+        if let Some(job) = self.job(key) {
+            job.cells.count(self.number, event, 1);
         }
     }
 
@@ -103,10 +108,10 @@ impl<I: Io> Outcome<'_, I> {
         let payload = Payload { offset: request.offset, len: request.len, total: request.len };
         if server::pass_on(self.emitter, self.server, job, &header, payload, packet) {
             self.count(Counter::Spilled);
-            self.jobs.add(job.slot, JobCounter::Spilled, 1);
-            self.jobs.add(job.slot, JobCounter::SpilledBytes, u64::from(request.len));
+            job.cells.count(self.number, JobEvent::Spilled, 1);
+            job.cells.count(self.number, JobEvent::SpilledBytes, u64::from(request.len));
         } else {
-            self.jobs.add(job.slot, JobCounter::ServerFull, 1);
+            job.cells.count(self.number, JobEvent::ServerFull, 1);
         }
         None
     }
@@ -146,10 +151,10 @@ impl<I: Io> Outcome<'_, I> {
     /// Counts contributions that were on their way to the parameter server, or would have been if it had room.
     fn evicted(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
         if sent {
-            self.jobs.add(job.slot, JobCounter::Evicted, count);
-            self.jobs.add(job.slot, JobCounter::EvictedBytes, bytes);
+            job.cells.count(self.number, JobEvent::Evicted, count);
+            job.cells.count(self.number, JobEvent::EvictedBytes, bytes);
         } else {
-            self.jobs.add(job.slot, JobCounter::ServerFull, 1);
+            job.cells.count(self.number, JobEvent::ServerFull, 1);
         }
     }
 
@@ -163,35 +168,54 @@ impl<I: Io> Outcome<'_, I> {
             && let Some(member) = job.member(request.rank)
             && let Some(heads) = heads(result)
         {
-            self.jobs.add(job.slot, JobCounter::Replayed, 1);
+            job.cells.count(self.number, JobEvent::Replayed, 1);
             self.emitter.send_result(member, request.rank, &heads, result.payload.clone());
         }
     }
 
-    /// Gives out a result that was made here.
+    /// Counts a result that was made here, and gives it out: with the rank that completed it, and how long after the first,
+    /// if one did.
     #[inline]
-    fn made(&mut self, result: &Aggregate<'_, Shared<I>>) {
-        if result.overflow {
-            self.count(Counter::Overflowed);
-        }
+    fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<(u16, u64)>) {
+        self.count(Counter::Completed);
         let table = self.table;
-        if let Some(job) = Self::job_of(table, result.key) {
-            let (count, len) = (u64::from(result.count), result.payload.bytes().len() as u64);
-            self.jobs.made(job.slot, count, count * len);
-            self.emitter.fan_out(job, result);
+        let Some(job) = Self::job_of(table, result.key) else { return };
+        let values = result.payload.bytes();
+        let made = Made { contributions: result.count, bytes: values.len() };
+        match last {
+            Some((rank, waited)) => job.cells.completed(self.number, rank, made, waited),
+            None => job.cells.released(self.number, made),
+        }
+        if looked_at(result.key.psn()) {
+            self.look_at(job, result.element, values);
+        }
+        self.give_out(job, result);
+    }
+
+    /// Counts a result that is no number.
+    fn look_at(&mut self, job: &Job, element: u8, values: &[u8]) {
+        let of = Element::from_code(element).and_then(|element| float(element.dtype));
+        if of.is_some_and(|of| (self.kernels.non_finite(of))(values) > 0) {
+            self.emitter.tally.add(Counter::NonFinite, SAMPLED);
+            job.cells.count(self.number, JobEvent::NonFinite, SAMPLED);
         }
     }
 
     /// Gives out a result from elsewhere.
-    #[inline]
     fn finish(&mut self, result: &Aggregate<'_, Shared<I>>) {
+        let table = self.table;
+        let Some(job) = Self::job_of(table, result.key) else { return };
+        job.cells.count(self.number, JobEvent::Installed, 1);
+        self.give_out(job, result);
+    }
+
+    #[inline]
+    fn give_out(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {
             self.count(Counter::Overflowed);
+            job.cells.count(self.number, JobEvent::Overflowed, 1);
         }
-        let table = self.table;
-        if let Some(job) = Self::job_of(table, result.key) {
-            self.emitter.fan_out(job, result);
-        }
+        self.emitter.fan_out(job, result);
     }
 
     /// Reminds the ranks that are not inside (and not the one that asks).
@@ -291,6 +315,27 @@ impl<I: Io> Outcome<'_, I> {
     }
 }
 
+/// Of so many results, one is looked at for what is no number; to look at all would take a packet of eight ranks 2 ns longer.
+const SAMPLED: u64 = 8;
+
+/// Whether a result is looked at: spread over all PSNs, so that in time each part of a tensor has its turn.
+#[inline]
+const fn looked_at(psn: u32) -> bool {
+    const GOLDEN: u32 = 0x9e37_79b1;
+    psn.wrapping_mul(GOLDEN) >> (u32::BITS - SAMPLED.ilog2()) == 0
+}
+
+/// The kernels' name of a type that has infinities.
+const fn float(dtype: DType) -> Option<Type> {
+    match dtype {
+        DType::F32 => Some(Type::F32),
+        DType::F64 => Some(Type::F64),
+        DType::F16 => Some(Type::F16),
+        DType::Bf16 => Some(Type::Bf16),
+        DType::I32 => None,
+    }
+}
+
 impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     #[inline]
     fn opened(&mut self, _: &Contribution) {
@@ -301,6 +346,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     #[inline]
     fn added(&mut self, _: &Contribution) {
         self.count(Counter::Absorbed);
+        self.count(Counter::Hits);
     }
 
     #[inline]
@@ -311,18 +357,15 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     #[inline]
     fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
-        self.count(Counter::Completed);
-        if alone {
-            self.count(Counter::Opened);
-        }
-        self.spread.record(of.now.saturating_sub(result.first), 1);
-        self.made(&result);
+        self.count(if alone { Counter::Opened } else { Counter::Hits });
+        let waited = of.now.saturating_sub(result.first);
+        self.spread.record(waited, 1);
+        self.made(&result, Some((of.rank, waited)));
     }
 
     fn released(&mut self, result: Aggregate<'_, Shared<I>>) {
-        self.count(Counter::Completed);
+        self.made(&result, None);
         self.count(Counter::Released);
-        self.made(&result);
     }
 
     fn obeyed(&mut self, _: &Request, packet: I::Buf) {
@@ -399,27 +442,28 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         {
             // As many as can be named; with a thousand ranks the search for them is a few hundred steps.
             for rank in inside.missing(job.fan_in).take(LATE) {
-                self.jobs.late(job.slot, rank, first, now);
+                job.cells.late(self.number, rank, first, now);
             }
         }
     }
 
     fn refused(&mut self, request: &Request, packet: I::Buf, why: Refusal) {
-        let counter = match why {
-            Refusal::Conflict => JobCounter::Collisions,
-            Refusal::Quota => JobCounter::OverQuota,
-            Refusal::Contention => JobCounter::Contended,
-            Refusal::Stale => JobCounter::Stale,
-            Refusal::Duplicate => JobCounter::Duplicates,
-            _ => JobCounter::Mismatched,
+        let no_slot = match why {
+            Refusal::Conflict => Some(JobEvent::Collisions),
+            Refusal::Quota => Some(JobEvent::OverQuota),
+            Refusal::Contention => Some(JobEvent::Contended),
+            _ => None,
         };
-        self.count_job(request.key, counter, 1);
-        let packet = match why {
-            Refusal::Conflict | Refusal::Quota | Refusal::Contention => match self.spill(request, packet) {
-                Some(packet) => packet,
-                None => return,
-            },
-            _ => packet,
+        let packet = match no_slot {
+            Some(event) => {
+                self.count(Counter::Conflicts);
+                self.count_of(request.key, event);
+                match self.spill(request, packet) {
+                    Some(packet) => packet,
+                    None => return,
+                }
+            }
+            None => packet,
         };
         let reason = match why {
             Refusal::Conflict => DropReason::Conflict,
@@ -437,6 +481,9 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
             Refusal::Contention => DropReason::Contention,
         };
         self.emitter.discard(packet, reason);
+        if let Some(job) = self.job(request.key) {
+            job.cells.dropped(self.number, reason);
+        }
         self.explain(request, why);
     }
 
@@ -448,13 +495,13 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
         if cause == Cause::Preempted {
             self.count(Counter::Preempted);
-            self.count_job(key, JobCounter::Preempted, 1);
+            self.count_of(key, JobEvent::Preempted);
         }
         match what {
             Displaced::Result => self.count(Counter::DisplacedResults),
             Displaced::GivenUp => {
                 self.count(Counter::DisplacedPartials);
-                self.count_job(key, JobCounter::GivenUp, 1);
+                self.count_of(key, JobEvent::GivenUp);
             }
             Displaced::Partial(_) | Displaced::Originals(_) => {
                 let sent = self.evict(key, what);
@@ -541,15 +588,15 @@ mod tests {
             len: 0,
             now: 0,
         };
-        let counters = pascaline_telemetry::LcoreCounters::default();
         for (refusal, reason) in refusals {
             let mut emitter = Emitter::new(Nowhere, 0);
             let mut outcome = Outcome {
+                number: 0,
+                kernels: &Kernels::scalar(),
                 emitter: &mut emitter,
                 table: &table,
                 setup: &setup,
                 spread: &mut spread,
-                jobs: counters.jobs(),
                 limits: &mut Limits::default(),
                 server: None,
             };

@@ -1,15 +1,16 @@
 //! What lcores count for each job on the way in.
 
-use pascaline_telemetry::{DropReason, JobCounter};
+use pascaline_telemetry::DropReason;
 
-/// What a job counts drops for a reason as; those that say nothing about a job are not counted there.
-pub(crate) const fn of_job(reason: DropReason) -> Option<JobCounter> {
-    match reason {
-        DropReason::WrongEpoch => Some(JobCounter::WrongEpoch),
-        DropReason::NotMember => Some(JobCounter::NotMember),
-        DropReason::RankSpoofed | DropReason::RankOutOfRange => Some(JobCounter::Spoofed),
-        DropReason::Halted => Some(JobCounter::Halted),
-        DropReason::PayloadLength => Some(JobCounter::Mismatched),
-        _ => None,
-    }
+/// Whether a packet that is dropped for a reason says something about the job that it names.
+pub(crate) const fn says_of_job(reason: DropReason) -> bool {
+    matches!(
+        reason,
+        DropReason::WrongEpoch
+            | DropReason::NotMember
+            | DropReason::RankSpoofed
+            | DropReason::RankOutOfRange
+            | DropReason::Halted
+            | DropReason::PayloadLength
+    )
 }

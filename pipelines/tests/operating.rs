@@ -8,11 +8,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 use common::frames::{JOB, Worker};
 use pascaline_aggregator::{Conflict, Policy};
 use pascaline_pipelines::membership::{JobSpec, Reconfigured, ServerMode};
-use pascaline_telemetry::{DropReason, JobCounter, JobReading};
+use pascaline_telemetry::{CellsReading, DropReason, JobCells, JobEvent};
 use pascaline_wire::header::Kind;
 
 const MS: u64 = 1_000_000;
@@ -23,19 +25,27 @@ fn gradient(worker: &Worker, psn: u32) -> Vec<u8> {
     worker.gradient(psn, &[1; 8])
 }
 
-/// What has been counted for a job.
-fn counted(bench: &Bench, id: u16) -> JobReading {
-    let status = bench.appliance.membership.status();
-    let slot = status.iter().find(|status| status.id == id).expect("the job").slot;
-    bench.appliance.counters[0].jobs().read(slot)
+/// Where it is counted what a job does.
+fn cells(bench: &Bench, id: u16) -> Arc<JobCells> {
+    let counts = bench.appliance.membership.counts();
+    counts.into_iter().find(|(job, _)| *job == id).expect("the job").1
 }
 
+fn counted(bench: &Bench, id: u16) -> CellsReading {
+    cells(bench, id).read()
+}
+
+/// Checks all events that have been counted for the job, and all drops.
 #[track_caller]
-fn expect(bench: &Bench, expected: &[(JobCounter, u64)]) {
+fn expect(bench: &Bench, expected: &[(JobEvent, u64)], drops: &[(DropReason, u64)]) {
     let counted = counted(bench, JOB);
-    for &counter in JobCounter::ALL {
-        let value = expected.iter().find(|(wanted, _)| *wanted == counter).map_or(0, |(_, value)| *value);
-        assert_eq!(counted.get(counter), value, "{}", counter.name());
+    for &event in JobEvent::ALL {
+        let value = expected.iter().find(|(wanted, _)| *wanted == event).map_or(0, |(_, value)| *value);
+        assert_eq!(counted.get(event), value, "{}", event.name());
+    }
+    for &reason in DropReason::ALL {
+        let value = drops.iter().find(|(wanted, _)| *wanted == reason).map_or(0, |(_, value)| *value);
+        assert_eq!(counted.dropped(reason), value, "{}", reason.name());
     }
 }
 
@@ -60,14 +70,16 @@ fn what_is_aggregated_is_counted_for_its_job() {
     expect(
         &bench,
         &[
-            (JobCounter::Results, 3),
-            (JobCounter::Aggregated, 12),
-            (JobCounter::AggregatedBytes, 12 * BYTES),
-            (JobCounter::Replayed, 1),
+            (JobEvent::Results, 3),
+            (JobEvent::ResultBytes, 3 * BYTES),
+            (JobEvent::Aggregated, 12),
+            (JobEvent::AggregatedBytes, 12 * BYTES),
+            (JobEvent::Replayed, 1),
         ],
+        &[],
     );
     let theirs = counted(&bench, other);
-    assert_eq!([JobCounter::Results, JobCounter::Aggregated].map(|c| theirs.get(c)), [6, 12]);
+    assert_eq!([JobEvent::Results, JobEvent::Aggregated].map(|c| theirs.get(c)), [6, 12]);
     bench.end();
 }
 
@@ -82,10 +94,11 @@ fn contributions_without_a_slot_are_collisions_wherever_they_go() {
         expect(
             &bench,
             &[
-                (JobCounter::Collisions, 2),
-                (JobCounter::Spilled, spilled),
-                (JobCounter::SpilledBytes, spilled * BYTES),
+                (JobEvent::Collisions, 2),
+                (JobEvent::Spilled, spilled),
+                (JobEvent::SpilledBytes, spilled * BYTES),
             ],
+            &[(DropReason::Conflict, 2 - spilled)],
         );
         bench.end();
     }
@@ -99,7 +112,8 @@ fn a_preempted_partial_goes_to_the_server_with_what_is_inside() {
     bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[1], 1), &gradient(&workers[0], 2)]);
     expect(
         &bench,
-        &[(JobCounter::Preempted, 1), (JobCounter::Evicted, 2), (JobCounter::EvictedBytes, 2 * BYTES)],
+        &[(JobEvent::Preempted, 1), (JobEvent::Evicted, 2), (JobEvent::EvictedBytes, 2 * BYTES)],
+        &[],
     );
     bench.end();
 }
@@ -113,12 +127,13 @@ fn a_quota_and_a_bypass_are_told_apart() {
     expect(
         &bench,
         &[
-            (JobCounter::OverQuota, 1),
-            (JobCounter::Spilled, 1),
-            (JobCounter::SpilledBytes, BYTES),
-            (JobCounter::Bypassed, 1),
-            (JobCounter::BypassedBytes, BYTES),
+            (JobEvent::OverQuota, 1),
+            (JobEvent::Spilled, 1),
+            (JobEvent::SpilledBytes, BYTES),
+            (JobEvent::Bypassed, 1),
+            (JobEvent::BypassedBytes, BYTES),
         ],
+        &[],
     );
     bench.end();
 }
@@ -133,11 +148,13 @@ fn drops_that_are_about_a_job_are_counted_there() {
     bench.feed(0, [&gradient(&a, 1), &gradient(&a, 1), &b.gradient(1, &[1; 7])]);
     expect(
         &bench,
+        &[],
         &[
-            (JobCounter::WrongEpoch, 1),
-            (JobCounter::Spoofed, 2),
-            (JobCounter::Duplicates, 1),
-            (JobCounter::Mismatched, 1),
+            (DropReason::WrongEpoch, 1),
+            (DropReason::RankSpoofed, 1),
+            (DropReason::RankOutOfRange, 1),
+            (DropReason::Duplicate, 1),
+            (DropReason::LengthChanged, 1),
         ],
     );
     assert_eq!(bench.appliance.dropped(DropReason::UnknownJob), 1);
@@ -147,9 +164,8 @@ fn drops_that_are_about_a_job_are_counted_there() {
 #[test]
 fn who_holds_others_up_is_found_by_the_sweep() {
     let (mut bench, workers) = four(&Plan::one_armed());
-    let slot = bench.appliance.membership.status()[0].slot;
     let late = |bench: &Bench| -> Vec<(u16, u64)> {
-        let late = bench.appliance.counters[0].jobs().who_is_late(slot, bench.clock.now());
+        let late = cells(bench, JOB).who_is_late(bench.clock.now());
         late.iter().map(|late| (late.rank, (bench.clock.now() - late.since) / MS)).collect()
     };
     let turns = |bench: &mut Bench| (0..8).for_each(|_| bench.settle());

@@ -42,6 +42,7 @@ class Settings:
     more: str = ""
     # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
     ring: int = 0
+    name: str = "demo"
 
 
 class Appliance:
@@ -229,7 +230,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     )
     policy = _policy(settings)
     jobs = "\n".join(
-        f'[[jobs]]\nid = {JOB + job}\nname = "demo{job}"\nfan_in = {len(network.workers)}\nwindow = {settings.window}\n'
+        f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\nfan_in = {len(network.workers)}\nwindow = {settings.window}\n'
         f"members = [{members}]\n{policy}"
         for job in range(settings.jobs)
     )

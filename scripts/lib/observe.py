@@ -1,6 +1,6 @@
 """scripts/observe: is there an answer to everything that the dashboard and the alert rules ask?
 
-Starts an appliance and workers that allreduce without end, as the demo does, and a real Prometheus with the rules of
+Starts an appliance, workers that allreduce without end, as the demo does, others that send updates, and a real Prometheus with the rules of
 conf/prometheus beside them; then evaluates every expression of every panel and every rule over Prometheus' HTTP API.
 """
 
@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import asynchronous
 import build
 import expressions
 import private
@@ -35,17 +36,6 @@ _WARM_UP_SECONDS = 8.0
 _PATIENCE_SECONDS = 30.0
 _BETWEEN_LOOKS = 2.0
 _RATE_INTERVAL, _SPAN = "10s", "1m"
-# A job that sends updates, so that ports have queues; nobody joins it, and its server does not run.
-_MORE = """\
-[[jobs]]
-id = 60000
-fan_in = 2
-mode = "olaf"
-
-[ps]
-mode = "external"
-address = "10.77.0.250"
-"""
 _ENDLESS = Load(allreduces=10**6, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=600)
 
 
@@ -116,7 +106,8 @@ def _observe(conf: Path, binary: Path, stop: Stop) -> _Findings:
         cleanup.callback(network.destroy)
         files.mkdir(mode=0o700)
         network.create()
-        appliance = Appliance(binary, network, Settings("af_packet", pool_slots=4096, window=512, more=_MORE), files)
+        settings = Settings("af_packet", pool_slots=4096, window=512, more=asynchronous.TABLES)
+        appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
         prometheus = Prometheus(conf / "prometheus", files, network.appliance)
@@ -125,10 +116,13 @@ def _observe(conf: Path, binary: Path, stop: Stop) -> _Findings:
         workers = Workers(binary, network, files)
         cleanup.callback(workers.stop)
         workers.start(_ENDLESS)
+        updates = asynchronous.Updates(binary, network, files)
+        cleanup.callback(updates.stop)
         _say(f"appliance, {_WORKERS} workers and Prometheus are up; waiting for samples")
         stop.sleep(_WARM_UP_SECONDS)
         _ask(prometheus, dashboard, found, stop)
         appliance.check_running()
+        updates.check_running()
         if not workers.running():
             # Raises, with the workers' own words, unless they have done it all.
             workers.results()

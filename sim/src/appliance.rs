@@ -12,7 +12,7 @@ use pascaline_pipelines::membership::{Admission, Event, JobSpec, ServerMode};
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
 };
-use pascaline_telemetry::{Counter, LcoreCounters, Reading, Tally, recorder};
+use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, recorder};
 use pascaline_wire::control::{self, Action, Status};
 use pascaline_wire::frame::Mac;
 
@@ -105,6 +105,7 @@ impl Appliance {
                 counters,
                 spread: recorder().ok()?.0,
                 service: recorder().ok()?.0,
+                surveyor: Surveyor::default(),
             }));
         }
         Some(appliance)

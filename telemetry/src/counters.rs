@@ -5,7 +5,6 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 
 use crate::drops::DropReason;
-use crate::jobs::JobCounters;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
@@ -56,6 +55,8 @@ counters! {
     Replayed => "results_replayed",
     /// Completed results in which an integer saturated.
     Overflowed => "results_overflowed",
+    /// Completed results with an infinity or NaN, estimated: one in eight is looked at, and counts for eight.
+    NonFinite => "results_nonfinite",
     /// Result packets handed to a port, one per member and result.
     ResultsSent => "results_sent_packets",
     /// Result packets whose payload was copied because the port cannot send several segments.
@@ -80,6 +81,10 @@ counters! {
     HandedOff => "handed_off_packets",
     /// Slots opened by a first contribution.
     Opened => "slots_opened",
+    /// Contributions added to a partial that was there: hits of the pool.
+    Hits => "slot_hits",
+    /// Contributions that found no slot: all of the set were taken, the job's quota was, or another lcore was in the way.
+    Conflicts => "slot_conflicts",
     /// Kept results that another PSN displaced.
     DisplacedResults => "results_displaced",
     /// Partials that were given up: for their age, because their generation was over, or because a result came from elsewhere.
@@ -102,22 +107,58 @@ counters! {
     BusyTurns => "busy_turns",
     /// Turns of the loop that found none.
     IdleTurns => "idle_turns",
+    /// Polls of a port's receive queue that found nothing.
+    EmptyPolls => "empty_polls",
 }
 
 const COUNTERS: usize = Counter::ALL.len();
 const DROPS: usize = DropReason::ALL.len();
+
+/// The largest bursts that are counted in one class each; larger ones count in the last.
+pub const BURST_SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
+
+/// How an lcore is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Bursts received from ports, by size: [`BURST_SIZES`].
+    pub bursts: [u64; BURST_SIZES.len()],
+    /// Packets in them.
+    pub packets: u64,
+    /// Nanoseconds from the reception of a burst to the end of the work on it, summed.
+    pub busy_ns: u64,
+}
+
+const LOADS: usize = BURST_SIZES.len() + 2;
+
+impl Load {
+    const fn to_array(self) -> [u64; LOADS] {
+        let [a, b, c, d, e, f] = self.bursts;
+        [a, b, c, d, e, f, self.packets, self.busy_ns]
+    }
+
+    const fn from_array([a, b, c, d, e, f, packets, busy_ns]: [u64; LOADS]) -> Self {
+        Self { bursts: [a, b, c, d, e, f], packets, busy_ns }
+    }
+
+    /// Polls that found packets.
+    #[must_use]
+    pub fn polls(&self) -> u64 {
+        self.bursts.iter().sum()
+    }
+}
 
 /// What an lcore has counted since it last published: plain numbers, its own.
 #[derive(Debug, Clone)]
 pub struct Tally {
     counters: [u64; COUNTERS],
     drops: [u64; DROPS],
+    load: Load,
     any_drop: bool,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { counters: [0; COUNTERS], drops: [0; DROPS], any_drop: false }
+        Self { counters: [0; COUNTERS], drops: [0; DROPS], load: Load::default(), any_drop: false }
     }
 }
 
@@ -133,6 +174,15 @@ impl Tally {
     pub fn drop_one(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;
         self.any_drop = true;
+    }
+
+    /// Notes a burst of so many packets, which is not empty, and how many nanoseconds the work on it took.
+    #[inline]
+    pub fn burst(&mut self, packets: usize, busy_ns: u64) {
+        let class = usize::BITS - packets.saturating_sub(1).leading_zeros();
+        self.load.bursts[(class as usize).min(BURST_SIZES.len() - 1)] += 1;
+        self.load.packets += packets as u64;
+        self.load.busy_ns += busy_ns;
     }
 
     /// A forwarded packet turned out not to fit into the transmit queue: it was dropped after all.
@@ -164,7 +214,7 @@ pub struct LcoreCounters {
     version: CachePadded<AtomicU64>,
     counters: [AtomicU64; COUNTERS],
     drops: [AtomicU64; DROPS],
-    jobs: JobCounters,
+    load: [AtomicU64; LOADS],
 }
 
 impl Default for LcoreCounters {
@@ -173,7 +223,7 @@ impl Default for LcoreCounters {
             version: CachePadded::new(AtomicU64::new(0)),
             counters: [const { AtomicU64::new(0) }; COUNTERS],
             drops: [const { AtomicU64::new(0) }; DROPS],
-            jobs: JobCounters::default(),
+            load: [const { AtomicU64::new(0) }; LOADS],
         }
     }
 }
@@ -192,6 +242,11 @@ impl LcoreCounters {
                 bump(published, core::mem::take(count));
             }
         }
+        if tally.load.packets != 0 {
+            for (published, count) in self.load.iter().zip(core::mem::take(&mut tally.load).to_array()) {
+                bump(published, count);
+            }
+        }
         if tally.any_drop {
             for (published, count) in self.drops.iter().zip(&mut tally.drops) {
                 bump(published, core::mem::take(count));
@@ -200,13 +255,6 @@ impl LcoreCounters {
         }
         // The even version becomes visible after the values.
         self.version.store(version.wrapping_add(2), Ordering::Release);
-    }
-
-    /// What is counted for each job, which is published at once.
-    #[inline]
-    #[must_use]
-    pub fn jobs(&self) -> &JobCounters {
-        &self.jobs
     }
 
     /// A consistent reading.
@@ -218,6 +266,9 @@ impl LcoreCounters {
                 let reading = Reading {
                     counters: core::array::from_fn(|index| self.counters[index].load(Ordering::Relaxed)),
                     drops: core::array::from_fn(|index| self.drops[index].load(Ordering::Relaxed)),
+                    load: Load::from_array(core::array::from_fn(|index| {
+                        self.load[index].load(Ordering::Relaxed)
+                    })),
                 };
                 // The values above were loaded before the version below.
                 fence(Ordering::Acquire);
@@ -241,11 +292,12 @@ fn bump(published: &AtomicU64, count: u64) {
 pub struct Reading {
     counters: [u64; COUNTERS],
     drops: [u64; DROPS],
+    load: Load,
 }
 
 impl Default for Reading {
     fn default() -> Self {
-        Self { counters: [0; COUNTERS], drops: [0; DROPS] }
+        Self { counters: [0; COUNTERS], drops: [0; DROPS], load: Load::default() }
     }
 }
 
@@ -260,6 +312,12 @@ impl Reading {
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
+    }
+
+    /// How the lcore was loaded.
+    #[must_use]
+    pub const fn load(&self) -> Load {
+        self.load
     }
 
     /// Packets dropped for any reason.
@@ -303,6 +361,8 @@ impl Reading {
         for (mine, theirs) in self.drops.iter_mut().zip(&other.drops) {
             *mine += theirs;
         }
+        let (mine, theirs) = (self.load.to_array(), other.load.to_array());
+        self.load = Load::from_array(core::array::from_fn(|index| mine[index] + theirs[index]));
     }
 }
 
@@ -352,6 +412,20 @@ mod tests {
         assert_eq!(reading.get(Counter::Forwarded), 0);
         assert_eq!(reading.dropped(DropReason::TransmitFull), 1);
         assert_eq!(reading.unaccounted(), 0);
+    }
+
+    #[test]
+    fn bursts_are_counted_by_size_and_added_up() {
+        let counters = LcoreCounters::default();
+        let mut tally = Tally::default();
+        for packets in [1, 2, 3, 4, 5, 32, 32, 64] {
+            tally.burst(packets, 10);
+        }
+        counters.publish(&mut tally);
+        let mut both = counters.read();
+        both.merge(&counters.read());
+        let Load { bursts, packets, busy_ns } = both.load();
+        assert_eq!((bursts, packets, busy_ns), ([2, 2, 4, 2, 0, 6], 286, 160));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hdrhistogram::{CreationError, Histogram};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -10,10 +11,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::counters::{Counter, LcoreCounters, Reading};
+use crate::census::{self, Census};
+use crate::counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading};
 use crate::drops::DropReason;
-use crate::jobs::{JobReading, Late};
-use crate::recorder::RecorderReader;
+use crate::recorder::{self, RecorderReader};
 
 /// Bucket bounds in nanoseconds, a factor of about 2.5 apart: from less than a packet's work to more than any timeout.
 const BUCKETS_NS: [u64; 22] = [
@@ -87,20 +88,41 @@ pub trait Gauges: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// Readers of one lcore's histograms.
+impl<T: Gauges> Gauges for Arc<T> {
+    fn gauges(&self) -> Vec<Gauge> {
+        (**self).gauges()
+    }
+
+    fn distributions(&self) -> Vec<Distribution> {
+        (**self).distributions()
+    }
+}
+
+/// Readers of what one lcore records beside its counters.
 #[derive(Debug)]
-pub struct LcoreHistograms {
+pub struct LcoreReaders {
     /// Time from the first to the last contribution of a PSN.
     pub spread: RecorderReader,
     /// Time from a packet's reception to the end of the turn that dealt with it.
     pub service: RecorderReader,
+    /// What it finds in the pool.
+    pub census: Arc<Census>,
+}
+
+/// Histograms of all lcores, merged. In nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// Time from the first to the last contribution of a PSN.
+    pub spread: Histogram<u64>,
+    /// Time from a packet's reception to the end of the turn that dealt with it.
+    pub service: Histogram<u64>,
 }
 
 /// Everything that is exported.
 #[derive(Debug)]
 pub struct Telemetry {
     lcores: Vec<Arc<LcoreCounters>>,
-    histograms: Mutex<Vec<LcoreHistograms>>,
+    readers: Mutex<Vec<LcoreReaders>>,
     gauges: Box<dyn Gauges>,
 }
 
@@ -109,15 +131,15 @@ impl Telemetry {
     #[must_use]
     pub fn new(
         lcores: Vec<Arc<LcoreCounters>>,
-        histograms: Vec<LcoreHistograms>,
+        readers: Vec<LcoreReaders>,
         gauges: Box<dyn Gauges>,
     ) -> Arc<Self> {
-        Arc::new(Self { lcores, histograms: Mutex::new(histograms), gauges })
+        Arc::new(Self { lcores, readers: Mutex::new(readers), gauges })
     }
 
     /// Takes in what the lcores' recorders have handed over. To be called several times a second.
     pub fn collect(&self) {
-        for lcore in &mut *self.histograms.lock().unwrap_or_else(PoisonError::into_inner) {
+        for lcore in &mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner) {
             lcore.spread.collect();
             lcore.service.collect();
         }
@@ -133,26 +155,34 @@ impl Telemetry {
         total
     }
 
-    /// What all lcores have counted for the job in a slot.
+    /// What each lcore has counted.
     #[must_use]
-    pub fn job(&self, slot: u16) -> JobReading {
-        let mut total = JobReading::default();
-        for lcore in &self.lcores {
-            total.merge(&lcore.jobs().read(slot));
-        }
-        total
+    pub fn readings(&self) -> Vec<Reading> {
+        self.lcores.iter().map(|lcore| lcore.read()).collect()
     }
 
-    /// The ranks of the job in a slot that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked
-    /// it for longest on any lcore, those that are waited for longest first.
+    /// The times of all lcores since the start, as far as they have been [collected](Self::collect).
+    ///
+    /// # Errors
+    /// The library's, if it cannot make a histogram; its bounds are constants with which it can.
+    pub fn times(&self) -> Result<Times, CreationError> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = Times { spread: recorder::histogram()?, service: recorder::histogram()? };
+        for lcore in &*readers {
+            // Bounds are equal, so adding cannot fail.
+            let _ = times.spread.add(lcore.spread.histogram());
+            let _ = times.service.add(lcore.service.histogram());
+        }
+        Ok(times)
+    }
+
+    /// What lcores have found in the pool on their last rounds: partials and kept results by cell, and the age of the
+    /// oldest partial in nanoseconds.
     #[must_use]
-    pub fn late(&self, slot: u16, now: u64) -> Vec<Late> {
-        let mut all: Vec<Late> =
-            self.lcores.iter().flat_map(|lcore| lcore.jobs().who_is_late(slot, now)).collect();
-        all.sort_by_key(|late| (late.rank, core::cmp::Reverse(late.waited())));
-        all.dedup_by_key(|late| late.rank);
-        all.sort_by_key(|late| core::cmp::Reverse(late.waited()));
-        all
+    pub fn census(&self) -> (Vec<(u32, u32)>, u64) {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = readers.iter().map(|lcore| lcore.census.oldest_ns()).max();
+        (census::merge(readers.iter().map(|lcore| &*lcore.census)), oldest.unwrap_or(0))
     }
 
     /// The scrape: Prometheus (OpenMetrics) text.
@@ -190,6 +220,15 @@ impl Telemetry {
                 ConstCounter::new(reading.dropped(reason)).encode(metric.encode_family(&labels)?)?;
             }
         }
+        encode_load(encoder, &readings)?;
+        let metric = encoder.encode_descriptor(
+            "pool_oldest_partial_seconds",
+            "Age of the oldest partial that lcores came across on their last round through the pool.",
+            None,
+            MetricType::Gauge,
+        )?;
+        #[allow(clippy::cast_precision_loss, reason = "seconds for people; 52 bits are plenty")]
+        ConstGauge::new(self.census().1 as f64 / 1e9).encode(metric)?;
         let mut total = Reading::default();
         readings.iter().for_each(|reading| total.merge(reading));
         let mut metric = encoder.encode_descriptor(
@@ -206,15 +245,15 @@ impl Telemetry {
     }
 
     fn encode_histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let histograms = self.histograms.lock().unwrap_or_else(PoisonError::into_inner);
-        let spread = histograms.iter().map(|lcore| &lcore.spread);
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let spread = readers.iter().map(|lcore| &lcore.spread);
         encode_histogram(
             encoder,
             "contribution_spread_seconds",
             "Time from the first to the last contribution of a PSN.",
             spread,
         )?;
-        let service = histograms.iter().map(|lcore| &lcore.service);
+        let service = readers.iter().map(|lcore| &lcore.service);
         encode_histogram(
             encoder,
             "packet_service_seconds",
@@ -224,7 +263,7 @@ impl Telemetry {
     }
 
     fn encode_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        for gauge in self.gauges.gauges() {
+        for gauge in self.gauges.gauges().into_iter().filter(|gauge| !gauge.samples.is_empty()) {
             let kind = if gauge.counter { MetricType::Counter } else { MetricType::Gauge };
             let mut metric = encoder.encode_descriptor(gauge.name, gauge.help, None, kind)?;
             if let [(labels, value)] = &gauge.samples[..]
@@ -259,11 +298,50 @@ impl Telemetry {
 
 impl Collector for Telemetry {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.encode_counters(&mut encoder)?;
-        self.encode_histograms(&mut encoder)?;
+        // A process without lcores has nothing to say about them, rather than families without samples.
+        if !self.lcores.is_empty() {
+            self.encode_counters(&mut encoder)?;
+            self.encode_histograms(&mut encoder)?;
+        }
         self.encode_gauges(&mut encoder)?;
         self.encode_distributions(&mut encoder)
     }
+}
+
+/// How lcores are loaded: busy time by lcore, bursts of all.
+#[allow(clippy::cast_precision_loss, reason = "seconds and packets for people; 52 bits are plenty")]
+fn encode_load(encoder: &mut DescriptorEncoder<'_>, readings: &[Reading]) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(
+        "lcore_busy_seconds",
+        "Time that an lcore spent on packets that it had received.",
+        None,
+        MetricType::Counter,
+    )?;
+    for (lcore, reading) in readings.iter().enumerate() {
+        let labels = [("lcore", lcore.to_string())];
+        let seconds = reading.load().busy_ns as f64 / 1e9;
+        ConstCounter::new(seconds).encode(metric.encode_family(&labels)?)?;
+    }
+    let mut metric = encoder.encode_descriptor(
+        "burst_packets",
+        "Packets that a poll of a port found, of the polls that found any.",
+        None,
+        MetricType::Histogram,
+    )?;
+    for (lcore, reading) in readings.iter().enumerate() {
+        let Load { bursts, packets, .. } = reading.load();
+        let bounds = BURST_SIZES.map(|size| size as f64);
+        // The last class has no upper bound.
+        let buckets: Vec<(f64, u64)> = bounds.into_iter().zip(bursts).chain([(f64::INFINITY, 0)]).collect();
+        let labels = [("lcore", lcore.to_string())];
+        metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+            packets as f64,
+            bursts.iter().sum(),
+            &buckets,
+            None,
+        )?;
+    }
+    Ok(())
 }
 
 fn encode_value(value: f64, counter: bool, metric: MetricEncoder<'_>) -> fmt::Result {
@@ -300,6 +378,7 @@ fn trim(help: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::census::Surveyor;
     use crate::counters::Tally;
     use crate::recorder::recorder;
 
@@ -341,7 +420,8 @@ mod tests {
         spread.record(400, 2);
         spread.record(90_000_000_000, 1);
         spread.publish();
-        let histograms = vec![LcoreHistograms { spread: spread_reader, service: service_reader }];
+        let (_, census) = Surveyor::new(4);
+        let histograms = vec![LcoreReaders { spread: spread_reader, service: service_reader, census }];
         let text = Telemetry::new(vec![lcore], histograms, Box::new(Fixed)).scrape().unwrap();
         for line in [
             "pascaline_received_packets_total{lcore=\"0\"} 12",

@@ -36,17 +36,21 @@ pub struct RecorderReader {
     exchange: Arc<Exchange>,
 }
 
+/// An empty histogram of nanoseconds with the bounds of all of them, so that any two can be added.
+pub(crate) fn histogram() -> Result<Histogram<u64>, CreationError> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
+}
+
 /// A connected pair.
 ///
 /// # Errors
 /// The library's, if it cannot make a histogram of these bounds; they are constants that it can.
 pub fn recorder() -> Result<(Recorder, RecorderReader), CreationError> {
-    let new = || Histogram::new_with_bounds(1, LONGEST_NS, DIGITS);
     let exchange = Arc::new(Exchange { empty: ArrayQueue::new(1), full: ArrayQueue::new(1) });
     // The box is empty before this, so the push cannot fail.
-    let _ = exchange.empty.push(Box::new(new()?));
-    let recorder = Recorder { current: Box::new(new()?), exchange: Arc::clone(&exchange) };
-    Ok((recorder, RecorderReader { sum: new()?, total_ns: 0, exchange }))
+    let _ = exchange.empty.push(Box::new(histogram()?));
+    let recorder = Recorder { current: Box::new(histogram()?), exchange: Arc::clone(&exchange) };
+    Ok((recorder, RecorderReader { sum: histogram()?, total_ns: 0, exchange }))
 }
 
 impl Recorder {

@@ -239,7 +239,8 @@ pub(crate) struct Captured {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Explanation {
     pub(crate) job: JobSummary,
-    /// `yes`, `partly`, `no`, or `nothing`: there has been nothing to aggregate.
+    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is asynchronous, and its updates
+    /// are combined where they queue.
     pub(crate) aggregated: String,
     /// Bytes of contributions that went into results made here, of all that have reached the appliance and ended, from 0 to
     /// 1; none where there were none.
@@ -249,7 +250,7 @@ pub(crate) struct Explanation {
     pub(crate) summary: String,
     /// Why not all of it, or not faster: the most important first.
     pub(crate) reasons: Vec<Reason>,
-    /// What it was derived from, since the job's number came into use, by name.
+    /// What it was derived from, since there is this job, by name; of drops those that there were.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 

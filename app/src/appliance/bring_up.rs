@@ -17,7 +17,7 @@ use pascaline_pipelines::{
     ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, QueueCounts, ServerEnd, Setup,
     UpdateEnd,
 };
-use pascaline_telemetry::{LcoreCounters, LcoreHistograms, recorder};
+use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
@@ -28,26 +28,26 @@ use crate::config::{Config, Located, PortConfig};
 use crate::server::embedded::EmbeddedServer;
 
 /// An appliance whose lcores have not been launched.
-pub(super) struct Appliance {
-    pub(super) lcores: Vec<(DpdkLcore, Machine)>,
-    pub(super) plane: ControlPlane,
-    pub(super) membership: Membership,
-    pub(super) setup: Arc<Setup>,
-    pub(super) counters: Vec<Arc<LcoreCounters>>,
-    pub(super) histograms: Vec<LcoreHistograms>,
-    pub(super) ports: Vec<(String, Port<Started>)>,
-    pub(super) pools: Vec<Mempool>,
-    pub(super) pool_slots: usize,
-    pub(super) pool_bytes: usize,
-    pub(super) server: Option<EmbeddedServer>,
+pub(crate) struct Appliance {
+    pub(crate) lcores: Vec<(DpdkLcore, Machine)>,
+    pub(crate) plane: ControlPlane,
+    pub(crate) membership: Membership,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) counters: Vec<Arc<LcoreCounters>>,
+    pub(crate) readers: Vec<LcoreReaders>,
+    pub(crate) ports: Vec<(String, Port<Started>)>,
+    pub(crate) pools: Vec<Mempool>,
+    pub(crate) pool_slots: usize,
+    pub(crate) pool_bytes: usize,
+    pub(crate) server: Option<EmbeddedServer>,
     /// Of the queue of updates in front of each port; none if no job sends any.
-    pub(super) queues: Vec<Arc<QueueCounts>>,
-    pub(super) clock: Clock,
+    pub(crate) queues: Vec<Arc<QueueCounts>>,
+    pub(crate) clock: Clock,
 }
 
 /// An lcore whose contribution bitmaps are wide enough for the job with the most ranks.
 #[derive(Debug)]
-pub(super) enum Machine {
+pub(crate) enum Machine {
     /// For up to 64 ranks.
     Narrow(Lcore<DpdkIo, 1>),
     /// For up to 1,024 ranks.
@@ -56,7 +56,7 @@ pub(super) enum Machine {
 
 impl Machine {
     /// Runs until the control plane wants it to end.
-    pub(super) fn run(&mut self, policy: IdlePolicy) {
+    pub(crate) fn run(&mut self, policy: IdlePolicy) {
         match self {
             Self::Narrow(lcore) => lcore.run(policy),
             Self::Wide(lcore) => lcore.run(policy),
@@ -111,10 +111,10 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,
-        membership: jobs::membership(config),
+        membership: jobs::membership(config).counted_by(lcores.len()),
         setup: Arc::clone(&setup),
         counters: Vec::new(),
-        histograms: Vec::new(),
+        readers: Vec::new(),
         ports,
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
@@ -163,6 +163,7 @@ impl Parts {
             let counters = Arc::new(LcoreCounters::default());
             let (spread, spread_reader) = recorder()?;
             let (service, service_reader) = recorder()?;
+            let (surveyor, census) = Surveyor::new(session.sets());
             let parts = LcoreParts {
                 number,
                 io,
@@ -174,10 +175,11 @@ impl Parts {
                 counters: Arc::clone(&counters),
                 spread,
                 service,
+                surveyor,
             };
             appliance.lcores.push((lcore, machine(Lcore::new(parts))));
             appliance.counters.push(counters);
-            appliance.histograms.push(LcoreHistograms { spread: spread_reader, service: service_reader });
+            appliance.readers.push(LcoreReaders { spread: spread_reader, service: service_reader, census });
         }
         Ok(())
     }

@@ -20,10 +20,11 @@ use tracing::{error, info, warn};
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::gauges::{ApplianceGauges, Shared};
-use super::http;
 use super::operator::{Facts, Operator, Site};
+use super::pages;
 use crate::admin::Bound;
 use crate::config::Config;
+use crate::http;
 use crate::server::ServedJob;
 use crate::server::embedded::EmbeddedServer;
 
@@ -35,7 +36,7 @@ const COLLECT: Duration = Duration::from_millis(50);
 const REQUESTS: usize = 64;
 
 /// Launches the lcores and serves until a signal ends it.
-pub(super) fn run(
+pub(crate) fn run(
     config: &Config,
     appliance: Appliance,
     listener: Option<TcpListener>,
@@ -47,7 +48,7 @@ pub(super) fn run(
         mut membership,
         setup,
         counters,
-        histograms,
+        readers,
         ports,
         pools,
         pool_slots,
@@ -59,18 +60,21 @@ pub(super) fn run(
     let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
     tell_time(&plane, clock);
     publish(&mut plane, membership.table(mac), embedded.as_ref());
-    let shared = Arc::new(Shared::new(membership.status(), names(config)));
+    let shared = Arc::new(Shared::new(&membership, config));
     let published = embedded.as_ref().map(EmbeddedServer::published);
     let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
         .with_queues(queues);
-    let telemetry = Telemetry::new(counters, histograms, Box::new(gauges));
+    let gauges = Arc::new(gauges);
+    let telemetry = Telemetry::new(counters, readers, Box::new(Arc::clone(&gauges)));
     let handles = launch(lcores, config.idle)?;
     let server = listener
-        .map(|listener| http::serve(listener, Arc::clone(&telemetry), Arc::clone(&shared)))
+        .map(|listener| {
+            let live = pages::live(config, &telemetry, gauges, clock);
+            http::serve(listener, pages::plain(&telemetry, &shared), Some(live))
+        })
         .transpose()?;
     let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();
     let mut operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, admin)?;
-    operator.note_jobs(&membership.status(), &telemetry);
     info!(
         lcores = handles.len(),
         ports = ports.len(),
@@ -108,14 +112,13 @@ pub(super) fn run(
         let mut site = Site { now, membership: &mut membership, telemetry: &telemetry, tap: plane.tap() };
         if operator.turn(&mut site) {
             changed = true;
-            shared.set_names(names(&operator.running.config));
+            shared.set_config(&operator.running.config);
         }
         if changed {
-            operator.note_jobs(&membership.status(), &telemetry);
             publish(&mut plane, membership.table(mac), embedded.as_ref());
         }
         if changed || !events.is_empty() {
-            shared.set_jobs(membership.status());
+            shared.set_jobs(&membership);
         }
         // A worker may send as soon as it hears that it is a member: every lcore must know before.
         if plane.settled() {
@@ -183,11 +186,6 @@ pub(super) fn run(
 fn tell_time(plane: &ControlPlane, clock: Clock) {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     plane.set_time(clock.now_ns(), u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX));
-}
-
-/// What the configured jobs are called.
-fn names(config: &Config) -> Vec<(u16, String)> {
-    config.jobs.iter().map(|job| (job.id, job.name.clone())).collect()
 }
 
 /// Tells the service manager, if one has started the appliance and wants to know. Nothing depends on it.

@@ -1,38 +1,77 @@
 //! What a scrape learns beside the lcores' counters: ports, packet pools, jobs.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pascaline_dpdk::port::{PortStats, Started, Stats};
 use pascaline_dpdk::{Mempool, Port};
-use pascaline_pipelines::QueueCounts;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_pipelines::updates::QueueReading;
-use pascaline_telemetry::{Distribution, Gauge, Gauges};
+use pascaline_pipelines::{Membership, QueueCounts};
+use pascaline_telemetry::{Distribution, Gauge, Gauges, JobCells};
 
-use super::olaf;
+use super::explain::Terms;
+use super::job_metrics::JobMetrics;
+use super::{olaf, pages};
+use crate::config::Config;
+use crate::live::snapshot::Buffers;
+use crate::live::{Configuration, Inputs, JobInput};
 use crate::server::Published;
 
 /// What the control plane tells the metrics server.
 #[derive(Debug)]
 pub(super) struct Shared {
     healthy: AtomicBool,
-    jobs: Mutex<Vec<JobStatus>>,
-    /// What the configured ones are called.
-    names: Mutex<Vec<(u16, String)>>,
+    jobs: Mutex<Vec<(JobStatus, Arc<JobCells>)>>,
+    /// What is configured.
+    configured: Mutex<Arc<Configured>>,
+}
+
+/// What there is to know of the configuration in force.
+#[derive(Debug)]
+struct Configured {
+    /// What the jobs in it are called, and how they may use the pool.
+    jobs: BTreeMap<u16, (String, Terms)>,
+    /// How jobs may use the pool that are formed by Joins.
+    formed: Terms,
+    shown: Configuration,
+}
+
+impl Configured {
+    fn new(config: &Config) -> Self {
+        let jobs = config.jobs.iter().map(|job| (job.id, (job.name.clone(), Terms::of_job(config, job.id))));
+        Self { jobs: jobs.collect(), formed: Terms::of_formed(config), shown: pages::configuration(config) }
+    }
 }
 
 impl Shared {
-    pub(super) fn new(jobs: Vec<JobStatus>, names: Vec<(u16, String)>) -> Self {
-        Self { healthy: AtomicBool::new(true), jobs: Mutex::new(jobs), names: Mutex::new(names) }
+    pub(super) fn new(membership: &Membership, config: &Config) -> Self {
+        let (jobs, configured) = (Mutex::default(), Mutex::new(Arc::new(Configured::new(config))));
+        let shared = Self { healthy: AtomicBool::new(true), jobs, configured };
+        shared.set_jobs(membership);
+        shared
     }
 
-    pub(super) fn set_names(&self, names: Vec<(u16, String)>) {
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    /// To be told whenever another configuration is in force.
+    pub(super) fn set_config(&self, config: &Config) {
+        *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Configured::new(config));
     }
 
-    pub(super) fn set_jobs(&self, jobs: Vec<JobStatus>) {
+    /// To be told whenever something about the jobs has changed.
+    pub(super) fn set_jobs(&self, membership: &Membership) {
+        // Both are in the order of the jobs' numbers.
+        let cells = membership.counts().into_iter().map(|(_, cells)| cells);
+        let jobs = membership.status().into_iter().zip(cells).collect();
         *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    fn configured(&self) -> Arc<Configured> {
+        Arc::clone(&self.configured.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn jobs(&self) -> Vec<(JobStatus, Arc<JobCells>)> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn set_healthy(&self, healthy: bool) {
@@ -51,6 +90,7 @@ pub(super) struct ApplianceGauges {
     pools: Vec<Mempool>,
     pool_slots: usize,
     pool_bytes: usize,
+    job_metrics: JobMetrics,
     shared: Arc<Shared>,
     server: Option<Published>,
     queues: Vec<Arc<QueueCounts>>,
@@ -70,6 +110,7 @@ impl ApplianceGauges {
             pools,
             pool_slots,
             pool_bytes,
+            job_metrics: JobMetrics::new(),
             shared,
             server,
             queues: Vec::new(),
@@ -83,6 +124,48 @@ impl ApplianceGauges {
 
     fn read_queues(&self) -> Vec<(&str, QueueReading)> {
         self.ports.iter().zip(&self.queues).map(|((name, _), queue)| (name.as_str(), queue.read())).collect()
+    }
+
+    /// What a snapshot is made of, beside what the lcores have counted.
+    pub(super) fn inputs(&self) -> Inputs {
+        let port = |(name, port): &(String, PortStats)| {
+            Some((name.clone(), port.read().ok()?, port.link().ok()?.up))
+        };
+        let buffers = |pool: &Mempool| Buffers {
+            pool: pool.name().to_owned(),
+            used: pool.in_use(),
+            capacity: pool.capacity(),
+        };
+        let (olaf, server) = self.others().into_iter().partition(|gauge| about_updates(gauge.name));
+        let configured = self.shared.configured();
+        Inputs {
+            healthy: self.shared.healthy(),
+            jobs: self.jobs(&configured),
+            config: configured.shown.clone(),
+            ports: self.ports.iter().filter_map(port).collect(),
+            buffers: self.pools.iter().map(buffers).collect(),
+            pool_slots: self.pool_slots,
+            pool_bytes: self.pool_bytes,
+            server,
+            olaf,
+            ..Inputs::default()
+        }
+    }
+
+    /// What others count, and is shown as it is.
+    fn others(&self) -> Vec<Gauge> {
+        let server = self.server.iter().flat_map(Gauges::gauges);
+        server.chain(olaf::gauges(&self.read_queues())).collect()
+    }
+
+    /// All jobs, in the order of their numbers.
+    fn jobs(&self, configured: &Configured) -> Vec<JobInput> {
+        let job = |(status, cells): (JobStatus, Arc<JobCells>)| {
+            let known = configured.jobs.get(&status.id).filter(|_| !status.formed);
+            let (name, terms) = known.cloned().unwrap_or_else(|| (String::new(), configured.formed));
+            JobInput { status, name, terms, reading: cells.read(), cells }
+        };
+        self.shared.jobs().into_iter().map(job).collect()
     }
 
     fn ports(&self, out: &mut Vec<Gauge>) {
@@ -142,25 +225,6 @@ impl ApplianceGauges {
             samples: vec![(vec![], float(self.pool_bytes as u64))],
         });
     }
-
-    fn jobs(&self, out: &mut Vec<Gauge>) {
-        type Pick = fn(&JobStatus) -> u16;
-        let jobs = self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let picks: [(&'static str, &'static str, Pick); 3] = [
-            ("job_ranks", "Ranks of a job.", |job| job.fan_in),
-            ("job_members", "Ranks of a job that have joined.", |job| job.joined),
-            ("job_epoch", "Generation of a job.", |job| u16::from(job.epoch)),
-        ];
-        for (name, help, pick) in picks {
-            let sample = |job: &JobStatus| {
-                let called = names.iter().find(|(id, _)| *id == job.id).map(|(_, name)| name.clone());
-                let labels = vec![("job", job.id.to_string()), ("name", called.unwrap_or_default())];
-                (labels, f64::from(pick(job)))
-            };
-            out.push(Gauge { name, help, counter: false, samples: jobs.iter().map(sample).collect() });
-        }
-    }
 }
 
 impl Gauges for ApplianceGauges {
@@ -168,17 +232,19 @@ impl Gauges for ApplianceGauges {
         let mut out = Vec::new();
         self.ports(&mut out);
         self.pools(&mut out);
-        self.jobs(&mut out);
-        if let Some(server) = &self.server {
-            out.extend(server.gauges());
-        }
-        out.extend(olaf::gauges(&self.read_queues()));
+        out.extend(self.job_metrics.gauges(&self.jobs(&self.shared.configured())));
+        out.extend(self.others());
         out
     }
 
     fn distributions(&self) -> Vec<Distribution> {
         olaf::distributions(&self.read_queues())
     }
+}
+
+/// True for metrics of queues of updates and of the age of models.
+fn about_updates(name: &str) -> bool {
+    ["olaf", "aom", "age_of_model"].iter().any(|word| name.contains(word))
 }
 
 #[allow(clippy::cast_precision_loss, reason = "Prometheus values are doubles")]

@@ -6,10 +6,11 @@ mod capture;
 mod control;
 mod explain;
 mod gauges;
-mod http;
+mod job_metrics;
 mod jobs;
 mod olaf;
 mod operator;
+mod pages;
 mod ports;
 mod running;
 mod terms;
@@ -19,14 +20,19 @@ use std::process::ExitCode;
 
 use crate::admin;
 use crate::config::Config;
+use crate::http;
 
+pub(crate) use bring_up::{Appliance, Machine};
+pub(crate) use control::run as serve;
+pub(crate) use explain::{Known, STRAGGLES_NS, Terms, Verdict, judge};
+pub(crate) use job_metrics::JobMetrics;
 pub(crate) use ports::{DpdkIo, Queues};
 
 /// Runs an appliance until SIGTERM, SIGINT or the order to drain.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
     // The listeners come first: they are the cheapest things that can fail.
-    let listener = http::bind(&config)?;
+    let listener = config.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;
     let appliance = bring_up::bring_up(&config)?;
     control::run(&config, appliance, listener, admin)

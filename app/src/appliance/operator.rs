@@ -1,6 +1,5 @@
 //! What operators ask for, by signal or through the admin API, between two turns of the control loop.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,13 +11,12 @@ use pascaline_dpdk::port::PortStats;
 use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::{JobStatus, Role};
 use pascaline_pipelines::tap::Tap;
-use pascaline_telemetry::jobs::OTHERS;
-use pascaline_telemetry::{Counter, JobReading, Telemetry};
+use pascaline_telemetry::{Counter, DropReason, JobEvent, Telemetry};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::capture::Capture;
-use super::explain::{self, Known};
+use super::explain::{Known, Terms, Verdict, judge};
 use super::running::Running;
 use super::terms;
 use crate::admin::{
@@ -26,7 +24,7 @@ use crate::admin::{
     Jobs, Limits, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Refusals, ReloadReport,
     Reloads, Reply, Respond, Status, serve,
 };
-use crate::config::{Config, PsMode};
+use crate::config::Config;
 
 /// Orders that one turn carries out.
 const ORDERS: usize = 8;
@@ -62,8 +60,6 @@ pub(super) struct Operator {
     /// Reports of changes that some lcore does not know of yet.
     unsettled: Vec<(Reply<ReloadReport>, ReloadReport)>,
     capture: Option<Capture>,
-    /// What lcores had counted in a job's place before it was the job's, by number and place.
-    before: BTreeMap<(u16, u16), JobReading>,
     _server: Option<AdminServer>,
 }
 
@@ -95,7 +91,6 @@ impl Operator {
             reloads: Reloads::default(),
             unsettled: Vec::new(),
             capture: None,
-            before: BTreeMap::new(),
             _server: server,
         })
     }
@@ -119,15 +114,6 @@ impl Operator {
             changed |= self.carry_out(order, site);
         }
         changed
-    }
-
-    /// There may be other jobs than before, of which lcores do not know yet.
-    pub(super) fn note_jobs(&mut self, jobs: &[JobStatus], telemetry: &Telemetry) {
-        let places: Vec<(u16, u16)> = jobs.iter().map(|job| (job.id, job.slot)).collect();
-        self.before.retain(|place, _| places.contains(place));
-        for place in places {
-            self.before.entry(place).or_insert_with(|| telemetry.job(place.1));
-        }
     }
 
     /// All lcores know of all changes.
@@ -314,20 +300,24 @@ impl Operator {
 
     fn explain(&self, status: &JobStatus, site: &Site<'_>) -> Explanation {
         let config = &self.running.config;
-        let job = config.jobs.iter().find(|job| job.id == status.id && !status.formed);
-        let admitted = config.admission.as_ref().map(|admission| admission.policy);
-        let policy = job.map(|job| job.policy).or(admitted).unwrap_or_default();
-        let now = self.facts.clock.now_ns();
-        let before = self.before.get(&(status.id, status.slot)).copied().unwrap_or_default();
-        explain::explain(&Known {
-            status,
-            summary: self.summary(status),
-            counted: site.telemetry.job(status.slot).since(&before),
-            late: &site.telemetry.late(status.slot, now),
-            server: policy.server && !matches!(config.ps.mode.value, PsMode::None),
-            quota: policy.quota,
-            shared_counters: status.slot == OTHERS,
-        })
+        let terms = if status.formed { Terms::of_formed(config) } else { Terms::of_job(config, status.id) };
+        let cells = site.membership.counts_of(status.id).unwrap_or_default();
+        let (job, counted) = (self.summary(status), cells.read());
+        let late = cells.who_is_late(self.facts.clock.now_ns());
+        let Verdict { aggregated, share, bytes, summary, reasons } =
+            judge(&Known { status, name: &job.name, counted: &counted, late: &late, terms });
+        let events = JobEvent::ALL.iter().map(|&event| (event.name().to_owned(), counted.get(event)));
+        let drops = DropReason::ALL.iter().filter(|&&reason| counted.dropped(reason) > 0);
+        let drops = drops.map(|&reason| (format!("dropped_{}", reason.name()), counted.dropped(reason)));
+        Explanation {
+            job,
+            aggregated: aggregated.to_owned(),
+            share,
+            bytes,
+            summary,
+            reasons,
+            counters: events.chain(drops).collect(),
+        }
     }
 
     fn effective(&self) -> EffectiveConfig {

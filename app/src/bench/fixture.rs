@@ -20,7 +20,7 @@ use pascaline_pipelines::server::ServerEnd;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
 };
-use pascaline_telemetry::{LcoreCounters, recorder};
+use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
@@ -137,11 +137,14 @@ pub(crate) fn receive_pool(eal: &Eal, shape: &Shape) -> anyhow::Result<Mempool> 
 pub(crate) struct Bench<I: Io<Buf = Mbuf>, const WORDS: usize = 1> {
     pub(crate) lcore: Lcore<I, WORDS>,
     pub(crate) counters: Arc<LcoreCounters>,
+    pub(crate) readers: LcoreReaders,
 }
 
 /// What the lcores of a benchmark have in common.
 pub(crate) struct Common {
     pub(crate) plane: ControlPlane,
+    pub(crate) membership: Membership,
+    pub(crate) setup: Arc<Setup>,
     /// What is on its way to the parameter server.
     pub(crate) to_server: Arc<ArrayQueue<Mbuf>>,
 }
@@ -155,32 +158,46 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>, const WORDS: usize>(
     io: I,
     mac: Mac,
 ) -> anyhow::Result<(Bench<I, WORDS>, Common)> {
-    let (mut lcores, common) = lcores(load, vec![io], mac)?;
+    lcore_counted_by(load, io, mac, 1)
+}
+
+/// The same, with memory in which so many lcores could count.
+pub(crate) fn lcore_counted_by<I: Io<Buf = Mbuf>, const WORDS: usize>(
+    load: &Load,
+    io: I,
+    mac: Mac,
+    counting: usize,
+) -> anyhow::Result<(Bench<I, WORDS>, Common)> {
+    let (mut lcores, common) = lcores(load, vec![io], mac, counting)?;
     Ok((lcores.pop().context("one lcore")?, common))
 }
 
-/// Puts lcores together, one for each of these ends of one port, and lets all ranks of all jobs join.
+/// Puts lcores together, one for each of these ends of one port, and lets all ranks of all jobs join; with memory in which so many
+/// lcores could count.
 pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
     load: &Load,
     ios: Vec<I>,
     mac: Mac,
+    counting: usize,
 ) -> anyhow::Result<(Vec<Bench<I, WORDS>>, Common)> {
     let sessions = Pool::sessions(&load.pool_config(), Kernels::detect(), ios.len())?;
     let local = Address::from_v4(LOCAL.octets());
     let setup =
         Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
     let setup = Arc::new(setup);
-    let membership = join_all(load)?;
+    let membership = join_all(load, counting)?;
     let (mut plane, ends) = ControlPlane::new(ios.len());
     plane.publish(membership.table(|_| mac));
     let queue = || Arc::new(ArrayQueue::new(SERVER_QUEUE));
     let server = ServerEnd { to: queue(), from: queue() };
-    let common = Common { plane, to_server: Arc::clone(&server.to) };
+    let common = Common { plane, membership, setup: Arc::clone(&setup), to_server: Arc::clone(&server.to) };
     let mut benches = Vec::new();
     for (number, ((io, session), end)) in ios.into_iter().zip(sessions).zip(ends).enumerate() {
         let counters = Arc::new(LcoreCounters::default());
-        let (spread, _) = recorder()?;
-        let (service, _) = recorder()?;
+        let (spread, spread_reader) = recorder()?;
+        let (service, service_reader) = recorder()?;
+        let (surveyor, census) = Surveyor::new(session.sets());
+        let readers = LcoreReaders { spread: spread_reader, service: service_reader, census };
         let lcore = Lcore::new(LcoreParts {
             number,
             io,
@@ -192,14 +209,15 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
             counters: Arc::clone(&counters),
             spread,
             service,
+            surveyor,
         });
-        benches.push(Bench { lcore, counters });
+        benches.push(Bench { lcore, counters, readers });
     }
     Ok((benches, common))
 }
 
 /// The jobs, with everyone there.
-fn join_all(load: &Load) -> anyhow::Result<Membership> {
+fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
     let spec = |id| JobSpec {
         window: 32,
         max_payload: load.shape.payload,
@@ -210,7 +228,7 @@ fn join_all(load: &Load) -> anyhow::Result<Membership> {
         ..JobSpec::new(id, load.shape.fan_in)
     };
     let jobs = (0..load.jobs).map(|number| JOB + number);
-    let mut membership = Membership::new(jobs.clone().map(spec).collect(), EPOCH);
+    let mut membership = Membership::new(jobs.clone().map(spec).collect(), EPOCH).counted_by(counting);
     // At no greater rate than is admitted.
     let mut now = Duration::ZERO;
     for job in jobs {

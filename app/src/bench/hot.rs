@@ -80,7 +80,7 @@ pub(super) fn measure(
 }
 
 /// The hook: makes a burst of empty packets the next contributions, and adds up how long that took.
-fn write_packets(
+pub(super) fn write_packets(
     shape: &Shape,
     mac: Mac,
     cycles: Arc<AtomicU64>,

@@ -3,10 +3,12 @@
 mod fixture;
 mod hot;
 mod memif;
+mod observed;
 mod olaf;
 mod policies;
 mod pool;
 mod report;
+mod scrape;
 mod source;
 mod testpmd;
 
@@ -54,6 +56,22 @@ Needs no DPDK. What is lost and how old models are follows from the seed; nanose
 Takes minutes on all cores, --quick seconds. Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
 the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
     Policies(policies::PoliciesArgs),
+    /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted something
+    #[command(after_help = "Examples:
+  pascaline bench scrape
+  pascaline bench scrape --lcores 16 --jobs 1024 --json
+
+Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
+    Scrape(scrape::ScrapeArgs),
+    /// A whole appliance at full load, in turns left alone and looked at by everybody: scrapes, the page, 50 API calls per second.
+    /// What it does to the packets' service time and to packets/s
+    #[command(after_help = "Examples:
+  pascaline bench observed
+  pascaline bench observed --pairs 20 --json
+
+One lcore takes packets as fast as it can from a net_null port whose receive hook writes them. The main core does everything else: the control
+loop, the metrics, the page, the admin API, and those who ask. Windows of both kinds alternate; medians.")]
+    Observed(observed::ObservedArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
     Source(SourceArgs),
@@ -89,6 +107,8 @@ pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Pipeline(args) => report::pipeline(args),
         BenchCommand::Olaf(args) => olaf::run(args),
         BenchCommand::Policies(args) => policies::run(args),
+        BenchCommand::Scrape(args) => scrape::run(args),
+        BenchCommand::Observed(args) => observed::run(args),
         BenchCommand::Source(args) => source::run(args),
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
         process.asynchronous.log_to(file)?;
     }
     let pages =
-        listener.map(|listener| http::serve(listener, pages(&process.published, &stop))).transpose()?;
+        listener.map(|listener| http::serve(listener, pages(&process.published, &stop), None)).transpose()?;
     process.serve(&stop)?;
     drop(pages);
     process.asynchronous.flush()?;

@@ -1,19 +1,26 @@
 //! Updates and the answers to them, as an lcore comes across them.
 
 use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::header::Header;
+use pascaline_wire::trailer::Trailer;
 
 use super::Lcore;
 use crate::classify::Payload;
 use crate::io::{BURST, Io};
 use crate::jobs::{Job, Server};
-use crate::updates::{Offer, acknowledge};
+use crate::updates::{Offer, acknowledge, answered};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Takes in a burst's updates.
     pub(super) fn offer_updates(&mut self, now: u64, offers: ArrayVec<Offer<I::Buf>, BURST>) {
         let unix_ns = self.end.unix_ns(now);
+        for Offer { update, .. } in &offers {
+            if let Some(job) = u16::try_from(update.cluster).ok().and_then(|id| self.table.get(id)) {
+                job.cells.ranks_of(self.number).heard(update.worker, update.psn, update.len, now);
+            }
+        }
         match &mut self.updates {
             Some(updates) => updates.offer(&mut self.emitter, offers, unix_ns),
             // A job that is configured so comes with queues; a driver without them has none to drain them.
@@ -47,6 +54,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             (Some(updates), Server::External { endpoint, .. }) => updates.state(endpoint.port, unix_ns),
             _ => None,
         };
-        acknowledge(&mut self.emitter, job, header, payload, state, packet);
+        let update = answered(header, payload, packet.bytes());
+        if let Some(update) = update {
+            job.cells.answered(self.number, update.generated_ns);
+        }
+        let trailer = Trailer { update, queue: state, ..Trailer::default() };
+        acknowledge(&mut self.emitter, job, header, payload, &trailer, packet);
     }
 }

@@ -1,8 +1,9 @@
 //! One job: its ranks, its generations, and what changes them.
 
 use core::time::Duration;
+use std::sync::Arc;
 
-use pascaline_telemetry::jobs::OTHERS;
+use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
@@ -139,8 +140,6 @@ pub(super) struct JobState {
     /// It exists by its workers' Joins.
     pub(super) formed: bool,
     pub(super) epoch: u8,
-    /// Where lcores count for it.
-    pub(super) slot: u16,
     pub(super) payload: Option<u16>,
     pub(super) phase: Phase,
     pub(super) ranks: Vec<Rank>,
@@ -150,6 +149,8 @@ pub(super) struct JobState {
     pub(super) unresumable: Epochs,
     pub(super) reset: Option<Reset>,
     pub(super) server: Option<Serving>,
+    /// What lcores count of it, over all generations.
+    pub(super) cells: Arc<JobCells>,
     /// When the first of those that are forming the generation joined.
     pub(super) since: Duration,
     /// The last sign of life of anybody.
@@ -163,7 +164,6 @@ impl JobState {
         Self {
             formed,
             epoch,
-            slot: OTHERS,
             payload: None,
             phase: Phase::Forming,
             ranks: vec![Rank::default(); usize::from(spec.fan_in)],
@@ -172,11 +172,17 @@ impl JobState {
             unresumable: Epochs::default(),
             reset: None,
             server: None,
+            cells: Arc::default(),
             since: now,
             heard: now,
             due: Some(now),
             spec,
         }
+    }
+
+    /// Has it counted by so many lcores, from 0 on.
+    pub(super) fn count_by(&mut self, lcores: usize) {
+        self.cells = Arc::new(JobCells::new(lcores, self.spec.fan_in));
     }
 
     /// The bucket of a source that is known to this job, by the address and port that it has joined or registered from.
@@ -306,12 +312,12 @@ impl JobState {
             .map(|(number, rank)| rank.joined.map(|joined| member(number, joined.endpoint)))
             .collect();
         let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
-        job.slot = self.slot;
         job.needed = self.needed();
         job.partials = self.spec.partials;
         job.halted = self.halted;
         job.mode = mode;
         job.policy = policy;
+        job.cells = Arc::clone(&self.cells);
         job.server = match server {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,

@@ -24,12 +24,13 @@ mod rate;
 mod reconfigure;
 mod reply;
 mod server;
-mod slots;
 mod spec;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Mac;
 
@@ -41,7 +42,6 @@ pub use liveness::Event;
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
-use slots::Slots;
 pub use spec::{Admission, JobSpec, OnDeath, ServerMode};
 
 /// A job's state for metrics.
@@ -67,8 +67,6 @@ pub struct JobStatus {
     pub broken: bool,
     /// True if it was formed by its workers' Joins.
     pub formed: bool,
-    /// Where lcores count for it.
-    pub slot: u16,
 }
 
 /// What time has brought about.
@@ -85,10 +83,11 @@ pub struct Elapsed {
 pub struct Membership {
     jobs: BTreeMap<u16, JobState>,
     admission: Option<Admission>,
+    /// How many lcores count what jobs do.
+    lcores: usize,
     /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that they have had.
     next_epochs: BTreeMap<u16, u8>,
     first_epoch: u8,
-    slots: Slots,
     strangers: Strangers,
     answered: [u64; Status::ALL.len()],
     ignored: u64,
@@ -100,13 +99,11 @@ impl Membership {
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
         let state = |spec: JobSpec| (spec.id, JobState::new(spec, first_epoch, false, Duration::ZERO));
-        let mut slots = Slots::default();
-        let mut jobs: BTreeMap<u16, JobState> = specs.into_iter().map(state).collect();
-        jobs.values_mut().for_each(|job| job.slot = slots.take());
+        let jobs: BTreeMap<u16, JobState> = specs.into_iter().map(state).collect();
         Self {
             jobs,
-            slots,
             admission: None,
+            lcores: 0,
             next_epochs: BTreeMap::new(),
             first_epoch,
             strangers: Strangers::default(),
@@ -119,6 +116,14 @@ impl Membership {
     #[must_use]
     pub fn with_admission(self, admission: Admission) -> Self {
         Self { admission: Some(admission), ..self }
+    }
+
+    /// Has so many lcores count what jobs do; nothing is counted otherwise. To be said before there are members.
+    #[must_use]
+    pub fn counted_by(mut self, lcores: usize) -> Self {
+        self.lcores = lcores;
+        self.jobs.values_mut().for_each(|job| job.count_by(lcores));
+        self
     }
 
     /// Decides on a request. `None` if it is not answered: an Ack, or one of too many.
@@ -222,7 +227,7 @@ impl Membership {
             Err(Verdict::new(Status::NotMember, 0, u32::from(header.rank)))
         };
         if verdict.is_ok_and(|verdict| verdict.changed) {
-            job.slot = self.slots.take();
+            job.count_by(self.lcores);
             self.jobs.insert(id, job);
         } else {
             *proposed = Some(job);
@@ -270,9 +275,7 @@ impl Membership {
         let over = self.jobs.get(&id).filter(|job| job.formed && condition(job, admission));
         let epoch = over.map(|job| job.epoch.wrapping_add(1));
         if let Some(epoch) = epoch {
-            if let Some(job) = self.jobs.remove(&id) {
-                self.slots.give_back(job.slot);
-            }
+            self.jobs.remove(&id);
             self.next_epochs.insert(id, epoch);
         }
         epoch.is_some()
@@ -298,9 +301,20 @@ impl Membership {
             halted: job.halted,
             broken: job.phase == Phase::Broken,
             formed: job.formed,
-            slot: job.slot,
         };
         self.jobs.values().map(status).collect()
+    }
+
+    /// What lcores count of each job, by its number.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(u16, Arc<JobCells>)> {
+        self.jobs.iter().map(|(&id, job)| (id, Arc::clone(&job.cells))).collect()
+    }
+
+    /// What lcores count of one job; `None` if there is no such job.
+    #[must_use]
+    pub fn counts_of(&self, job: u16) -> Option<Arc<JobCells>> {
+        self.jobs.get(&job).map(|job| Arc::clone(&job.cells))
     }
 
     /// The membership table of a job; `None` if there is no such job.

@@ -48,17 +48,24 @@ impl Membership {
             if let Some(job) = self.jobs.remove(&id) {
                 // Should it come back, packets of this generation must not be taken for its own.
                 self.next_epochs.insert(id, job.epoch.wrapping_add(1));
-                self.slots.give_back(job.slot);
                 done.insert(id, Reconfigured::Removed);
             }
         }
         for (id, spec) in specs {
             let change = match self.jobs.get_mut(&id) {
-                Some(job) => job.reconfigure(now, spec),
+                Some(job) => {
+                    let change = job.reconfigure(now, spec);
+                    // Another number of ranks has other counts.
+                    if job.cells.ranks() != job.spec.fan_in {
+                        job.count_by(self.lcores);
+                    }
+                    change
+                }
                 None => {
                     let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
-                    let slot = self.slots.take();
-                    self.jobs.insert(id, JobState { slot, ..JobState::new(spec, epoch, false, now) });
+                    let mut job = JobState::new(spec, epoch, false, now);
+                    job.count_by(self.lcores);
+                    self.jobs.insert(id, job);
                     Some(Reconfigured::Added)
                 }
             };

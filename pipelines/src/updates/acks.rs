@@ -4,27 +4,31 @@ use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::header::{Flags, Header};
 use pascaline_wire::template::Heads;
-use pascaline_wire::trailer::{QueueState, Trailer};
+use pascaline_wire::trailer::{Trailer, Update};
 
 use crate::classify::Payload;
 use crate::emit::Emitter;
 use crate::io::Io;
 use crate::jobs::Job;
 
-/// Passes an answer of the server on: to the rank that it names if it has the flag BYPASS, else to every member of the
+/// What an answer of the server says of the update that it answers.
+pub(crate) fn answered(header: &Header, payload: Payload, packet: &[u8]) -> Option<Update> {
+    let start = usize::from(payload.offset);
+    let body = packet.get(start..start + usize::from(payload.total)).unwrap_or_default();
+    header.payload(body).ok().and_then(|(_, trailer)| trailer?.update)
+}
+
+/// Passes an answer of the server on with this trailer: to the rank that it names if it has the flag BYPASS, else to every member of the
 /// cluster. Payload and header stay as they are, the rank included: it says whose update is answered.
 pub(crate) fn acknowledge<I: Io>(
     emitter: &mut Emitter<I>,
     job: &Job,
     header: &Header,
     payload: Payload,
-    state: Option<QueueState>,
+    trailer: &Trailer,
     mut packet: I::Buf,
 ) {
     let (start, len) = (usize::from(payload.offset), usize::from(payload.len));
-    let body = packet.bytes().get(start..start + usize::from(payload.total)).unwrap_or_default();
-    let update = header.payload(body).ok().and_then(|(_, trailer)| trailer?.update);
-    let trailer = Trailer { update, queue: state, ..Trailer::default() };
     let alone = header.flags.has(Flags::BYPASS);
     if alone && job.member(header.rank).is_none() {
         return emitter.discard(packet, DropReason::NotMember);

@@ -28,7 +28,7 @@ use crate::emit::Emitter;
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
 
-pub(crate) use acks::acknowledge;
+pub(crate) use acks::{acknowledge, answered};
 pub use counts::{AGGREGATIONS, Fate, QueueCounts, QueueReading};
 use egress::Egress;
 

@@ -12,7 +12,7 @@ use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortQueue, PortSetup, QueueCounts,
     Reply, ServerEnd, Setup, UpdateEnd,
 };
-use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, recorder};
+use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{Header, Kind};
 
@@ -91,7 +91,7 @@ impl<I: Io> Appliance<I> {
     pub(crate) fn with_server(plan: &Plan, ios: Vec<I>, server: Option<ServerEnd<I::Buf>>) -> Self {
         let setup = Arc::new(plan.setup());
         let (mut plane, ends) = ControlPlane::new(ios.len());
-        let membership = Membership::new(plan.jobs.clone(), plan.first_epoch);
+        let membership = Membership::new(plan.jobs.clone(), plan.first_epoch).counted_by(ios.len());
         plane.publish(membership.table(|port| setup.ports[port].mac));
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), ios.len()).unwrap();
         let queues = vec![plan.queue; plan.peers.len()];
@@ -118,6 +118,7 @@ impl<I: Io> Appliance<I> {
                 counters,
                 spread,
                 service,
+                surveyor: Surveyor::default(),
             }));
         }
         let now = Duration::ZERO;

@@ -1,9 +1,15 @@
-//! `/metrics` and `/healthz`, whatever is behind them.
+//! `/metrics` and `/healthz`, whatever is behind them, and the page of what is happening, where there is one.
+//!
+//! Everything can be read and nothing changed. Who connects and then neither sends nor takes anything is cut off.
+
+mod connection;
 
 use core::fmt;
+use core::pin::pin;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -11,9 +17,12 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::sync::oneshot;
+use futures_util::future::select;
+use tokio::sync::watch;
 
+use self::connection::Bounded;
 use crate::config::{Config, Located};
+use crate::live::Live;
 
 /// What the pages say.
 pub(crate) struct Pages {
@@ -34,9 +43,12 @@ pub(crate) fn bind(config: &Config, listen: &Located<SocketAddr>) -> anyhow::Res
     Ok(listener)
 }
 
+/// What is still being answered when the server ends may take so long.
+const FAREWELL: Duration = Duration::from_millis(500);
+
 /// A running server; dropping it ends it.
 pub(crate) struct HttpServer {
-    stop: Option<oneshot::Sender<()>>,
+    stop: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,28 +63,44 @@ impl Drop for HttpServer {
 }
 
 /// Serves the pages from a thread of its own, which inherits the caller's cores.
-pub(crate) fn serve(listener: TcpListener, pages: Pages) -> anyhow::Result<HttpServer> {
+pub(crate) fn serve(listener: TcpListener, pages: Pages, live: Option<Live>) -> anyhow::Result<HttpServer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let router = Router::new()
+    let (stop, stopped) = watch::channel(());
+    let mut router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .with_state(Arc::new(pages));
-    let serve = async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        axum::serve(listener, router)
-            .with_graceful_shutdown(async {
-                // Told to stop, or the other end is gone: the same.
-                let _ = stopped.await;
-            })
-            .await
-    };
-    let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-        if let Err(error) = runtime.block_on(serve) {
-            tracing::error!(%error, "the metrics server ended");
+    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
+        let served = runtime.block_on(async {
+            let snapshots = live.map(|live| {
+                let (pages, task) = live.start();
+                router = std::mem::take(&mut router).merge(pages);
+                tokio::spawn(task)
+            });
+            let listener = Bounded::new(tokio::net::TcpListener::from_std(listener)?);
+            let stopping = ended(stopped.clone());
+            let server = axum::serve(listener, router).with_graceful_shutdown(stopping).into_future();
+            let over = async move {
+                ended(stopped).await;
+                // Ends the streams, which would go on for ever.
+                if let Some(snapshots) = snapshots {
+                    snapshots.abort();
+                }
+                tokio::time::sleep(FAREWELL).await;
+                Ok(())
+            };
+            select(pin!(server), pin!(over)).await.factor_first().0
+        });
+        if let Err::<(), std::io::Error>(error) = served {
+            tracing::error!(%error, "the HTTP server ended");
         }
     })?;
     Ok(HttpServer { stop: Some(stop), thread: Some(thread) })
+}
+
+/// Returns when the other end is gone.
+async fn ended(mut stopped: watch::Receiver<()>) {
+    while stopped.changed().await.is_ok() {}
 }
 
 async fn metrics(State(pages): State<Arc<Pages>>) -> Response {

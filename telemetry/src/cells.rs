@@ -1,0 +1,486 @@
+//! What lcores count of one job: a part of the memory for each lcore, which it alone writes and anyone reads.
+//!
+//! The control plane makes a job's counts together with the job, hands them to the lcores with the job table, and keeps
+//! them from one generation of the job to the next. Counts are written one by one: those of different names need not belong
+//! to the same moment.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::drops::DropReason;
+
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
+        /// What is counted of a job beside the contributions of its ranks.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum JobEvent {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl JobEvent {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// What it is called, without the job.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The metric's name without `pascaline_` and `_total`.
+            #[must_use]
+            pub const fn metric(self) -> &'static str {
+                match self { $(Self::$variant => concat!("job_", $name),)+ }
+            }
+
+            /// What it counts, in one sentence.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            }
+        }
+    };
+}
+
+events! {
+    /// Results of a job that were completed here.
+    Results => "results",
+    /// Bytes of the payloads of these results, each counted once, however many ranks it went to.
+    ResultBytes => "result_bytes",
+    /// Contributions in results of a job that were completed here.
+    Aggregated => "contributions_aggregated",
+    /// Bytes of the payloads of these contributions.
+    AggregatedBytes => "aggregated_bytes",
+    /// Results of a job in which an integer saturated.
+    Overflowed => "results_overflowed",
+    /// Results of a job with an infinity or NaN, estimated: one in eight is looked at, and counts for eight.
+    NonFinite => "results_nonfinite",
+    /// Results of a job that were sent out without all ranks.
+    Released => "results_released",
+    /// Results of a job given again to a rank that asked or retransmitted.
+    Replayed => "results_replayed",
+    /// Results of a job that came from its parameter server, or from a rank that had kept them.
+    Installed => "results_installed",
+    /// Packets of the parameter server with a result of a job.
+    ServerResults => "server_results",
+    /// Contributions of a job that found all slots of their set taken.
+    Collisions => "collisions",
+    /// Contributions for which the job held as many slots as it may.
+    OverQuota => "over_quota",
+    /// Contributions of a job that met another lcore too often.
+    Contended => "contended",
+    /// Contributions of a job sent to the parameter server because they found no slot.
+    Spilled => "contributions_spilled",
+    /// Bytes of the payloads of these contributions.
+    SpilledBytes => "spilled_bytes",
+    /// Partials of a job that lost their slot to another PSN before their time.
+    Preempted => "preemptions",
+    /// Contributions of a job sent to the parameter server in, or instead of, a partial that lost its slot.
+    Evicted => "contributions_evicted",
+    /// Bytes of the payloads of these contributions.
+    EvictedBytes => "evicted_bytes",
+    /// Partials of a job that were given up; the ranks send again.
+    GivenUp => "partials_given_up",
+    /// Contributions of a job whose senders wanted them past the pool, to the parameter server.
+    Bypassed => "contributions_bypassed",
+    /// Bytes of the payloads of these contributions.
+    BypassedBytes => "bypassed_bytes",
+    /// Answers of an asynchronous job's server to updates that it has taken in.
+    Answers => "answers",
+    /// Packets of a job for the parameter server that it had no room for.
+    ServerFull => "server_full",
+}
+
+const EVENTS: usize = JobEvent::ALL.len();
+const DROPS: usize = DropReason::ALL.len();
+/// Cells between those of two lcores, so that neither writes into what the processor fetches for the other.
+const APART: usize = 4;
+/// Ranks that a lcore's part of a job names as late: the latest ones seen.
+pub const LATE: usize = 4;
+/// For how long a late rank is remembered after it was last seen to be missing, in nanoseconds: longer than a sweep through
+/// the pool takes.
+pub const LATE_FOR_NS: u64 = 2_000_000_000;
+
+/// What one lcore has seen of a rank. Half a cache line: a packet touches one.
+#[derive(Debug, Default)]
+#[repr(align(32))]
+struct RankCell {
+    contributions: AtomicU64,
+    bytes: AtomicU64,
+    /// When its last contribution came, in nanoseconds of the lcores' clock.
+    heard: AtomicU64,
+    /// The PSN of its last contribution.
+    psn: AtomicU32,
+    /// How many of its contributions were retransmissions; it wraps, so that the cell stays as small as it is.
+    again: AtomicU32,
+}
+
+const _: () = assert!(size_of::<RankCell>() == 32);
+
+/// What one lcore has seen of the results that a rank completed. A cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct LastCell {
+    results: AtomicU64,
+    /// Of the results' payloads.
+    bytes: AtomicU64,
+    /// Contributions in the results.
+    aggregated: AtomicU64,
+    /// Of these contributions' payloads.
+    aggregated_bytes: AtomicU64,
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    waited: AtomicU64,
+}
+
+/// The cells of a job's ranks that one lcore writes, found once for many packets.
+#[derive(Debug, Clone, Copy)]
+pub struct LcoreRanks<'a>(&'a [RankCell]);
+
+impl LcoreRanks<'_> {
+    /// Of no job: nothing is counted.
+    pub const NONE: Self = Self(&[]);
+
+    /// Notes a contribution that the lcore has received: where it is, how long its payload is, and when it came, in
+    /// nanoseconds of the lcores' clock. Four plain instructions on one cache line.
+    #[inline(always)]
+    pub fn heard(self, rank: u16, psn: u32, bytes: u16, now: u64) {
+        let Some(cell) = self.0.get(usize::from(rank)) else { return };
+        bump(&cell.contributions, 1);
+        bump(&cell.bytes, u64::from(bytes));
+        cell.heard.store(now, Ordering::Relaxed);
+        cell.psn.store(psn, Ordering::Relaxed);
+    }
+
+    /// Notes that this contribution had been sent before.
+    pub fn again(self, rank: u16) {
+        let Some(cell) = self.0.get(usize::from(rank)) else { return };
+        cell.again.store(cell.again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+/// A rank for which others wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late {
+    /// The rank.
+    pub rank: u16,
+    /// When the oldest PSN that lacks it was begun, in nanoseconds of the lcores' clock.
+    pub since: u64,
+    /// When it was last seen to be missing there, by the same clock.
+    pub seen: u64,
+}
+
+impl Late {
+    /// For how long others are known to have waited for it, in nanoseconds.
+    #[must_use]
+    pub const fn waited(&self) -> u64 {
+        self.seen.saturating_sub(self.since)
+    }
+}
+
+#[derive(Debug, Default)]
+struct LateCell {
+    /// The rank plus 1; 0 for none.
+    rank: AtomicU64,
+    since: AtomicU64,
+    seen: AtomicU64,
+}
+
+/// What one lcore counts of a job beside the ranks' contributions.
+#[derive(Debug)]
+struct LcoreCells {
+    events: [AtomicU64; EVENTS],
+    drops: [AtomicU64; DROPS],
+    late: [LateCell; LATE],
+    /// When the newest update was generated that the job's server has answered, in nanoseconds since 1970.
+    model: AtomicU64,
+}
+
+/// A result that was made here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    /// Contributions inside.
+    pub contributions: u16,
+    /// Bytes of its payload.
+    pub bytes: usize,
+}
+
+impl Made {
+    const fn contribution_bytes(self) -> u64 {
+        self.contributions as u64 * self.bytes as u64
+    }
+}
+
+/// The counts of one job, by all lcores.
+#[derive(Debug, Default)]
+pub struct JobCells {
+    ranks: u16,
+    /// Cells from the first rank's of one lcore to that of the next.
+    stride: usize,
+    cells: Box<[RankCell]>,
+    lasts: Box<[LastCell]>,
+    lcores: Box<[CachePadded<LcoreCells>]>,
+}
+
+impl JobCells {
+    /// Counts of a job of so many ranks by so many lcores; without lcores, nothing is counted.
+    #[must_use]
+    pub fn new(lcores: usize, ranks: u16) -> Self {
+        let stride = usize::from(ranks) + APART;
+        let of_lcore = |_| {
+            CachePadded::new(LcoreCells {
+                events: [const { AtomicU64::new(0) }; EVENTS],
+                drops: [const { AtomicU64::new(0) }; DROPS],
+                late: core::array::from_fn(|_| LateCell::default()),
+                model: AtomicU64::new(0),
+            })
+        };
+        Self {
+            ranks,
+            stride,
+            cells: (0..lcores * stride).map(|_| RankCell::default()).collect(),
+            lasts: (0..lcores * stride).map(|_| LastCell::default()).collect(),
+            lcores: (0..lcores).map(of_lcore).collect(),
+        }
+    }
+
+    /// Ranks that are counted.
+    #[must_use]
+    pub const fn ranks(&self) -> u16 {
+        self.ranks
+    }
+
+    /// Where an lcore notes contributions. For that lcore only, as all of the following.
+    #[must_use]
+    #[inline]
+    pub fn ranks_of(&self, lcore: usize) -> LcoreRanks<'_> {
+        let first = lcore * self.stride;
+        LcoreRanks(self.cells.get(first..first + usize::from(self.ranks)).unwrap_or_default())
+    }
+
+    /// Counts an event.
+    #[inline]
+    pub fn count(&self, lcore: usize, event: JobEvent, count: u64) {
+        if let Some(cells) = self.lcores.get(lcore) {
+            bump(&cells.events[event as usize], count);
+        }
+    }
+
+    /// Notes a result that a rank's contribution completed so many nanoseconds after the first.
+    #[inline]
+    pub fn completed(&self, lcore: usize, last: u16, made: Made, waited: u64) {
+        let cell = self.lasts.get(lcore * self.stride + usize::from(last));
+        let Some(cell) = cell.filter(|_| last < self.ranks) else { return };
+        bump(&cell.results, 1);
+        bump(&cell.bytes, made.bytes as u64);
+        bump(&cell.aggregated, u64::from(made.contributions));
+        bump(&cell.aggregated_bytes, made.contribution_bytes());
+        bump(&cell.waited, waited);
+    }
+
+    /// Notes a result that was sent out as it was, without all ranks.
+    pub fn released(&self, lcore: usize, made: Made) {
+        self.count(lcore, JobEvent::Results, 1);
+        self.count(lcore, JobEvent::ResultBytes, made.bytes as u64);
+        self.count(lcore, JobEvent::Aggregated, u64::from(made.contributions));
+        self.count(lcore, JobEvent::AggregatedBytes, made.contribution_bytes());
+        self.count(lcore, JobEvent::Released, 1);
+    }
+
+    /// Notes that the server of an asynchronous job has answered an update that was generated then, in nanoseconds since 1970.
+    pub fn answered(&self, lcore: usize, generated_ns: u64) {
+        self.count(lcore, JobEvent::Answers, 1);
+        if let Some(cells) = self.lcores.get(lcore)
+            && generated_ns > cells.model.load(Ordering::Relaxed)
+        {
+            cells.model.store(generated_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a rank is missing at `now` in a PSN that was begun at `since`, both by the lcores' clock.
+    pub fn late(&self, lcore: usize, rank: u16, since: u64, now: u64) {
+        let Some(cells) = self.lcores.get(lcore) else { return };
+        let known = cells.late.iter().find(|late| late.rank.load(Ordering::Relaxed) == u64::from(rank) + 1);
+        let oldest = || cells.late.iter().min_by_key(|late| late.seen.load(Ordering::Relaxed));
+        let Some(late) = known.or_else(oldest) else { return };
+        let before = late.since.load(Ordering::Relaxed);
+        let outdated = now.saturating_sub(late.seen.load(Ordering::Relaxed)) > LATE_FOR_NS;
+        // Another PSN that lacks it, too, and was begun later, says nothing new.
+        if known.is_none() || outdated || since <= before {
+            late.since.store(since, Ordering::Relaxed);
+            late.seen.store(now, Ordering::Relaxed);
+            late.rank.store(u64::from(rank) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a packet of the job that was dropped.
+    pub fn dropped(&self, lcore: usize, reason: DropReason) {
+        if let Some(cells) = self.lcores.get(lcore) {
+            bump(&cells.drops[reason as usize], 1);
+        }
+    }
+
+    /// All counts, lcores added up.
+    #[must_use]
+    pub fn read(&self) -> CellsReading {
+        let mut reading = CellsReading { ranks: self.read_ranks(), ..CellsReading::default() };
+        for cells in &self.lcores {
+            for (sum, event) in reading.events.iter_mut().zip(&cells.events) {
+                *sum += event.load(Ordering::Relaxed);
+            }
+            for (sum, drops) in reading.drops.iter_mut().zip(&cells.drops) {
+                *sum += drops.load(Ordering::Relaxed);
+            }
+            reading.model_ns = reading.model_ns.max(cells.model.load(Ordering::Relaxed));
+        }
+        let sum = |events: &mut [u64; EVENTS], event: JobEvent, cell: &AtomicU64| {
+            events[event as usize] += cell.load(Ordering::Relaxed);
+        };
+        for lasts in self.lasts.chunks_exact(self.stride.max(1)) {
+            for (rank, cell) in reading.ranks.iter_mut().zip(lasts) {
+                let results = cell.results.load(Ordering::Relaxed);
+                rank.last += results;
+                reading.waited_ns += cell.waited.load(Ordering::Relaxed);
+                reading.events[JobEvent::Results as usize] += results;
+                sum(&mut reading.events, JobEvent::ResultBytes, &cell.bytes);
+                sum(&mut reading.events, JobEvent::Aggregated, &cell.aggregated);
+                sum(&mut reading.events, JobEvent::AggregatedBytes, &cell.aggregated_bytes);
+            }
+        }
+        reading
+    }
+
+    /// The ranks that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked it for longest on any
+    /// lcore, those that are waited for longest first.
+    #[must_use]
+    pub fn who_is_late(&self, now: u64) -> Vec<Late> {
+        let late = |late: &LateCell| {
+            let rank = late.rank.load(Ordering::Relaxed).checked_sub(1)?;
+            let (since, seen) = (late.since.load(Ordering::Relaxed), late.seen.load(Ordering::Relaxed));
+            let recent = now.saturating_sub(seen) <= LATE_FOR_NS;
+            recent.then_some(Late { rank: u16::try_from(rank).ok()?, since, seen })
+        };
+        let mut all: Vec<Late> =
+            self.lcores.iter().flat_map(|cells| cells.late.iter().filter_map(late)).collect();
+        all.sort_by_key(|late| (late.rank, core::cmp::Reverse(late.waited())));
+        all.dedup_by_key(|late| late.rank);
+        all.sort_by_key(|late| core::cmp::Reverse(late.waited()));
+        all
+    }
+
+    fn read_ranks(&self) -> Vec<RankReading> {
+        let mut ranks = vec![RankReading::default(); usize::from(self.ranks)];
+        for cells in self.cells.chunks_exact(self.stride.max(1)) {
+            for (sum, cell) in ranks.iter_mut().zip(cells) {
+                sum.contributions += cell.contributions.load(Ordering::Relaxed);
+                sum.bytes += cell.bytes.load(Ordering::Relaxed);
+                sum.again = sum.again.wrapping_add(cell.again.load(Ordering::Relaxed));
+                let heard = cell.heard.load(Ordering::Relaxed);
+                // The lcore that heard from it last knows where it is.
+                if heard > sum.heard_ns {
+                    sum.heard_ns = heard;
+                    sum.psn = cell.psn.load(Ordering::Relaxed);
+                }
+            }
+        }
+        ranks
+    }
+}
+
+/// A single writer needs no read-modify-write.
+#[inline]
+fn bump(cell: &AtomicU64, count: u64) {
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+/// What has been seen of a rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RankReading {
+    /// Contributions received, repeated ones included.
+    pub contributions: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// When the last one came, in nanoseconds of the lcores' clock; 0 for never.
+    pub heard_ns: u64,
+    /// Its PSN.
+    pub psn: u32,
+    /// Contributions that had been sent before; it wraps.
+    pub again: u32,
+    /// Results that this rank's contribution completed: all others were there before.
+    pub last: u64,
+}
+
+/// The counts of a job as they were at about one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellsReading {
+    events: [u64; EVENTS],
+    drops: [u64; DROPS],
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    pub waited_ns: u64,
+    /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds since 1970; 0 for
+    /// none. Time from then on is the job's Age-of-Model (Olaf, section 3), as far as the appliance can see it.
+    pub model_ns: u64,
+    /// By rank.
+    pub ranks: Vec<RankReading>,
+}
+
+impl Default for CellsReading {
+    fn default() -> Self {
+        Self { events: [0; EVENTS], drops: [0; DROPS], waited_ns: 0, model_ns: 0, ranks: Vec::new() }
+    }
+}
+
+impl CellsReading {
+    /// How often something has happened, or how many bytes it was.
+    #[must_use]
+    pub const fn get(&self, event: JobEvent) -> u64 {
+        self.events[event as usize]
+    }
+
+    /// Packets of the job dropped for a reason.
+    #[must_use]
+    pub const fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Contributions received from all ranks.
+    #[must_use]
+    pub fn contributions(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.contributions).sum()
+    }
+
+    /// Bytes of the payloads of these contributions.
+    #[must_use]
+    pub fn contribution_bytes(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.bytes).sum()
+    }
+
+    /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the first answer of
+    /// its server.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "doubles have microseconds here")]
+    pub fn model_age(&self, unix_seconds: f64) -> Option<f64> {
+        (self.model_ns > 0).then(|| (unix_seconds - self.model_ns as f64 / 1e9).max(0.0))
+    }
+
+    /// The rank that is ahead, as a PSN; `None` if nothing has come from any.
+    #[must_use]
+    pub fn front(&self) -> Option<u32> {
+        let heard = self.ranks.iter().filter(|rank| rank.heard_ns > 0).map(|rank| rank.psn);
+        heard.reduce(|front, psn| if front.wrapping_sub(psn) > 1 << 31 { psn } else { front })
+    }
+
+    /// How many PSNs a rank is behind the one that is ahead; all of them, if nothing has come from it.
+    #[must_use]
+    pub fn behind(&self, rank: &RankReading) -> u32 {
+        match self.front() {
+            Some(front) if rank.heard_ns > 0 => front.wrapping_sub(rank.psn),
+            Some(front) => front.wrapping_add(1),
+            None => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

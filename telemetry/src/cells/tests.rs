@@ -1,0 +1,109 @@
+use super::*;
+
+fn hear(cells: &JobCells, lcore: usize, rank: u16, (psn, bytes, now): (u32, u16, u64)) {
+    cells.ranks_of(lcore).heard(rank, psn, bytes, now);
+    if psn == 3 {
+        cells.ranks_of(lcore).again(rank);
+    }
+}
+
+#[test]
+fn lcores_add_up_and_the_one_that_heard_last_knows_the_psn() {
+    let cells = JobCells::new(2, 9);
+    hear(&cells, 0, 8, (4, 1000, 50));
+    hear(&cells, 1, 8, (3, 24, 40));
+    hear(&cells, 1, 0, (9, 1000, 45));
+    cells.completed(0, 8, Made { contributions: 9, bytes: 1000 }, 700);
+    cells.completed(1, 8, Made { contributions: 8, bytes: 24 }, 300);
+    cells.released(1, Made { contributions: 2, bytes: 8 });
+    cells.count(1, JobEvent::Spilled, 2);
+    cells.dropped(1, DropReason::Duplicate);
+    let reading = cells.read();
+    let eight = RankReading { contributions: 2, bytes: 1024, heard_ns: 50, psn: 4, again: 1, last: 2 };
+    assert_eq!(reading.ranks[8], eight);
+    assert_eq!((reading.contributions(), reading.contribution_bytes()), (3, 2024));
+    assert_eq!((reading.get(JobEvent::Results), reading.get(JobEvent::ResultBytes)), (3, 1032));
+    let aggregated = [JobEvent::Aggregated, JobEvent::AggregatedBytes].map(|event| reading.get(event));
+    assert_eq!((aggregated, reading.get(JobEvent::Released)), ([19, 9000 + 192 + 16], 1));
+    assert_eq!((reading.waited_ns, reading.get(JobEvent::Spilled)), (1000, 2));
+    assert_eq!(reading.dropped(DropReason::Duplicate), 1);
+    assert_eq!(reading.front(), Some(9));
+    assert_eq!(reading.behind(&eight), 5);
+    assert_eq!(reading.behind(&reading.ranks[1]), 10, "nothing has come from it");
+}
+
+#[test]
+fn the_front_is_found_across_the_wrap_of_the_psn() {
+    let cells = JobCells::new(1, 3);
+    for (rank, psn) in [(0, u32::MAX - 1), (1, 2), (2, u32::MAX)] {
+        hear(&cells, 0, rank, (psn, 8, 1));
+    }
+    let reading = cells.read();
+    assert_eq!(reading.front(), Some(2));
+    assert_eq!(reading.behind(&reading.ranks[0]), 4);
+}
+
+#[test]
+fn strangers_are_not_counted() {
+    let none = JobCells::default();
+    hear(&none, 0, 0, (0, 8, 1));
+    none.completed(0, 0, Made { contributions: 1, bytes: 8 }, 1);
+    none.late(0, 0, 1, 2);
+    assert_eq!(none.read(), CellsReading::default());
+    let one = JobCells::new(1, 2);
+    hear(&one, 1, 0, (0, 8, 1));
+    hear(&one, 0, 2, (0, 8, 1));
+    one.count(1, JobEvent::Evicted, 1);
+    one.completed(0, 2, Made { contributions: 1, bytes: 8 }, 1);
+    assert_eq!(
+        one.read(),
+        CellsReading { ranks: vec![RankReading::default(); 2], ..CellsReading::default() }
+    );
+    assert_eq!(none.who_is_late(2), []);
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_late_rank_is_named_with_the_oldest_psn_that_lacks_it() {
+    let job = JobCells::new(2, 8);
+    job.late(1, 5, 100 * MS, 200 * MS);
+    job.late(1, 5, 150 * MS, 300 * MS);
+    assert_eq!(job.who_is_late(300 * MS), [Late { rank: 5, since: 100 * MS, seen: 200 * MS }]);
+    job.late(1, 5, 100 * MS, 400 * MS);
+    job.late(0, 5, 390 * MS, 400 * MS);
+    assert_eq!(job.who_is_late(2_400 * MS), [Late { rank: 5, since: 100 * MS, seen: 400 * MS }]);
+    assert_eq!(job.who_is_late(2_401 * MS), [], "it has not been missing for a while");
+    // Late again, in another PSN.
+    job.late(1, 5, 3_000 * MS, 3_100 * MS);
+    assert_eq!(job.who_is_late(3_100 * MS), [Late { rank: 5, since: 3_000 * MS, seen: 3_100 * MS }]);
+}
+
+#[test]
+fn of_many_late_ranks_the_last_seen_are_named() {
+    let job = JobCells::new(1, 8);
+    for rank in 0..6 {
+        job.late(0, rank, 0, u64::from(rank) + 1);
+    }
+    let mut ranks: Vec<u16> = job.who_is_late(10).iter().map(|late| late.rank).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, [2, 3, 4, 5]);
+}
+
+#[test]
+fn names_are_unique() {
+    let names: std::collections::BTreeSet<&str> = JobEvent::ALL.iter().map(|event| event.name()).collect();
+    assert_eq!(names.len(), JobEvent::ALL.len());
+}
+
+#[test]
+fn the_newest_answered_update_is_how_old_the_model_is() {
+    let job = JobCells::new(2, 2);
+    job.answered(0, 500);
+    job.answered(1, 700);
+    job.answered(1, 600);
+    assert_eq!((job.read().model_ns, job.read().get(JobEvent::Answers)), (700, 3));
+    job.answered(0, 3_000_000_000);
+    assert_eq!([job.read().model_age(5.5), job.read().model_age(2.0)], [Some(2.5), Some(0.0)]);
+    assert_eq!(JobCells::new(1, 1).read().model_age(5.0), None);
+}

@@ -1,0 +1,171 @@
+//! How the aggregator pool is filled: what an lcore finds where it comes by on its round.
+//!
+//! Nobody but its owner may look into a set, so nobody but lcores can count what sets hold. They visit all of them in turn
+//! anyway; what they find goes into cells, each of which stands for an equal part of the pool, and is written as a whole
+//! when the lcore has passed its end.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// The most cells; a smaller pool has one for each set.
+pub const CENSUS_CELLS: usize = 256;
+
+/// What one lcore has found. Written by that lcore only.
+#[derive(Debug)]
+pub struct Census {
+    /// Partials in the upper half, kept results in the lower.
+    cells: Box<[AtomicU64]>,
+    oldest_ns: AtomicU64,
+}
+
+/// The lcore's end.
+#[derive(Debug)]
+pub struct Surveyor {
+    census: Arc<Census>,
+    sets: usize,
+    sets_per_cell: usize,
+    found: Found,
+    oldest_ns: u64,
+}
+
+/// What there was in a part of the pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Slots with a partial.
+    pub open: u32,
+    /// Slots with a kept result.
+    pub done: u32,
+    /// Nanoseconds since the first contribution of the oldest of these partials.
+    pub oldest_ns: u64,
+}
+
+impl Found {
+    /// Notes a slot that holds a partial since then, or a result.
+    #[inline]
+    pub fn note(&mut self, now: u64, first: Option<u64>) {
+        match first {
+            Some(first) => {
+                self.open += 1;
+                self.oldest_ns = self.oldest_ns.max(now.saturating_sub(first));
+            }
+            None => self.done += 1,
+        }
+    }
+}
+
+impl Default for Surveyor {
+    /// Of a pool that nobody wants to know about.
+    fn default() -> Self {
+        Self::new(0).0
+    }
+}
+
+impl Surveyor {
+    /// For a pool of so many sets, a power of two or 0.
+    #[must_use]
+    pub fn new(sets: usize) -> (Self, Arc<Census>) {
+        let cells = sets.min(CENSUS_CELLS);
+        let census = Arc::new(Census {
+            cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),
+            oldest_ns: AtomicU64::new(0),
+        });
+        let sets_per_cell = sets.checked_div(cells).unwrap_or(1);
+        let found = Found::default();
+        (Self { census: Arc::clone(&census), sets, sets_per_cell, found, oldest_ns: 0 }, census)
+    }
+
+    /// How many sets of one cell may be visited together, so that no more than `most` are; `most` is a power of two.
+    #[must_use]
+    #[inline]
+    pub fn sets_together(&self, most: usize) -> usize {
+        self.sets_per_cell.min(most)
+    }
+
+    /// Notes what is in a set, or in it and those before it that were visited together with it. Sets are visited in turn.
+    #[inline]
+    pub fn visited(&mut self, set: usize, found: Found) {
+        self.found.open += found.open;
+        self.found.done += found.done;
+        self.oldest_ns = self.oldest_ns.max(found.oldest_ns);
+        if (set + 1).is_multiple_of(self.sets_per_cell) {
+            let Found { open, done, .. } = core::mem::take(&mut self.found);
+            if let Some(cell) = self.census.cells.get(set / self.sets_per_cell) {
+                cell.store(u64::from(open) << 32 | u64::from(done), Ordering::Relaxed);
+            }
+        }
+        if set + 1 == self.sets {
+            self.census.oldest_ns.store(core::mem::take(&mut self.oldest_ns), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Census {
+    /// Partials and kept results, by cell.
+    pub fn cells(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.cells.iter().map(|cell| {
+            let both = cell.load(Ordering::Relaxed);
+            #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+            ((both >> 32) as u32, both as u32)
+        })
+    }
+
+    /// How old the oldest partial was that the lcore came across on its last whole round, in nanoseconds.
+    #[must_use]
+    pub fn oldest_ns(&self) -> u64 {
+        self.oldest_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// What several lcores have found together. A set that another one owned was empty to an lcore that came by: the larger
+/// number is nearer to the truth.
+#[must_use]
+pub fn merge<'a>(lcores: impl IntoIterator<Item = &'a Census>) -> Vec<(u32, u32)> {
+    let mut cells: Vec<(u32, u32)> = Vec::new();
+    for census in lcores {
+        cells.resize(census.cells.len().max(cells.len()), (0, 0));
+        for (cell, (open, done)) in cells.iter_mut().zip(census.cells()) {
+            if open + done > cell.0 + cell.1 {
+                *cell = (open, done);
+            }
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_written_when_its_last_set_has_been_visited() {
+        let (mut surveyor, census) = Surveyor::new(512);
+        let mut found = Found::default();
+        found.note(100, Some(30));
+        found.note(100, None);
+        surveyor.visited(0, found);
+        assert_eq!(census.cells().next(), Some((0, 0)));
+        surveyor.visited(1, found);
+        assert_eq!(census.cells().next(), Some((2, 2)));
+        (2..512).for_each(|set| surveyor.visited(set, Found::default()));
+        assert_eq!(census.oldest_ns(), 70);
+        (0..512).for_each(|set| surveyor.visited(set, Found::default()));
+        assert_eq!((census.cells().next(), census.oldest_ns()), (Some((0, 0)), 0));
+    }
+
+    #[test]
+    fn small_pools_have_a_cell_for_each_set() {
+        let (mut surveyor, census) = Surveyor::new(4);
+        surveyor.visited(3, Found { open: 1, done: 0, oldest_ns: 5 });
+        assert_eq!(census.cells().collect::<Vec<_>>(), [(0, 0), (0, 0), (0, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn of_several_lcores_the_one_that_found_more_is_right() {
+        let (mut one, first) = Surveyor::new(2);
+        let (mut other, second) = Surveyor::new(2);
+        one.visited(0, Found { open: 3, done: 1, oldest_ns: 0 });
+        other.visited(0, Found { open: 0, done: 1, oldest_ns: 0 });
+        other.visited(1, Found { open: 1, done: 1, oldest_ns: 0 });
+        assert_eq!(merge([&*first, &*second]), [(3, 1), (1, 1)]);
+    }
+}

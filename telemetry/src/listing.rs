@@ -1,0 +1,266 @@
+//! Which jobs have series of their own.
+//!
+//! A thousand jobs must not make a thousand times as many series. So a fixed number of places is given away, to the jobs
+//! that send most; what all the others count is added up under one name.
+//!
+//! The rule: a job gets a place when it has sent anything, while there is one; of several that wait, the one that has sent
+//! most since the last look. It keeps the place as long as it exists and is not silent for [`SILENCE`], so that its series
+//! do not come and go. Counters only ever grow: what a job has counted while it had no place stays with the others, and so
+//! does what jobs have counted that are gone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::cells::{CellsReading, JobEvent};
+
+/// After so long without a contribution a job gives up its place, if another one waits for it.
+pub const SILENCE: Duration = Duration::from_secs(300);
+
+/// What of a job is exported as counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTotals {
+    /// Contributions received.
+    pub contributions: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Packets dropped by the pool, for whatever reason.
+    pub dropped: u64,
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    pub waited_ns: u64,
+    /// By [`JobEvent`].
+    pub events: Vec<u64>,
+}
+
+impl Default for JobTotals {
+    fn default() -> Self {
+        Self { contributions: 0, bytes: 0, dropped: 0, waited_ns: 0, events: vec![0; JobEvent::ALL.len()] }
+    }
+}
+
+impl JobTotals {
+    /// Of a job.
+    #[must_use]
+    pub fn of(reading: &CellsReading) -> Self {
+        Self {
+            contributions: reading.contributions(),
+            bytes: reading.contribution_bytes(),
+            dropped: crate::DropReason::ALL.iter().map(|&reason| reading.dropped(reason)).sum(),
+            waited_ns: reading.waited_ns,
+            events: JobEvent::ALL.iter().map(|&event| reading.get(event)).collect(),
+        }
+    }
+
+    fn zip(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
+        self.contributions = with(self.contributions, other.contributions);
+        self.bytes = with(self.bytes, other.bytes);
+        self.dropped = with(self.dropped, other.dropped);
+        self.waited_ns = with(self.waited_ns, other.waited_ns);
+        for (mine, theirs) in self.events.iter_mut().zip(&other.events) {
+            *mine = with(*mine, *theirs);
+        }
+    }
+
+    /// What has been taken from a sum in advance makes it wrap for a while.
+    fn add(&mut self, other: &Self) {
+        self.zip(other, u64::wrapping_add);
+    }
+
+    fn less(&self, other: &Self) -> Self {
+        let mut less = self.clone();
+        less.zip(other, u64::saturating_sub);
+        less
+    }
+}
+
+/// A job that was seen at the last look.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    totals: JobTotals,
+    /// As they were at the look before, which is how far they are in the common sum.
+    former: JobTotals,
+    /// When it last sent.
+    heard: Duration,
+    /// What it had counted when it got its place; none without one.
+    base: Option<JobTotals>,
+}
+
+/// The places, and who has them.
+#[derive(Debug)]
+pub struct Listing {
+    places: usize,
+    seen: BTreeMap<u16, Seen>,
+    /// What is counted under the common name for good: of jobs that are gone, and of others before they got a place.
+    settled: JobTotals,
+}
+
+/// What is exported.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listed {
+    /// Jobs with a place, by number, and what they have counted since they got it.
+    pub jobs: Vec<(u16, JobTotals)>,
+    /// What all others have counted.
+    pub others: JobTotals,
+}
+
+impl Listing {
+    /// So many places.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        Self { places, seen: BTreeMap::new(), settled: JobTotals::default() }
+    }
+
+    /// Looks at all jobs that there are. Times are monotonic, from any origin.
+    pub fn look(&mut self, now: Duration, jobs: impl IntoIterator<Item = (u16, JobTotals)>) -> Listed {
+        let mut waiting = Vec::new();
+        let mut present = BTreeMap::new();
+        for (id, totals) in jobs {
+            let mut seen = self.seen.remove(&id).unwrap_or_default();
+            if totals.contributions < seen.totals.contributions {
+                // Another job of the same number.
+                self.settle(core::mem::take(&mut seen));
+            }
+            let fresh = totals.contributions - seen.totals.contributions;
+            if fresh > 0 {
+                seen.heard = now;
+            }
+            if seen.base.is_none() && fresh > 0 {
+                waiting.push((fresh, id));
+            }
+            seen.former = core::mem::replace(&mut seen.totals, totals);
+            present.insert(id, seen);
+        }
+        for (_, gone) in core::mem::take(&mut self.seen) {
+            self.settle(gone);
+        }
+        self.seen = present;
+        self.assign(now, waiting);
+        self.listed()
+    }
+
+    /// A job is gone: what it has counted under the common name stays there.
+    fn settle(&mut self, gone: Seen) {
+        // Its own series end; what is under the common name must not grow by what they said.
+        self.settled.add(gone.base.as_ref().unwrap_or(&gone.totals));
+    }
+
+    fn assign(&mut self, now: Duration, mut waiting: Vec<(u64, u16)>) {
+        waiting.sort_by_key(|&(fresh, id)| (core::cmp::Reverse(fresh), id));
+        for (_, id) in waiting {
+            if self.seen.values().filter(|seen| seen.base.is_some()).count() >= self.places {
+                let listed = self.seen.iter_mut().filter(|(_, seen)| seen.base.is_some());
+                let quietest = listed.min_by_key(|(_, seen)| seen.heard).map(|(_, seen)| seen);
+                let Some(quietest) = quietest.filter(|seen| now.saturating_sub(seen.heard) >= SILENCE) else {
+                    return;
+                };
+                // What its series said is over, like those of a job that is gone; from here on it is one of the others.
+                let base = quietest.base.take().unwrap_or_default();
+                let said = quietest.totals.less(&base);
+                let mut settled = core::mem::take(&mut self.settled);
+                // The others' sum now has all of this job; without what was said it is what it was.
+                settled.zip(&said, u64::wrapping_sub);
+                self.settled = settled;
+            }
+            if let Some(seen) = self.seen.get_mut(&id) {
+                seen.base = Some(seen.former.clone());
+            }
+        }
+    }
+
+    fn listed(&self) -> Listed {
+        let mut listed = Listed { jobs: Vec::new(), others: self.settled.clone() };
+        for (&id, seen) in &self.seen {
+            match &seen.base {
+                Some(base) => {
+                    listed.jobs.push((id, seen.totals.less(base)));
+                    listed.others.add(base);
+                }
+                None => listed.others.add(&seen.totals),
+            }
+        }
+        listed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(contributions: u64) -> JobTotals {
+        JobTotals { contributions, ..JobTotals::default() }
+    }
+
+    fn look(listing: &mut Listing, second: u64, jobs: &[(u16, u64)]) -> (Vec<(u16, u64)>, u64) {
+        let jobs = jobs.iter().map(|&(id, count)| (id, sent(count)));
+        let Listed { jobs, others } = listing.look(Duration::from_secs(second), jobs);
+        (jobs.into_iter().map(|(id, totals)| (id, totals.contributions)).collect(), others.contributions)
+    }
+
+    #[test]
+    fn the_busiest_get_the_places_and_keep_them() {
+        let mut listing = Listing::new(2);
+        assert_eq!(look(&mut listing, 1, &[(1, 5), (2, 0), (3, 9), (4, 7)]), (vec![(3, 9), (4, 7)], 5));
+        assert_eq!(look(&mut listing, 2, &[(1, 500), (2, 0), (3, 10), (4, 8)]), (vec![(3, 10), (4, 8)], 500));
+    }
+
+    #[test]
+    fn a_job_that_is_gone_leaves_its_place_and_the_others_sum_does_not_change() {
+        let mut listing = Listing::new(1);
+        look(&mut listing, 1, &[(1, 10)]);
+        assert_eq!(look(&mut listing, 2, &[(1, 15), (2, 3)]), (vec![(1, 15)], 3));
+        assert_eq!(look(&mut listing, 3, &[(2, 4)]), (vec![(2, 1)], 3));
+        assert_eq!(
+            look(&mut listing, 4, &[(2, 4), (1, 2)]),
+            (vec![(2, 1)], 5),
+            "number 1 is another job now"
+        );
+    }
+
+    #[test]
+    fn a_silent_job_gives_its_place_to_one_that_waits() {
+        let mut listing = Listing::new(1);
+        look(&mut listing, 1, &[(1, 10)]);
+        assert_eq!(look(&mut listing, 2, &[(1, 12), (2, 1)]), (vec![(1, 12)], 1));
+        assert_eq!(
+            look(&mut listing, 301, &[(1, 12), (2, 5)]),
+            (vec![(1, 12)], 5),
+            "not silent for long enough"
+        );
+        assert_eq!(look(&mut listing, 303, &[(1, 12), (2, 9)]), (vec![(2, 4)], 5));
+        assert_eq!(look(&mut listing, 304, &[(1, 13), (2, 10)]), (vec![(2, 5)], 6));
+    }
+
+    /// Whatever jobs come, go and fall silent, no counter goes back and nothing is counted twice or lost.
+    #[test]
+    fn counters_never_go_back_and_lose_nothing() {
+        let mut listing = Listing::new(3);
+        let mut jobs: BTreeMap<u16, u64> = BTreeMap::new();
+        let (mut others, mut all, mut said) = (0, 0u64, 0u64);
+        let mut before: BTreeMap<u16, u64> = BTreeMap::new();
+        let mut random = 1u64;
+        for second in 0..2_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let id = u16::try_from((random >> 33) % 12).unwrap();
+            match (random >> 50) % 8 {
+                0 => drop(jobs.remove(&id)),
+                more => {
+                    *jobs.entry(id).or_default() += more;
+                    all += more;
+                }
+            }
+            let list: Vec<_> = jobs.iter().map(|(&id, &count)| (id, count)).collect();
+            let (listed, sum) = look(&mut listing, second * 40, &list);
+            assert!(sum >= others && listed.len() <= 3);
+            others = sum;
+            let now: BTreeMap<u16, u64> = listed.into_iter().collect();
+            for (id, count) in &now {
+                // A series that is new begins with nothing.
+                let former = before.get(id).copied().filter(|former| former <= count).unwrap_or(0);
+                said += count - former;
+            }
+            before = now;
+            assert!(others + said <= all, "{others} + {said} of {all}");
+        }
+        // What a job had counted between the last look and its end is nobody's.
+        assert!(others + said > all * 9 / 10, "{others} + {said} of {all}");
+    }
+}
