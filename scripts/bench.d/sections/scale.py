@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import programs
+import sweep
 from context import Context
-from figure import Beside, Figure, Goal, Section
+from figure import Section
 
-TITLE = "Scale: what a packet costs with more workers per job"
-
-_WORKERS = (2, 8, 64, 512, 1024)
-_FLAT = 1.15
+TITLE = "Scale: what a packet costs with more jobs, workers and slots"
 
 
 def measure(context: Context, section: Section) -> None:
-    """`pascaline bench pool` over fan-in: on top of the bare add, so that more memory touched does not count as the pool's cost."""
+    """Parts of `pascaline bench pool --sweep`; quick is without slots, which fill gigabytes of memory."""
     section.notes.append(
-        "ns per packet of the pool with more workers per job, each beside the bare add of the same payloads in the same run; and the"
-        " cost on top of the bare add beside that of 8 workers."
+        "ns per packet of the pool beside the bare add of the same payloads, with more of one thing and everything else the same. The"
+        " requirement is on the dearest case beside the cheapest; slots may cost a cache miss per line touched once they leave the caches."
     )
-    rounds = context.pick(2000, 500)
-    on_top = {}
-    for workers in _WORKERS:
-        context.stop.check()
-        command = [str(context.binary), "bench", "pool", "--json", "--fan-in", str(workers)]
-        # A round deals with 32 PSNs of all workers.
-        command += ["--rounds", str(max(20, rounds * 8 // workers))]
-        found = programs.json_of(f"workers-{workers}", command, context.files, context.stop, 120)
-        section.raw[f"{workers} workers"] = found
-        on_top[workers] = found["pool_ns"] - found["bare_add_ns"]
-        section.add(
-            Figure(
-                f"{workers} workers: pool", found["pool_ns"], "ns/packet", Beside("bare add", found["bare_add_ns"]),
-                group="workers per job", label=f"{workers} workers",
-            )
-        )
-    for workers in (64, 512, 1024):
-        section.add(
-            Figure(
-                f"{workers} workers: on top of the bare add", on_top[workers], "ns/packet", Beside("8 workers", on_top[8]),
-                goal=Goal(at_most=_FLAT),
-            )
-        )
+    parts = ("jobs", "workers") if context.quick else ("jobs", "workers", "slots")
+    sweep.measure(context, section, parts, context.pick(60, 10), ("jobs", "fan_in", "slots"))
