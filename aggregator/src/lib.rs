@@ -36,6 +36,6 @@ pub use key::Key;
 pub use policy::{Conflict, Order, Policy, Region};
 pub use pool::{Pool, PoolConfig, PoolConfigError};
 pub use rankset::RankSet;
-pub use request::{Brief, Contribution, Request, Rules, Shape, Terms, Verb};
+pub use request::{Brief, Contribution, Opening, Request, Rules, Shape, Terms, Verb};
 pub use session::{Brevity, Place, Session, Verdict};
 pub use sink::{Aggregate, Cause, Displaced, Evicted, Originals, Refusal, Reminded, Sink};

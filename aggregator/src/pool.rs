@@ -15,7 +15,7 @@ use pascaline_wire::{self as wire, DType, Element};
 use crate::handoff::Owner;
 use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
-use crate::request::{Contribution, Request, Verb};
+use crate::request::{Contribution, Opening, Request, Verb};
 use crate::session::Session;
 use crate::set::{Choice, Directory, MAX_WAYS, Set};
 use crate::sink::{Cause, Displaced, Refusal, Reminded, Sink};
@@ -416,7 +416,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
             Choice::None(why) => return sink.refused(request, packet, why),
         };
-        set.occupy(way, request.key);
+        set.occupy(way, request.key, request.now);
         if quota > 0 {
             held.fetch_add(1, Ordering::Relaxed);
         }
@@ -428,6 +428,36 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             return sink.completed(&request.contribution(), true, result);
         }
         sink.opened(&request.contribution());
+    }
+
+    /// Opens a way with a contribution in brief, where nothing has to be asked: its key is not here, what the way holds is
+    /// nobody's loss, and the job's rules are plain. Gives the packet back, and nothing is done, if not.
+    #[inline(always)]
+    pub(crate) fn open_brief<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        way: usize,
+        opening: &Opening<'_>,
+        packet: B,
+        sink: &mut S,
+    ) -> Option<B> {
+        let &Opening { brief, rules, offset, now, .. } = opening;
+        let (key, shape) = (brief.key(), brief.shape());
+        let plain = rules.are_plain()
+            && brief.needed() > 1
+            && self.combine(brief.element()).is_some()
+            && brief.rank() < RankSet::<WORDS>::CAPACITY
+            && packet.bytes().len() >= usize::from(offset) + usize::from(shape.payload_len())
+            && set.directory.is_free_for(key.tag(), way, set.slots.len(), now, self.age_limit);
+        let Some(slot) = set.slots.get_mut(way).filter(|_| plain) else { return Some(packet) };
+        if let Some(before) = slot.give_up_result() {
+            set.directory.vacated(way);
+            sink.displaced(before, Displaced::Result, Cause::Age);
+        }
+        slot.open_brief(opening, packet);
+        set.occupy(way, key, now);
+        sink.opened(&brief.contribution(now));
+        None
     }
 
     /// Empties a way, if there is something in it.
@@ -656,7 +686,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         };
         match set.slots[way].install(request, packet) {
             Ok(()) => {
-                set.occupy(way, request.key);
+                set.occupy(way, request.key, request.now);
                 set.directory.use_result(way);
                 if let Some(result) = set.slots[way].aggregate() {
                     sink.installed(request, result);

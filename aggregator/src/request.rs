@@ -69,6 +69,13 @@ impl Rules {
         self.0 as u32
     }
 
+    /// True if a slot may be opened without further questions: sums are made as packets come, in the shared part, and nobody
+    /// counts the job's slots.
+    #[inline(always)]
+    pub(crate) const fn are_plain(self) -> bool {
+        self.0 & (u32::MAX as u64 | 0xff << 40 | Self::REGION) == 0
+    }
+
     /// [`Policy::conflict`]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 32")]
@@ -273,6 +280,21 @@ impl Brief {
     pub const fn shape(&self) -> Shape {
         self.shape
     }
+}
+
+/// A contribution in brief that finds no slot, with what it takes to open one.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// The contribution.
+    pub brief: &'a Brief,
+    /// How its job uses the pool.
+    pub rules: Rules,
+    /// How important the packet is; more is more.
+    pub priority: u16,
+    /// Where the payload begins in the packet.
+    pub offset: u16,
+    /// Time of arrival, in nanoseconds of the caller's clock.
+    pub now: u64,
 }
 
 /// What the contributions to a PSN have in common: the number of ranks and the length of the payload, in one word.

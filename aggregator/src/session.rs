@@ -14,7 +14,7 @@ use crate::key::{self, Key, Tag};
 use crate::policy::Region;
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
-use crate::request::{Brief, PACKED, Request, Terms};
+use crate::request::{Brief, Opening, PACKED, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
 
@@ -253,6 +253,26 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 Brevity::Concluded
             }
         }
+    }
+
+    /// Opens the slot that was foreseen with a contribution in brief that found none, in the plain case. Gives the packet back, and
+    /// nothing is done, in any other: then it is to be [offered](Self::offer_at).
+    #[inline(never)]
+    pub fn open_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: B,
+        sink: &mut S,
+    ) -> Option<B> {
+        let (set, ways) = (place.set as usize, self.pool.ways);
+        let way = (place.hint as usize).wrapping_sub(set * ways);
+        if self.pool.shared || set >= self.pool.heads.len() {
+            return Some(packet);
+        }
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        let mut owned = unsafe { self.pool.set(set) };
+        self.pool.open_brief(&mut owned, way, opening, packet, sink)
     }
 
     /// The last contribution has been added to the slot that was foreseen.

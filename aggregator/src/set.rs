@@ -1,7 +1,7 @@
 //! The choice between the slots of a set.
 
 use pascaline_buffer::PacketBuf;
-use wide::i16x8;
+use wide::{i16x8, u16x8};
 
 use crate::key::{Key, Tag};
 use crate::policy::Conflict;
@@ -18,10 +18,22 @@ pub(crate) struct Directory {
     tags: [u16; MAX_WAYS],
     /// In what order kept results were last of use, by the value of `uses` then.
     stamps: [u16; MAX_WAYS],
+    /// When partials were opened, in units of [`TICK`], wrapping after a minute.
+    opened: [u16; MAX_WAYS],
     uses: u16,
     used: u8,
     /// Ways with a kept result.
     results: u8,
+}
+
+/// Nanoseconds, as a power of two: about a millisecond.
+const TICK: u32 = 20;
+
+/// Time in units of [`TICK`].
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "wraps by design")]
+const fn ticks(nanos: u64) -> u16 {
+    (nanos >> TICK) as u16
 }
 
 /// The slots of a set, owned for the moment.
@@ -52,7 +64,14 @@ enum Claim {
 
 impl Directory {
     pub(crate) const fn new() -> Self {
-        Self { tags: [0; MAX_WAYS], stamps: [0; MAX_WAYS], uses: 0, used: 0, results: 0 }
+        Self {
+            tags: [0; MAX_WAYS],
+            stamps: [0; MAX_WAYS],
+            opened: [0; MAX_WAYS],
+            uses: 0,
+            used: 0,
+            results: 0,
+        }
     }
 
     /// Notes that a way has a kept result that is of use now.
@@ -109,6 +128,26 @@ impl Directory {
     /// The way that another key will get, very likely.
     fn for_another(&self, ways: usize) -> usize {
         self.empty(ways).or_else(|| self.oldest_result()).unwrap_or(0)
+    }
+
+    /// True if a key with this tag, which is not here, would get this way without much ado: it holds no partial, and no partial
+    /// that might have to go first is older than the limit, in nanoseconds. Partials need not be looked at for that, which
+    /// would be a cache line for each; one that is a minute older than the limit passes for a young one now and then.
+    #[inline(always)]
+    pub(crate) fn is_free_for(&self, tag: Tag, way: usize, ways: usize, now: u64, limit: u64) -> bool {
+        // A longer limit is as good as half a minute: who is older than that is looked at.
+        let (now, limit) = (ticks(now), (limit >> TICK).min(1 << 15) as u16);
+        // All ways at once, since which ones are open is nothing that a processor can predict.
+        let ages = u16x8::splat(now) - u16x8::new(self.opened);
+        let old = u16x8::splat(limit).saturating_sub(ages).simd_eq(u16x8::ZERO).to_bitmask();
+        let open = u32::from(self.used & !self.results);
+        way < ways && (old | 1 << (way % MAX_WAYS)) & open == 0 && self.candidates(tag) == 0
+    }
+
+    /// Notes that a way is empty.
+    pub(crate) fn vacated(&mut self, way: usize) {
+        self.used &= !(1 << way);
+        self.results &= !(1 << way);
     }
 
     /// An empty one of so many ways.
@@ -242,7 +281,11 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     }
 
     /// Notes that a way, which is empty now, is about to hold this key.
-    pub(crate) fn occupy(&mut self, way: usize, key: Key) {
+    #[inline]
+    pub(crate) fn occupy(&mut self, way: usize, key: Key, now: u64) {
+        if let Some(opened) = self.directory.opened.get_mut(way) {
+            *opened = ticks(now);
+        }
         if let Some(tag) = self.directory.tags.get_mut(way) {
             *tag = key.tag().0;
             self.directory.used |= 1 << way;
@@ -251,8 +294,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
 
     /// Notes that a way is empty.
     pub(crate) fn vacated(&mut self, way: usize) {
-        self.directory.used &= !(1 << way);
-        self.directory.results &= !(1 << way);
+        self.directory.vacated(way);
     }
 
     /// The kept result of a way, if there is one. Being asked for makes it young again.

@@ -16,7 +16,7 @@ use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
 use crate::prefetch::prefetch;
 use crate::rankset::RankSet;
-use crate::request::{Brief, Request, Shape, name};
+use crate::request::{Brief, Opening, Request, Shape, name};
 use crate::sink::{Aggregate, Evicted, Refusal};
 
 /// What a contribution in brief has brought.
@@ -179,6 +179,35 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             contributions.push(request.rank, packet);
             self.hold = Hold::Whole(contributions);
         }
+    }
+
+    /// As [`open`](Self::open), where it has been found that everything is plain.
+    #[inline(always)]
+    pub(crate) fn open_brief(&mut self, opening: &Opening<'_>, mut packet: B) {
+        let &Opening { brief, rules, priority, offset, now } = opening;
+        debug_assert!(matches!(self.hold, Hold::Empty));
+        self.ranks = RankSet::EMPTY;
+        let fits = self.ranks.insert(brief.rank());
+        let entire = strip(&mut packet, offset, brief.shape().payload_len());
+        debug_assert!(fits && entire, "the pool has checked both");
+        self.name = brief.name;
+        self.payload = packet.bytes_mut().as_mut_ptr();
+        self.touched = micros(now);
+        self.reminded = None;
+        self.shape = brief.shape;
+        self.count = 1;
+        self.priority = priority;
+        self.first = now & FIRST | if rules.server() { SERVER } else { 0 };
+        // There is nothing to be dropped.
+        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Open(packet)));
+    }
+
+    /// Lets go of the result, if there is one; says whose it was.
+    #[inline(always)]
+    pub(crate) fn give_up_result(&mut self) -> Option<Key> {
+        let Hold::Done(_) = self.hold else { return None };
+        self.hold = Hold::Empty;
+        Some(self.key())
     }
 
     /// What can be said against a packet that does not agree with the contributions inside.

@@ -10,14 +10,12 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
-use pascaline_worker::{
-    AllreduceError, Config, Failure, Hints, JoinError, JoinFailure, Partial, Ranks, StartError, Worker, bf16,
-    f16,
-};
+use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, Ranks, StartError, bf16, f16};
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
+mod member;
 mod olaf;
 mod parse;
 mod report;
@@ -25,6 +23,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use self::member::{Member, NoMember};
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::sample::{Check, Op, Order, Sample};
 
@@ -36,6 +35,10 @@ Examples:
   A million i32, a hundred times, results as JSON:
     pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 \\
       --dtype i32 --elements 1Mi --iterations 100 --json
+
+  Past the kernel, over shared memory to an appliance whose port is net_memif0,role=server,socket=/run/w0.sock,...:
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --driver dpdk \\
+      --port net_memif0,role=client,socket=/run/w0.sock,socket-abstract=no --address 10.77.0.1 --core 1
 
   The mean of 16-bit floats, added by an appliance that adds in the order of ranks:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --dtype bf16 --op mean --order rank
@@ -106,6 +109,8 @@ pub(crate) struct AllreduceArgs {
     /// Local address to send from.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse::bind)]
     pub(crate) bind: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) driver: member::DriverArgs,
     /// Do not check the sums.
     #[arg(long)]
     pub(crate) no_verify: bool,
@@ -231,11 +236,11 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         accept_partial: args.accept_partial,
         ..Config::new(appliance, args.job, args.rank, args.ranks)
     };
-    let mut worker = match Worker::join(config) {
+    let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return Ok(ExitCode::from(join_status(&error)));
+        Err(NoMember { message, status }) => {
+            eprintln!("error: {message}");
+            return Ok(status);
         }
     };
     let bar = match args.progress {
@@ -248,7 +253,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
     bar.finish_and_clear();
     // After a failure there is nothing that this worker could do for the others.
     let counters = match &failure {
-        None => worker.leave().counters,
+        None => worker.leave(),
         Some(_) => *worker.counters(),
     };
     report::print(args, elements, &outcome, &counters, failure.as_ref())?;
@@ -277,7 +282,7 @@ fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
 fn iterate<T: Sample>(
     args: &AllreduceArgs,
     elements: usize,
-    worker: &mut Worker,
+    worker: &mut Member,
     bar: &ProgressBar,
     outcome: &mut Outcome,
 ) -> Result<(), AllreduceError> {
@@ -325,7 +330,7 @@ fn first_mismatch<T: Sample>(
     args: &AllreduceArgs,
     iteration: u32,
     tensor: &[T],
-    worker: &mut Worker,
+    worker: &mut Member,
 ) -> Option<(u64, T, f64)> {
     const CHUNK: usize = 1 << 16;
     let streams: Vec<u64> = (0..args.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
@@ -333,8 +338,8 @@ fn first_mismatch<T: Sample>(
     let mut samples = vec![T::default(); streams.len()];
     let mut index = 0;
     for chunk in tensor.chunks(CHUNK) {
-        // Another rank may still need a result that only this one has. Errors show in the next allreduce.
-        let _ = worker.tend();
+        // Another rank may still need a result that only this one has.
+        worker.tend();
         for &got in chunk {
             for (sample, &stream) in samples.iter_mut().zip(&streams) {
                 *sample = T::sample(stream, index);
@@ -351,13 +356,6 @@ fn first_mismatch<T: Sample>(
 #[expect(clippy::cast_precision_loss, reason = "a rate for humans")]
 fn gigabits(bytes: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { 8.0 * bytes as f64 / seconds / 1e9 } else { 0.0 }
-}
-
-const fn join_status(error: &JoinError) -> u8 {
-    match error {
-        JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Refused(_), .. } => REFUSED,
-        JoinError::Failed { .. } | JoinError::Io { .. } => FAILED,
-    }
 }
 
 const fn allreduce_status(error: &AllreduceError) -> u8 {

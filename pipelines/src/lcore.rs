@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Brevity, Brief, Key, Place, Request, Session, Verb, Verdict};
+use pascaline_aggregator::{Brevity, Brief, Key, Opening, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Moment, Recorder, Surveyor};
@@ -12,12 +12,13 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
+use pascaline_wire::plain;
 
 use crate::classify::{Class, Classifier, Counted, PAYLOAD_OFFSET, Payload};
 use crate::emit::{self, Emitter};
 use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
-use crate::jobs::{JobTable, Mode};
+use crate::jobs::{Job, JobTable, Mode};
 use crate::limits::Limits;
 use crate::membership::ControlRequest;
 use crate::outcome::Outcome;
@@ -291,9 +292,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 }
                 Brevity::Unsuited => events += 1,
             }
-            let request = classifier.request(brief, bytes);
+            let job = self.table.get(brief.key().job());
+            let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
+            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
             let Some(packet) = packet.take() else { continue };
-            match request {
+            let Some(packet) = self.session.open_brief(*place, &opening, packet, &mut outcome) else {
+                continue;
+            };
+            match classifier.request(brief, packet.bytes()) {
                 Some(request) => {
                     if request.again {
                         classifier.count_again(brief, self.number);

@@ -13,6 +13,8 @@ from process import Child, Failure, Stop
 
 UDP_PORT = 16420
 JOB = 1
+# AF_XDP takes frames off the kernel's way before its IP stack has looked at them.
+DEVICE = "net_af_xdp0,iface=pas0"
 _TELEMETRY = ("127.0.0.1", 9464)
 _READY_SECONDS = 30.0
 _EXIT_SECONDS = 8.0
@@ -23,14 +25,16 @@ class Appliance:
 
     def __init__(
         self, binary: Path, network: shaped.Shaped, files: Path, stop: Stop, *, window: int = 1024, slots: int = 0,
-        memory_mb: int = 512, ranks: int = 0,
+        memory_mb: int = 512, ranks: int = 0, device: str = DEVICE,
     ) -> None:
         """As many slots as the window needs and as many ranks as the network has workers, unless said otherwise."""
         self._binary = binary
         self._network = network
         self._files = files
         self._stop = stop
-        self._text = configuration(network, ranks or len(network.workers), window, slots or 2 * window, memory_mb)
+        self._text = configuration(
+            network, ranks or len(network.workers), window, slots or 2 * window, memory_mb, device
+        )
         self.config = files / "appliance.toml"
         self._child: Child | None = None
 
@@ -75,11 +79,10 @@ class Appliance:
         return fetch(self._network.appliance, _TELEMETRY, path)
 
 
-def configuration(network: shaped.Shaped, ranks: int, window: int, slots: int, memory_mb: int) -> str:
-    """Its TOML. A region of the job's own takes twice the window.
-
-    AF_XDP, since it takes frames off the kernel's way before its IP stack has looked at them.
-    """
+def configuration(
+    network: shaped.Shaped, ranks: int, window: int, slots: int, memory_mb: int, device: str = DEVICE
+) -> str:
+    """Its TOML. A region of the job's own takes twice the window."""
     main, dataplane = cores()
     members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
     return f"""\
@@ -98,7 +101,7 @@ memory_mb = {memory_mb}
 
 [[ports]]
 name = "p0"
-device = "net_af_xdp0,iface=pas0"
+device = "{device}"
 mtu = {shaped.MTU}
 
 [pool]

@@ -33,8 +33,9 @@ pub const REMIND_AFTER: u32 = 3;
 const GATHER_SHARE: u32 = 16;
 /// ... never for longer than this, since a result that is late delays whoever waits for the end; ...
 const GATHER_MOST: Duration = Duration::from_micros(500);
-/// ... and not at all for less than this: sleeping itself takes about as long.
-const GATHER_LEAST: Duration = Duration::from_micros(50);
+/// ... and not at all for less than this: a sleep takes about 100 µs longer than was asked for, and where the window is all that
+/// limits the rate, that would be felt, lengthen the round trip, and so lead to longer sleeps.
+const GATHER_LEAST: Duration = Duration::from_micros(200);
 
 /// The end of something that takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,20 +1,23 @@
-"""The worker's kernel-UDP driver: what a core moves, against UDP by others over the same veth pair."""
+"""The worker's drivers: what a core moves, against UDP by others over the same veth pair."""
 
 from __future__ import annotations
 
+import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import install
 import programs
 import shaped
-from appliance_shaped import JOB, UDP_PORT, Appliance
+from appliance import cores
+from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
 from context import Context
 from figure import Beside, Figure, Section
 from process import Child, Failure
 
-TITLE = "Host: the worker over kernel UDP, against iperf3 and bare sockets on the same veth pairs"
+TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same veth pairs"
 
 _HERE = Path(__file__).resolve().parents[1]
 _PORT = 5201
@@ -31,39 +34,79 @@ def measure(context: Context, section: Section) -> None:
         " what of the kernel's network runs inside them included, per Gbit of payload that is sent or received. The others send one way,"
         " as fast as they can: their CPU time is that of sender and receiver, per Gbit that either moves."
     )
-    with shaped.Shaped(2, 0) as network:
-        ours = _worker(context, network)
-    section.raw["worker"] = ours
-    rate = sum(8 * ours["bytes"] / seconds / 1e9 for seconds in ours["seconds"]) / len(ours["seconds"])
-    moved = 2 * 8 * ours["bytes"] * len(ours["seconds"]) / 1e9
-    section.add(Figure("worker: payload, each way at the same time", rate, "Gbit/s", group="payload", label="worker, each way"))
+    kernel = _driver(context, section, "kernel", _kernel)
     others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
     if not context.alone:
         others["iperf3, one way"] = _iperf3(context, section)
-    others = {name: found for name, found in others.items() if found}
     for name, found in others.items():
-        section.add(
-            Figure(
-                "worker: payload, each way at the same time", rate, "Gbit/s", Beside(name, found["gbps"]), group="payload",
-                label="worker, each way",
+        if found:
+            section.add(
+                Figure(
+                    "kernel UDP: payload, each way at the same time", kernel["gbps"], "Gbit/s", Beside(name, found["gbps"]),
+                    group="payload", label="worker, kernel UDP, each way",
+                ),
+                Figure(
+                    "kernel UDP: CPU time", kernel["ms_per_gbit"], "ms per Gbit moved", Beside(name, found["ms_per_gbit"]),
+                    inverse=True, group="CPU time", label="worker, kernel UDP",
+                ),
+                Figure(f"{name}: received of what was sent", found["received_pct"], "%"),
             )
-        )
-    for name, found in others.items():
+    section.notes.append(
+        "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the other core."
+        " Over memif neither end enters the kernel."
+    )
+    for name, run in (("DPDK, net_af_xdp", _af_xdp), ("DPDK, net_memif", _memif)):
+        found = _driver(context, section, name, run)
         section.add(
             Figure(
-                "worker: CPU time", 1e3 * ours["cpu_seconds"] / moved, "ms per Gbit moved", Beside(name, found["ms_per_gbit"]),
-                inverse=True, group="CPU time", label="worker",
+                f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", Beside("worker, kernel UDP, each way", kernel["gbps"]),
+                group="payload", label=f"worker, {name}",
             ),
-            Figure(f"{name}: received of what was sent", found["received_pct"], "%"),
+            Figure(
+                f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", Beside("worker, kernel UDP", kernel["ms_per_gbit"]),
+                inverse=True, group="CPU time", label=f"worker, {name}",
+            ),
         )
 
 
-def _worker(context: Context, network: shaped.Shaped) -> dict[str, Any]:
-    with Appliance(context.binary, network, context.files, context.stop, ranks=1):
+def _driver(
+    context: Context, section: Section, name: str, run: Callable[[Context, shaped.Shaped], dict[str, Any]]
+) -> dict[str, float]:
+    """Goodput and processor time of a driver."""
+    with shaped.Shaped(2, 0) as network:
+        report = run(context, network)
+    if report["verified"] != len(report["seconds"]):
+        raise Failure(f"worker, {name}: sums are wrong")
+    section.raw[f"worker, {name}"] = report
+    bits = 8 * report["bytes"]
+    return {
+        "gbps": bits / statistics.median(report["seconds"]) / 1e9,
+        "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
+    }
+
+
+def _kernel(context: Context, network: shaped.Shaped) -> dict[str, Any]:
+    return _worker(context, network, DEVICE, [])
+
+
+def _af_xdp(context: Context, network: shaped.Shaped) -> dict[str, Any]:
+    return _worker(context, network, DEVICE, ["--port", "net_af_xdp0,iface=eth0"])
+
+
+def _memif(context: Context, network: shaped.Shaped) -> dict[str, Any]:
+    socket = f"socket={context.files}/memif.sock,socket-abstract=no,bsize=2048,rsize=10"
+    return _worker(context, network, f"net_memif0,role=server,{socket}", ["--port", f"net_memif0,role=client,{socket}"])
+
+
+def _worker(context: Context, network: shaped.Shaped, device: str, port: list[str]) -> dict[str, Any]:
+    """One worker and its appliance; on a DPDK port, if one is given."""
+    main, _ = cores()
+    dpdk = ["--driver", "dpdk", *port, "--address", shaped.address(0), "--core", str(main)] if port else []
+    with Appliance(context.binary, network, context.files, context.stop, ranks=1, device=device):
         command = [
             str(context.binary), "worker", "allreduce", "--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--job", str(JOB),
             "--rank", "0", "--ranks", "1", "--payload", str(shaped.PAYLOAD), "--bytes", str(_BYTES),
-            "--iterations", str(context.pick(8, 3)), "--no-verify", "--json",
+            "--iterations", str(context.pick(8, 3)), *dpdk, "--json",
         ]
         child = programs.start("worker", command, context.files, network.workers[0])
         programs.wait([child], context.stop, 120)

@@ -49,7 +49,8 @@ fn they_gather_while_many_are_in_flight_and_more_are_to_come() {
 
 #[test]
 fn they_do_not_gather_where_a_round_trip_is_short_nor_for_long_where_it_is_long() {
-    for (round_trip, expected) in [(700, None), (800, Some(50)), (7_999, Some(499)), (80_000, Some(500))] {
+    for (round_trip, expected) in [(3_199, None), (3_200, Some(200)), (7_999, Some(499)), (80_000, Some(500))]
+    {
         let mut session = Session::new(Membership { spread: 128, ..MEMBERSHIP }, IN_FLIGHT, 0);
         let mut tensor = vec![0; PACKETS * 16];
         session.start(Duration::ZERO, tensor.len(), Element::I32_SUM, Duration::from_secs(9)).unwrap();

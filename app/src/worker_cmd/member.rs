@@ -1,0 +1,140 @@
+//! A member of a job, by whichever driver.
+
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pascaline_worker::{
+    AllreduceError, Config, Counters, Element, Hints, JoinError, JoinFailure, Op, Report, Worker,
+};
+use pascaline_worker_dpdk::{DpdkConfig, DpdkJoinError, DpdkWorker};
+
+use super::{FAILED, REFUSED};
+
+/// How packets get to the appliance.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DriverArgs {
+    /// What moves the packets: a UDP socket of the kernel's, or a DPDK port, which the kernel knows nothing of.
+    #[arg(long, value_enum, default_value_t = Driver::Kernel)]
+    pub(crate) driver: Driver,
+    /// With --driver dpdk: the port, as a PCI address or a virtual device: net_memif0,role=client,socket=PATH,socket-abstract=no
+    /// or net_af_xdp0,iface=eth1.
+    #[arg(long, value_name = "DEVICE", required_if_eq("driver", "dpdk"))]
+    port: Option<String>,
+    /// With --driver dpdk: this worker's IP address on the port.
+    #[arg(long, value_name = "ADDR", required_if_eq("driver", "dpdk"))]
+    address: Option<Ipv4Addr>,
+    /// With --driver dpdk: the router, if the appliance is not in the port's own Ethernet segment.
+    #[arg(long, value_name = "ADDR", requires = "port")]
+    next_hop: Option<Ipv4Addr>,
+    /// With --driver dpdk: the core to poll on.
+    #[arg(long, default_value_t = 0)]
+    core: usize,
+    /// With --driver dpdk: memory for packets in megabytes.
+    #[arg(long, default_value_t = 64)]
+    memory_mb: u32,
+    /// With --driver dpdk: poll without ever sleeping, on a core that nobody else needs.
+    #[arg(long)]
+    spin: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Driver {
+    /// A UDP socket.
+    Kernel,
+    /// A DPDK port.
+    Dpdk,
+}
+
+/// A worker.
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+pub(super) enum Member {
+    Kernel(Worker),
+    Dpdk(DpdkWorker),
+}
+
+/// Why there is none, and with which status the command ends for it.
+pub(super) struct NoMember {
+    pub(super) message: String,
+    pub(super) status: ExitCode,
+}
+
+impl Member {
+    pub(super) fn join(config: Config, driver: &DriverArgs) -> Result<Self, NoMember> {
+        match (driver.driver, &driver.port, driver.address) {
+            (Driver::Dpdk, Some(port), Some(address)) => {
+                let nap = if driver.spin { Duration::ZERO } else { DpdkConfig::new(port, address).nap };
+                let port = DpdkConfig {
+                    next_hop: driver.next_hop,
+                    core: driver.core,
+                    memory_mb: driver.memory_mb,
+                    nap,
+                    ..DpdkConfig::new(port, address)
+                };
+                let joined = DpdkWorker::join(config, &port);
+                joined.map(Self::Dpdk).map_err(|error| no_member(&error, by_dpdk(&error)))
+            }
+            _ => {
+                let joined = Worker::join(config);
+                joined.map(Self::Kernel).map_err(|error| no_member(&error, by_kernel(&error)))
+            }
+        }
+    }
+
+    pub(super) fn allreduce_with<T: Element>(
+        &mut self,
+        tensor: &mut [T],
+        op: Op,
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        match self {
+            Self::Kernel(worker) => worker.allreduce_with(tensor, op, hints),
+            Self::Dpdk(worker) => worker.allreduce_with(tensor, op, hints),
+        }
+    }
+
+    /// Errors show in the next allreduce.
+    pub(super) fn tend(&mut self) {
+        match self {
+            Self::Kernel(worker) => drop(worker.tend()),
+            Self::Dpdk(worker) => worker.tend(),
+        }
+    }
+
+    pub(super) fn leave(self) -> Counters {
+        match self {
+            Self::Kernel(worker) => worker.leave().counters,
+            Self::Dpdk(worker) => worker.leave().counters,
+        }
+    }
+
+    pub(super) const fn counters(&self) -> &Counters {
+        match self {
+            Self::Kernel(worker) => worker.counters(),
+            Self::Dpdk(worker) => worker.counters(),
+        }
+    }
+}
+
+fn no_member(error: &dyn std::error::Error, status: u8) -> NoMember {
+    NoMember { message: error.to_string(), status: ExitCode::from(status) }
+}
+
+const fn by_kernel(error: &JoinError) -> u8 {
+    match error {
+        JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Refused(_), .. } => REFUSED,
+        JoinError::Failed { .. } | JoinError::Io { .. } => FAILED,
+    }
+}
+
+const fn by_dpdk(error: &DpdkJoinError) -> u8 {
+    match error {
+        DpdkJoinError::Config(_)
+        | DpdkJoinError::Family(_)
+        | DpdkJoinError::Bind
+        | DpdkJoinError::Mtu { .. }
+        | DpdkJoinError::Failed { failure: JoinFailure::Refused(_), .. } => REFUSED,
+        _ => FAILED,
+    }
+}

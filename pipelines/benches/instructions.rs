@@ -1,0 +1,409 @@
+//! What the packet path's pieces take in instructions, for `scripts/instructions` to count.
+//!
+//! `instructions CASE` prepares the case and then does it over and over in one function, [`counted`], in which alone
+//! callgrind counts; it prints how many times. `instructions --list` names the cases. Numbers, and not times: they are the
+//! same on a busy machine as on an idle one.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "there is nobody to tell but whoever runs it"
+)]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use common::appliance::{Appliance, Plan, job};
+use common::frames::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
+use common::memory::Clock;
+use common::slab::{Slab, SlabBuf, SlabIo, SlabShared};
+use pascaline_aggregator::{
+    Aggregate, Brevity, Cause, Contribution, Displaced, Key, Order, Pool, PoolConfig, Refusal, Reminded,
+    Request, Session, Sink,
+};
+use pascaline_buffer::combine::Kernels;
+use pascaline_buffer::{HeapPool, PacketBuf};
+use pascaline_pipelines::classify::{Class, Classifier, PAYLOAD_OFFSET};
+use pascaline_pipelines::emit::Emitter;
+use pascaline_pipelines::jobs::Endpoint;
+use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
+use pascaline_queue::{Config, Update, UpdateQueue};
+use pascaline_wire::Element;
+use pascaline_wire::control::Action;
+
+const FAN_IN: u16 = 8;
+/// PSNs of a case.
+const PSNS: u32 = 64;
+/// Elements of a payload: few, since adding has a case of its own.
+const ELEMENTS: usize = 64;
+/// Its bytes.
+const PAYLOAD: u16 = 256;
+const _: () = assert!(PAYLOAD as usize == 4 * ELEMENTS);
+
+/// Where callgrind counts.
+#[inline(never)]
+fn counted(act: impl FnOnce()) {
+    act();
+    // Or what `act` did last would be a jump, and the rest of the program would be counted.
+    black_box(());
+}
+
+/// A case: its name, and what does it and returns how many times.
+type Case = (&'static str, fn() -> u32);
+
+const CASES: [Case; 9] = [
+    ("parse", parse),
+    ("parse-any", parse_any),
+    ("pool-add", pool_add),
+    ("pool-complete", pool_complete),
+    ("pool-rank-order", pool_rank_order),
+    ("queue", queue),
+    ("emit", emit),
+    ("turn", turn),
+    ("kernel-f32", kernel),
+];
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    if wanted == "--list" {
+        CASES.iter().for_each(|(name, _)| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
+    let Some((_, case)) = CASES.iter().find(|(name, _)| *name == wanted) else {
+        eprintln!("there is no case {wanted:?}; --list names them");
+        return ExitCode::FAILURE;
+    };
+    println!("{}", case());
+    ExitCode::SUCCESS
+}
+
+/// The kernels that every machine has on which this is counted: callgrind knows no wider ones.
+fn kernels() -> Kernels {
+    let found = Kernels::available().into_iter().find(|kernels| kernels.isa == "avx2");
+    found.expect("a processor with AVX2, as the table was made on")
+}
+
+fn worker(rank: u16) -> Worker {
+    Worker { epoch: 5, payload: PAYLOAD, ..Worker::new(rank, FAN_IN) }
+}
+
+/// The contributions to all PSNs, by PSN and rank.
+fn contributions() -> Vec<Vec<u8>> {
+    let ranks = |psn| (0..FAN_IN).map(move |rank| worker(rank).gradient(psn, &[1; ELEMENTS]));
+    (0..PSNS).flat_map(ranks).collect()
+}
+
+fn setup() -> Setup {
+    let ports = vec![PortSetup { mac: port_mac(0), peer: None }];
+    Setup { addresses: vec![OWN_V4], udp_port: UDP_PORT, ports }
+}
+
+fn the_job() -> Job {
+    let member = |rank| {
+        let Worker { port, mac, vlan, address, udp_port, .. } = worker(rank);
+        let (local, local_udp_port) = (OWN_V4, UDP_PORT);
+        let endpoint = Endpoint { port, mac, vlan, address, udp_port, local, local_udp_port };
+        Some(Member::new(endpoint, port_mac(0), JOB, rank, FAN_IN, 5))
+    };
+    Job::new(JOB, FAN_IN, 5, PAYLOAD, (0..FAN_IN).map(member).collect())
+}
+
+fn with_classifier<T>(act: impl FnOnce(&Classifier<'_>) -> T) -> T {
+    let (setup, table) = (setup(), JobTable::new(vec![the_job()]));
+    act(&Classifier { setup: &setup, table: &table, port: 0, mac: port_mac(0), now: 1 })
+}
+
+/// Recognising a plain gradient.
+fn parse() -> u32 {
+    let frames = contributions();
+    with_classifier(|classifier| {
+        counted(|| {
+            for frame in &frames {
+                black_box(classifier.plain(black_box(frame)));
+            }
+        });
+        assert!(frames.iter().all(|frame| classifier.plain(frame).is_some()));
+    });
+    PSNS * u32::from(FAN_IN)
+}
+
+/// Taking any frame apart, layer by layer; here the same ones.
+fn parse_any() -> u32 {
+    let frames = contributions();
+    with_classifier(|classifier| {
+        counted(|| {
+            for frame in &frames {
+                black_box(classifier.classify_any(black_box(frame)));
+            }
+        });
+        let pool = |frame: &Vec<u8>| matches!(classifier.classify_any(frame), Class::Pool(_));
+        assert!(frames.iter().all(pool));
+    });
+    PSNS * u32::from(FAN_IN)
+}
+
+/// Keeps what is spent, and counts results.
+#[derive(Default)]
+struct Kept {
+    spent: Vec<SlabBuf>,
+    opened: u32,
+    completed: u32,
+}
+
+impl Sink<SlabBuf> for Kept {
+    fn opened(&mut self, _: &Contribution) {
+        self.opened += 1;
+    }
+    fn added(&mut self, _: &Contribution) {}
+    fn completed(&mut self, _: &Contribution, _: bool, _: Aggregate<'_, SlabShared>) {
+        self.completed += 1;
+    }
+    fn replayed(&mut self, _: &Request, _: SlabBuf, _: Aggregate<'_, SlabShared>) {
+        unreachable!("nothing is sent twice");
+    }
+    fn installed(&mut self, _: &Request, _: Aggregate<'_, SlabShared>) {
+        unreachable!("no result comes from elsewhere");
+    }
+    fn passed_on(&mut self, _: &Request, _: Aggregate<'_, SlabShared>) {
+        unreachable!("no result comes from elsewhere");
+    }
+    fn reminded(&mut self, _: &Request, _: SlabBuf, _: Reminded<'_, SlabShared, 1>) {
+        unreachable!("nobody asks");
+    }
+    fn fetched(&mut self, _: &Request, _: SlabBuf, _: Option<Aggregate<'_, SlabShared>>) {
+        unreachable!("nobody asks");
+    }
+    fn obeyed(&mut self, _: &Request, _: SlabBuf) {
+        unreachable!("nobody asks");
+    }
+    fn refused(&mut self, _: &Request, _: SlabBuf, why: Refusal) {
+        panic!("{why:?}");
+    }
+    fn handed_off(&mut self) {
+        unreachable!("there is one lcore");
+    }
+    fn spent(&mut self, packet: SlabBuf) {
+        self.spent.push(packet);
+    }
+    fn released(&mut self, _: Aggregate<'_, SlabShared>) {
+        unreachable!("nobody asks");
+    }
+    fn displaced(&mut self, _: Key, _: Displaced<SlabBuf>, _: Cause) {
+        unreachable!("there is room");
+    }
+}
+
+/// All contributions with what they want of the pool, in the order in which they come: first to all PSNs of rank 0.
+struct Traffic {
+    session: Session<SlabBuf>,
+    sink: Kept,
+    job: Job,
+    packets: Vec<SlabBuf>,
+}
+
+impl Traffic {
+    fn new(order: Order) -> Self {
+        let config = PoolConfig { slots: 256, ways: 4, ..PoolConfig::default() };
+        let mut job = the_job();
+        job.policy.order = order;
+        let slab = Slab::new(1024);
+        let frame = |psn, rank| worker(rank).gradient(psn, &[1; ELEMENTS]);
+        let all = (0..FAN_IN).flat_map(|rank| (0..PSNS).map(move |psn| (psn, rank)));
+        Self {
+            session: Pool::sessions(&config, kernels(), 1).unwrap().pop().unwrap(),
+            sink: Kept { spent: Vec::with_capacity(1024), ..Kept::default() },
+            job,
+            packets: all.map(|(psn, rank)| slab.take(&frame(psn, rank)).unwrap()).collect(),
+        }
+    }
+
+    /// Brings so many packets into the pool as a whole request each.
+    fn offer(&mut self, count: u32, with: impl FnOnce(&mut dyn FnMut())) {
+        let (setup, table) = (setup(), JobTable::new(vec![self.job.clone()]));
+        let classifier = Classifier { setup: &setup, table: &table, port: 0, mac: port_mac(0), now: 1 };
+        let requests: Vec<_> = self
+            .packets
+            .drain(..count as usize)
+            .map(|packet| {
+                let brief = classifier.plain(packet.bytes()).unwrap().brief();
+                (classifier.request(&brief, packet.bytes()).unwrap(), packet)
+            })
+            .collect();
+        let (session, sink) = (&mut self.session, &mut self.sink);
+        let mut requests = Some(requests);
+        with(&mut || {
+            for (request, packet) in requests.take().into_iter().flatten() {
+                session.offer(&request, packet, sink);
+            }
+        });
+    }
+
+    /// Adds so many packets that are expected, each to the slot that is foreseen for it.
+    fn add(&mut self, count: u32, with: impl FnOnce(&mut dyn FnMut())) {
+        let (setup, table) = (setup(), JobTable::new(vec![self.job.clone()]));
+        let classifier = Classifier { setup: &setup, table: &table, port: 0, mac: port_mac(0), now: 1 };
+        let packets: Vec<_> = self.packets.drain(..count as usize).collect();
+        let plain = |packet: &SlabBuf| classifier.plain(packet.bytes()).unwrap();
+        let gradients: Vec<_> = packets.iter().map(plain).collect();
+        let (session, sink) = (&mut self.session, &mut self.sink);
+        let mut unsuited = 0;
+        with(&mut || {
+            for (gradient, packet) in gradients.iter().zip(&packets) {
+                let brief = gradient.brief();
+                let mut place = session.place_on(&gradient.flow.terms, gradient.plain.psn);
+                session.foresee(&mut place);
+                let what = session.add_brief(place, &brief, PAYLOAD_OFFSET, 1, packet.bytes(), sink);
+                unsuited += u32::from(what == Brevity::Unsuited);
+            }
+        });
+        assert_eq!(unsuited, 0);
+    }
+}
+
+fn quietly(act: &mut dyn FnMut()) {
+    act();
+}
+
+fn counting(act: &mut dyn FnMut()) {
+    counted(act);
+}
+
+/// Adding a contribution that is expected.
+fn pool_add() -> u32 {
+    let mut traffic = Traffic::new(Order::Arrival);
+    traffic.offer(PSNS, quietly);
+    let adds = PSNS * u32::from(FAN_IN - 2);
+    traffic.add(adds, counting);
+    adds
+}
+
+/// The last contribution to a PSN.
+fn pool_complete() -> u32 {
+    let mut traffic = Traffic::new(Order::Arrival);
+    traffic.offer(PSNS, quietly);
+    traffic.add(PSNS * u32::from(FAN_IN - 2), quietly);
+    traffic.add(PSNS, counting);
+    assert_eq!((traffic.sink.opened, traffic.sink.completed), (PSNS, PSNS));
+    PSNS
+}
+
+/// A contribution in the order of ranks: kept, and with the last one all are added.
+fn pool_rank_order() -> u32 {
+    let mut traffic = Traffic::new(Order::Rank);
+    let all = PSNS * u32::from(FAN_IN);
+    traffic.offer(all, counting);
+    assert_eq!((traffic.sink.completed, traffic.sink.spent.len()), (PSNS, (all - PSNS) as usize));
+    all
+}
+
+/// Two updates in, of which one is combined with one that waits, and one out.
+fn queue() -> u32 {
+    const CLUSTERS: u32 = 128;
+    let config = Config { segments: 128, clusters: CLUSTERS, ..Config::default() };
+    let mut queue = UpdateQueue::new(&config, &kernels()).unwrap();
+    let pool = HeapPool::new();
+    let update = |cluster, worker| Update {
+        cluster,
+        worker,
+        psn: 0,
+        epoch: 0,
+        count: 1,
+        reward: 0.0,
+        generated_ns: 0,
+        element: Element::F32_SUM,
+        offset: 64,
+        len: PAYLOAD,
+        overflow: false,
+    };
+    let packet = || pool.alloc(&[0; 64 + 4 * ELEMENTS], 2048);
+    let packets: Vec<_> = (0..CLUSTERS).map(|_| (packet(), packet())).collect();
+    let (mut spent, mut gone) = (Vec::with_capacity(256), Vec::with_capacity(256));
+    assert!(queue.enqueue(0, update(CLUSTERS - 1, 0), packet()).spent.is_none());
+    counted(|| {
+        for (cluster, (first, second)) in (0..CLUSTERS).zip(packets) {
+            let before = if cluster == 0 { CLUSTERS - 1 } else { cluster - 1 };
+            spent.push(queue.enqueue(1, update(before, 1), first));
+            spent.push(queue.enqueue(1, update(cluster, 0), second));
+            gone.push(queue.dequeue());
+        }
+    });
+    assert_eq!((queue.len(), gone.iter().flatten().count()), (1, CLUSTERS as usize));
+    assert_eq!(spent.iter().filter(|enqueued| enqueued.spent.is_some()).count(), CLUSTERS as usize);
+    CLUSTERS
+}
+
+/// A result to each of the job's members.
+fn emit() -> u32 {
+    const RESULTS: u32 = 64;
+    let slab = Slab::new(2048);
+    let (table, clock) = (JobTable::new(vec![the_job()]), Clock::default());
+    let job = table.get(JOB).unwrap();
+    let mut emitter = Emitter::new(SlabIo::new(slab, &clock), 1);
+    let payload = slab.take(&[0; 4 * ELEMENTS]).unwrap().freeze();
+    counted(|| {
+        for psn in 0..RESULTS {
+            emitter.fan_out(
+                job,
+                &Aggregate {
+                    key: Key::new(JOB, 5, psn),
+                    element: Element::I32_SUM.code(),
+                    fan_in: FAN_IN,
+                    count: FAN_IN,
+                    overflow: false,
+                    partial: false,
+                    first: 0,
+                    payload: &payload,
+                },
+            );
+        }
+        emitter.flush();
+    });
+    assert_eq!(emitter.io.tx.len(), (RESULTS * u32::from(FAN_IN)) as usize);
+    RESULTS * u32::from(FAN_IN)
+}
+
+/// A packet, from reception to recycling, and its share of the results.
+fn turn() -> u32 {
+    let clock = Clock::default();
+    clock.advance(1 << 40);
+    let slab = Slab::new(4096);
+    let plan = Plan { jobs: vec![job(JOB, FAN_IN)], ..Plan::one_armed() };
+    let mut appliance = Appliance::new(&plan, vec![SlabIo::new(slab, &clock)]);
+    for rank in 0..FAN_IN {
+        let join = worker(rank).control(Action::Join);
+        appliance.lcores[0].io().rx.push_back(slab.take(&join).unwrap());
+        appliance.lcores[0].turn();
+        appliance.control();
+    }
+    let epoch = appliance.membership.status()[0].epoch;
+    appliance.lcores[0].turn();
+    appliance.lcores[0].io().tx.clear();
+    for psn in 0..PSNS {
+        for rank in 0..FAN_IN {
+            let frame = Worker { epoch, ..worker(rank) }.gradient(psn, &[1; ELEMENTS]);
+            appliance.lcores[0].io().rx.push_back(slab.take(&frame).unwrap());
+        }
+    }
+    let lcore = &mut appliance.lcores[0];
+    counted(|| while lcore.turn() > 0 {});
+    assert_eq!(lcore.io().tx.len(), (PSNS * u32::from(FAN_IN)) as usize);
+    assert!(lcore.io().multi_segment(0));
+    PSNS * u32::from(FAN_IN)
+}
+
+/// Adding 1 KiB of f32.
+fn kernel() -> u32 {
+    const TIMES: u32 = 256;
+    let (mut into, from) = (vec![0; 1024], vec![0; 1024]);
+    let add = kernels().f32_sum;
+    counted(|| {
+        for _ in 0..TIMES {
+            black_box(add(black_box(&mut into), black_box(&from)));
+        }
+    });
+    TIMES
+}
