@@ -2,7 +2,7 @@
 
 use pascaline_aggregator::{Brief, Key, Request, Verb};
 use pascaline_queue::Update;
-use pascaline_telemetry::{DropReason, LcoreRanks};
+use pascaline_telemetry::{DropReason, LcoreRanks, Moment};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
@@ -117,17 +117,19 @@ impl PlainGradient<'_> {
 /// Where the payload of a plain gradient begins.
 pub const PAYLOAD_OFFSET: u16 = narrow(plain::HEADERS);
 
-/// Where the contributions of a job are counted.
+/// Where the contributions of a job are counted that come with one burst: mostly the job of the packet before.
 #[derive(Debug)]
-pub struct Counted<'a> {
-    job: Option<u16>,
+pub(crate) struct Counted<'a> {
+    job: u16,
     ranks: LcoreRanks<'a>,
+    moment: Moment,
 }
 
-impl Default for Counted<'_> {
-    /// Of no job.
-    fn default() -> Self {
-        Self { job: None, ranks: LcoreRanks::NONE }
+impl Counted<'_> {
+    /// Of no job, at a time in nanoseconds of the lcores' clock.
+    pub(crate) fn at(now: u64) -> Self {
+        // The cells of the number 0 are found when they are first wanted, as those of any other.
+        Self { job: 0, ranks: LcoreRanks::NONE, moment: Moment::at(now) }
     }
 }
 
@@ -197,20 +199,19 @@ impl Classifier<'_> {
         })
     }
 
-    /// Notes that this lcore has received a plain gradient.
+    /// Notes that this lcore has received a plain gradient of a member.
     #[inline(always)]
-    pub fn count<'a>(&'a self, brief: &Brief, lcore: usize, counted: &mut Counted<'a>) {
-        let key = brief.key();
-        // Mostly the job of the packet before.
-        if counted.job != Some(key.job()) {
-            let ranks = self.table.get(key.job()).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
-            *counted = Counted { job: Some(key.job()), ranks };
+    pub(crate) fn count<'a>(&'a self, brief: &Brief, lcore: usize, counted: &mut Counted<'a>) {
+        let (job, rank, psn) = (brief.key().job(), brief.rank(), brief.key().psn());
+        if counted.job != job || !counted.ranks.heard(rank, psn, counted.moment) {
+            counted.job = job;
+            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
+            counted.ranks.heard(rank, psn, counted.moment);
         }
-        counted.ranks.heard(brief.rank(), key.psn(), brief.shape().payload_len(), self.now);
     }
 
     /// Notes that its rank had sent it before.
-    pub fn count_again(&self, brief: &Brief, lcore: usize) {
+    pub(crate) fn count_again(&self, brief: &Brief, lcore: usize) {
         if let Some(job) = self.table.get(brief.key().job()) {
             job.cells.ranks_of(lcore).again(brief.rank());
         }

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use pascaline_aggregator::{Brevity, Brief, Key, Opening, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
-use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Recorder, Surveyor};
+use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Moment, Recorder, Surveyor};
 use pascaline_wire::arp;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
@@ -314,7 +314,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let hits = (gradients.len() - events) as u64;
         outcome.emitter.tally.add(Counter::Absorbed, hits);
         outcome.emitter.tally.add(Counter::Hits, hits);
-        let mut counted = Counted::default();
+        let mut counted = Counted::at(now);
         for Gradient { brief, packet, .. } in gradients.drain(..) {
             classifier.count(&brief, self.number, &mut counted);
             if let Some(packet) = packet {
@@ -358,9 +358,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let job = table.get(request.key.job());
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
-            let &Request { key, rank, len, again, now, .. } = request;
+            let &Request { key, rank, again, now, .. } = request;
             let ranks = job.cells.ranks_of(self.number);
-            ranks.heard(rank, key.psn(), len, now);
+            ranks.heard(rank, key.psn(), Moment::at(now));
             if again {
                 ranks.again(rank);
             }

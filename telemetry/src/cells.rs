@@ -87,6 +87,8 @@ events! {
     Bypassed => "contributions_bypassed",
     /// Bytes of the payloads of these contributions.
     BypassedBytes => "bypassed_bytes",
+    /// Bytes of the payloads of an asynchronous job's updates.
+    UpdateBytes => "update_bytes",
     /// Answers of an asynchronous job's server to updates that it has taken in.
     Answers => "answers",
     /// Packets of a job for the parameter server that it had no room for.
@@ -96,28 +98,48 @@ events! {
 const EVENTS: usize = JobEvent::ALL.len();
 const DROPS: usize = DropReason::ALL.len();
 /// Cells between those of two lcores, so that neither writes into what the processor fetches for the other.
-const APART: usize = 4;
+const APART: usize = 8;
 /// Ranks that a lcore's part of a job names as late: the latest ones seen.
 pub const LATE: usize = 4;
 /// For how long a late rank is remembered after it was last seen to be missing, in nanoseconds: longer than a sweep through
 /// the pool takes.
 pub const LATE_FOR_NS: u64 = 2_000_000_000;
 
-/// What one lcore has seen of a rank. Half a cache line: a packet touches one.
+/// What one lcore has seen of a rank: as little as can be told from a packet by two instructions that write.
 #[derive(Debug, Default)]
-#[repr(align(32))]
+#[repr(align(16))]
 struct RankCell {
     contributions: AtomicU64,
-    bytes: AtomicU64,
-    /// When its last contribution came, in nanoseconds of the lcores' clock.
-    heard: AtomicU64,
-    /// The PSN of its last contribution.
-    psn: AtomicU32,
-    /// How many of its contributions were retransmissions; it wraps, so that the cell stays as small as it is.
-    again: AtomicU32,
+    /// The PSN of its last contribution, and above it the [`Moment`] at which that came; 0 for none.
+    last: AtomicU64,
 }
 
-const _: () = assert!(size_of::<RankCell>() == 32);
+const _: () = assert!(size_of::<RankCell>() == 16);
+
+/// When contributions came, to 17 ms: what all of one burst have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// Nanoseconds to a step, as a power of two. In 32 bits there is room for two years.
+    const STEP: u32 = 24;
+
+    /// This time, in nanoseconds of the lcores' clock.
+    #[must_use]
+    #[inline]
+    pub const fn at(now: u64) -> Self {
+        // Never 0.
+        Self(((now >> Self::STEP) + 1) << 32)
+    }
+
+    /// What it is in a cell, in nanoseconds; 0 for nothing.
+    const fn nanoseconds(last: u64) -> u64 {
+        match last >> 32 {
+            0 => 0,
+            steps => ((steps - 1) << Self::STEP) + 1,
+        }
+    }
+}
 
 /// What one lcore has seen of the results that a rank completed. A cache line.
 #[derive(Debug, Default)]
@@ -136,27 +158,28 @@ struct LastCell {
 
 /// The cells of a job's ranks that one lcore writes, found once for many packets.
 #[derive(Debug, Clone, Copy)]
-pub struct LcoreRanks<'a>(&'a [RankCell]);
+pub struct LcoreRanks<'a> {
+    cells: &'a [RankCell],
+    again: &'a [AtomicU32],
+}
 
 impl LcoreRanks<'_> {
     /// Of no job: nothing is counted.
-    pub const NONE: Self = Self(&[]);
+    pub const NONE: Self = Self { cells: &[], again: &[] };
 
-    /// Notes a contribution that the lcore has received: where it is, how long its payload is, and when it came, in
-    /// nanoseconds of the lcores' clock. Four plain instructions on one cache line.
+    /// Notes a contribution that the lcore has received. False, and nothing noted, if the job has no such rank.
     #[inline(always)]
-    pub fn heard(self, rank: u16, psn: u32, bytes: u16, now: u64) {
-        let Some(cell) = self.0.get(usize::from(rank)) else { return };
+    pub fn heard(self, rank: u16, psn: u32, moment: Moment) -> bool {
+        let Some(cell) = self.cells.get(usize::from(rank)) else { return false };
         bump(&cell.contributions, 1);
-        bump(&cell.bytes, u64::from(bytes));
-        cell.heard.store(now, Ordering::Relaxed);
-        cell.psn.store(psn, Ordering::Relaxed);
+        cell.last.store(moment.0 | u64::from(psn), Ordering::Relaxed);
+        true
     }
 
     /// Notes that this contribution had been sent before.
     pub fn again(self, rank: u16) {
-        let Some(cell) = self.0.get(usize::from(rank)) else { return };
-        cell.again.store(cell.again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let Some(again) = self.again.get(usize::from(rank)) else { return };
+        again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }
 
@@ -219,6 +242,8 @@ pub struct JobCells {
     /// Cells from the first rank's of one lcore to that of the next.
     stride: usize,
     cells: Box<[RankCell]>,
+    /// How many contributions were retransmissions; each wraps.
+    again: Box<[AtomicU32]>,
     lasts: Box<[LastCell]>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
@@ -240,6 +265,7 @@ impl JobCells {
             ranks,
             stride,
             cells: (0..lcores * stride).map(|_| RankCell::default()).collect(),
+            again: (0..lcores * stride).map(|_| AtomicU32::new(0)).collect(),
             lasts: (0..lcores * stride).map(|_| LastCell::default()).collect(),
             lcores: (0..lcores).map(of_lcore).collect(),
         }
@@ -256,7 +282,11 @@ impl JobCells {
     #[inline]
     pub fn ranks_of(&self, lcore: usize) -> LcoreRanks<'_> {
         let first = lcore * self.stride;
-        LcoreRanks(self.cells.get(first..first + usize::from(self.ranks)).unwrap_or_default())
+        let range = first..first + usize::from(self.ranks);
+        LcoreRanks {
+            cells: self.cells.get(range.clone()).unwrap_or_default(),
+            again: self.again.get(range).unwrap_or_default(),
+        }
     }
 
     /// Counts an event.
@@ -371,16 +401,19 @@ impl JobCells {
 
     fn read_ranks(&self) -> Vec<RankReading> {
         let mut ranks = vec![RankReading::default(); usize::from(self.ranks)];
-        for cells in self.cells.chunks_exact(self.stride.max(1)) {
-            for (sum, cell) in ranks.iter_mut().zip(cells) {
+        let stride = self.stride.max(1);
+        for (cells, again) in self.cells.chunks_exact(stride).zip(self.again.chunks_exact(stride)) {
+            for ((sum, cell), again) in ranks.iter_mut().zip(cells).zip(again) {
                 sum.contributions += cell.contributions.load(Ordering::Relaxed);
-                sum.bytes += cell.bytes.load(Ordering::Relaxed);
-                sum.again = sum.again.wrapping_add(cell.again.load(Ordering::Relaxed));
-                let heard = cell.heard.load(Ordering::Relaxed);
-                // The lcore that heard from it last knows where it is.
-                if heard > sum.heard_ns {
+                sum.again = sum.again.wrapping_add(again.load(Ordering::Relaxed));
+                let last = cell.last.load(Ordering::Relaxed);
+                #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+                let (psn, heard) = (last as u32, Moment::nanoseconds(last));
+                // The lcore that heard from it last knows where it is; of several at about the same time the one that is ahead.
+                let ahead = psn.wrapping_sub(sum.psn) < 1 << 31;
+                if heard > sum.heard_ns || heard == sum.heard_ns && ahead {
                     sum.heard_ns = heard;
-                    sum.psn = cell.psn.load(Ordering::Relaxed);
+                    sum.psn = psn;
                 }
             }
         }
@@ -399,9 +432,7 @@ fn bump(cell: &AtomicU64, count: u64) {
 pub struct RankReading {
     /// Contributions received, repeated ones included.
     pub contributions: u64,
-    /// Bytes of their payloads.
-    pub bytes: u64,
-    /// When the last one came, in nanoseconds of the lcores' clock; 0 for never.
+    /// When the last one came, in nanoseconds of the lcores' clock, to 17 ms; 0 for never.
     pub heard_ns: u64,
     /// Its PSN.
     pub psn: u32,
@@ -450,10 +481,24 @@ impl CellsReading {
         self.ranks.iter().map(|rank| rank.contributions).sum()
     }
 
-    /// Bytes of the payloads of these contributions.
+    /// Bytes of the payloads of these contributions, of those of which it is known what became of them: what is under way is not
+    /// included, nor what was dropped.
     #[must_use]
     pub fn contribution_bytes(&self) -> u64 {
-        self.ranks.iter().map(|rank| rank.bytes).sum()
+        use JobEvent::{AggregatedBytes, BypassedBytes, EvictedBytes, SpilledBytes, UpdateBytes};
+        let bytes = [AggregatedBytes, SpilledBytes, EvictedBytes, BypassedBytes, UpdateBytes];
+        bytes.into_iter().map(|event| self.get(event)).sum()
+    }
+
+    /// Bytes of the payload of a contribution in the middle, as far as it is known.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a mean")]
+    pub fn mean_payload(&self) -> f64 {
+        let (bytes, count) = match self.get(JobEvent::Aggregated) {
+            0 => (self.contribution_bytes(), self.contributions()),
+            aggregated => (self.get(JobEvent::AggregatedBytes), aggregated),
+        };
+        if count > 0 { bytes as f64 / count as f64 } else { 0.0 }
     }
 
     /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the first answer of

@@ -364,7 +364,7 @@ const COUNTED: [Cause; 13] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pascaline_telemetry::JobCells;
+    use pascaline_telemetry::{JobCells, Moment};
 
     /// What one lcore has counted.
     fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
@@ -476,7 +476,7 @@ mod tests {
     #[test]
     fn of_an_asynchronous_job_the_pool_knows_nothing() {
         let cells = JobCells::new(1, 4);
-        (0..3).for_each(|psn| cells.ranks_of(0).heard(1, psn, 100, 1));
+        (0..3).for_each(|psn| assert!(cells.ranks_of(0).heard(1, psn, Moment::at(1))));
         cells.answered(0, 5);
         cells.count(0, JobEvent::BypassedBytes, 200);
         cells.dropped(0, DropReason::NotMember);

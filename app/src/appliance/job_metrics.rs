@@ -81,9 +81,11 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
         gauge("job_contributions", "Contributions received from a job's ranks.", &|totals| {
             float(totals.contributions)
         }),
-        gauge("job_contribution_bytes", "Bytes of the payloads of a job's contributions.", &|totals| {
-            float(totals.bytes)
-        }),
+        gauge(
+            "job_contribution_bytes",
+            "Bytes of the payloads of a job's contributions, once it is known what became of them.",
+            &|totals| float(totals.bytes),
+        ),
         gauge("job_dropped_packets", "Packets of a job that the pool refused.", &|totals| {
             float(totals.dropped)
         }),
@@ -192,13 +194,13 @@ fn float(value: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::appliance::Terms;
-    use pascaline_telemetry::{JobCells, Made};
+    use pascaline_telemetry::{JobCells, Made, Moment};
     use std::sync::Arc;
 
     fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         let cells = Arc::new(JobCells::new(1, ranks));
         for psn in 0..contributions {
-            cells.ranks_of(0).heard(0, psn, 100, 1);
+            cells.ranks_of(0).heard(0, psn, Moment::at(1));
             if psn == 0 {
                 cells.ranks_of(0).again(0);
             }
@@ -245,7 +247,7 @@ mod tests {
         let metrics = JobMetrics::new();
         let gauges = metrics.gauges(&[input(7, 2, 4), input(8, 2, 0)]);
         let job = vec![("job", "7".to_owned()), ("name", "n7".to_owned())];
-        assert_eq!(samples(&gauges, "job_contribution_bytes")[0], (job.clone(), 400.0));
+        assert_eq!(samples(&gauges, "job_contribution_bytes")[0], (job.clone(), 800.0));
         assert_eq!(samples(&gauges, "job_results")[0], (job.clone(), 4.0));
         assert_eq!(samples(&gauges, "job_waited_seconds")[0], (job.clone(), 2e-6));
         assert_eq!(samples(&gauges, "job_behind_packets")[0], (job, 4.0), "rank 1 has sent nothing");

@@ -8,8 +8,8 @@ use anyhow::ensure;
 use clap::Args;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{
-    Counter, DropReason, Gauge, Gauges, JobCells, JobEvent, LcoreCounters, LcoreReaders, Made, Surveyor,
-    Tally, Telemetry, recorder,
+    Counter, DropReason, Gauge, Gauges, JobCells, JobEvent, LcoreCounters, LcoreReaders, Made, Moment,
+    Surveyor, Tally, Telemetry, recorder,
 };
 use serde::Serialize;
 
@@ -167,7 +167,7 @@ fn counted(job: u16, lcores: u16, ranks: u16) -> JobCells {
     let cells = JobCells::new(usize::from(lcores), ranks);
     for lcore in 0..usize::from(lcores) {
         for rank in 0..ranks {
-            cells.ranks_of(lcore).heard(rank, u32::from(job), 1024, 1);
+            cells.ranks_of(lcore).heard(rank, u32::from(job), Moment::at(1));
             cells.completed(lcore, rank, Made { contributions: ranks, bytes: 1024 }, 1000);
         }
         JobEvent::ALL.iter().for_each(|&event| cells.count(lcore, event, 1));

@@ -124,6 +124,7 @@ fn ranks(reading: &CellsReading, former: &CellsReading, now_ns: u64, since: Sinc
     };
     let recent: u64 = reading.ranks.iter().enumerate().map(|(index, rank)| fresh(index, rank)).sum();
     let all: u64 = reading.ranks.iter().map(|rank| rank.last).sum();
+    let mean = reading.mean_payload();
     let of = |(number, rank): (u16, &RankReading)| {
         let index = usize::from(number);
         let heard = rank.heard_ns > 0;
@@ -132,7 +133,8 @@ fn ranks(reading: &CellsReading, former: &CellsReading, now_ns: u64, since: Sinc
             rank: number,
             contributions: rank.contributions,
             again: rank.again,
-            bytes_per_second: since.rate(rank.bytes, former.ranks.get(index).unwrap_or(&none).bytes),
+            bytes_per_second: mean
+                * since.rate(rank.contributions, former.ranks.get(index).unwrap_or(&none).contributions),
             psn: heard.then_some(rank.psn),
             behind: reading.behind(rank),
             silent_seconds: heard.then(|| float(now_ns.saturating_sub(rank.heard_ns)) / 1e9),

@@ -49,7 +49,7 @@ impl Sampler {
         let mut jobs = self.jobs.take(&inputs, since);
         let jobs_total = jobs.len();
         let traffic = traffic(&total, &former, &jobs, since);
-        let busy = |job: &super::snapshot::Job| job.contributions.bytes_per_second;
+        let busy = |job: &super::snapshot::Job| job.contributions.packets_per_second;
         jobs.sort_by(|one, other| busy(other).total_cmp(&busy(one)).then(one.id.cmp(&other.id)));
         jobs.truncate(JOBS);
         jobs.sort_by_key(|job| job.id);

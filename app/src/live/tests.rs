@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Tally};
+use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Moment, Tally};
 
 use super::snapshot::{JOBS, RANKS, State};
 use super::*;
@@ -35,8 +35,8 @@ fn cells(ranks: u16) -> Arc<JobCells> {
     Arc::new(JobCells::new(1, ranks))
 }
 
-fn hear(cells: &JobCells, rank: u16, psn: u32, bytes: u16, now: u64) {
-    cells.ranks_of(0).heard(rank, psn, bytes, now);
+fn hear(cells: &JobCells, rank: u16, psn: u32, now: u64) {
+    assert!(cells.ranks_of(0).heard(rank, psn, Moment::at(now)));
 }
 
 fn at(seconds: u64, jobs: Vec<JobInput>) -> Inputs {
@@ -58,14 +58,14 @@ fn rates_are_of_the_time_between_two_samples() {
         lcore.publish(&mut tally);
         vec![lcore.read()]
     };
-    hear(&cells, 0, 0, 1000, 5);
+    hear(&cells, 0, 0, 5);
     let first = sampler.take(Inputs { readings: count(8), ..at(1, vec![job(STATUS, &cells)]) });
     assert_eq!((first.interval_seconds, first.traffic.received.packets), (0.0, 8));
     assert_eq!(first.traffic.received.packets_per_second, 0.0, "nothing to compare with");
 
     for psn in 1..=4 {
-        hear(&cells, 0, psn, 1000, 6);
-        hear(&cells, 1, psn, 1000, 7);
+        hear(&cells, 0, psn, 6);
+        hear(&cells, 1, psn, 7);
         cells.completed(0, 1, Made { contributions: 2, bytes: 1000 }, 2_000_000);
     }
     let next = sampler.take(Inputs { readings: count(24), ..at(3, vec![job(STATUS, &cells)]) });
@@ -87,7 +87,7 @@ fn a_job_is_finished_when_all_have_left_after_results() {
     assert_eq!(state(1, gone), State::Empty);
     assert_eq!(state(2, JobStatus { joined: 1, ..gone }), State::Forming);
     assert_eq!(state(3, STATUS), State::Quiet);
-    hear(&cells, 0, 0, 8, 1);
+    hear(&cells, 0, 0, 1);
     assert_eq!(state(4, STATUS), State::Running);
     cells.completed(0, 0, Made { contributions: 2, bytes: 8 }, 1);
     assert_eq!(state(5, gone), State::Finished);
@@ -98,15 +98,15 @@ fn a_job_is_finished_when_all_have_left_after_results() {
 #[test]
 fn whom_the_others_wait_for_is_named() {
     let (mut sampler, cells) = (sampler(), cells(2));
-    hear(&cells, 0, 500, 8, 3_000_000_000);
-    hear(&cells, 1, 100, 8, 1_000_000_000);
+    hear(&cells, 0, 500, 3_000_000_000);
+    hear(&cells, 1, 100, 1_000_000_000);
     cells.late(0, 1, 3_800_000_000, 3_899_999_999);
     let at = |lcore_ns| Inputs { lcore_ns, ..at(1, vec![job(STATUS, &cells)]) };
     assert_eq!(sampler.take(at(4_000_000_000)).jobs[0].straggler, None, "not for long");
     cells.late(0, 1, 3_800_000_000, 3_900_000_000);
     let job = sampler.take(at(4_000_000_000)).jobs.remove(0);
     assert_eq!((job.straggler, job.behind), (Some(1), 400));
-    assert_eq!(job.progress[1].silent_seconds, Some(3.0));
+    assert!((job.progress[1].silent_seconds.unwrap() - 3.0).abs() < 0.02);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn it_is_told_whether_a_job_is_aggregated_and_if_not_why() {
 #[test]
 fn a_thousand_jobs_of_a_thousand_ranks_make_a_short_snapshot() {
     let (mut sampler, quiet, wide) = (sampler(), cells(2), cells(1000));
-    hear(&wide, 999, 7, 8, 1);
+    hear(&wide, 999, 7, 1);
     let mut jobs: Vec<_> = (1..1000).map(|id| job(JobStatus { id, ..STATUS }, &quiet)).collect();
     sampler.take(at(1, jobs.clone()));
     jobs.push(job(JobStatus { id: 1000, fan_in: 1000, ..STATUS }, &wide));
@@ -142,7 +142,7 @@ fn a_thousand_jobs_of_a_thousand_ranks_make_a_short_snapshot() {
 #[test]
 fn a_snapshot_survives_its_way_to_the_terminal() {
     let (mut sampler, cells) = (sampler(), cells(2));
-    hear(&cells, 1, 3, 8, 1);
+    hear(&cells, 1, 3, 1);
     let snapshot = sampler.take(at(1, vec![job(STATUS, &cells)]));
     let text = serde_json::to_string(&snapshot).unwrap();
     assert_eq!(serde_json::from_str::<snapshot::Snapshot>(&text).unwrap(), snapshot);

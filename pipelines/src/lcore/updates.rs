@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::DropReason;
+use pascaline_telemetry::{DropReason, JobEvent, Moment};
 use pascaline_wire::header::Header;
 use pascaline_wire::trailer::Trailer;
 
@@ -18,7 +18,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let unix_ns = self.end.unix_ns(now);
         for Offer { update, .. } in &offers {
             if let Some(job) = u16::try_from(update.cluster).ok().and_then(|id| self.table.get(id)) {
-                job.cells.ranks_of(self.number).heard(update.worker, update.psn, update.len, now);
+                job.cells.ranks_of(self.number).heard(update.worker, update.psn, Moment::at(now));
+                job.cells.count(self.number, JobEvent::UpdateBytes, u64::from(update.len));
             }
         }
         match &mut self.updates {

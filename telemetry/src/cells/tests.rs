@@ -1,7 +1,9 @@
 use super::*;
 
-fn hear(cells: &JobCells, lcore: usize, rank: u16, (psn, bytes, now): (u32, u16, u64)) {
-    cells.ranks_of(lcore).heard(rank, psn, bytes, now);
+const MS: u64 = 1_000_000;
+
+fn hear(cells: &JobCells, lcore: usize, rank: u16, (psn, ms): (u32, u64)) {
+    assert!(cells.ranks_of(lcore).heard(rank, psn, Moment::at(ms * MS)));
     if psn == 3 {
         cells.ranks_of(lcore).again(rank);
     }
@@ -10,33 +12,46 @@ fn hear(cells: &JobCells, lcore: usize, rank: u16, (psn, bytes, now): (u32, u16,
 #[test]
 fn lcores_add_up_and_the_one_that_heard_last_knows_the_psn() {
     let cells = JobCells::new(2, 9);
-    hear(&cells, 0, 8, (4, 1000, 50));
-    hear(&cells, 1, 8, (3, 24, 40));
-    hear(&cells, 1, 0, (9, 1000, 45));
+    hear(&cells, 0, 8, (4, 500));
+    hear(&cells, 1, 8, (3, 400));
+    hear(&cells, 1, 0, (9, 450));
+    hear(&cells, 0, 1, (7, 450));
+    hear(&cells, 1, 1, (6, 450));
     cells.completed(0, 8, Made { contributions: 9, bytes: 1000 }, 700);
     cells.completed(1, 8, Made { contributions: 8, bytes: 24 }, 300);
     cells.released(1, Made { contributions: 2, bytes: 8 });
     cells.count(1, JobEvent::Spilled, 2);
+    cells.count(1, JobEvent::SpilledBytes, 100);
     cells.dropped(1, DropReason::Duplicate);
     let reading = cells.read();
-    let eight = RankReading { contributions: 2, bytes: 1024, heard_ns: 50, psn: 4, again: 1, last: 2 };
-    assert_eq!(reading.ranks[8], eight);
-    assert_eq!((reading.contributions(), reading.contribution_bytes()), (3, 2024));
+    let eight = reading.ranks[8];
+    assert_eq!((eight.contributions, eight.psn, eight.again, eight.last), (2, 4, 1, 2));
+    assert!((500 * MS).abs_diff(eight.heard_ns) <= 17 * MS, "{}", eight.heard_ns);
+    assert_eq!(reading.ranks[1].psn, 7, "the one that is ahead");
+    assert_eq!((reading.contributions(), reading.contribution_bytes()), (5, 9208 + 100));
     assert_eq!((reading.get(JobEvent::Results), reading.get(JobEvent::ResultBytes)), (3, 1032));
     let aggregated = [JobEvent::Aggregated, JobEvent::AggregatedBytes].map(|event| reading.get(event));
     assert_eq!((aggregated, reading.get(JobEvent::Released)), ([19, 9000 + 192 + 16], 1));
+    assert!((reading.mean_payload() - 9208.0 / 19.0).abs() < 1e-9);
     assert_eq!((reading.waited_ns, reading.get(JobEvent::Spilled)), (1000, 2));
     assert_eq!(reading.dropped(DropReason::Duplicate), 1);
     assert_eq!(reading.front(), Some(9));
     assert_eq!(reading.behind(&eight), 5);
-    assert_eq!(reading.behind(&reading.ranks[1]), 10, "nothing has come from it");
+    assert_eq!(reading.behind(&reading.ranks[2]), 10, "nothing has come from it");
+}
+
+#[test]
+fn a_contribution_at_the_very_start_counts_as_heard() {
+    let cells = JobCells::new(1, 2);
+    hear(&cells, 0, 0, (0, 0));
+    assert_eq!(cells.read().ranks.iter().map(|rank| rank.heard_ns > 0).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
 fn the_front_is_found_across_the_wrap_of_the_psn() {
     let cells = JobCells::new(1, 3);
     for (rank, psn) in [(0, u32::MAX - 1), (1, 2), (2, u32::MAX)] {
-        hear(&cells, 0, rank, (psn, 8, 1));
+        hear(&cells, 0, rank, (psn, 1));
     }
     let reading = cells.read();
     assert_eq!(reading.front(), Some(2));
@@ -46,13 +61,13 @@ fn the_front_is_found_across_the_wrap_of_the_psn() {
 #[test]
 fn strangers_are_not_counted() {
     let none = JobCells::default();
-    hear(&none, 0, 0, (0, 8, 1));
+    assert!(!none.ranks_of(0).heard(0, 0, Moment::at(1)));
+    none.ranks_of(0).again(0);
     none.completed(0, 0, Made { contributions: 1, bytes: 8 }, 1);
     none.late(0, 0, 1, 2);
     assert_eq!(none.read(), CellsReading::default());
     let one = JobCells::new(1, 2);
-    hear(&one, 1, 0, (0, 8, 1));
-    hear(&one, 0, 2, (0, 8, 1));
+    assert!(!one.ranks_of(1).heard(0, 0, Moment::at(1)) && !one.ranks_of(0).heard(2, 0, Moment::at(1)));
     one.count(1, JobEvent::Evicted, 1);
     one.completed(0, 2, Made { contributions: 1, bytes: 8 }, 1);
     assert_eq!(
@@ -61,8 +76,6 @@ fn strangers_are_not_counted() {
     );
     assert_eq!(none.who_is_late(2), []);
 }
-
-const MS: u64 = 1_000_000;
 
 #[test]
 fn a_late_rank_is_named_with_the_oldest_psn_that_lacks_it() {
