@@ -443,9 +443,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     ) -> Option<B> {
         let &Opening { brief, rules, offset, now, .. } = opening;
         let (key, shape) = (brief.key(), brief.shape());
+        let Some(kernel) = self.kernels[usize::from(brief.element())] else { return Some(packet) };
+        let whole = kernel.combine.is_none() || rules.order() == Order::Rank;
         let plain = rules.are_plain()
             && brief.needed() > 1
-            && self.combine(brief.element()).is_some()
             && brief.rank() < RankSet::<WORDS>::CAPACITY
             && packet.bytes().len() >= usize::from(offset) + usize::from(shape.payload_len())
             && set.directory.is_free_for(key.tag(), way, set.slots.len(), now, self.age_limit);
@@ -454,7 +455,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             set.directory.vacated(way);
             sink.displaced(before, Displaced::Result, Cause::Age);
         }
-        slot.open_brief(opening, packet);
+        slot.open_brief(opening, packet, whole);
         set.occupy(way, key, now);
         sink.opened(&brief.contribution(now));
         None

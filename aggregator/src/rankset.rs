@@ -33,6 +33,12 @@ impl<const WORDS: usize> RankSet<WORDS> {
         new
     }
 
+    /// The word that says whether a rank is in the set, and its bit. `None` if it does not fit.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, rank: u16) -> Option<(&mut u64, u64)> {
+        Some((self.words.get_mut(usize::from(rank / 64))?, 1 << (rank % 64)))
+    }
+
     /// True if the rank is in the set.
     #[must_use]
     #[inline]

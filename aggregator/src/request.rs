@@ -69,11 +69,10 @@ impl Rules {
         self.0 as u32
     }
 
-    /// True if a slot may be opened without further questions: sums are made as packets come, in the shared part, and nobody
-    /// counts the job's slots.
+    /// True if a slot may be opened without further questions: in the shared part, and nobody counts the job's slots.
     #[inline(always)]
     pub(crate) const fn are_plain(self) -> bool {
-        self.0 & (u32::MAX as u64 | 0xff << 40 | Self::REGION) == 0
+        self.0 & (u32::MAX as u64 | Self::REGION) == 0
     }
 
     /// [`Policy::conflict`]

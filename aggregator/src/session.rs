@@ -89,7 +89,7 @@ pub enum Brevity {
     Unsuited,
     /// It has been added.
     Added,
-    /// It was the last one, and the events that followed have gone to the sink.
+    /// It was the last one, or the first, and what followed has gone to the sink.
     Concluded,
 }
 
@@ -255,24 +255,41 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Opens the slot that was foreseen with a contribution in brief that found none, in the plain case. Gives the packet back, and
-    /// nothing is done, in any other: then it is to be [offered](Self::offer_at).
+    /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
+    /// opens the slot that was foreseen, in the plain case; unless it is only kept and not the last one, with an event. The packet
+    /// comes back, and nothing is done, in any other case: then it is to be [offered](Self::offer_at).
+    ///
+    /// # Errors
+    /// The packet.
     #[inline(never)]
-    pub fn open_brief<S: Sink<B, WORDS>>(
+    pub fn take_brief<S: Sink<B, WORDS>>(
         &mut self,
         place: Place,
         opening: &Opening<'_>,
         packet: B,
         sink: &mut S,
-    ) -> Option<B> {
+    ) -> Result<Brevity, B> {
+        let Some(slot) = place.slot(&self.pool) else { return Err(packet) };
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        let packet = match unsafe { &mut *slot.get() }.collect_brief(opening, packet) {
+            Ok(Brought::Last) => {
+                self.conclude(place, opening.brief, opening.now, sink);
+                return Ok(Brevity::Concluded);
+            }
+            Ok(_) => return Ok(Brevity::Added),
+            Err(packet) => packet,
+        };
         let (set, ways) = (place.set as usize, self.pool.ways);
         let way = (place.hint as usize).wrapping_sub(set * ways);
-        if self.pool.shared || set >= self.pool.heads.len() {
-            return Some(packet);
+        if set >= self.pool.heads.len() {
+            return Err(packet);
         }
-        // SAFETY: there is only one session, and it is borrowed exclusively.
+        // SAFETY: as above; the reference to the slot is gone.
         let mut owned = unsafe { self.pool.set(set) };
-        self.pool.open_brief(&mut owned, way, opening, packet, sink)
+        match self.pool.open_brief(&mut owned, way, opening, packet, sink) {
+            None => Ok(Brevity::Concluded),
+            Some(packet) => Err(packet),
+        }
     }
 
     /// The last contribution has been added to the slot that was foreseen.

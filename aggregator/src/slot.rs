@@ -183,7 +183,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
 
     /// As [`open`](Self::open), where it has been found that everything is plain.
     #[inline(always)]
-    pub(crate) fn open_brief(&mut self, opening: &Opening<'_>, mut packet: B) {
+    pub(crate) fn open_brief(&mut self, opening: &Opening<'_>, mut packet: B, whole: bool) {
         let &Opening { brief, rules, priority, offset, now } = opening;
         debug_assert!(matches!(self.hold, Hold::Empty));
         self.ranks = RankSet::EMPTY;
@@ -198,8 +198,15 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.count = 1;
         self.priority = priority;
         self.first = now & FIRST | if rules.server() { SERVER } else { 0 };
+        let hold = if whole {
+            let mut contributions = Contributions::new();
+            contributions.push(brief.rank(), packet);
+            Hold::Whole(contributions)
+        } else {
+            Hold::Open(packet)
+        };
         // There is nothing to be dropped.
-        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Open(packet)));
+        core::mem::forget(core::mem::replace(&mut self.hold, hold));
     }
 
     /// Lets go of the result, if there is one; says whose it was.
@@ -309,6 +316,25 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.count = count;
         self.touch(now);
         if count == brief.needed() { Brought::Last } else { Brought::One }
+    }
+
+    /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet comes back if this is not
+    /// one that is expected here.
+    #[inline(always)]
+    pub(crate) fn collect_brief(&mut self, opening: &Opening<'_>, mut packet: B) -> Result<Brought, B> {
+        let &Opening { brief, offset, now, .. } = opening;
+        let count = self.count + 1;
+        let expected = brief.name == self.name && brief.shape == self.shape && count <= brief.needed();
+        let (Hold::Whole(contributions), true) = (&mut self.hold, expected) else { return Err(packet) };
+        let Some((word, bit)) = self.ranks.place(brief.rank()) else { return Err(packet) };
+        if *word & bit != 0 || !strip(&mut packet, offset, brief.shape.payload_len()) {
+            return Err(packet);
+        }
+        *word |= bit;
+        contributions.push(brief.rank(), packet);
+        self.count = count;
+        self.touch(now);
+        Ok(if count == brief.needed() { Brought::Last } else { Brought::One })
     }
 
     /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request says.

@@ -55,7 +55,7 @@ fn policies() -> impl Strategy<Value = Policy> {
         4 => Just(Policy::default()),
         2 => Just(Policy { server: true, conflict: Conflict::Preempt, ..Policy::default() }),
         1 => Just(Policy { quota: 2, ..Policy::default() }),
-        1 => Just(Policy { order: Order::Rank, ..Policy::default() }),
+        2 => Just(Policy { order: Order::Rank, ..Policy::default() }),
         1 => Just(Policy { region, ..Policy::default() }),
     ]
 }
@@ -101,8 +101,12 @@ impl Rig {
             Brevity::Unsuited => {
                 let (rules, priority) = (request.rules, request.priority);
                 let opening = Opening { brief: &brief, rules, priority, offset, now };
-                if let Some(packet) = self.session.open_brief(place, &opening, packet, sink) {
-                    self.session.offer_at(place, request, packet, sink);
+                match self.session.take_brief(place, &opening, packet, sink) {
+                    Ok(Brevity::Added) => {
+                        return vec![Event::Added(common::Who { key, rank: request.rank })];
+                    }
+                    Ok(_) => {}
+                    Err(packet) => self.session.offer_at(place, request, packet, sink),
                 }
             }
         }

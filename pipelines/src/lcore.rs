@@ -290,15 +290,21 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     events += 1;
                     continue;
                 }
-                Brevity::Unsuited => events += 1,
+                Brevity::Unsuited => {}
             }
             let job = self.table.get(brief.key().job());
             let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
             let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
             let Some(packet) = packet.take() else { continue };
-            let Some(packet) = self.session.open_brief(*place, &opening, packet, &mut outcome) else {
-                continue;
+            let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
+                Ok(Brevity::Added) => continue,
+                Ok(_) => {
+                    events += 1;
+                    continue;
+                }
+                Err(packet) => packet,
             };
+            events += 1;
             match classifier.request(brief, packet.bytes()) {
                 Some(request) => {
                     if request.again {
