@@ -173,7 +173,7 @@ fn configuration(args: &ObservedArgs, addresses: &Addresses) -> anyhow::Result<C
         .collect();
     let text = format!(
         "[appliance]\nname = \"bench\"\naddresses = [\"10.77.0.254\"]\n\
-         [dataplane]\nmain_core = {}\ncores = [{}]\nidle = \"spin\"\ndrain = \"100ms\"\n\
+         [dataplane]\nmain_core = {}\ncores = [{}]\nidle = \"spin\"\ndrain = \"100ms\"\nmemory_mb = 8192\n\
          [[ports]]\nname = \"p0\"\ndevice = \"{}\"\n\
          [pool]\nslots = 65536\nways = 4\n{jobs}\
          [telemetry]\nlisten = \"{page}\"\n[admin]\nlisten = \"{api}\"\n",
