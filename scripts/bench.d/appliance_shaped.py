@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from pathlib import Path
 
 import programs
@@ -13,11 +14,23 @@ from process import Child, Failure, Stop
 
 UDP_PORT = 16420
 JOB = 1
-# AF_XDP takes frames off the kernel's way before its IP stack has looked at them.
-DEVICE = "net_af_xdp0,iface=pas0"
+_AF_XDP = 44
 _TELEMETRY = ("127.0.0.1", 9464)
 _READY_SECONDS = 30.0
 _EXIT_SECONDS = 8.0
+
+
+def has_af_xdp() -> bool:
+    """Whether this kernel has sockets of that family."""
+    try:
+        socket.socket(_AF_XDP, socket.SOCK_RAW).close()
+    except OSError:
+        return False
+    return True
+
+
+# AF_XDP takes frames off the kernel's way before its IP stack has looked at them.
+DEVICE = "net_af_xdp0,iface=pas0" if has_af_xdp() else "net_af_packet0,iface=pas0,framecnt=4096"
 
 
 class Appliance:

@@ -10,6 +10,7 @@ import install
 import programs
 import reducers
 import shaped
+from appliance_shaped import DEVICE
 from context import Context
 from figure import Beside, Figure, Goal, Section
 from process import Failure
@@ -38,6 +39,7 @@ def measure(context: Context, section: Section) -> None:
         f"Each rank's link has {_ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links are worked off by the cores of this"
         " one machine, which are to be no bottleneck.",
     ]
+    section.notes.append(f"The appliance's port: {DEVICE}.")
     peers = _peers(context, section)
     for count in counts:
         mbit = context.mbit or max(1, _ALL_LINKS // count)

@@ -12,7 +12,7 @@ import install
 import programs
 import shaped
 from appliance import cores
-from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
+from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance, has_af_xdp
 from context import Context
 from figure import Beside, Figure, Section
 from process import Child, Failure
@@ -55,7 +55,10 @@ def measure(context: Context, section: Section) -> None:
         "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the other core."
         " Over memif neither end enters the kernel."
     )
-    for name, run in (("DPDK, net_af_xdp", _af_xdp), ("DPDK, net_memif", _memif)):
+    if not has_af_xdp():
+        section.notes.append("This kernel has no AF_XDP: without that driver, and the appliance has a packet socket.")
+    drivers = {"DPDK, net_af_xdp": _af_xdp} if has_af_xdp() else {}
+    for name, run in (drivers | {"DPDK, net_memif": _memif}).items():
         found = _driver(context, section, name, run)
         section.add(
             Figure(

@@ -21,6 +21,8 @@ def measure(context: Context, section: Section) -> None:
         " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit.",
         f"The open software aggregator OmniReduce/DAIET `ps`, vectorised, makes {_PEER_MPPS} Mpps of 1 KiB packets at fan-in 4 with"
         " packets in cache. It cannot be had as a package: this figure is from another run on the same kind of machine.",
+        # Its place is here once `pascaline bench pipeline` measures more than one lcore.
+        "One lcore; two are not measured yet.",
     ]
     seconds, repeat = context.pick(2, 1), context.pick(3, 1)
     for fan_in in (4, 8):
