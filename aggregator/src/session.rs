@@ -193,7 +193,11 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         place.hint = match self.pool.heads.get(place.set as usize) {
             Some(head) if !self.pool.shared => {
                 // SAFETY: there is only one session, and it is borrowed exclusively.
-                let way = unsafe { head.directory() }.likely(place.tag(), self.pool.ways);
+                let directory = unsafe { head.directory() };
+                let way = directory.likely(place.tag(), self.pool.ways);
+                if place.set as usize >= self.pool.shared_sets && directory.misses(place.tag()) {
+                    self.prefetch_ways(place.set as usize);
+                }
                 // A pool has at most 2^28 slots.
                 #[expect(clippy::cast_possible_truncation, reason = "see above")]
                 let slot = place.set * self.pool.ways as u32 + way as u32;
@@ -202,6 +206,14 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             }
             _ => Place::NOWHERE,
         };
+    }
+
+    /// Asks for all slots of a set: in a region, a newcomer is compared with everything that is there.
+    fn prefetch_ways(&self, set: usize) {
+        let first = self.pool.slots.as_ptr().wrapping_add(set * self.pool.ways);
+        for way in 0..self.pool.ways {
+            prefetch(first.wrapping_add(way));
+        }
     }
 
     /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.

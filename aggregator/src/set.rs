@@ -116,6 +116,12 @@ impl Directory {
         equal & self.used
     }
 
+    /// True if no key with this tag is here.
+    #[inline(always)]
+    pub(crate) fn misses(&self, tag: Tag) -> bool {
+        self.candidates(tag) == 0
+    }
+
     /// The way that holds the key with this tag, or else the one that it will get, very likely; of so many ways.
     #[inline(always)]
     pub(crate) fn likely(&self, tag: Tag, ways: usize) -> usize {
