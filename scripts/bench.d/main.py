@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
 def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop) -> int:
     for name in shaped.remove_leftovers():
         _say(f"removed {name}, which an earlier run left behind")
-    files = Path(tempfile.mkdtemp(prefix="pasbench-"))
+    files = Path(tempfile.mkdtemp(prefix=f"{shaped.PREFIX}-{os.getpid()}-"))
     started = time.time()
     sections = []
     try:

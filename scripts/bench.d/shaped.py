@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from pathlib import Path
 
 from netns import NAMESPACES, in_namespace
@@ -28,6 +30,7 @@ PASCALINE_HEADERS = ETHERNET + 20 + 8 + 22
 PAYLOAD = 1448
 
 _NAME = re.compile(PREFIX + r"-(\d+)-[a-z0-9]+")
+_FILES = re.compile(PREFIX + r"-(\d+)-\w+")
 _QUEUE_MS = 50
 
 
@@ -140,8 +143,12 @@ def _without_filters() -> None:
 
 
 def remove_leftovers() -> list[str]:
-    """Removes the namespaces of runs that were killed outright, and returns their names."""
+    """Removes the namespaces and files of runs that were killed outright, and returns the namespaces' names."""
     removed = []
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*"):
+        match = _FILES.fullmatch(path.name)
+        if match and not _runs(int(match.group(1))):
+            shutil.rmtree(path, ignore_errors=True)
     for path in sorted(NAMESPACES.glob(f"{PREFIX}-*")) if NAMESPACES.exists() else []:
         match = _NAME.fullmatch(path.name)
         if match and not _runs(int(match.group(1))):
