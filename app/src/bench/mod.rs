@@ -2,6 +2,7 @@
 
 mod fixture;
 mod hot;
+mod lcores;
 mod memif;
 mod observed;
 mod olaf;
@@ -36,7 +37,10 @@ A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
     #[command(after_help = "Example:\n  pascaline bench pipeline --json --seconds 3
 
 The ratio is the time that nobody can save, divided by the time taken:
-  (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)")]
+  (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)
+
+With --lcores 1,2 it compares two lcores with one instead, with all PSNs spread and with every packet on one slot, beside what two cores
+add at once.")]
     Pipeline(PipelineArgs),
     /// The queue of asynchronous updates: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's figures; and what
     /// the queue costs in nanoseconds, against the bare add of the same payloads
@@ -93,6 +97,9 @@ pub(crate) struct PipelineArgs {
     /// The core of the traffic source and of everything else
     #[arg(long, default_value_t = 0)]
     main_core: usize,
+    /// Lcores: 1 compares one with its limit, 1,2 compares two with one; the second runs on the main core
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    lcores: Vec<u8>,
     /// The dpdk-testpmd to compare with
     #[arg(long, default_value = "dpdk-testpmd")]
     testpmd: String,
@@ -104,6 +111,7 @@ pub(crate) struct PipelineArgs {
 pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
     match command {
         BenchCommand::Pool(args) => pool::run(args),
+        BenchCommand::Pipeline(args) if args.lcores.contains(&2) => lcores::run(args),
         BenchCommand::Pipeline(args) => report::pipeline(args),
         BenchCommand::Olaf(args) => olaf::run(args),
         BenchCommand::Policies(args) => policies::run(args),

@@ -54,7 +54,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     // In turns, so that a slow minute of the machine hits all of them alike.
     for _ in 0..args.repeat {
         step("the bare add");
-        add.push(bare_add(&eal, lcore, args, &pools.0)?);
+        add.push(bare_add(&eal, std::slice::from_ref(lcore), args, &pools.0)?);
         bar.inc(1);
         step("hot: dpdk-testpmd macswap on net_null");
         let mut testpmd = Testpmd::start(args, &hot::device(0, &args.shape), hugepages)?;
@@ -97,32 +97,39 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The bare add on the lcore that is measured.
-fn bare_add(
+/// The bare add on these lcores at once: the mean of what each takes.
+pub(super) fn bare_add(
     eal: &pascaline_dpdk::Eal,
-    lcore: &pascaline_dpdk::Lcore,
+    lcores: &[pascaline_dpdk::Lcore],
     args: &PipelineArgs,
     frames: &pascaline_dpdk::Mempool,
 ) -> anyhow::Result<f64> {
     const ROUNDS: u32 = 2000;
-    let (shape, frames, clock) = (args.shape, frames.clone(), fixture::clock(eal));
-    let run = move || -> anyhow::Result<f64> {
-        let load = Load::plain(shape, L2);
-        let writer = Frames::new(&load, Mac::default(), EPOCH);
-        let mut add = BareAdd::new(&load, &frames)?;
-        let packets = f64::from(L2.packets);
-        let mut times = Vec::new();
-        let (mut ready, mut psns) = (Vec::new(), Vec::new());
-        let mut arrival = Arrival::new(&load);
-        for _ in 0..ROUNDS {
-            prepare(&writer, L2.packets, &frames, &mut arrival, &mut ready, &mut psns)?;
-            times.push(add.round(&clock, &mut ready, &psns) / packets);
-            ready.clear();
-            psns.clear();
-        }
-        Ok(median(times))
-    };
-    lcore.launch(run)?.join().map_err(|panic| anyhow::anyhow!("{panic}"))?
+    let mut handles = Vec::new();
+    for lcore in lcores {
+        let (shape, frames, clock) = (args.shape, frames.clone(), fixture::clock(eal));
+        handles.push(lcore.launch(move || -> anyhow::Result<f64> {
+            let load = Load::plain(shape, L2);
+            let writer = Frames::new(&load, Mac::default(), EPOCH);
+            let mut add = BareAdd::new(&load, &frames)?;
+            let packets = f64::from(L2.packets);
+            let mut times = Vec::new();
+            let (mut ready, mut psns) = (Vec::new(), Vec::new());
+            let mut arrival = Arrival::new(&load);
+            for _ in 0..ROUNDS {
+                prepare(&writer, L2.packets, &frames, &mut arrival, &mut ready, &mut psns)?;
+                times.push(add.round(&clock, &mut ready, &psns) / packets);
+                ready.clear();
+                psns.clear();
+            }
+            Ok(median(times))
+        })?);
+    }
+    let mut sum = 0.0;
+    for handle in handles {
+        sum += handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))??;
+    }
+    Ok(sum / f64::from(u32::try_from(lcores.len())?))
 }
 
 /// dpdk-testpmd in the appliance's place, with the same source.

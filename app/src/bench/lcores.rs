@@ -1,0 +1,267 @@
+//! `bench pipeline --lcores 1,2`: two lcores beside one, on net_null ports whose receive hook writes every packet.
+//!
+//! Two ways of hitting the pool: PSNs spread over its slots, each steered to one lcore (by the UDP port that follows from
+//! the PSN, say); and a pool of one set, for which every packet has to be brought to whichever lcore owns it. Beside them
+//! what two cores can do at all: the bare add on both at once. All of them in turns.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use pascaline_buffer::PacketBuf;
+use pascaline_dpdk::port::StartedPort;
+use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mbuf, Mempool, Port, PortConfig, clock};
+use pascaline_telemetry::Counter;
+use pascaline_wire::Mac;
+use serde::Serialize;
+
+use super::fixture::{self, Arrival, Bench, EPOCH, Frames, HEADERS, L2, Load, Residence, Shape, median};
+use super::pool::nanos;
+use super::{PipelineArgs, hot, report};
+use crate::appliance::{DpdkIo, Queues};
+
+/// Turns before the measurement.
+const WARM_UP: u32 = 20_000;
+/// Turns between two looks at the clock.
+const TURNS: u32 = 1024;
+
+/// How packets hit the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spread {
+    /// All over it.
+    Wide,
+    /// All at one set of slots, of which each PSN uses one at a time.
+    OneSlot,
+}
+
+impl Spread {
+    fn load(self, shape: Shape) -> Load {
+        match self {
+            // Twice as many PSNs are under way with two lcores, and none of them may want for a slot.
+            Self::Wide => Load::plain(shape, Residence { slots: 8 * L2.slots, ..L2 }),
+            Self::OneSlot => Load::plain(shape, Residence { psns: 1, slots: 4, ..L2 }),
+        }
+    }
+}
+
+/// One lcore and two, in the same run.
+#[derive(Debug, Serialize)]
+struct Scaling {
+    one_mpps: f64,
+    two_mpps: f64,
+    /// The median of the ratios of neighbouring turns.
+    ratio: f64,
+    /// The part of the packets that one lcore left with the other.
+    handed_off: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    spread: Scaling,
+    one_slot: Scaling,
+    /// Nanoseconds of the bare add on one core.
+    bare_add_ns: f64,
+    /// The same on two cores at once.
+    bare_add_both_ns: f64,
+    /// What two cores add at once, by what one adds: more than that cannot be expected of anything here.
+    bare_add_ratio: f64,
+    fan_in: u16,
+    payload: u16,
+    repeat: u32,
+    seconds: u64,
+}
+
+pub(super) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
+    let eal = fixture::eal("bench-lcores", args.main_core, vec![args.core, args.main_core])?;
+    let lcores = eal.lcores();
+    anyhow::ensure!(lcores.len() == 2, "two lcores");
+    let pools = fixture::pools(&eal, &args.shape)?;
+    let measure = |count: usize, spread: Spread| {
+        measure(&eal, &lcores[..count], spread.load(args.shape), &pools, args.seconds)
+    };
+    let bare_add = |count: usize| report::bare_add(&eal, &lcores[..count], args, &pools.0);
+    let (mut wide, mut narrow, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..args.repeat {
+        bare.push((bare_add(1)?, bare_add(2)?));
+        wide.push((measure(1, Spread::Wide)?, measure(2, Spread::Wide)?));
+        narrow.push((measure(1, Spread::OneSlot)?, measure(2, Spread::OneSlot)?));
+    }
+    let of = |values: &[(f64, f64)], pick: fn(&(f64, f64)) -> f64| median(values.iter().map(pick).collect());
+    let report = Report {
+        spread: scaling(&wide),
+        one_slot: scaling(&narrow),
+        bare_add_ns: of(&bare, |pair| pair.0),
+        bare_add_both_ns: of(&bare, |pair| pair.1),
+        bare_add_ratio: of(&bare, |pair| 2.0 * pair.0 / pair.1),
+        fan_in: args.shape.fan_in,
+        payload: args.shape.payload,
+        repeat: args.repeat,
+        seconds: args.seconds,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("fan-in {}, {} B payload; two lcores beside one", report.fan_in, report.payload);
+    for (name, scaling) in [("spread", &report.spread), ("one slot", &report.one_slot)] {
+        println!(
+            "{name:9} one {:6.2} Mpps   two {:6.2} Mpps   ratio {:.2}   {:.0} % handed off",
+            scaling.one_mpps,
+            scaling.two_mpps,
+            scaling.ratio,
+            100.0 * scaling.handed_off
+        );
+    }
+    println!(
+        "bare add  one {:6.1} ns     both {:6.1} ns     ratio {:.2}, which is what two of these cores can do",
+        report.bare_add_ns, report.bare_add_both_ns, report.bare_add_ratio
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Millions of packets per second, and the part of them that was handed off.
+type Rate = (f64, f64);
+
+fn scaling(turns: &[(Rate, Rate)]) -> Scaling {
+    let of = |pick: fn(&(Rate, Rate)) -> f64| median(turns.iter().map(pick).collect());
+    Scaling {
+        one_mpps: of(|(one, _)| one.0),
+        two_mpps: of(|(_, two)| two.0),
+        ratio: of(|(one, two)| two.0 / one.0),
+        handed_off: of(|(_, two)| two.1),
+    }
+}
+
+/// Each of these lcores has a queue of the port.
+fn measure(
+    eal: &Eal,
+    lcores: &[Lcore],
+    load: Load,
+    (frames, headers): &(Mempool, Mempool),
+    seconds: u64,
+) -> anyhow::Result<Rate> {
+    let count = lcores.len();
+    let queues = u16::try_from(count)?;
+    let config = PortConfig { rx_queues: queues, tx_queues: queues, rss: false, ..PortConfig::default() };
+    let StartedPort { port, rx, tx } = Port::open(eal, &Device::Vdev(hot::device(0, &load.shape)))?
+        .start(&config, std::slice::from_ref(frames))
+        .map_err(|failure| failure.error)?;
+    let mac = Mac(port.mac()?);
+    let (mut ios, mut hooks) = (Vec::new(), Vec::new());
+    for (number, (mut rx, tx)) in (0..).zip(rx.into_iter().zip(tx)) {
+        let cycles = Arc::new(AtomicU64::new(0));
+        let hook = write_packets(&load, mac, (number, u32::from(queues)), Arc::clone(&cycles));
+        anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
+        hooks.push(cycles);
+        let queues = Queues { rx, tx, multi_segment: port.active().tx_multi_segment };
+        ios.push(DpdkIo::new(vec![queues], frames.clone(), headers.clone(), Clock::new(eal)));
+    }
+    let (benches, _common) = fixture::lcores::<_, 1>(&load, ios, mac, count)?;
+    let gate = Arc::new(Gate::default());
+    let mut handles = Vec::new();
+    for ((lcore, bench), cycles) in lcores.iter().zip(benches).zip(hooks) {
+        let (gate, clock) = (Arc::clone(&gate), Clock::new(eal));
+        handles.push(lcore.launch(move || drive(bench, &cycles, clock, &gate, count, seconds))?);
+    }
+    let (mut mpps, mut received, mut completed, mut dropped, mut handed_off) = (0.0, 0, 0, 0, 0);
+    for handle in handles {
+        let seen = handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))?;
+        mpps += nanos(seen.received) * 1e3 / nanos(seen.nanos);
+        received += seen.received;
+        completed += seen.completed;
+        dropped += seen.dropped;
+        handed_off += seen.handed_off;
+    }
+    // What is under way when one stops, and what the other has done before the first look at the clock.
+    let expected = received / u64::from(load.shape.fan_in);
+    anyhow::ensure!(
+        dropped == 0 && completed + expected / 50 + 1024 >= expected,
+        "{received} packets gave {completed} results, {dropped} were dropped: the measurement is void"
+    );
+    if port.stop().is_err() {
+        anyhow::bail!("queues of the net_null port are still held");
+    }
+    Ok((mpps, nanos(handed_off) / nanos(received)))
+}
+
+/// Lets lcores begin together, and keeps each at work until all have measured.
+#[derive(Debug, Default)]
+struct Gate {
+    ready: AtomicUsize,
+    done: AtomicUsize,
+}
+
+/// What an lcore did while it was measured.
+struct Seen {
+    received: u64,
+    completed: u64,
+    dropped: u64,
+    handed_off: u64,
+    /// Without the receive hook.
+    nanos: u64,
+}
+
+fn drive(
+    mut bench: Bench<DpdkIo>,
+    hook_cycles: &AtomicU64,
+    clock: Clock,
+    gate: &Gate,
+    count: usize,
+    seconds: u64,
+) -> Seen {
+    for _ in 0..WARM_UP {
+        bench.lcore.turn();
+    }
+    gate.ready.fetch_add(1, Ordering::AcqRel);
+    // At work, or the other would have the pool for itself.
+    while gate.ready.load(Ordering::Acquire) < count {
+        bench.lcore.turn();
+    }
+    let before = bench.counters.read();
+    let (hook_before, start) = (hook_cycles.load(Ordering::Relaxed), clock.now_ns());
+    let end = start + seconds * 1_000_000_000;
+    while clock.now_ns() < end {
+        for _ in 0..TURNS {
+            bench.lcore.turn();
+        }
+    }
+    let elapsed = clock.now_ns() - start;
+    let hook = clock.nanoseconds(hook_cycles.load(Ordering::Relaxed) - hook_before);
+    let after = bench.counters.read();
+    gate.done.fetch_add(1, Ordering::AcqRel);
+    while gate.done.load(Ordering::Acquire) < count {
+        bench.lcore.turn();
+    }
+    let since = |counter| after.get(counter) - before.get(counter);
+    Seen {
+        received: since(Counter::Received),
+        completed: since(Counter::Completed),
+        dropped: after.dropped_total(),
+        handed_off: since(Counter::HandedOff),
+        nanos: elapsed.saturating_sub(hook),
+    }
+}
+
+/// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from `first` on.
+fn write_packets(
+    load: &Load,
+    mac: Mac,
+    (first, of): (u32, u32),
+    cycles: Arc<AtomicU64>,
+) -> impl FnMut(&mut [Mbuf]) + Send + 'static {
+    let writer = Frames::new(load, mac, EPOCH);
+    let mut arrival = Arrival::new(load);
+    let len = load.shape.frame_len();
+    move |packets| {
+        let start = clock::cycles();
+        for packet in packets {
+            let (rank, psn) = arrival.next();
+            if packet.set_len(len) {
+                let bytes = packet.bytes_mut();
+                writer.write_headers(bytes, rank, psn.wrapping_mul(of).wrapping_add(first));
+                bytes[HEADERS..].copy_from_slice(writer.payload());
+            }
+        }
+        cycles.fetch_add(clock::cycles() - start, Ordering::Relaxed);
+    }
+}
