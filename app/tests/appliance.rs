@@ -105,6 +105,7 @@ fn an_aggregate_that_cannot_finish_holds_up_the_end_no_longer_than_the_drain_tim
     let draining =
         until("draining", DRAIN, || appliance.get("/healthz").filter(|(status, _)| *status != 200));
     assert_eq!(draining.0, 503, "{}", draining.1);
+    assert_eq!(appliance.get("/readyz"), Some((503, "not ready\n".to_owned())));
     let ended = appliance.ends_well();
     assert!(asked.elapsed() >= DRAIN && asked.elapsed() < DRAIN + MARGIN, "{:?}", asked.elapsed());
     assert!(ended.err.contains("draining"), "{}", ended.err);
@@ -198,5 +199,6 @@ fn metrics_have_their_names_and_add_up() {
     let done = metrics.sum("pool_slots_used", "state=\"done\"");
     assert!((1..=1024).contains(&done), "{done}");
     assert_eq!(appliance.get("/healthz"), Some((200, "ok\n".to_owned())));
+    assert_eq!(appliance.get("/readyz"), Some((200, "ready\n".to_owned())));
     assert_eq!(appliance.get("/nothing").map(|(status, _)| status), Some(404));
 }

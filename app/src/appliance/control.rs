@@ -86,6 +86,7 @@ pub(crate) fn run(
         "ready"
     );
 
+    shared.set_polling();
     tell_systemd(NotifyState::Ready);
     let mut waiting: VecDeque<(usize, Reply)> = VecDeque::new();
     let began = Instant::now();

@@ -23,6 +23,8 @@ use crate::server::Published;
 #[derive(Debug)]
 pub(super) struct Shared {
     healthy: AtomicBool,
+    /// The lcores poll their ports.
+    polling: AtomicBool,
     jobs: Mutex<Vec<(JobStatus, Arc<JobCells>)>>,
     /// What is configured.
     configured: Mutex<Arc<Configured>>,
@@ -48,7 +50,8 @@ impl Configured {
 impl Shared {
     pub(super) fn new(membership: &Membership, config: &Config) -> Self {
         let (jobs, configured) = (Mutex::default(), Mutex::new(Arc::new(Configured::new(config))));
-        let shared = Self { healthy: AtomicBool::new(true), jobs, configured };
+        let shared =
+            Self { healthy: AtomicBool::new(true), polling: AtomicBool::new(false), jobs, configured };
         shared.set_jobs(membership);
         shared
     }
@@ -76,6 +79,15 @@ impl Shared {
 
     pub(super) fn set_healthy(&self, healthy: bool) {
         self.healthy.store(healthy, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_polling(&self) {
+        self.polling.store(true, Ordering::Relaxed);
+    }
+
+    /// True from when the ports are polled until the appliance is about to end.
+    pub(super) fn ready(&self) -> bool {
+        self.polling.load(Ordering::Relaxed) && self.healthy()
     }
 
     /// True while all lcores run and nobody has asked the appliance to end.

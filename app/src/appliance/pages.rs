@@ -11,10 +11,14 @@ use crate::config::Config;
 use crate::http::Pages;
 use crate::live::{Configuration, Inputs, Live, Sampler};
 
-/// `/metrics` and `/healthz`.
+/// `/metrics`, `/healthz` and `/readyz`.
 pub(super) fn plain(telemetry: &Arc<Telemetry>, shared: &Arc<Shared>) -> Pages {
-    let (telemetry, shared) = (Arc::clone(telemetry), Arc::clone(shared));
-    Pages { scrape: Box::new(move || telemetry.scrape()), healthy: Box::new(move || shared.healthy()) }
+    let (telemetry, shared, as_well) = (Arc::clone(telemetry), Arc::clone(shared), Arc::clone(shared));
+    Pages {
+        scrape: Box::new(move || telemetry.scrape()),
+        healthy: Box::new(move || shared.healthy()),
+        ready: Box::new(move || as_well.ready()),
+    }
 }
 
 /// `/` and what it is fed from.

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz`, whatever is behind them, and the page of what is happening, where there is one.
+//! `/metrics`, `/healthz` and `/readyz`, whatever is behind them, and the page of what is happening, where there is one.
 //!
 //! Everything can be read and nothing changed. Who connects and then neither sends nor takes anything is cut off.
 
@@ -30,6 +30,8 @@ pub(crate) struct Pages {
     pub(crate) scrape: Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>,
     /// Whether all is well.
     pub(crate) healthy: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Whether it does its work already, and still.
+    pub(crate) ready: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// Binds an address of a configuration.
@@ -69,6 +71,7 @@ pub(crate) fn serve(listener: TcpListener, pages: Pages, live: Option<Live>) -> 
     let mut router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .with_state(Arc::new(pages));
     let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
         let served = runtime.block_on(async {
@@ -118,5 +121,13 @@ async fn healthz(State(pages): State<Arc<Pages>>) -> Response {
         (StatusCode::OK, "ok\n").into_response()
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response()
+    }
+}
+
+async fn readyz(State(pages): State<Arc<Pages>>) -> Response {
+    if (pages.ready)() {
+        (StatusCode::OK, "ready\n").into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
     }
 }

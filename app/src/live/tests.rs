@@ -152,7 +152,11 @@ fn server() -> (HttpServer, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    let pages = Pages { scrape: Box::new(|| Ok(String::new())), healthy: Box::new(|| true) };
+    let pages = Pages {
+        scrape: Box::new(|| Ok(String::new())),
+        healthy: Box::new(|| true),
+        ready: Box::new(|| false),
+    };
     let live = Live::new(sampler(), || at(1, Vec::new()));
     (http::serve(listener, pages, Some(live)).unwrap(), address)
 }

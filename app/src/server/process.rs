@@ -81,10 +81,12 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
 
 fn pages(published: &Published, stop: &Arc<AtomicBool>) -> Pages {
     let telemetry = Telemetry::new(Vec::new(), Vec::new(), Box::new(published.clone()));
-    let stop = Arc::clone(stop);
+    let (stop, as_well) = (Arc::clone(stop), Arc::clone(stop));
     Pages {
         scrape: Box::new(move || telemetry.scrape()),
         healthy: Box::new(move || !stop.load(Ordering::Relaxed)),
+        // It is bound before there are pages.
+        ready: Box::new(move || !as_well.load(Ordering::Relaxed)),
     }
 }
 
