@@ -348,6 +348,29 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Ok(())
     }
 
+    /// Adds the contributions of several ranks, whose sum it is. False, and nothing done, if one of them is inside already, the slot
+    /// does not sum as packets come, or the packet is shorter than the request says.
+    pub(crate) fn add_several(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
+        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
+        if !matches!(self.hold, Hold::Open(_)) || !self.ranks.insert_word(request.inside) {
+            return false;
+        }
+        // SAFETY: as in `add`.
+        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
+        let overflow = combine(into, from) | request.overflow;
+        self.note_flags(overflow, request.again);
+        self.count += request.count;
+        self.touch(request.now);
+        true
+    }
+
+    /// Opens the slot with the contributions of several ranks.
+    pub(crate) fn open_several(&mut self, request: &Request, packet: B, counted: bool) {
+        self.open(request, packet, false, counted);
+        self.ranks = RankSet::of_word(request.inside);
+        self.count = request.count;
+    }
+
     /// Notes that a contribution is inside, now that nothing can go wrong any more.
     #[inline(always)]
     fn note(&mut self, request: &Request, overflow: bool) {

@@ -75,7 +75,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     version: u64,
     limits: Limits,
     turns: u64,
-    /// The last turn has taken updates into queues, or sent some off.
+    /// The last turn has taken updates into queues, or sent some off, or worked for other lcores.
     departed: bool,
     /// True if something has been counted that matters to others.
     unpublished: bool,
@@ -101,6 +101,8 @@ const PUBLISH: u64 = 8;
 const SWEEP: usize = 16;
 /// Packets by which the contents of a slot are asked for ahead of time.
 const AHEAD: usize = 4;
+/// How often an lcore looks, when it ends, whether others have left something: some milliseconds.
+const LAST_TURNS: usize = 100_000;
 /// Answers of the control plane that one turn sends.
 const REPLIES: usize = 8;
 
@@ -168,14 +170,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         for port in 0..self.setup.ports.len() {
             received += self.burst(port);
         }
-        // Replies first: sets may stay parked for as long as traffic lasts.
         let served = self.take_served();
         self.departed = self.update_queues();
-        let busy = self.replies()
-            || served
-            || self.departed
-            || self.session.has_parked()
-            || self.emitter.waiting() > 0;
+        self.departed |= self.session.has_waiting();
+        let busy = self.replies() || served || self.departed || self.emitter.waiting() > 0;
         if busy {
             self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();
@@ -296,6 +294,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
             let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
             let Some(packet) = packet.take() else { continue };
+            let packet = match self.session.hand_over_brief(*place, &opening, packet, &mut outcome) {
+                Ok(()) => {
+                    events += 1;
+                    continue;
+                }
+                Err(packet) => packet,
+            };
             let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
                 Ok(Brevity::Added) => continue,
                 Ok(_) => {
@@ -545,9 +550,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             _ => Verdict::Vacate,
         };
-        let together = self.surveyor.sets_together(SWEEP);
-        for _ in 0..SWEEP.min(self.session.sets()) / together {
+        let mut left = SWEEP.min(self.session.sets());
+        while left > 0 {
             let (set, mut found) = (self.session.next_swept(), Found::default());
+            let together = self.surveyor.sets_together(set, left);
+            left -= together;
             let counted = |key, first| {
                 found.note(now, first);
                 judge(key, first)
@@ -564,8 +571,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
     fn finish(&mut self) {
-        while self.session.has_parked() {
-            self.with_pool(|session, outcome| session.resume(outcome));
+        // What others have left, and still may. They end at the same time, but for one that is stuck.
+        self.session.close();
+        for _ in 0..LAST_TURNS {
+            if self.session.has_waiting() {
+                self.with_pool(|session, outcome| session.resume(outcome));
+                self.emitter.flush();
+            } else if self.session.is_last() {
+                break;
+            }
+            core::hint::spin_loop();
         }
         if let Some(updates) = &mut self.updates {
             updates.finish(&mut self.emitter);
@@ -592,8 +607,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         act(&mut self.session, &mut outcome)
     }
 
-    /// Packets that the pool holds, if no other lcore is busy with it; for tests and tools.
-    pub fn packets_held(&mut self) -> Option<usize> {
+    /// Packets that the pool holds where this lcore is at home; for tests and tools.
+    pub fn packets_held(&mut self) -> usize {
         self.session.packets()
     }
 
