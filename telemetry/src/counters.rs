@@ -87,7 +87,7 @@ counters! {
     Opened => "slots_opened",
     /// Contributions added to a partial that was there: hits of the pool.
     Hits => "slot_hits",
-    /// Contributions that found no slot: all of the set were taken, the job's quota was, or another lcore was in the way.
+    /// Contributions that found no slot: all of the set were taken, the job's quota was, or too much was waiting for the lcore of the set.
     Conflicts => "slot_conflicts",
     /// Kept results that another PSN displaced.
     DisplacedResults => "results_displaced",
