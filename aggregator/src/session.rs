@@ -225,6 +225,16 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
+    /// Once what [`prefetch_contents`](Self::prefetch_contents) asked for has arrived, too: asks for contributions that the slot
+    /// keeps as they came, if the one that comes is the last.
+    #[inline]
+    pub fn prefetch_kept(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.pool) {
+            // SAFETY: there is only one session, and it is borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch_kept();
+        }
+    }
+
     /// Gives a packet to the pool, in its shared part. The events go to `sink`: this packet's, unless it was handed off, and those of
     /// packets that other lcores left meanwhile.
     #[inline]

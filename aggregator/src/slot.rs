@@ -46,7 +46,8 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     name: u64,
     ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies, as long as the slot is open: to find it through the packet would cost the
-    /// cache line of the packet's descriptor. In a slot with a result, where its descriptor lies: only ever prefetched.
+    /// cache line of the packet's descriptor. In a slot with a result, where its descriptor lies, and in one that keeps all
+    /// contributions, the line that says where they are: only ever prefetched.
     payload: *mut u8,
     pub(crate) hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last of use to someone.
@@ -175,9 +176,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             hold: Hold::Open(packet),
         };
         if whole && let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) {
-            let mut contributions = Contributions::new();
-            contributions.push(request.rank, packet);
-            self.hold = Hold::Whole(contributions);
+            self.keep_first(request.rank, packet);
         }
     }
 
@@ -191,7 +190,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let entire = strip(&mut packet, offset, brief.shape().payload_len());
         debug_assert!(fits && entire, "the pool has checked both");
         self.name = brief.name;
-        self.payload = packet.bytes_mut().as_mut_ptr();
         self.touched = micros(now);
         self.reminded = None;
         self.shape = brief.shape;
@@ -199,14 +197,22 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.priority = priority;
         self.first = now & FIRST | if rules.server() { SERVER } else { 0 };
         let hold = if whole {
-            let mut contributions = Contributions::new();
-            contributions.push(brief.rank(), packet);
+            let contributions = Contributions::new(brief.rank(), packet);
+            self.payload = contributions.line();
             Hold::Whole(contributions)
         } else {
+            self.payload = packet.bytes_mut().as_mut_ptr();
             Hold::Open(packet)
         };
         // There is nothing to be dropped.
         core::mem::forget(core::mem::replace(&mut self.hold, hold));
+    }
+
+    /// Keeps the first contribution as it came.
+    fn keep_first(&mut self, rank: u16, packet: B) {
+        let contributions = Contributions::new(rank, packet);
+        self.payload = contributions.line();
+        self.hold = Hold::Whole(contributions);
     }
 
     /// Lets go of the result, if there is one; says whose it was.
@@ -332,6 +338,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
         *word |= bit;
         contributions.push(brief.rank(), packet);
+        self.payload = contributions.line();
         self.count = count;
         self.touch(now);
         Ok(if count == brief.needed() { Brought::Last } else { Brought::One })
@@ -344,6 +351,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             return Err(packet);
         }
         contributions.push(request.rank, packet);
+        self.payload = contributions.line();
         self.note(request, false);
         Ok(())
     }
@@ -380,6 +388,16 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) fn prefetch(&self) {
         for line in 0..4 {
             prefetch(self.payload.wrapping_add(line * 64));
+        }
+    }
+
+    /// If contributions are kept as they came, and one is missing: asks for what it takes to sum them. A hint only.
+    #[inline]
+    pub(crate) fn prefetch_kept(&self) {
+        if let Hold::Whole(contributions) = &self.hold
+            && self.count + 1 >= self.fan_in()
+        {
+            contributions.prefetch();
         }
     }
 
@@ -433,7 +451,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         match core::mem::replace(&mut self.hold, Hold::Empty) {
             Hold::Open(packet) => Some(packet),
             Hold::Whole(contributions) => {
-                let (packet, overflow) = contributions.sum(&self.ranks, kernel, spent)?;
+                let (packet, overflow) = contributions.sum::<WORDS>(kernel, spent)?;
                 if overflow {
                     self.first |= OVERFLOW;
                 }

@@ -28,7 +28,8 @@ pub struct Scratch {
 ///   next call of a method on the packet,
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
 ///   thread, gives the same packet back,
-/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking.
+/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking, and an address of 48 bits, which is
+///   what operating systems give out unless they are asked for more: the 16 above are free, too.
 pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// The same packet after it has been made read-only.
     type Shared: SharedBuf;

@@ -101,6 +101,7 @@ const PUBLISH: u64 = 8;
 const SWEEP: usize = 16;
 /// Packets by which the contents of a slot are asked for ahead of time.
 const AHEAD: usize = 4;
+const NEAR: usize = 2;
 /// Answers of the control plane that one turn sends.
 const REPLIES: usize = 8;
 
@@ -294,9 +295,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             let job = self.table.get(brief.key().job());
             let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
-            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
             let Some(packet) = packet.take() else { continue };
-            let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
+            let (brief, place) = (*brief, *place);
+            // One that is kept until all are there often has its like around it.
+            if let Some(coming) = gradients.get(at + NEAR) {
+                self.session.prefetch_kept(coming.place);
+            }
+            let opening = Opening { brief: &brief, rules, priority, offset: PAYLOAD_OFFSET, now };
+            let packet = match self.session.take_brief(place, &opening, packet, &mut outcome) {
                 Ok(Brevity::Added) => continue,
                 Ok(_) => {
                     events += 1;
@@ -305,12 +311,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Err(packet) => packet,
             };
             events += 1;
-            match classifier.request(brief, packet.bytes()) {
+            match classifier.request(&brief, packet.bytes()) {
                 Some(request) => {
                     if request.again {
-                        classifier.count_again(brief, self.number);
+                        classifier.count_again(&brief, self.number);
                     }
-                    self.session.offer_at(*place, &request, packet, &mut outcome);
+                    self.session.offer_at(place, &request, packet, &mut outcome);
                 }
                 // Cannot happen: the table is the one in which the job was found.
                 None => outcome.emitter.discard(packet, DropReason::UnknownJob),
