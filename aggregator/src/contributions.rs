@@ -190,31 +190,48 @@ impl<B: PacketBuf> Contributions<B> {
     #[inline(never)]
     fn sum_up_to<const N: usize>(mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<(B, bool)> {
         let mut by_rank = [ptr::null_mut::<()>(); N];
-        let mut ranks = 0;
-        while let Some((rank, raw)) = self.pop_raw() {
-            prefetch(raw.as_ptr());
-            match by_rank.get_mut(usize::from(rank)) {
+        let mut end = 0;
+        let mut place = |place: Place| {
+            prefetch(place.packet());
+            let rank = usize::from(place.rank());
+            match by_rank.get_mut(rank) {
                 // A rank is inside once.
-                Some(place) if place.is_null() => {
-                    *place = raw.as_ptr();
-                    ranks = ranks.max(usize::from(rank) + 1);
+                Some(at) if at.is_null() => {
+                    *at = place.packet();
+                    end = end.max(rank + 1);
                 }
-                // SAFETY: a packet that was given up to the list, and has just left it.
-                _ => spent(unsafe { B::from_raw(raw) }),
+                _ => {
+                    if let Some(raw) = NonNull::new(place.packet()) {
+                        // SAFETY: a packet that was given up to the list, which forgets it.
+                        spent(unsafe { B::from_raw(raw) });
+                    }
+                }
             }
+        };
+        while let Some(last) = self.count.checked_sub(1) {
+            let (node, others) = (self.node(), last % NODE);
+            // SAFETY: a packet of the list; the link and so many words have been written.
+            let (link, words) = unsafe { ((*node).link, &(&(*node).words)[..usize::from(others)]) };
+            words.iter().for_each(|&word| place(Place::of_word(word)));
+            place(core::mem::replace(&mut self.head, Place(link)));
+            self.count = last - others;
         }
         let mut sorted = ArrayVec::<B, N>::new();
-        for raw in by_rank.into_iter().take(ranks).filter_map(NonNull::new) {
-            // SAFETY: as above; there are at most N places.
+        for raw in by_rank.iter().take(end).filter_map(|&raw| NonNull::new(raw)) {
+            // SAFETY: as above; there are N places.
             unsafe { sorted.push_unchecked(B::from_raw(raw)) };
         }
-        let mut sorted = sorted.into_iter();
-        let mut first = sorted.next()?;
         let overflow = {
-            let mut others = ArrayVec::<&[u8], N>::new();
-            others.extend(sorted.as_slice().iter().map(PacketBuf::bytes));
-            kernel(first.bytes_mut(), &others)
+            let (first, others) = sorted.split_first_mut()?;
+            let mut payloads = ArrayVec::<&[u8], N>::new();
+            for other in others {
+                // SAFETY: there are fewer than N.
+                unsafe { payloads.push_unchecked(other.bytes()) };
+            }
+            kernel(first.bytes_mut(), &payloads)
         };
+        let mut sorted = sorted.into_iter();
+        let first = sorted.next()?;
         sorted.for_each(spent);
         Some((first, overflow))
     }

@@ -225,9 +225,18 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Once what [`prefetch_contents`](Self::prefetch_contents) asked for has arrived, too: asks for contributions that the slot
+    /// The same, where contributions are probably kept as they come: where those of the slot are.
+    #[inline(always)]
+    pub fn prefetch_node(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.pool) {
+            // SAFETY: there is only one session, and it is borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch_node();
+        }
+    }
+
+    /// Once that has arrived, too: asks for contributions that the slot
     /// keeps as they came, if the one that comes is the last.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_kept(&mut self, place: Place) {
         if let Some(slot) = place.slot(&self.pool) {
             // SAFETY: there is only one session, and it is borrowed exclusively.
@@ -277,6 +286,32 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
+    /// Keeps a contribution in the slot that was [foreseen](Self::foresee), if it is one that is expected there and the slot keeps
+    /// them all as they came: then the packet is taken out, and unless it was the last one, there is no event. If not, nothing
+    /// is done. What is kept is taken by [`take_brief`](Self::take_brief), too, which costs more.
+    #[inline(always)]
+    #[must_use]
+    pub fn keep_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        brief: &Brief,
+        offset: u16,
+        now: u64,
+        packet: &mut Option<B>,
+        sink: &mut S,
+    ) -> Brevity {
+        let Some(slot) = place.slot(&self.pool) else { return Brevity::Unsuited };
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, packet) {
+            Brought::Nothing => Brevity::Unsuited,
+            Brought::One => Brevity::Added,
+            Brought::Last => {
+                self.conclude(place, brief, now, sink);
+                Brevity::Concluded
+            }
+        }
+    }
+
     /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
     /// opens the slot that was foreseen, in the plain case; unless it is only kept and not the last one, with an event. The packet
     /// comes back, and nothing is done, in any other case: then it is to be [offered](Self::offer_at).
@@ -293,14 +328,17 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     ) -> Result<Brevity, B> {
         let Some(slot) = place.slot(&self.pool) else { return Err(packet) };
         // SAFETY: there is only one session, and it is borrowed exclusively.
-        let packet = match unsafe { &mut *slot.get() }.collect_brief(opening, packet) {
-            Ok(Brought::Last) => {
+        let mut packet = Some(packet);
+        match unsafe { &mut *slot.get() }.keep_brief(opening.brief, opening.offset, opening.now, &mut packet)
+        {
+            Brought::Last => {
                 self.conclude(place, opening.brief, opening.now, sink);
                 return Ok(Brevity::Concluded);
             }
-            Ok(_) => return Ok(Brevity::Added),
-            Err(packet) => packet,
-        };
+            Brought::One => return Ok(Brevity::Added),
+            Brought::Nothing => {}
+        }
+        let Some(packet) = packet else { return Ok(Brevity::Added) };
         let (set, ways) = (place.set as usize, self.pool.ways);
         let way = (place.hint as usize).wrapping_sub(set * ways);
         if set >= self.pool.heads.len() {

@@ -47,6 +47,17 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     #[must_use]
     fn advance(&mut self, count: usize) -> bool;
 
+    /// Keeps `len` bytes from `offset` on. False, and nothing done, where there are fewer.
+    #[must_use]
+    #[inline]
+    fn trim(&mut self, offset: usize, len: usize) -> bool {
+        let whole = self.bytes().len() >= offset + len;
+        if whole && self.advance(offset) {
+            self.truncate(len);
+        }
+        whole
+    }
+
     /// Puts `count` bytes in front of the present first one, contents as they happen to be. False, and nothing done, where
     /// there is no room: there is where headers have been given up.
     #[must_use]

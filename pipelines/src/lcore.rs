@@ -279,11 +279,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             server: self.server.as_ref(),
         };
         let mut events = 0;
-        for at in 0..gradients.len() {
+        let mut at = 0;
+        while at < gradients.len() {
             if let Some(coming) = gradients.get(at + AHEAD) {
                 self.session.prefetch_contents(coming.place);
             }
             let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
+            at += 1;
             let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { continue };
             match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
                 Brevity::Added => continue,
@@ -296,14 +298,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let job = self.table.get(brief.key().job());
             let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
             let Some(packet) = packet.take() else { continue };
-            let (brief, place) = (*brief, *place);
-            // One that is kept until all are there often has its like around it.
-            if let Some(coming) = gradients.get(at + NEAR) {
-                self.session.prefetch_kept(coming.place);
-            }
-            let opening = Opening { brief: &brief, rules, priority, offset: PAYLOAD_OFFSET, now };
-            let packet = match self.session.take_brief(place, &opening, packet, &mut outcome) {
-                Ok(Brevity::Added) => continue,
+            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
+            let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
+                Ok(Brevity::Added) => {
+                    // What is kept until all are there often has its like behind it.
+                    at += Self::keep(&mut self.session, now, &mut gradients[at..], &mut events, &mut outcome);
+                    continue;
+                }
                 Ok(_) => {
                     events += 1;
                     continue;
@@ -311,12 +312,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Err(packet) => packet,
             };
             events += 1;
-            match classifier.request(&brief, packet.bytes()) {
+            match classifier.request(brief, packet.bytes()) {
                 Some(request) => {
                     if request.again {
-                        classifier.count_again(&brief, self.number);
+                        classifier.count_again(brief, self.number);
                     }
-                    self.session.offer_at(place, &request, packet, &mut outcome);
+                    self.session.offer_at(*place, &request, packet, &mut outcome);
                 }
                 // Cannot happen: the table is the one in which the job was found.
                 None => outcome.emitter.discard(packet, DropReason::UnknownJob),
@@ -333,6 +334,32 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 outcome.emitter.recycle(packet);
             }
         }
+    }
+
+    /// Brings in plain gradients as long as they are of those that their slots keep until all are there; says how many.
+    #[inline(never)]
+    fn keep(
+        session: &mut Session<I::Buf, WORDS>,
+        now: u64,
+        gradients: &mut [Gradient<I::Buf>],
+        events: &mut usize,
+        outcome: &mut Outcome<'_, I>,
+    ) -> usize {
+        for at in 0..gradients.len() {
+            if let Some(coming) = gradients.get(at + NEAR) {
+                session.prefetch_kept(coming.place);
+            }
+            let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
+            match session.keep_brief(*place, brief, PAYLOAD_OFFSET, now, packet, outcome) {
+                Brevity::Added => {}
+                Brevity::Concluded => *events += 1,
+                Brevity::Unsuited => return at,
+            }
+            if let Some(coming) = gradients.get(at + AHEAD) {
+                session.prefetch_node(coming.place);
+            }
+        }
+        gradients.len()
     }
 
     /// Packets that are not plain gradients.
