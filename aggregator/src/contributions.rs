@@ -44,8 +44,10 @@ const _: () = assert!(usize::BITS >= ADDRESS + u16::BITS);
 
 /// Packets that a node knows of, with itself.
 const NODE: u16 = 8;
-/// Lines of each payload that are asked for ahead of time; the processor foresees the others by itself.
-const LINES: usize = 4;
+/// Lines of each payload that are asked for ahead of time, at the most; the processor foresees those behind by itself.
+const LINES: usize = 16;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 impl Place {
     const NOWHERE: Self = Self(ptr::null_mut());
@@ -100,14 +102,14 @@ impl<B: PacketBuf> Contributions<B> {
         first
     }
 
-    /// One more, of fewer than 2¹⁶.
+    /// One more, of fewer than 2¹⁶. True if the [`line`](Self::line) is another one now.
     #[inline(always)]
-    pub(crate) fn push(&mut self, rank: u16, packet: B) {
-        self.push_raw(rank, packet.into_raw());
+    pub(crate) fn push(&mut self, rank: u16, packet: B) -> bool {
+        self.push_raw(rank, packet.into_raw())
     }
 
     #[inline(always)]
-    fn push_raw(&mut self, rank: u16, raw: NonNull<()>) {
+    fn push_raw(&mut self, rank: u16, raw: NonNull<()>) -> bool {
         let place = Place::new(rank, raw);
         let at = usize::from(self.count % NODE);
         // SAFETY: both are packets that were given up to the list, so that nobody else uses their lines; there is a head as
@@ -121,6 +123,7 @@ impl<B: PacketBuf> Contributions<B> {
             }
         }
         self.count += 1;
+        at == 0
     }
 
     /// The line of the latest node, of a list that is not empty.
@@ -160,18 +163,23 @@ impl<B: PacketBuf> Contributions<B> {
     }
 
     /// Asks for what [`sum`](Self::sum) needs of each packet of the latest node, and only those: who has many more
-    /// does not wait for one of them either. A hint only.
-    pub(crate) fn prefetch(&self) {
+    /// does not wait for one of them either. `len` is the length of a payload. A hint only.
+    #[inline(never)]
+    pub(crate) fn prefetch(&self, len: u16) {
         let Some(last) = self.count.checked_sub(1) else { return };
         let node = self.node();
-        // SAFETY: as above; so many words have been written.
+        // SAFETY: a packet of the list; so many words have been written.
         let words = unsafe { &(&(*node).words)[..usize::from(last % NODE)] };
         for place in words.iter().map(|&word| Place::of_word(word)).chain([self.head]) {
             let packet = place.packet().cast::<u8>();
             prefetch(packet);
             let payload = packet.wrapping_add(self.distance as usize);
-            for line in 0..LINES {
-                prefetch(payload.wrapping_add(line * 64));
+            let ask = |line: usize| prefetch(payload.wrapping_add(line * LINE));
+            if usize::from(len) >= LINES * LINE {
+                // Without a loop.
+                (0..LINES).for_each(ask);
+            } else {
+                (0..usize::from(len).div_ceil(LINE)).for_each(ask);
             }
         }
     }

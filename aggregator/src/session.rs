@@ -1,5 +1,7 @@
 //! One lcore's way into the pool: entering and leaving sets, and the packets that travel between lcores.
 
+mod keep;
+
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -17,6 +19,8 @@ use crate::prefetch::prefetch;
 use crate::request::{Brief, Opening, PACKED, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
+
+pub use keep::{Incoming, Kept};
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
@@ -225,25 +229,6 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// The same, where contributions are probably kept as they come: where those of the slot are.
-    #[inline(always)]
-    pub fn prefetch_node(&mut self, place: Place) {
-        if let Some(slot) = place.slot(&self.pool) {
-            // SAFETY: there is only one session, and it is borrowed exclusively.
-            unsafe { &*slot.get() }.prefetch_node();
-        }
-    }
-
-    /// Once that has arrived, too: asks for contributions that the slot
-    /// keeps as they came, if the one that comes is the last.
-    #[inline(always)]
-    pub fn prefetch_kept(&mut self, place: Place) {
-        if let Some(slot) = place.slot(&self.pool) {
-            // SAFETY: there is only one session, and it is borrowed exclusively.
-            unsafe { &*slot.get() }.prefetch_kept();
-        }
-    }
-
     /// Gives a packet to the pool, in its shared part. The events go to `sink`: this packet's, unless it was handed off, and those of
     /// packets that other lcores left meanwhile.
     #[inline]
@@ -286,32 +271,6 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Keeps a contribution in the slot that was [foreseen](Self::foresee), if it is one that is expected there and the slot keeps
-    /// them all as they came: then the packet is taken out, and unless it was the last one, there is no event. If not, nothing
-    /// is done. What is kept is taken by [`take_brief`](Self::take_brief), too, which costs more.
-    #[inline(always)]
-    #[must_use]
-    pub fn keep_brief<S: Sink<B, WORDS>>(
-        &mut self,
-        place: Place,
-        brief: &Brief,
-        offset: u16,
-        now: u64,
-        packet: &mut Option<B>,
-        sink: &mut S,
-    ) -> Brevity {
-        let Some(slot) = place.slot(&self.pool) else { return Brevity::Unsuited };
-        // SAFETY: there is only one session, and it is borrowed exclusively.
-        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, packet) {
-            Brought::Nothing => Brevity::Unsuited,
-            Brought::One => Brevity::Added,
-            Brought::Last => {
-                self.conclude(place, brief, now, sink);
-                Brevity::Concluded
-            }
-        }
-    }
-
     /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
     /// opens the slot that was foreseen, in the plain case; unless it is only kept and not the last one, with an event. The packet
     /// comes back, and nothing is done, in any other case: then it is to be [offered](Self::offer_at).
@@ -327,12 +286,12 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) -> Result<Brevity, B> {
         let Some(slot) = place.slot(&self.pool) else { return Err(packet) };
-        // SAFETY: there is only one session, and it is borrowed exclusively.
+        let &Opening { brief, offset, now, .. } = opening;
         let mut packet = Some(packet);
-        match unsafe { &mut *slot.get() }.keep_brief(opening.brief, opening.offset, opening.now, &mut packet)
-        {
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, &mut packet) {
             Brought::Last => {
-                self.conclude(place, opening.brief, opening.now, sink);
+                self.conclude(place, brief, now, sink);
                 return Ok(Brevity::Concluded);
             }
             Brought::One => return Ok(Brevity::Added),
@@ -354,7 +313,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
 
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
-    fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+    fn conclude<S: Sink<B, WORDS>>(&self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
         let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
         // SAFETY: there is only one session, and it is borrowed exclusively; the reference to the slot is gone.
         let mut owned = unsafe { self.pool.set(set) };

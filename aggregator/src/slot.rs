@@ -342,8 +342,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let fits = |packet: &mut B| *word & bit == 0 && packet.trim(usize::from(offset), usize::from(len));
         let Some(packet) = packet.take_if(fits) else { return Brought::Nothing };
         *word |= bit;
-        contributions.push(brief.rank(), packet);
-        self.payload = contributions.line();
+        if contributions.push(brief.rank(), packet) {
+            self.payload = contributions.line();
+        }
         self.count = count;
         self.touch(now);
         if count == brief.needed() { Brought::Last } else { Brought::One }
@@ -355,8 +356,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if !packet.trim(usize::from(request.offset), usize::from(request.len)) {
             return Err(packet);
         }
-        contributions.push(request.rank, packet);
-        self.payload = contributions.line();
+        if contributions.push(request.rank, packet) {
+            self.payload = contributions.line();
+        }
         self.note(request, false);
         Ok(())
     }
@@ -403,12 +405,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 
     /// If contributions are kept as they came, and one is missing: asks for what it takes to sum them. A hint only.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch_kept(&self) {
         if let Hold::Whole(contributions) = &self.hold
             && self.count + 1 >= self.fan_in()
         {
-            contributions.prefetch();
+            contributions.prefetch(self.len());
         }
     }
 

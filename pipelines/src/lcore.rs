@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Brevity, Brief, Key, Opening, Place, Request, Session, Verb, Verdict};
+use pascaline_aggregator::{Brevity, Brief, Incoming, Key, Opening, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Moment, Recorder, Surveyor};
@@ -89,6 +89,18 @@ struct Gradient<B> {
     packet: Option<B>,
 }
 
+impl<B> Incoming<B> for Gradient<B> {
+    #[inline(always)]
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&Brief, &mut Option<B>) {
+        (&self.brief, &mut self.packet)
+    }
+}
+
 /// The plain gradients of a burst.
 type Gradients<I> = ArrayVec<Gradient<<I as Io>::Buf>, BURST>;
 
@@ -101,7 +113,6 @@ const PUBLISH: u64 = 8;
 const SWEEP: usize = 16;
 /// Packets by which the contents of a slot are asked for ahead of time.
 const AHEAD: usize = 4;
-const NEAR: usize = 2;
 /// Answers of the control plane that one turn sends.
 const REPLIES: usize = 8;
 
@@ -302,7 +313,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
                 Ok(Brevity::Added) => {
                     // What is kept until all are there often has its like behind it.
-                    at += Self::keep(&mut self.session, now, &mut gradients[at..], &mut events, &mut outcome);
+                    let rest = &mut gradients[at..];
+                    let kept = self.session.keep_brief(rest, PAYLOAD_OFFSET, now, &mut outcome);
+                    at += kept.taken;
+                    events += kept.concluded;
                     continue;
                 }
                 Ok(_) => {
@@ -334,32 +348,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 outcome.emitter.recycle(packet);
             }
         }
-    }
-
-    /// Brings in plain gradients as long as they are of those that their slots keep until all are there; says how many.
-    #[inline(never)]
-    fn keep(
-        session: &mut Session<I::Buf, WORDS>,
-        now: u64,
-        gradients: &mut [Gradient<I::Buf>],
-        events: &mut usize,
-        outcome: &mut Outcome<'_, I>,
-    ) -> usize {
-        for at in 0..gradients.len() {
-            if let Some(coming) = gradients.get(at + NEAR) {
-                session.prefetch_kept(coming.place);
-            }
-            let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
-            match session.keep_brief(*place, brief, PAYLOAD_OFFSET, now, packet, outcome) {
-                Brevity::Added => {}
-                Brevity::Concluded => *events += 1,
-                Brevity::Unsuited => return at,
-            }
-            if let Some(coming) = gradients.get(at + AHEAD) {
-                session.prefetch_node(coming.place);
-            }
-        }
-        gradients.len()
     }
 
     /// Packets that are not plain gradients.
