@@ -238,9 +238,10 @@ impl<B: PacketBuf> Contributions<B> {
             }
             kernel(first.bytes_mut(), &payloads)
         };
-        let mut sorted = sorted.into_iter();
-        let first = sorted.next()?;
-        sorted.for_each(spent);
+        let first = sorted.swap_remove(0);
+        while let Some(packet) = sorted.pop() {
+            spent(packet);
+        }
         Some((first, overflow))
     }
 }
