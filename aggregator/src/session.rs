@@ -1,5 +1,7 @@
 //! One lcore's way into the pool, and the packets that travel between lcores.
 
+mod keep;
+
 use core::cell::UnsafeCell;
 use core::fmt;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use crate::prefetch::prefetch;
 use crate::request::{Brief, Opening, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
+
+pub use keep::{Incoming, Kept};
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
@@ -211,15 +215,18 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         sink: &mut S,
     ) -> Result<Brevity, B> {
         let Some(slot) = place.slot(self) else { return Err(packet) };
+        let &Opening { brief, offset, now, .. } = opening;
+        let mut packet = Some(packet);
         // SAFETY: this session is at home there, and borrowed exclusively.
-        let packet = match unsafe { &mut *slot.get() }.collect_brief(opening, packet) {
-            Ok(Brought::Last) => {
-                self.conclude(place, opening.brief, opening.now, sink);
+        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, &mut packet) {
+            Brought::Last => {
+                self.conclude(place, brief, now, sink);
                 return Ok(Brevity::Concluded);
             }
-            Ok(_) => return Ok(Brevity::Added),
-            Err(packet) => packet,
-        };
+            Brought::One => return Ok(Brevity::Added),
+            Brought::Nothing => {}
+        }
+        let Some(packet) = packet else { return Ok(Brevity::Added) };
         let (set, ways) = (place.set as usize, self.pool.ways);
         let way = (place.hint as usize).wrapping_sub(set * ways);
         if set >= self.pool.heads.len() || way >= ways {
@@ -235,7 +242,7 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
 
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
-    fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+    fn conclude<S: Sink<B, WORDS>>(&self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
         let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
         // SAFETY: the slot is one that this session is at home in, and borrowed exclusively; the reference to it is gone.
         let mut owned = unsafe { self.pool.set(set) };
