@@ -23,7 +23,7 @@ pub mod handoff;
 pub mod key;
 pub mod policy;
 pub mod pool;
-mod prefetch;
+pub mod prefetch;
 pub mod rankset;
 pub mod request;
 mod session;

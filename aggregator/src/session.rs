@@ -27,6 +27,9 @@ pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
     sweep_at: usize,
 }
 
+/// Slots of which a result is probably still in a cache when it has to make room: a megabyte of packets.
+const DEEP: usize = 512;
+
 /// Where a key belongs in the pool that said so: [`Session::place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -223,6 +226,30 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             // SAFETY: there is only one session, and it is borrowed exclusively.
             unsafe { &*slot.get() }.prefetch();
         }
+    }
+
+    /// True if there are so many slots that a result which has to make room is probably in no cache any more.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        self.pool.slots.len() > DEEP
+    }
+
+    /// As [`prefetch_contents`](Self::prefetch_contents), for a while before that: only the start.
+    #[inline(always)]
+    pub fn prefetch_start(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.pool) {
+            // SAFETY: there is only one session, and it is borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch_start();
+        }
+    }
+
+    /// Once what [`foresee`](Self::foresee) asked for has arrived: true if a contribution will probably be the last one.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_last(&mut self, place: Place, brief: &Brief) -> bool {
+        // SAFETY: there is only one session, and it is borrowed exclusively.
+        place.slot(&self.pool).is_some_and(|slot| unsafe { &*slot.get() }.lacks_only(brief))
     }
 
     /// Gives a packet to the pool, in its shared part. The events go to `sink`: this packet's, unless it was handed off, and those of

@@ -318,6 +318,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
+    /// True if of the PSN of a contribution only one is missing.
+    #[inline(always)]
+    pub(crate) const fn lacks_only(&self, brief: &Brief) -> bool {
+        brief.name == self.name && self.count + 1 == brief.needed()
+    }
+
     /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet comes back if this is not
     /// one that is expected here.
     #[inline(always)]
@@ -379,6 +385,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         for line in 0..4 {
+            prefetch(self.payload.wrapping_add(line * 64));
+        }
+    }
+
+    /// The first lines of that: all of a result's descriptor.
+    #[inline(always)]
+    pub(crate) fn prefetch_start(&self) {
+        for line in 0..2 {
             prefetch(self.payload.wrapping_add(line * 64));
         }
     }
