@@ -27,7 +27,7 @@ pub mod key;
 mod lanes;
 pub mod policy;
 pub mod pool;
-mod prefetch;
+pub mod prefetch;
 pub mod rankset;
 pub mod request;
 mod session;

@@ -40,6 +40,9 @@ struct Seat<B: PacketBuf, const WORDS: usize> {
     lane: u32,
 }
 
+/// Slots of which a result is probably still in a cache when it has to make room: a megabyte of packets.
+const DEEP: usize = 512;
+
 /// Where a key belongs in the pool that said so: [`Session::place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -353,6 +356,30 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.seat.prefetch_contents(place);
     }
 
+    /// True if there are so many slots that a result which has to make room is probably in no cache any more.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        self.seat.pool.slots.len() > DEEP
+    }
+
+    /// As [`prefetch_contents`](Self::prefetch_contents), for a while before that: only the start.
+    #[inline(always)]
+    pub fn prefetch_start(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.seat) {
+            // SAFETY: this session is at home there, and borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch_start();
+        }
+    }
+
+    /// Once what [`foresee`](Self::foresee) asked for has arrived: true if a contribution will probably be the last one.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_last(&mut self, place: Place, brief: &Brief) -> bool {
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        place.slot(&self.seat).is_some_and(|slot| unsafe { &*slot.get() }.lacks_only(brief))
+    }
+
     /// True if packets for this place are this session's: any other's are handed over.
     #[inline(always)]
     #[must_use]
@@ -553,14 +580,14 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     }
 
     /// Sends off what has been handed over, and tells the others that there will be no more: the last thing before the end, but for
-    /// [resuming](Self::resume) until [all others](Self::is_last) have done so too.
+    /// [resuming](Self::resume) until [all others](Self::is_alone) have done so too.
     pub fn close(&mut self) {
         self.to.iter_mut().flatten().for_each(Sender::close);
     }
 
     /// True if all other sessions have been [closed](Self::close) or are gone, and nothing that they have left waits.
     #[must_use]
-    pub fn is_last(&mut self) -> bool {
+    pub fn is_alone(&mut self) -> bool {
         self.from.iter_mut().all(Receiver::is_finished)
     }
 

@@ -324,6 +324,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
+    /// True if of the PSN of a contribution only one is missing.
+    #[inline(always)]
+    pub(crate) const fn lacks_only(&self, brief: &Brief) -> bool {
+        brief.name == self.name && self.count + 1 == brief.needed()
+    }
+
     /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet is taken out if it is one
     /// that is expected here.
     #[inline(always)]
@@ -434,6 +440,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && self.count + 1 >= self.fan_in()
         {
             contributions.prefetch(self.len());
+        }
+    }
+
+    /// The first lines of that: all of a result's descriptor.
+    #[inline(always)]
+    pub(crate) fn prefetch_start(&self) {
+        for line in 0..2 {
+            prefetch(self.payload.wrapping_add(line * 64));
         }
     }
 

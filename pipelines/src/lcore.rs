@@ -258,6 +258,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     ) -> usize {
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         let mut bytes = 0;
+        if self.table.is_wide() {
+            for packet in packets.iter() {
+                if let Some((job, rank)) = plain::job_and_rank(packet.bytes()) {
+                    self.table.ask_for_flow(job, rank);
+                }
+            }
+        }
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
@@ -274,13 +281,36 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         bytes
     }
 
+    /// Asks for what is probably in no cache when it is needed, all of a burst's at once: where there are many slots, for results
+    /// that have to make room; where there are many jobs or ranks, for where packets are counted and how results are sent.
+    #[inline(never)]
+    fn look_far_ahead(&mut self, gradients: &Gradients<I>) {
+        if self.session.is_deep() {
+            for gradient in gradients {
+                self.session.prefetch_start(gradient.place);
+            }
+        }
+        if self.table.is_wide() {
+            for Gradient { brief, place, .. } in gradients {
+                let (job, rank) = (brief.key().job(), brief.rank());
+                self.table.ask_for_count(job, rank, self.number);
+                if self.session.is_last(*place, brief) {
+                    self.table.ask_for_replies(job, rank, self.number);
+                }
+            }
+        }
+    }
+
     /// Brings plain gradients into the pool.
     #[inline(never)]
     fn gradients(&mut self, port: usize, mac: Mac, now: u64, gradients: &mut Gradients<I>) {
-        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         for gradient in gradients.iter_mut() {
             self.session.foresee(&mut gradient.place);
         }
+        if self.session.is_deep() | self.table.is_wide() {
+            self.look_far_ahead(gradients);
+        }
+        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         for gradient in gradients.iter().take(AHEAD) {
             self.session.prefetch_contents(gradient.place);
         }
@@ -433,10 +463,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
             let &Request { key, rank, again, now, .. } = request;
-            let ranks = job.cells.ranks_of(self.number);
-            ranks.heard(rank, key.psn(), Moment::at(now));
+            job.counts().of(self.number).heard(rank, key.psn(), Moment::at(now));
             if again {
-                ranks.again(rank);
+                job.cells.again(self.number, rank);
             }
         }
         self.with_pool(|session, outcome| {
@@ -640,7 +669,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             if self.session.has_waiting() {
                 self.with_pool(|session, outcome| session.resume(outcome));
                 self.emitter.flush();
-            } else if self.session.is_last() {
+            } else if self.session.is_alone() {
                 break;
             }
             core::hint::spin_loop();

@@ -61,11 +61,13 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 }
             }
             kept.taken += 1;
-            if let Some(there) = incoming.get(kept.taken + NEAR).and_then(|coming| coming.place().slot(seat)) {
+            if let Some(there) = incoming.get(kept.taken + NEAR).and_then(|coming| coming.place().slot(seat))
+            {
                 // SAFETY: as above.
                 unsafe { &*there.get() }.prefetch_kept();
             }
-            if let Some(there) = incoming.get(kept.taken + AHEAD).and_then(|coming| coming.place().slot(seat)) {
+            if let Some(there) = incoming.get(kept.taken + AHEAD).and_then(|coming| coming.place().slot(seat))
+            {
                 // SAFETY: as above.
                 unsafe { &*there.get() }.prefetch_node();
             }
