@@ -10,6 +10,8 @@ pub(crate) struct Lanes {
     count: u32,
     /// `count - 1`, if that is a power of two; else [`Self::ODD`].
     mask: u32,
+    /// Its logarithm, then.
+    shift: u32,
 }
 
 impl Lanes {
@@ -18,7 +20,8 @@ impl Lanes {
     /// For so many lcores; at most 2²⁸ are told apart.
     pub(crate) fn new(lcores: usize) -> Self {
         let count = u32::try_from(lcores.clamp(1, 1 << 28)).unwrap_or(1);
-        Self { count, mask: if count.is_power_of_two() { count - 1 } else { Self::ODD } }
+        let mask = if count.is_power_of_two() { count - 1 } else { Self::ODD };
+        Self { count, mask, shift: count.ilog2() }
     }
 
     /// How many there are.
@@ -30,6 +33,12 @@ impl Lanes {
     #[inline(always)]
     pub(crate) const fn of(self, number: u32) -> u32 {
         if self.mask == Self::ODD { number % self.count } else { number & self.mask }
+    }
+
+    /// The number of a set among those of its lcore.
+    #[inline(always)]
+    pub(crate) const fn own(self, set: u32) -> usize {
+        (if self.mask == Self::ODD { set / self.count } else { set >> self.shift }) as usize
     }
 
     /// How many of so many sets are this lcore's.

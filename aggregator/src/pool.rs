@@ -1,7 +1,7 @@
 //! Sets of slots, and what is done to them.
 
-use core::cell::UnsafeCell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ use pascaline_wire::{self as wire, DType, Element};
 use crate::handed::Handed;
 use crate::handoff::{self, Receiver, Sender};
 use crate::lanes::{Groups, Lanes};
+use crate::part::{Part, SetHead};
 use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
 use crate::request::{Contribution, Opening, Request, Verb};
 use crate::session::Session;
-use crate::set::{Choice, Directory, MAX_WAYS, Set};
+use crate::set::{Choice, MAX_WAYS, Set};
 use crate::sink::{Cause, Displaced, Refusal, Reminded, Sink};
 use crate::slot::{Contents, Hold, Slot};
 
@@ -105,34 +106,11 @@ impl fmt::Display for PoolConfigError {
 
 impl core::error::Error for PoolConfigError {}
 
-/// The directory of a set: one cache line.
-#[repr(align(64))]
-pub(crate) struct SetHead {
-    directory: UnsafeCell<Directory>,
-}
-
-impl SetHead {
-    /// What is known of the slots without looking at them.
-    ///
-    /// # Safety
-    /// The calling lcore is the set's home, and nobody writes to the directory meanwhile.
-    #[inline(always)]
-    pub(crate) unsafe fn directory(&self) -> &Directory {
-        // SAFETY: by contract nobody writes.
-        unsafe { &*self.directory.get() }
-    }
-}
-
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<SetHead>() == 64);
-
-/// The memory of a pool. Used through [`Session`]s only.
+/// What the sessions of a pool have in common: how it is laid out, and what is counted over all of them. The slots are theirs.
 ///
 /// `WORDS` is the width of the contribution bitmap in units of 64 ranks.
 pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
-    pub(crate) heads: Box<[SetHead]>,
-    pub(crate) slots: Box<[UnsafeCell<Slot<B, WORDS>>]>,
-    pub(crate) ways: usize,
+    pub(crate) config: PoolConfig,
     /// Sets of the shared part; regions come behind it.
     pub(crate) shared_sets: usize,
     age_limit: u64,
@@ -145,6 +123,7 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     kernels: Box<[Option<Kernel>; 256]>,
     /// Partials of the jobs that have a quota, by job.
     held: Box<[AtomicU32]>,
+    of: PhantomData<fn(B)>,
 }
 
 /// The ways of one lcore to the others and back.
@@ -168,12 +147,6 @@ struct Kernel {
     in_order: InOrder,
 }
 
-// SAFETY: a set's directory and slots are touched only by the session that is at home there: each has a number of its own (see
-// `lanes`), and can be neither cloned nor used from two threads at once. Packets and shared payloads are Send.
-unsafe impl<B: PacketBuf, const WORDS: usize> Sync for Pool<B, WORDS> {}
-// SAFETY: all members may move between threads; the cells hold packets, which are Send.
-unsafe impl<B: PacketBuf, const WORDS: usize> Send for Pool<B, WORDS> {}
-
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Lays out a pool for `lcores` users and gives each its session.
     ///
@@ -189,9 +162,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let sets = slots / ways;
         let lanes = Lanes::new(lcores);
         let pool = Arc::new(Self {
-            heads: (0..sets).map(|_| SetHead { directory: UnsafeCell::new(Directory::new()) }).collect(),
-            slots: (0..slots).map(|_| UnsafeCell::new(Slot::new())).collect(),
-            ways,
+            config: *config,
             shared_sets: (slots - reserved) / ways,
             age_limit: u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX),
             remind_interval: u32::try_from(remind_interval.as_micros()).unwrap_or(u32::MAX),
@@ -199,6 +170,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             groups: Groups::new((slots - reserved) / ways, lanes),
             kernels: table(&kernels),
             held: (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect(),
+            of: PhantomData,
         });
         // Who puts in and who takes out, by number.
         let mut ends: Vec<Ends<B>> = (0..lcores).map(|_| Ends::default()).collect();
@@ -209,7 +181,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                 ends[to].from.push(receiver);
             }
         }
-        let session = |(number, Ends { to, from })| Session::new(Arc::clone(&pool), number, to, from);
+        let session = |(number, Ends { to, from })| {
+            let part = Part::new(lanes.sets(sets, number), ways);
+            Session::new(Arc::clone(&pool), number, part, to, from)
+        };
         Ok((0..).zip(ends).map(session).collect())
     }
 
@@ -240,6 +215,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     #[must_use]
     pub const fn packets(slots: usize, fan_in: u16, whole: bool) -> usize {
         if whole && fan_in > 1 { slots.saturating_mul(fan_in as usize) } else { slots }
+    }
+
+    /// Sets in all.
+    #[inline]
+    pub(crate) const fn sets(&self) -> usize {
+        self.config.slots / self.config.ways
     }
 
     #[inline]
@@ -283,43 +264,22 @@ fn table(kernels: &Kernels) -> Box<[Option<Kernel>; 256]> {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
-    /// The contents of a set.
-    ///
-    /// # Safety
-    /// The calling session is at home in the set, and no other result of this call for the same set is alive.
-    pub(crate) unsafe fn set(&self, set: usize) -> Set<'_, B, WORDS> {
-        let cells = &self.slots[set * self.ways..(set + 1) * self.ways];
-        // SAFETY: by contract nobody else touches the directory or the slots of this set; `UnsafeCell<T>` has the
-        // layout of `T`, and all slots of the slice belong to the set.
-        unsafe {
-            Set {
-                directory: &mut *self.heads[set].directory.get(),
-                slots: core::slice::from_raw_parts_mut(UnsafeCell::raw_get(cells.as_ptr()), cells.len()),
-            }
-        }
-    }
-
     /// Does what a request asks for.
-    ///
-    /// # Safety
-    /// The calling session is at home in the set.
     #[inline]
-    pub(crate) unsafe fn apply<S: Sink<B, WORDS>>(
+    pub(crate) fn apply<S: Sink<B, WORDS>>(
         &self,
-        set: usize,
+        set: &mut Set<'_, B, WORDS>,
         request: &Request,
         packet: B,
         sink: &mut S,
     ) {
-        // SAFETY: as the caller says; and this does not call itself.
-        let mut set = unsafe { self.set(set) };
         match request.verb {
-            Verb::Add if request.inside != 0 => self.add_several(&mut set, request, packet, sink),
-            Verb::Add => self.add(&mut set, request, packet, sink),
-            Verb::Remind => self.remind(&mut set, request, packet, sink),
-            Verb::Install => self.install(&mut set, request, packet, sink),
-            Verb::Fetch => self.fetch(&mut set, request, packet, sink),
-            Verb::Release => self.obey(&mut set, request, packet, sink),
+            Verb::Add if request.inside != 0 => self.add_several(set, request, packet, sink),
+            Verb::Add => self.add(set, request, packet, sink),
+            Verb::Remind => self.remind(set, request, packet, sink),
+            Verb::Install => self.install(set, request, packet, sink),
+            Verb::Fetch => self.fetch(set, request, packet, sink),
+            Verb::Release => self.obey(set, request, packet, sink),
         }
     }
 

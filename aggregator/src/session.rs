@@ -2,7 +2,6 @@
 
 mod keep;
 
-use core::cell::UnsafeCell;
 use core::fmt;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use pascaline_buffer::PacketBuf;
 use crate::handed::{Alike, Handed};
 use crate::handoff::{Receiver, Sender};
 use crate::key::{Key, Tag};
+use crate::part::Part;
 use crate::policy::{Order, Region};
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
@@ -37,6 +37,7 @@ pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
 /// The sets of a pool that one session is at home in: nobody else looks into them.
 struct Seat<B: PacketBuf, const WORDS: usize> {
     pool: Arc<Pool<B, WORDS>>,
+    part: Part<B, WORDS>,
     lane: u32,
 }
 
@@ -71,17 +72,6 @@ impl Place {
     const fn tag(self) -> Tag {
         Tag(self.hint as u16)
     }
-
-    /// The slot, if one has been foreseen; if not, some slot or none. None that another session is at home in, also if another
-    /// session or pool foresaw it.
-    #[inline(always)]
-    fn slot<B: PacketBuf, const WORDS: usize>(
-        self,
-        seat: &Seat<B, WORDS>,
-    ) -> Option<&UnsafeCell<Slot<B, WORDS>>> {
-        let slot = seat.pool.slots.get(self.hint as usize)?;
-        seat.is_home(self.hint >> seat.pool.ways.trailing_zeros()).then_some(slot)
-    }
 }
 
 /// What a [sweep](Session::sweep) does with a slot.
@@ -112,13 +102,13 @@ pub enum Brevity {
 
 impl<B: PacketBuf, const WORDS: usize> fmt::Debug for Session<B, WORDS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seat { pool, lane } = &self.seat;
+        let Seat { pool, lane, .. } = &self.seat;
         write!(
             f,
             "Session({lane} of {}, {} slots in sets of {})",
             pool.lanes.count(),
-            pool.slots.len(),
-            pool.ways
+            pool.config.slots,
+            pool.config.ways
         )
     }
 }
@@ -152,37 +142,29 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
 
     #[inline(always)]
     fn foresee(&mut self, place: &mut Place) {
-        place.hint = match self.pool.heads.get(place.set as usize) {
-            Some(head) if self.is_home(place.set) => {
-                // SAFETY: this session is at home there, and borrowed exclusively.
-                let directory = unsafe { head.directory() };
-                let way = directory.likely(place.tag(), self.pool.ways);
-                if place.set as usize >= self.pool.shared_sets && directory.misses(place.tag()) {
-                    self.prefetch_ways(place.set as usize);
-                }
+        let own = self.pool.lanes.own(place.set);
+        place.hint = match self.part.directory(own) {
+            Some(directory) if self.is_home(place.set) => {
+                let ways = self.pool.config.ways;
+                let way = directory.likely(place.tag(), ways);
                 // A pool has at most 2^28 slots.
                 #[expect(clippy::cast_possible_truncation, reason = "see above")]
-                let slot = place.set * self.pool.ways as u32 + way as u32;
-                prefetch(self.pool.slots.as_ptr().wrapping_add(slot as usize));
-                slot
+                let (first, way) = ((own * ways) as u32, way as u32);
+                if place.set as usize >= self.pool.shared_sets && directory.misses(place.tag()) {
+                    // In a region, a newcomer is compared with everything that is there.
+                    (0..).take(ways).for_each(|way| self.part.prefetch_slot(first + way));
+                }
+                self.part.prefetch_slot(first + way);
+                first + way
             }
             _ => Place::NOWHERE,
         };
     }
 
-    /// Asks for all slots of a set: in a region, a newcomer is compared with everything that is there.
-    fn prefetch_ways(&self, set: usize) {
-        let first = self.pool.slots.as_ptr().wrapping_add(set * self.pool.ways);
-        for way in 0..self.pool.ways {
-            prefetch(first.wrapping_add(way));
-        }
-    }
-
     #[inline(always)]
     fn prefetch_contents(&mut self, place: Place) {
-        if let Some(slot) = place.slot(self) {
-            // SAFETY: this session is at home there, and borrowed exclusively.
-            unsafe { &*slot.get() }.prefetch();
+        if let Some(slot) = self.part.slot(place.hint) {
+            slot.prefetch();
         }
     }
 
@@ -196,10 +178,9 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         bytes: &[u8],
         sink: &mut S,
     ) -> Brevity {
-        let Some(slot) = place.slot(self) else { return Brevity::Unsuited };
+        let Some(slot) = self.part.slot_mut(place.hint) else { return Brevity::Unsuited };
         let Some(combine) = self.pool.combine(brief.element()) else { return Brevity::Unsuited };
-        // SAFETY: this session is at home there, and borrowed exclusively.
-        match unsafe { &mut *slot.get() }.add_brief(brief, offset, now, bytes, combine) {
+        match slot.add_brief(brief, offset, now, bytes, combine) {
             Brought::Nothing => Brevity::Unsuited,
             Brought::One => Brevity::Added,
             Brought::Last => {
@@ -217,11 +198,10 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) -> Result<Brevity, B> {
-        let Some(slot) = place.slot(self) else { return Err(packet) };
+        let Some(slot) = self.part.slot_mut(place.hint) else { return Err(packet) };
         let &Opening { brief, offset, now, .. } = opening;
         let mut packet = Some(packet);
-        // SAFETY: this session is at home there, and borrowed exclusively.
-        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, &mut packet) {
+        match slot.keep_brief(brief, offset, now, &mut packet) {
             Brought::Last => {
                 self.conclude(place, brief, now, sink);
                 return Ok(Brevity::Concluded);
@@ -230,13 +210,12 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
             Brought::Nothing => {}
         }
         let Some(packet) = packet else { return Ok(Brevity::Added) };
-        let (set, ways) = (place.set as usize, self.pool.ways);
-        let way = (place.hint as usize).wrapping_sub(set * ways);
-        if set >= self.pool.heads.len() || way >= ways {
+        if !self.is_home(place.set) {
             return Err(packet);
         }
-        // SAFETY: as above: the slot is one of this set; and the reference to the slot is gone.
-        let mut owned = unsafe { self.pool.set(set) };
+        let (set, ways) = (self.pool.lanes.own(place.set), self.pool.config.ways);
+        let way = (place.hint as usize).wrapping_sub(set * ways);
+        let Some(mut owned) = self.part.set(set).filter(|_| way < ways) else { return Err(packet) };
         match self.pool.open_brief(&mut owned, way, opening, packet, sink) {
             None => Ok(Brevity::Concluded),
             Some(packet) => Err(packet),
@@ -245,11 +224,11 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
 
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
-    fn conclude<S: Sink<B, WORDS>>(&self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
-        let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
-        // SAFETY: the slot is one that this session is at home in, and borrowed exclusively; the reference to it is gone.
-        let mut owned = unsafe { self.pool.set(set) };
-        self.pool.conclude(&mut owned, place.hint as usize % ways, &brief.contribution(now), sink);
+    fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+        let (slot, ways) = (place.hint as usize, self.pool.config.ways);
+        if let Some(mut owned) = self.part.set(slot / ways) {
+            self.pool.conclude(&mut owned, slot % ways, &brief.contribution(now), sink);
+        }
     }
 
     /// Does what a request asks for. The packet comes back if the set is not there, or another session is at home in it.
@@ -261,11 +240,11 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) -> Result<(), B> {
-        if set as usize >= self.pool.heads.len() || !self.is_home(set) {
+        if !self.is_home(set) {
             return Err(packet);
         }
-        // SAFETY: this session is at home there, and borrowed exclusively.
-        unsafe { self.pool.apply(set as usize, request, packet, sink) };
+        let Some(mut owned) = self.part.set(self.pool.lanes.own(set)) else { return Err(packet) };
+        self.pool.apply(&mut owned, request, packet, sink);
         Ok(())
     }
 }
@@ -275,6 +254,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     pub(crate) fn new(
         pool: Arc<Pool<B, WORDS>>,
         lane: u32,
+        part: Part<B, WORDS>,
         to: Vec<(usize, Sender<Handed<B>>)>,
         from: Vec<Receiver<Handed<B>>>,
     ) -> Self {
@@ -283,13 +263,13 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             ways[number] = Some(sender);
         }
         let from = from.into_boxed_slice();
-        Self { seat: Seat { pool, lane }, to: ways, from, first_from: 0, sweep_at: 0 }
+        Self { seat: Seat { pool, part, lane }, to: ways, from, first_from: 0, sweep_at: 0 }
     }
 
     /// Slots in all.
     #[must_use]
     pub fn slots(&self) -> usize {
-        self.seat.pool.slots.len()
+        self.seat.pool.config.slots
     }
 
     /// True if the pool can combine elements of this code.
@@ -312,7 +292,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         // Past the end of the pool there is nothing; a region that does not fit shares its last set.
         let set = region.first as usize + (psn & region.sets.wrapping_sub(1)) as usize;
         #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
-        let set = set.min(self.seat.pool.heads.len() - 1) as u32;
+        let set = set.min(self.seat.pool.sets() - 1) as u32;
         set
     }
 
@@ -340,7 +320,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     #[inline(always)]
     pub fn prefetch(&self, place: Place) {
         // Past the end nothing is fetched, and nothing goes wrong.
-        prefetch(self.seat.pool.heads.as_ptr().wrapping_add(place.set as usize));
+        self.seat.part.prefetch_head(self.seat.pool.lanes.own(place.set));
     }
 
     /// Looks ahead, once what [`prefetch`](Self::prefetch) brought in has arrived: which slot will probably be used for
@@ -360,15 +340,14 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     #[inline(always)]
     #[must_use]
     pub fn is_deep(&self) -> bool {
-        self.seat.pool.slots.len() > DEEP
+        self.seat.part.slots().len() > DEEP
     }
 
     /// As [`prefetch_contents`](Self::prefetch_contents), for a while before that: only the start.
     #[inline(always)]
     pub fn prefetch_start(&mut self, place: Place) {
-        if let Some(slot) = place.slot(&self.seat) {
-            // SAFETY: this session is at home there, and borrowed exclusively.
-            unsafe { &*slot.get() }.prefetch_start();
+        if let Some(slot) = self.seat.part.slot(place.hint) {
+            slot.prefetch_start();
         }
     }
 
@@ -376,8 +355,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     #[inline(always)]
     #[must_use]
     pub fn is_last(&mut self, place: Place, brief: &Brief) -> bool {
-        // SAFETY: this session is at home there, and borrowed exclusively.
-        place.slot(&self.seat).is_some_and(|slot| unsafe { &*slot.get() }.lacks_only(brief))
+        self.seat.part.slot(place.hint).is_some_and(|slot| slot.lacks_only(brief))
     }
 
     /// True if packets for this place are this session's: any other's are handed over.
@@ -399,7 +377,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     pub fn offer_at<S: Sink<B, WORDS>>(&mut self, place: Place, request: &Request, packet: B, sink: &mut S) {
         // A place of another pool.
         #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
-        let set = place.set.min(self.seat.pool.heads.len() as u32 - 1);
+        let set = place.set.min(self.seat.pool.sets() as u32 - 1);
         if let Err(packet) = self.seat.apply(set, request, packet, sink) {
             self.hand_over(set, request, packet, sink);
         }
@@ -442,7 +420,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) -> Result<(), B> {
-        if self.is_home(place) || place.set() >= self.seat.pool.heads.len() {
+        if self.is_home(place) || place.set() >= self.seat.pool.sets() {
             return Err(packet);
         }
         let Some(request) = opening.request() else { return Err(packet) };
@@ -515,7 +493,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         for n in 0..most {
             let place = from.peek(n, |handed| {
                 handed.packet.prefetch();
-                prefetch(seat.pool.heads.as_ptr().wrapping_add(handed.set as usize));
+                seat.part.prefetch_head(seat.pool.lanes.own(handed.set));
                 Place::new(handed.set, handed.key().tag())
             });
             places.extend(place);
@@ -600,7 +578,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// Sets that this session is at home in: all of the pool's, if it is the only one.
     #[must_use]
     pub fn sets(&self) -> usize {
-        self.seat.pool.lanes.sets(self.seat.pool.heads.len(), self.seat.lane)
+        self.seat.part.sets()
     }
 
     /// Visits the next `sets` sets of this session and does what `judge` says of each slot: it is given the key, and for a partial the time
@@ -613,12 +591,10 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) {
         let own = self.sets();
-        let Seat { pool, lane } = &self.seat;
+        let Seat { pool, part, .. } = &mut self.seat;
         for _ in 0..sets.min(own) {
-            let set = self.sweep_at * pool.lanes.count() + *lane as usize;
+            let Some(mut owned) = part.set(self.sweep_at) else { break };
             self.sweep_at = if self.sweep_at + 1 >= own { 0 } else { self.sweep_at + 1 };
-            // SAFETY: this session is at home there, and borrowed exclusively.
-            let mut owned = unsafe { pool.set(set) };
             for way in owned.used_ways() {
                 let Some(slot) = owned.slots.get(way) else { break };
                 if slot.is_partial() {
@@ -638,11 +614,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
 
     /// Packets that the slots of this session's sets hold. It visits all of them: for tests and tools.
     #[must_use]
-    pub fn packets(&mut self) -> usize {
-        let Seat { pool, lane } = &self.seat;
-        let own = (*lane as usize..pool.heads.len()).step_by(pool.lanes.count());
-        // SAFETY: this session is at home there, and borrowed exclusively.
-        own.map(|set| unsafe { pool.set(set) }.slots.iter().map(Slot::packets).sum::<usize>()).sum()
+    pub fn packets(&self) -> usize {
+        self.seat.part.slots().iter().map(Slot::packets).sum()
     }
 }
 
@@ -665,18 +638,12 @@ mod tests {
         let (mut elsewhere, place) = (alone.place(key), even.place(key));
         assert!(even.is_home(place) && !odd.is_home(place));
         alone.foresee(&mut elsewhere);
-        assert!(elsewhere.slot(&alone.seat).is_some());
+        assert!(alone.seat.part.slot(elsewhere.hint).is_some());
         let (mut here, mut there) = (place, place);
         even.foresee(&mut here);
         odd.foresee(&mut there);
-        assert!(here.slot(&even.seat).is_some());
+        assert!(even.seat.part.slot(here.hint).is_some());
         assert_eq!(there.hint, Place::NOWHERE);
-        assert!(here.slot(&odd.seat).is_none(), "also if another session foresaw it");
-        for hint in 0..6 {
-            let (seen, ours) = (Place { set: 1, hint }, hint < 4);
-            assert_eq!(seen.slot(&even.seat).is_some(), ours && hint % 2 == 0);
-            assert_eq!(seen.slot(&odd.seat).is_some(), ours && hint % 2 == 1);
-            assert_eq!(seen.slot(&alone.seat).is_some(), ours, "also if another pool foresaw it");
-        }
+        assert!(odd.seat.part.slot(there.hint).is_none());
     }
 }

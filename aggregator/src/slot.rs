@@ -62,6 +62,9 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     first: u64,
 }
 
+// SAFETY: the pointer goes to what the slot holds, packets, which are Send.
+unsafe impl<B: PacketBuf, const WORDS: usize> Send for Slot<B, WORDS> {}
+
 /// An element has saturated.
 const OVERFLOW: u64 = 1 << 56;
 /// What is evicted goes to the parameter server.

@@ -255,7 +255,7 @@ fn each_sweeps_its_own_sets() {
         let at = usize::try_from(psn % 3).unwrap();
         lcores.offer(at, &Parcel::add(Key::new(1, 1, psn), 0, 2, &[1]));
     }
-    let held: Vec<usize> = lcores.sessions.iter_mut().map(Session::packets).collect();
+    let held: Vec<usize> = lcores.sessions.iter().map(Session::packets).collect();
     assert!(held.iter().all(|held| (1..=3).contains(held)), "{held:?}");
     let sets: Vec<usize> = lcores.sessions.iter().map(Session::sets).collect();
     assert_eq!(sets, [6, 5, 5]);

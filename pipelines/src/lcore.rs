@@ -700,7 +700,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 
     /// Packets that the pool holds where this lcore is at home; for tests and tools.
-    pub fn packets_held(&mut self) -> usize {
+    pub fn packets_held(&self) -> usize {
         self.session.packets()
     }
 

@@ -45,13 +45,12 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) -> Kept {
         let mut kept = Kept { taken: 0, concluded: 0 };
-        let seat = &self.seat;
+        let seat = &mut self.seat;
         while let Some(coming) = incoming.get_mut(kept.taken) {
             let place = coming.place();
-            let Some(here) = place.slot(seat) else { break };
+            let Some(here) = seat.part.slot_mut(place.hint) else { break };
             let (brief, packet) = coming.parts();
-            // SAFETY: this session is at home there, and borrowed exclusively; one slot is looked at at a time.
-            let brought = unsafe { &mut *here.get() }.keep_brief(brief, offset, now, packet);
+            let brought = here.keep_brief(brief, offset, now, packet);
             match brought {
                 Brought::Nothing => break,
                 Brought::One => {}
@@ -61,15 +60,15 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                 }
             }
             kept.taken += 1;
-            if let Some(there) = incoming.get(kept.taken + NEAR).and_then(|coming| coming.place().slot(seat))
+            if let Some(there) =
+                incoming.get(kept.taken + NEAR).and_then(|coming| seat.part.slot(coming.place().hint))
             {
-                // SAFETY: as above.
-                unsafe { &*there.get() }.prefetch_kept();
+                there.prefetch_kept();
             }
-            if let Some(there) = incoming.get(kept.taken + AHEAD).and_then(|coming| coming.place().slot(seat))
+            if let Some(there) =
+                incoming.get(kept.taken + AHEAD).and_then(|coming| seat.part.slot(coming.place().hint))
             {
-                // SAFETY: as above.
-                unsafe { &*there.get() }.prefetch_node();
+                there.prefetch_node();
             }
         }
         kept

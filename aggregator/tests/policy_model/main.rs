@@ -195,7 +195,7 @@ fn quotas_hold<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result<(), Te
 
 fn everything_is_conserved<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result<(), TestCaseError> {
     let (mut taken_in, mut in_results, mut out) = (0, 0, 0);
-    let mut world = play::<WORDS>(plan, steps, |world, turn| {
+    let world = play::<WORDS>(plan, steps, |world, turn| {
         let answers = turn.events.iter().filter(|event| event.answers_a_request()).count();
         prop_assert_eq!(answers, usize::from(turn.parcel.is_some()), "one each: {:?}", turn.events);
         for (event, passage) in &turn.moves {

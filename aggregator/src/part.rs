@@ -1,0 +1,78 @@
+//! The part of a pool that belongs to one lcore: the sets that it is at home in, and nobody else's business.
+
+use pascaline_buffer::PacketBuf;
+
+use crate::prefetch::prefetch;
+use crate::set::{Directory, Set};
+use crate::slot::Slot;
+
+/// The directory of a set: one cache line.
+#[repr(align(64))]
+pub(crate) struct SetHead(Directory);
+
+const _: () = assert!(size_of::<SetHead>() == 64);
+
+/// Some sets.
+pub(crate) struct Part<B: PacketBuf, const WORDS: usize> {
+    heads: Box<[SetHead]>,
+    slots: Box<[Slot<B, WORDS>]>,
+    ways: usize,
+}
+
+impl<B: PacketBuf, const WORDS: usize> Part<B, WORDS> {
+    pub(crate) fn new(sets: usize, ways: usize) -> Self {
+        Self {
+            heads: (0..sets).map(|_| SetHead(Directory::new())).collect(),
+            slots: (0..sets * ways).map(|_| Slot::new()).collect(),
+            ways,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn sets(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// The directory of a set.
+    #[inline(always)]
+    pub(crate) fn directory(&self, set: usize) -> Option<&Directory> {
+        self.heads.get(set).map(|head| &head.0)
+    }
+
+    /// A set.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, set: usize) -> Option<Set<'_, B, WORDS>> {
+        let first = set * self.ways;
+        let slots = self.slots.get_mut(first..first + self.ways)?;
+        Some(Set { directory: &mut self.heads.get_mut(set)?.0, slots })
+    }
+
+    /// A slot, by its number among all of them.
+    #[inline(always)]
+    pub(crate) fn slot(&self, number: u32) -> Option<&Slot<B, WORDS>> {
+        self.slots.get(number as usize)
+    }
+
+    /// The same, for changing.
+    #[inline(always)]
+    pub(crate) fn slot_mut(&mut self, number: u32) -> Option<&mut Slot<B, WORDS>> {
+        self.slots.get_mut(number as usize)
+    }
+
+    /// All of them.
+    pub(crate) fn slots(&self) -> &[Slot<B, WORDS>] {
+        &self.slots
+    }
+
+    /// Asks for a directory; of a set that is not there, for nothing in particular.
+    #[inline(always)]
+    pub(crate) fn prefetch_head(&self, set: usize) {
+        prefetch(self.heads.as_ptr().wrapping_add(set));
+    }
+
+    /// Asks for a slot, by its number.
+    #[inline(always)]
+    pub(crate) fn prefetch_slot(&self, number: u32) {
+        prefetch(self.slots.as_ptr().wrapping_add(number as usize));
+    }
+}
