@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use arrayvec::ArrayVec;
@@ -224,24 +225,23 @@ impl<B: PacketBuf> Contributions<B> {
             place(core::mem::replace(&mut self.head, Place(link)));
             self.count = last - others;
         }
-        let mut sorted = ArrayVec::<B, N>::new();
-        for raw in by_rank.iter().take(end).filter_map(|&raw| NonNull::new(raw)) {
-            // SAFETY: as above; there are N places.
-            unsafe { sorted.push_unchecked(B::from_raw(raw)) };
-        }
-        let overflow = {
-            let (first, others) = sorted.split_first_mut()?;
-            let mut payloads = ArrayVec::<&[u8], N>::new();
-            for other in others {
-                // SAFETY: there are fewer than N.
-                unsafe { payloads.push_unchecked(other.bytes()) };
+        let mut packets = by_rank.iter().take(end).filter_map(|&raw| NonNull::new(raw));
+        // SAFETY: a packet that was given up to the list, which has forgotten it.
+        let mut first = unsafe { B::from_raw(packets.next()?) };
+        let mut others = ArrayVec::<NonNull<()>, N>::new();
+        let mut payloads = ArrayVec::<&[u8], N>::new();
+        for raw in packets {
+            // SAFETY: as above; it is taken back for good when its bytes, which stay where they are, are of no use any more. There
+            // are fewer than N.
+            unsafe {
+                let packet = ManuallyDrop::new(B::from_raw(raw));
+                payloads.push_unchecked(&*ptr::from_ref(packet.bytes()));
+                others.push_unchecked(raw);
             }
-            kernel(first.bytes_mut(), &payloads)
-        };
-        let first = sorted.swap_remove(0);
-        while let Some(packet) = sorted.pop() {
-            spent(packet);
         }
+        let overflow = kernel(first.bytes_mut(), &payloads);
+        // SAFETY: as above.
+        others.iter().for_each(|&raw| spent(unsafe { B::from_raw(raw) }));
         Some((first, overflow))
     }
 }
