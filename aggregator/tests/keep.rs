@@ -76,7 +76,7 @@ impl<const WORDS: usize> Rig<WORDS> {
 
 /// All ranks, in an order that is none.
 fn shuffled(fan_in: u16) -> Vec<u16> {
-    (0..fan_in).map(|at| (u32::from(at) * 389 % u32::from(fan_in)) as u16).collect()
+    (0..u32::from(fan_in)).map(|at| u16::try_from(at * 389 % u32::from(fan_in)).unwrap()).collect()
 }
 
 fn check<const WORDS: usize>(fan_in: u16) {
