@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 
 use arrayvec::ArrayVec;
@@ -192,28 +193,34 @@ impl<B: PacketBuf> Contributions<B> {
         spent: &mut impl FnMut(B),
     ) -> Option<(B, bool)> {
         // As much of the stack as it takes, and no more.
-        if WORDS == 1 { self.sum_up_to::<64>(kernel, spent) } else { self.sum_up_to::<1024>(kernel, spent) }
+        if WORDS == 1 {
+            self.sum_up_to::<64, WORDS>(kernel, spent)
+        } else {
+            self.sum_up_to::<1024, WORDS>(kernel, spent)
+        }
     }
 
+    /// `N` is the number of ranks of which there can be bitmaps, or more.
     #[inline(never)]
-    fn sum_up_to<const N: usize>(mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<(B, bool)> {
-        let mut by_rank = [ptr::null_mut::<()>(); N];
-        let mut end = 0;
+    fn sum_up_to<const N: usize, const WORDS: usize>(
+        mut self,
+        kernel: InOrder,
+        spent: &mut impl FnMut(B),
+    ) -> Option<(B, bool)> {
+        let mut by_rank = [const { MaybeUninit::<NonNull<()>>::uninit() }; N];
+        let mut inside = [0_u64; WORDS];
         let mut place = |place: Place| {
-            prefetch(place.packet());
-            let rank = usize::from(place.rank());
-            match by_rank.get_mut(rank) {
+            let Some(raw) = NonNull::new(place.packet()) else { return };
+            prefetch(raw.as_ptr());
+            let (rank, bit) = (usize::from(place.rank()), 1 << (place.rank() % 64));
+            match (inside.get_mut(rank / 64), by_rank.get_mut(rank)) {
                 // A rank is inside once.
-                Some(at) if at.is_null() => {
-                    *at = place.packet();
-                    end = end.max(rank + 1);
+                (Some(word), Some(at)) if *word & bit == 0 => {
+                    *word |= bit;
+                    at.write(raw);
                 }
-                _ => {
-                    if let Some(raw) = NonNull::new(place.packet()) {
-                        // SAFETY: a packet that was given up to the list, which forgets it.
-                        spent(unsafe { B::from_raw(raw) });
-                    }
-                }
+                // SAFETY: a packet that was given up to the list, which forgets it.
+                _ => spent(unsafe { B::from_raw(raw) }),
             }
         };
         while let Some(last) = self.count.checked_sub(1) {
@@ -224,24 +231,32 @@ impl<B: PacketBuf> Contributions<B> {
             place(core::mem::replace(&mut self.head, Place(link)));
             self.count = last - others;
         }
-        let mut sorted = ArrayVec::<B, N>::new();
-        for raw in by_rank.iter().take(end).filter_map(|&raw| NonNull::new(raw)) {
-            // SAFETY: as above; there are N places.
-            unsafe { sorted.push_unchecked(B::from_raw(raw)) };
-        }
-        let overflow = {
-            let (first, others) = sorted.split_first_mut()?;
-            let mut payloads = ArrayVec::<&[u8], N>::new();
-            for other in others {
-                // SAFETY: there are fewer than N.
-                unsafe { payloads.push_unchecked(other.bytes()) };
+        let mut first = None;
+        let mut others = ArrayVec::<NonNull<()>, N>::new();
+        let mut payloads = ArrayVec::<&[u8], N>::new();
+        for (at, mut ranks) in inside.into_iter().enumerate() {
+            while ranks != 0 {
+                let rank = at * 64 + ranks.trailing_zeros() as usize;
+                ranks &= ranks - 1;
+                // SAFETY: a packet was written there when the bit was set. It was given up to the list, which has forgotten it;
+                // one of `others` is taken back for good when its bytes, which stay where they are, are of no use any more. There
+                // are not more than N.
+                unsafe {
+                    let raw = by_rank.get_unchecked(rank).assume_init();
+                    let packet = B::from_raw(raw);
+                    if first.is_none() {
+                        first = Some(packet);
+                    } else {
+                        payloads.push_unchecked(&*ptr::from_ref(ManuallyDrop::new(packet).bytes()));
+                        others.push_unchecked(raw);
+                    }
+                }
             }
-            kernel(first.bytes_mut(), &payloads)
-        };
-        let first = sorted.swap_remove(0);
-        while let Some(packet) = sorted.pop() {
-            spent(packet);
         }
+        let mut first = first?;
+        let overflow = kernel(first.bytes_mut(), &payloads);
+        // SAFETY: as above.
+        others.iter().for_each(|&raw| spent(unsafe { B::from_raw(raw) }));
         Some((first, overflow))
     }
 }

@@ -256,6 +256,10 @@ mod tests {
         assert_eq!(packet.bytes(), &[1, 2, 3]);
         assert!(!packet.retreat(1 << 20));
         assert_eq!(packet.bytes(), &[1, 2, 3]);
+        assert!(!packet.trim(2, 2) && !packet.trim(4, 0) && !packet.trim(1, usize::MAX));
+        assert_eq!(packet.bytes(), &[1, 2, 3]);
+        assert!(packet.trim(1, 1));
+        assert_eq!(packet.bytes(), &[2]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     #[must_use]
     #[inline]
     fn trim(&mut self, offset: usize, len: usize) -> bool {
-        let whole = self.bytes().len() >= offset + len;
+        let whole = offset.checked_add(len).is_some_and(|end| end <= self.bytes().len());
         if whole && self.advance(offset) {
             self.truncate(len);
         }

@@ -71,7 +71,11 @@ fn lengths_stay_within_the_buffer() {
     assert_eq!((mbuf.bytes(), mbuf.total_len()), (&[3, 4][..], 2));
     assert!(mbuf.retreat(2) && !mbuf.retreat(usize::from(HEADROOM) + 1));
     assert_eq!(mbuf.bytes(), &[1, 2, 3, 4], "what was given up is still there");
-    assert!(mbuf.advance(2));
+    assert!(!mbuf.trim(3, 2) && !mbuf.trim(5, 0) && !mbuf.trim(1, usize::MAX) && !mbuf.trim(usize::MAX, 1));
+    assert_eq!((mbuf.bytes(), mbuf.total_len()), (&[1, 2, 3, 4][..], 4));
+    assert!(mbuf.trim(1, 2));
+    assert_eq!((mbuf.bytes(), mbuf.total_len()), (&[2, 3][..], 2));
+    assert!(mbuf.advance(1));
     assert!(!mbuf.set_len(2047) && !mbuf.set_len(usize::MAX) && !mbuf.write(&[0; 2047]));
     assert!(mbuf.set_len(2046));
     mbuf.bytes_mut().fill(0xa5);

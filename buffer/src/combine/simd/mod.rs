@@ -69,8 +69,8 @@ macro_rules! kernels {
             f32: plain::<F32>(),
             f64: plain::<F64>(),
             i32: plain::<I32>(),
-            f16: sixteen::<ExactF16, Widened<F16>, Widened<F16>>(),
-            bf16: sixteen::<ExactBf16, Widened<Bf16>, PairedBf16>(),
+            f16: sixteen::<ExactF16, Widened<F16>, Paired<F16>>(),
+            bf16: sixteen::<ExactBf16, Widened<Bf16>, Paired<Bf16>>(),
         };
     };
 }

@@ -12,7 +12,7 @@ use integer::I32;
 use sixteen::{ExactBf16, ExactF16, Widened};
 
 /// There are too few registers for two of each of those that are added abreast.
-type PairedBf16 = Widened<Bf16>;
+type Paired<S> = Widened<S>;
 
 super::kernels!("avx2,f16c,popcnt");
 

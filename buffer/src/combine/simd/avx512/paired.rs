@@ -1,59 +1,100 @@
-//! bfloat16, of which those in even places and those in odd ones are added as binary32 in a register each.
+//! Floats of 16 bits, 32 at a time: those of one register become two of binary32.
 //!
-//! A bfloat16 is the upper half of a binary32. So those in odd places only have to be rid of what is below them, and the others
-//! are moved up by 16 bits: two simple instructions for 32 values, where to spread them out in their order takes four.
+//! Which of them go into which of the two is of no importance as long as they come back to their places. A bfloat16 is the upper
+//! half of a binary32: those in odd places only have to be rid of what is below them, and the others are moved up by 16 bits,
+//! which is two simple instructions where to spread them out in their order takes four.
 
 use core::arch::x86_64::{
     __m512, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
-    _mm512_castsi512_ps, _mm512_loadu_si512, _mm512_mask_mov_epi16, _mm512_set1_epi32, _mm512_slli_epi32,
+    _mm512_castsi256_si512, _mm512_castsi512_ps, _mm512_castsi512_si256, _mm512_extracti64x4_epi64,
+    _mm512_inserti64x4, _mm512_loadu_si512, _mm512_mask_mov_epi16, _mm512_set1_epi32, _mm512_slli_epi32,
     _mm512_srli_epi32, _mm512_storeu_si512,
 };
+use core::marker::PhantomData;
 
+use super::super::super::half::{Bf16, F16};
 use super::super::lanes::{Lanes, Sums};
 use super::float::F32;
 use super::part;
+use super::sixteen::Convert;
 
-/// 32 of them.
-#[derive(Clone, Copy)]
-pub(super) struct PairedBf16 {
-    even: F32,
-    odd: F32,
+/// A 16-bit type as these registers convert it.
+pub(super) trait Split: Copy {
+    /// The same values in binary32.
+    unsafe fn widen(narrow: __m512i) -> [__m512; 2];
+    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the canonical one.
+    unsafe fn narrow(wide: [__m512; 2]) -> __m512i;
 }
 
-impl PairedBf16 {
+impl Split for F16 {
+    /// The lower and the upper half.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+    unsafe fn widen(narrow: __m512i) -> [__m512; 2] {
+        let halves = [_mm512_castsi512_si256(narrow), _mm512_extracti64x4_epi64::<1>(narrow)];
+        // SAFETY: this function has the instruction set.
+        unsafe { [<Self as Convert>::widen(halves[0]), <Self as Convert>::widen(halves[1])] }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+    unsafe fn narrow(wide: [__m512; 2]) -> __m512i {
+        // SAFETY: this function has the instruction set.
+        let halves = unsafe { [<Self as Convert>::narrow(wide[0]), <Self as Convert>::narrow(wide[1])] };
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves[0]), halves[1])
+    }
+}
+
+impl Split for Bf16 {
+    /// Those in even places and those in odd ones.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+    unsafe fn widen(narrow: __m512i) -> [__m512; 2] {
+        let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
+        let (even, odd) = (_mm512_slli_epi32::<16>(narrow), _mm512_and_si512(narrow, upper));
+        [_mm512_castsi512_ps(even), _mm512_castsi512_ps(odd)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+    unsafe fn narrow(wide: [__m512; 2]) -> __m512i {
+        const ODD: u32 = 0xaaaa_aaaa;
+        _mm512_mask_mov_epi16(_mm512_srli_epi32::<16>(rounded(wide[0])), ODD, rounded(wide[1]))
+    }
+}
+
+/// The nearest bfloat16 in the upper halves. The canonical NaN stays what it is.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+fn rounded(wide: __m512) -> __m512i {
+    // As integers: AVX-512's own conversion would take denormals for zeros.
+    let bits = _mm512_castps_si512(wide);
+    let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even)
+}
+
+/// 32 floats of 16 bits that have become binary32.
+#[derive(Clone, Copy)]
+pub(super) struct Paired<S>([__m512; 2], PhantomData<S>);
+
+impl<S: Split> Paired<S> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
     fn widen(narrow: __m512i) -> Self {
-        let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
-        Self {
-            even: F32(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(narrow))),
-            odd: F32(_mm512_castsi512_ps(_mm512_and_si512(narrow, upper))),
-        }
+        // SAFETY: this function has the instruction set.
+        Self(unsafe { S::widen(narrow) }, PhantomData)
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
     fn narrow(self) -> __m512i {
-        const ODD: u32 = 0xaaaa_aaaa;
         // SAFETY: this function has the instruction set.
-        let (even, odd) = unsafe { (self.even.settled().0, self.odd.settled().0) };
-        _mm512_mask_mov_epi16(_mm512_srli_epi32::<16>(Self::rounded(even)), ODD, Self::rounded(odd))
-    }
-
-    /// The nearest values in the upper halves, to even where two are as near. `wide` has no NaNs but the canonical one, which
-    /// stays what it is.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    fn rounded(wide: __m512) -> __m512i {
-        // As integers: AVX-512's own conversion would take denormals for zeros.
-        let bits = _mm512_castps_si512(wide);
-        let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even)
+        unsafe { S::narrow([F32(self.0[0]).settled().0, F32(self.0[1]).settled().0]) }
     }
 }
 
 // SAFETY: loads and stores of 512 bits, for unaligned addresses, or of as many bytes.
-unsafe impl Lanes for PairedBf16 {
+unsafe impl<S: Split> Lanes for Paired<S> {
     const BYTES: usize = 64;
     const ELEMENT: usize = 2;
 
@@ -86,7 +127,7 @@ unsafe impl Lanes for PairedBf16 {
     }
 }
 
-impl Sums for PairedBf16 {
+impl<S: Split> Sums for Paired<S> {
     type Flag = ();
 
     #[inline]
@@ -95,10 +136,7 @@ impl Sums for PairedBf16 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
     unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
-        Self {
-            even: F32(_mm512_add_ps(self.even.0, other.even.0)),
-            odd: F32(_mm512_add_ps(self.odd.0, other.odd.0)),
-        }
+        Self([_mm512_add_ps(self.0[0], other.0[0]), _mm512_add_ps(self.0[1], other.0[1])], PhantomData)
     }
 
     #[inline]

@@ -1,0 +1,101 @@
+//! Plain gradients that are not just added: those that open a slot, are kept until all are there, or want a closer look.
+
+use pascaline_aggregator::{Brevity, Brief, Incoming, Opening, Place, Session};
+use pascaline_buffer::PacketBuf;
+use pascaline_telemetry::DropReason;
+use pascaline_wire::plain;
+
+use super::{Gradient, Lcore};
+use crate::classify::{Classifier, PAYLOAD_OFFSET};
+use crate::io::Io;
+use crate::jobs::Job;
+use crate::outcome::Outcome;
+
+/// Gradients that have been brought in.
+pub(super) struct Taken {
+    pub(super) taken: usize,
+    /// Those of them that led to an event.
+    pub(super) led: usize,
+}
+
+impl<B> Incoming<B> for Gradient<B> {
+    #[inline(always)]
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&Brief, &mut Option<B>) {
+        (&self.brief, &mut self.packet)
+    }
+}
+
+impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
+    /// Brings in the first of some plain gradients, which could not be added in brief; and if it is of those that are kept until
+    /// all are there, what follows, as long as it is of those, too, or opens a slot.
+    #[inline(never)]
+    pub(super) fn take(
+        session: &mut Session<I::Buf, WORDS>,
+        classifier: &Classifier<'_>,
+        gradients: &mut [Gradient<I::Buf>],
+        outcome: &mut Outcome<'_, I>,
+    ) -> Taken {
+        let now = classifier.now;
+        let mut done = Taken { taken: 0, led: 0 };
+        let mut keeping = false;
+        while let Some(Gradient { brief, place, packet }) = gradients.get_mut(done.taken) {
+            done.taken += 1;
+            let Some(packet) = packet.take() else { break };
+            let job = outcome.table.get(brief.key().job());
+            let (rules, priority) =
+                (job.map(Job::rules).unwrap_or_default(), plain::priority(packet.bytes()));
+            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
+            let packet = match session.hand_over_brief(*place, &opening, packet, outcome) {
+                Ok(()) => {
+                    done.led += 1;
+                    break;
+                }
+                Err(packet) => packet,
+            };
+            match session.take_brief(*place, &opening, packet, outcome) {
+                Ok(Brevity::Added) => keeping = true,
+                Ok(_) => done.led += 1,
+                Err(packet) => {
+                    done.led += 1;
+                    Self::explain(session, classifier, brief, *place, packet, outcome);
+                }
+            }
+            if !keeping {
+                break;
+            }
+            let kept = session.keep_brief(&mut gradients[done.taken..], PAYLOAD_OFFSET, now, outcome);
+            done.taken += kept.taken;
+            done.led += kept.concluded;
+            if kept.taken == 0 {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Offers the pool a plain gradient with all that there is to be said about it.
+    fn explain(
+        session: &mut Session<I::Buf, WORDS>,
+        classifier: &Classifier<'_>,
+        brief: &Brief,
+        place: Place,
+        packet: I::Buf,
+        outcome: &mut Outcome<'_, I>,
+    ) {
+        match classifier.request(brief, packet.bytes()) {
+            Some(request) => {
+                if request.again {
+                    classifier.count_again(brief, outcome.number);
+                }
+                session.offer_at(place, &request, packet, outcome);
+            }
+            // Cannot happen: the table is the one in which the job was found.
+            None => outcome.emitter.discard(packet, DropReason::UnknownJob),
+        }
+    }
+}
