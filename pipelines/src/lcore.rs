@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Brevity, Brief, Key, Opening, Place, Request, Session, Verb, Verdict};
+use pascaline_aggregator::{Brevity, Brief, Incoming, Key, Opening, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Moment, Recorder, Surveyor};
@@ -75,7 +75,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     version: u64,
     limits: Limits,
     turns: u64,
-    /// The last turn has taken updates into queues, or sent some off.
+    /// The last turn has taken updates into queues, or sent some off, or worked for other lcores.
     departed: bool,
     /// True if something has been counted that matters to others.
     unpublished: bool,
@@ -87,6 +87,25 @@ struct Gradient<B> {
     place: Place,
     /// Until the pool has taken it.
     packet: Option<B>,
+}
+
+/// Gradients that have been brought in.
+struct Taken {
+    taken: usize,
+    /// Those of them that led to an event.
+    led: usize,
+}
+
+impl<B> Incoming<B> for Gradient<B> {
+    #[inline(always)]
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&Brief, &mut Option<B>) {
+        (&self.brief, &mut self.packet)
+    }
 }
 
 /// The plain gradients of a burst.
@@ -101,6 +120,8 @@ const PUBLISH: u64 = 8;
 const SWEEP: usize = 16;
 /// Packets by which the contents of a slot are asked for ahead of time.
 const AHEAD: usize = 4;
+/// How often an lcore looks, when it ends, whether others have left something: some milliseconds.
+const LAST_TURNS: usize = 100_000;
 /// Answers of the control plane that one turn sends.
 const REPLIES: usize = 8;
 
@@ -168,14 +189,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         for port in 0..self.setup.ports.len() {
             received += self.burst(port);
         }
-        // Replies first: sets may stay parked for as long as traffic lasts.
         let served = self.take_served();
         self.departed = self.update_queues();
-        let busy = self.replies()
-            || served
-            || self.departed
-            || self.session.has_parked()
-            || self.emitter.waiting() > 0;
+        self.departed |= self.session.has_waiting();
+        let busy = self.replies() || served || self.departed || self.emitter.waiting() > 0;
         if busy {
             self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();
@@ -308,42 +325,25 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             server: self.server.as_ref(),
         };
         let mut events = 0;
-        for at in 0..gradients.len() {
+        let mut at = 0;
+        while at < gradients.len() {
             if let Some(coming) = gradients.get(at + AHEAD) {
                 self.session.prefetch_contents(coming.place);
             }
             let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
-            let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { continue };
+            let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { break };
             match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
-                Brevity::Added => continue,
+                Brevity::Added => at += 1,
                 Brevity::Concluded => {
+                    at += 1;
                     events += 1;
-                    continue;
                 }
-                Brevity::Unsuited => {}
-            }
-            let job = self.table.get(brief.key().job());
-            let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
-            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
-            let Some(packet) = packet.take() else { continue };
-            let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
-                Ok(Brevity::Added) => continue,
-                Ok(_) => {
-                    events += 1;
-                    continue;
+                Brevity::Unsuited => {
+                    let rest = &mut gradients[at..];
+                    let Taken { taken, led } = Self::take(&mut self.session, &classifier, rest, &mut outcome);
+                    at += taken;
+                    events += led;
                 }
-                Err(packet) => packet,
-            };
-            events += 1;
-            match classifier.request(brief, packet.bytes()) {
-                Some(request) => {
-                    if request.again {
-                        classifier.count_again(brief, self.number);
-                    }
-                    self.session.offer_at(*place, &request, packet, &mut outcome);
-                }
-                // Cannot happen: the table is the one in which the job was found.
-                None => outcome.emitter.discard(packet, DropReason::UnknownJob),
             }
         }
         // What has been added in brief, and has led to no event.
@@ -356,6 +356,74 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             if let Some(packet) = packet {
                 outcome.emitter.recycle(packet);
             }
+        }
+    }
+
+    /// Brings in the first of some plain gradients, which could not be added in brief; and if it is of those that are kept until
+    /// all are there, what follows, as long as it is of those, too, or opens a slot.
+    #[inline(never)]
+    fn take(
+        session: &mut Session<I::Buf, WORDS>,
+        classifier: &Classifier<'_>,
+        gradients: &mut [Gradient<I::Buf>],
+        outcome: &mut Outcome<'_, I>,
+    ) -> Taken {
+        let now = classifier.now;
+        let mut done = Taken { taken: 0, led: 0 };
+        let mut keeping = false;
+        while let Some(Gradient { brief, place, packet }) = gradients.get_mut(done.taken) {
+            done.taken += 1;
+            let Some(packet) = packet.take() else { break };
+            let job = outcome.table.get(brief.key().job());
+            let (rules, priority) =
+                (job.map(Job::rules).unwrap_or_default(), plain::priority(packet.bytes()));
+            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
+            let packet = match session.hand_over_brief(*place, &opening, packet, outcome) {
+                Ok(()) => {
+                    done.led += 1;
+                    break;
+                }
+                Err(packet) => packet,
+            };
+            match session.take_brief(*place, &opening, packet, outcome) {
+                Ok(Brevity::Added) => keeping = true,
+                Ok(_) => done.led += 1,
+                Err(packet) => {
+                    done.led += 1;
+                    Self::explain(session, classifier, brief, *place, packet, outcome);
+                }
+            }
+            if !keeping {
+                break;
+            }
+            let kept = session.keep_brief(&mut gradients[done.taken..], PAYLOAD_OFFSET, now, outcome);
+            done.taken += kept.taken;
+            done.led += kept.concluded;
+            if kept.taken == 0 {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Offers the pool a plain gradient with all that there is to be said about it.
+    fn explain(
+        session: &mut Session<I::Buf, WORDS>,
+        classifier: &Classifier<'_>,
+        brief: &Brief,
+        place: Place,
+        packet: I::Buf,
+        outcome: &mut Outcome<'_, I>,
+    ) {
+        match classifier.request(brief, packet.bytes()) {
+            Some(request) => {
+                if request.again {
+                    classifier.count_again(brief, outcome.number);
+                }
+                session.offer_at(place, &request, packet, outcome);
+            }
+            // Cannot happen: the table is the one in which the job was found.
+            None => outcome.emitter.discard(packet, DropReason::UnknownJob),
         }
     }
 
@@ -574,9 +642,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             _ => Verdict::Vacate,
         };
-        let together = self.surveyor.sets_together(SWEEP);
-        for _ in 0..SWEEP.min(self.session.sets()) / together {
+        let mut left = SWEEP.min(self.session.sets());
+        while left > 0 {
             let (set, mut found) = (self.session.next_swept(), Found::default());
+            let together = self.surveyor.sets_together(set, left);
+            left -= together;
             let counted = |key, first| {
                 found.note(now, first);
                 judge(key, first)
@@ -593,8 +663,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
     fn finish(&mut self) {
-        while self.session.has_parked() {
-            self.with_pool(|session, outcome| session.resume(outcome));
+        // What others have left, and still may. They end at the same time, but for one that is stuck.
+        self.session.close();
+        for _ in 0..LAST_TURNS {
+            if self.session.has_waiting() {
+                self.with_pool(|session, outcome| session.resume(outcome));
+                self.emitter.flush();
+            } else if self.session.is_alone() {
+                break;
+            }
+            core::hint::spin_loop();
         }
         if let Some(updates) = &mut self.updates {
             updates.finish(&mut self.emitter);
@@ -621,8 +699,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         act(&mut self.session, &mut outcome)
     }
 
-    /// Packets that the pool holds, if no other lcore is busy with it; for tests and tools.
-    pub fn packets_held(&mut self) -> Option<usize> {
+    /// Packets that the pool holds where this lcore is at home; for tests and tools.
+    pub fn packets_held(&mut self) -> usize {
         self.session.packets()
     }
 

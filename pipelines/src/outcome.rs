@@ -96,7 +96,7 @@ impl<I: Io> Outcome<'_, I> {
         let (Some(job), Some(header)) = (Self::job_of(table, request.key), header) else {
             return Some(packet);
         };
-        if request.verb != Verb::Add || !job.has_server() {
+        if request.verb != Verb::Add || request.inside != 0 || !job.has_server() {
             return Some(packet);
         }
         let header = Header {
@@ -447,7 +447,14 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         }
     }
 
+    fn combined(&mut self, _: &Contribution) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::Combined);
+    }
     fn refused(&mut self, request: &Request, packet: I::Buf, why: Refusal) {
+        if request.inside != 0 {
+            self.emitter.tally.add(Counter::CombinedRefused, u64::from(request.count.saturating_sub(1)));
+        }
         let no_slot = match why {
             Refusal::Conflict => Some(JobEvent::Collisions),
             Refusal::Quota => Some(JobEvent::OverQuota),
@@ -578,6 +585,7 @@ mod tests {
             job_fan_in: 2,
             needed: 2,
             count: 1,
+            inside: 0,
             element: Element::F32_SUM.code(),
             overflow: false,
             again: false,
