@@ -48,7 +48,16 @@ int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigne
 		uint16_t data_off, refcnt, nb_segs, port;
 	} fresh = {RTE_PKTMBUF_HEADROOM, 1, 1, RTE_MBUF_PORT_INVALID};
 	const int failed = rte_mempool_get_bulk(pool, (void **)out, count);
+	const size_t data = sizeof(struct rte_mbuf) + rte_pktmbuf_priv_size(pool) + RTE_PKTMBUF_HEADROOM;
 
+	/* All that will be written: buffers may come from the pool's ring, where they have lain for long. */
+	for (unsigned int i = 0; !failed && i < count; i++) {
+		char *const mbuf = (char *)out[i];
+
+		__builtin_prefetch(mbuf, 1);
+		__builtin_prefetch(mbuf + RTE_CACHE_LINE_MIN_SIZE, 1);
+		__builtin_prefetch(mbuf + data, 1);
+	}
 	for (unsigned int i = 0; !failed && i < count; i++) {
 		struct rte_mbuf *mbuf = out[i];
 

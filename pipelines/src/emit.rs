@@ -381,13 +381,13 @@ impl<I: Io> Emitter<I> {
                 _ => self.send_singly(job, table.ranks(group), &heads, result.payload),
             }
         }
-        let others = job.others();
-        if !others.is_empty() {
-            self.send_singly(job, others, &heads, result.payload);
+        if job.has_others() {
+            self.send_singly(job, job.others(), &heads, result.payload);
         }
     }
 
     /// Sends a result to some ranks, whatever their headers and ports are like.
+    #[cold]
     #[inline(never)]
     fn send_singly(
         &mut self,

@@ -252,11 +252,19 @@ impl Job {
         &self.counts
     }
 
-    /// Ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`].
+    /// True if there are ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`].
     #[must_use]
     #[inline]
+    pub const fn has_others(&self) -> bool {
+        self.has_others
+    }
+
+    /// Ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`]. In another cache line than
+    /// what is needed for each result.
+    #[must_use]
+    #[inline(never)]
     pub fn others(&self) -> &[u16] {
-        if self.has_others { &self.others } else { &[] }
+        &self.others
     }
 
     /// Works out what a table has of it.

@@ -66,8 +66,8 @@ impl Default for JobTable {
 }
 
 impl JobTable {
-    /// Flows of which a lookup need not be prepared: as many as are at hand anyway, in 64 KiB.
-    const FEW: usize = 512;
+    /// Flows of which a lookup need not be prepared: as many as the second-level cache holds anyway, in 128 KiB.
+    const FEW: usize = 1024;
 
     /// A table of these jobs. Where a number occurs twice, the later job counts.
     ///
@@ -242,13 +242,16 @@ mod tests {
     fn each_rank_has_its_own_flow_and_no_job_those_of_another() {
         let plain =
             |id, ranks| job(id, (0..ranks).map(|rank| member(id, rank, ranks, 0, VlanTags::NONE)).collect());
-        let table = JobTable::new(vec![plain(7, 3), plain(40_000, 1), plain(5, 600)]);
+        let table = JobTable::new(vec![plain(7, 3), plain(40_000, 1), plain(5, 1100)]);
         let place =
             |id, rank| table.flow(id, rank).map(|flow| core::ptr::from_ref(flow).addr() / size_of::<Flow>());
         let first = place(7, 0).unwrap();
         assert_eq!([place(7, 2), place(7, 3)], [Some(first + 2), None]);
         assert_eq!([place(40_000, 0), place(40_000, 1)], [Some(first + 3), None]);
-        assert_eq!([place(5, 0), place(5, 599), place(5, 600)], [Some(first + 4), Some(first + 603), None]);
+        assert_eq!(
+            [place(5, 0), place(5, 1099), place(5, 1100)],
+            [Some(first + 4), Some(first + 1103), None]
+        );
         assert_eq!(place(6, 0), None);
         assert!(table.is_wide());
         assert!(!JobTable::new(vec![plain(7, 3)]).is_wide());

@@ -13,7 +13,8 @@ def measure(context: Context, section: Section) -> None:
     """Parts of `pascaline bench pool --sweep`; quick is without slots, which fill gigabytes of memory."""
     section.notes.append(
         "ns per packet of the pool beside the bare add of the same payloads, with more of one thing and everything else the same. The"
-        " requirement is on the dearest case beside the cheapest; slots may cost a cache miss per line touched once they leave the caches."
+        " requirement is on the dearest case beside the cheapest, for jobs that take turns in windows of 32 PSNs and for those that do PSN by PSN;"
+        " slots may cost a cache miss per line touched once they leave the caches, as measured after as many bytes."
     )
     parts = ("jobs", "workers") if context.quick else ("jobs", "workers", "slots")
-    sweep.measure(context, section, parts, context.pick(60, 10), ("jobs", "fan_in", "slots"))
+    sweep.measure(context, section, parts, context.pick(60, 10), ("jobs", "in_a_row", "fan_in", "slots"))
