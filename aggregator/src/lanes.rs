@@ -32,13 +32,23 @@ impl Lanes {
     /// The lcore of a set; and of a PSN, where there is a choice.
     #[inline(always)]
     pub(crate) const fn of(self, number: u32) -> u32 {
-        if self.mask == Self::ODD { number % self.count } else { number & self.mask }
+        // A single lcore first: it is to pay as little as can be for there being more elsewhere.
+        match self.mask {
+            0 => 0,
+            Self::ODD => number % self.count,
+            mask => number & mask,
+        }
     }
 
     /// The number of a set among those of its lcore.
     #[inline(always)]
     pub(crate) const fn own(self, set: u32) -> usize {
-        (if self.mask == Self::ODD { set / self.count } else { set >> self.shift }) as usize
+        let own = match self.mask {
+            0 => set,
+            Self::ODD => set / self.count,
+            _ => set >> self.shift,
+        };
+        own as usize
     }
 
     /// How many of so many sets are this lcore's.
@@ -52,7 +62,7 @@ impl Lanes {
     pub(crate) const fn place(self, spread_job: u32, psn: u32, groups: Groups) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
         let group = crate::key::place(spread_job, psn, groups.groups as usize) as u32;
-        group * groups.of + if groups.of == 1 { 0 } else { self.of(psn) }
+        if groups.of == 1 { group } else { group * groups.of + self.of(psn) }
     }
 }
 
