@@ -1,153 +1,248 @@
-//! Ownership of a set, and the packets that are left with its owner.
+//! The way from one lcore to another, for packets that belong to a set which the other one is at home in.
 //!
-//! One word per set, in one of three states:
-//!
-//! ```text
-//! null          free
-//! OWNED (1)     owned, nothing waiting
-//! pointer       owned, and a list of packets waiting, newest first, linked through their scratch lines
-//! ```
-//!
-//! An lcore with a packet either turns *free* into *owned*, or pushes the packet on the list. The owner, when it is
-//! done, either turns *owned* into *free*, or takes the whole list and works it off first. Since both compete for the
-//! same word, no packet can be left behind: a push succeeds only while somebody owns the set, and letting go succeeds
-//! only while the list is empty. Nobody waits for anybody; a failed compare-and-swap means that another lcore got
-//! something done. (A Treiber stack whose empty state is split in two by ownership.)
+//! One ring for each pair of lcores and direction, so that each end has one user and nobody waits for anybody: two counters that
+//! only grow, `tail` written by the sender and `head` by the receiver, and places between them. The sender makes known what it
+//! has put in when it has [published](Sender::publish) it, once for many, and the receiver what it has taken out
+//! when it has [acknowledged](Receiver::acknowledge) it; each keeps a copy of the other's counter and looks at the original
+//! only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program Modules", 1983; the copies are those of
+//! J. Giacomoni et al., "FastForward for Efficient Pipeline Parallelism", 2008, and of rings in the kernel and DPDK.)
 
-use core::ptr::{self, NonNull};
+use core::fmt;
+use core::mem::MaybeUninit;
 
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering, UnsafeCell};
 
-/// How the links of waiting packets are reached.
+/// A counter with a cache line for itself, or two: processors fetch lines in pairs.
+#[repr(align(128))]
+struct Counter(AtomicU32);
+
+/// What both ends share.
+struct Ring<T> {
+    /// Items put in and made known, wrapping.
+    tail: Counter,
+    /// Items taken out and made known, wrapping.
+    head: Counter,
+    /// The sender will put in no more.
+    closed: AtomicBool,
+    /// As many as a power of two.
+    places: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+// SAFETY: a place is touched by the sender until it has published it, then by the receiver until it has acknowledged it: there is
+// one of each. So items are passed on, never shared.
+unsafe impl<T: Send> Sync for Ring<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+/// The end that puts in.
+pub struct Sender<T> {
+    ring: Arc<Ring<T>>,
+    /// Items put in.
+    tail: u32,
+    /// Of these, made known.
+    published: u32,
+    /// The last value of the receiver's counter that was seen.
+    head: u32,
+}
+
+/// The end that takes out.
+pub struct Receiver<T> {
+    ring: Arc<Ring<T>>,
+    /// Items taken out.
+    head: u32,
+    /// Of these, made known.
+    acknowledged: u32,
+    /// The last value of the sender's counter that was seen.
+    tail: u32,
+}
+
+/// A ring for as many items as the next power of two.
 ///
-/// # Safety
-/// `set_link` and `link` access a place that belongs to the packet: whoever holds the packet may use it, and a link
-/// that was set is read back unchanged.
-pub unsafe trait Linked {
-    /// Writes the packet's link.
-    ///
-    /// # Safety
-    /// The caller holds the packet.
-    unsafe fn set_link(packet: NonNull<()>, next: *mut ());
-
-    /// Reads the packet's link.
-    ///
-    /// # Safety
-    /// The caller holds the packet, and its link has been set.
-    unsafe fn link(packet: NonNull<()>) -> *mut ();
+/// # Panics
+/// If that is more than 2³¹.
+#[must_use]
+pub fn ring<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let capacity = capacity.next_power_of_two();
+    assert!(capacity <= 1 << 31, "a ring for {capacity} items");
+    let ring = Arc::new(Ring {
+        tail: Counter(AtomicU32::new(0)),
+        head: Counter(AtomicU32::new(0)),
+        closed: AtomicBool::new(false),
+        places: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+    });
+    let sender = Sender { ring: Arc::clone(&ring), tail: 0, published: 0, head: 0 };
+    (sender, Receiver { ring, head: 0, acknowledged: 0, tail: 0 })
 }
 
-/// The ownership word of a set.
-#[derive(Debug)]
-pub struct Owner {
-    word: AtomicPtr<()>,
-}
-
-/// What became of an attempt to give a packet away.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The set was free after all: the caller owns it now, and still holds the packet.
-    Entered,
-    /// The owner has it.
-    HandedOff,
-    /// Neither in [`Owner::ATTEMPTS`] tries; the caller still holds the packet.
-    Contention,
-}
-
-/// Packets that were left with the owner, oldest first.
-#[derive(Debug)]
-pub struct Chain {
-    head: *mut (),
-}
-
-fn owned() -> *mut () {
-    ptr::without_provenance_mut(1)
-}
-
-impl Default for Owner {
-    fn default() -> Self {
-        Self::new()
+impl<T> Ring<T> {
+    #[inline(always)]
+    fn place(&self, count: u32) -> &UnsafeCell<MaybeUninit<T>> {
+        // As many places as a power of two, so that the counters may wrap.
+        &self.places[count as usize & (self.places.len() - 1)]
     }
 }
 
-impl Owner {
-    /// Tries before giving up: a bound for the loop, far beyond what two lcores per memory channel ever need.
-    pub const ATTEMPTS: usize = 64;
-
-    /// A free set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { word: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    /// Becomes the owner if the set is free.
+impl<T> Sender<T> {
+    /// Puts an item in; the receiver does not know of it yet.
+    ///
+    /// # Errors
+    /// The item, if the ring is full.
     #[inline]
-    pub fn enter(&self) -> bool {
-        // Acquire: sees everything that the last owner did, paired with the Release in `leave`.
-        self.word.compare_exchange(ptr::null_mut(), owned(), Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Leaves a packet with the owner, or becomes the owner.
-    ///
-    /// # Safety
-    /// The caller holds `packet`, which is aligned to 2 at least, and gives it up if the answer is `HandedOff`.
-    pub unsafe fn leave_with_owner<L: Linked>(&self, packet: NonNull<()>) -> Left {
-        let mut seen = self.word.load(Ordering::Relaxed);
-        for _ in 0..Self::ATTEMPTS {
-            let swapped = if seen.is_null() {
-                self.word.compare_exchange(seen, owned(), Ordering::Acquire, Ordering::Relaxed)
-            } else {
-                let next = if seen == owned() { ptr::null_mut() } else { seen };
-                // SAFETY: the caller holds the packet.
-                unsafe { L::set_link(packet, next) };
-                // Release: the owner that takes the list sees the packet's contents and its link.
-                self.word.compare_exchange(seen, packet.as_ptr(), Ordering::Release, Ordering::Relaxed)
-            };
-            match swapped {
-                Ok(before) if before.is_null() => return Left::Entered,
-                Ok(_) => return Left::HandedOff,
-                Err(now) => seen = now,
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        let full = |head: u32| self.tail.wrapping_sub(head) as usize == self.ring.places.len();
+        if full(self.head) {
+            // Acquire: the receiver has done with the places that it has acknowledged.
+            self.head = self.ring.head.0.load(Ordering::Acquire);
+            if full(self.head) {
+                return Err(item);
             }
         }
-        Left::Contention
+        self.ring.place(self.tail).with_mut(|place| {
+            // SAFETY: the place lies between tail and head, so it is the sender's, and there is one sender.
+            unsafe { (*place).write(item) };
+        });
+        self.tail = self.tail.wrapping_add(1);
+        Ok(())
     }
 
-    /// Lets go of the set, unless packets have been left here: false then, and the caller owns it still.
-    ///
-    /// Only the owner may call this and [`leave`](Self::leave); that they are called by another is a broken protocol,
-    /// not undefined behaviour of this type, but the pool's slots rely on it.
-    #[must_use]
-    pub fn let_go(&self) -> bool {
-        // Release: the next owner sees what this one did.
-        self.word.compare_exchange(owned(), ptr::null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()
-    }
-
-    /// Lets go of the set; or, if packets have been left here, keeps it and takes them all.
-    pub fn leave<L: Linked>(&self) -> Option<Chain> {
-        if self.let_go() {
+    /// The item that was put in last but so many, for changing; none if the receiver knows of it.
+    #[inline]
+    pub fn unpublished(&mut self, before_last: usize) -> Option<&mut T> {
+        if before_last >= self.tail.wrapping_sub(self.published) as usize {
             return None;
         }
-        // Acquire: sees the packets. The pushes form one release sequence, so the newest push stands for all.
-        let mut newest = self.word.swap(owned(), Ordering::Acquire);
-        let mut oldest_first = ptr::null_mut();
-        while let Some(packet) = NonNull::new(newest) {
-            // SAFETY: the packets on the list were given up to the owner, and each push has set its link.
-            unsafe {
-                newest = L::link(packet);
-                L::set_link(packet, oldest_first);
-            }
-            oldest_first = packet.as_ptr();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "fewer than there are places, which are at most 2^31"
+        )]
+        let place = self.ring.place(self.tail.wrapping_sub(1 + before_last as u32));
+        Some(place.with_mut(|place| {
+            // SAFETY: written and not yet published, so it is the sender's, which is borrowed as long as the item is.
+            unsafe { (*place).assume_init_mut() }
+        }))
+    }
+
+    /// True if something has been put in that the receiver does not know of.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_ahead(&self) -> bool {
+        self.tail != self.published
+    }
+
+    /// Makes known what has been put in.
+    #[inline]
+    pub fn publish(&mut self) {
+        if self.is_ahead() {
+            // Release: whoever sees the counter sees the items.
+            self.ring.tail.0.store(self.tail, Ordering::Release);
+            self.published = self.tail;
         }
-        Some(Chain { head: oldest_first })
+    }
+
+    /// Makes known what has been put in, and that it was the last.
+    pub fn close(&mut self) {
+        self.publish();
+        // Release: whoever sees this sees the counter.
+        self.ring.closed.store(true, Ordering::Release);
     }
 }
 
-impl Chain {
-    /// Takes the oldest packet off.
-    pub fn pop<L: Linked>(&mut self) -> Option<NonNull<()>> {
-        let packet = NonNull::new(self.head)?;
-        // SAFETY: whoever holds the chain holds its packets, and `leave` has set their links.
-        self.head = unsafe { L::link(packet) };
-        Some(packet)
+impl<T> Receiver<T> {
+    /// Items that can be taken out now, as far as is known; looks again if that is none.
+    #[inline]
+    pub fn available(&mut self) -> usize {
+        if self.head == self.tail {
+            // Acquire: sees the items that were published.
+            self.tail = self.ring.tail.0.load(Ordering::Acquire);
+        }
+        self.tail.wrapping_sub(self.head) as usize
+    }
+
+    /// Looks at an item: the one that will be taken out after so many others. `None` unless it was
+    /// [available](Self::available).
+    #[inline]
+    pub fn peek<R>(&self, after: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
+        if after >= self.tail.wrapping_sub(self.head) as usize {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "fewer than there are places, which are at most 2^31"
+        )]
+        let place = self.ring.place(self.head.wrapping_add(after as u32));
+        Some(place.with(|place| {
+            // SAFETY: the place lies between head and tail: the sender has written it, and leaves it alone until it is
+            // acknowledged. `T` is only borrowed, and this is the only receiver.
+            look(unsafe { (*place).assume_init_ref() })
+        }))
+    }
+
+    /// Takes out the oldest item, if one is [available](Self::available). The sender does not know yet that its place is free.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.head == self.tail {
+            return None;
+        }
+        let item = self.ring.place(self.head).with(|place| {
+            // SAFETY: as in `peek`; the counter moves on, so that the item is read once.
+            unsafe { (*place).assume_init_read() }
+        });
+        self.head = self.head.wrapping_add(1);
+        Some(item)
+    }
+
+    /// Makes known what has been taken out.
+    #[inline]
+    pub fn acknowledge(&mut self) {
+        if self.head != self.acknowledged {
+            // Release: the sender writes to a place only after it has been read.
+            self.ring.head.0.store(self.head, Ordering::Release);
+            self.acknowledged = self.head;
+        }
+    }
+
+    /// True if nothing is left and nothing will come.
+    pub fn is_finished(&mut self) -> bool {
+        // Acquire, and before the counter: it covers all that was published.
+        self.ring.closed.load(Ordering::Acquire) && self.available() == 0
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.acknowledge();
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    /// Drops what was put in and not taken out.
+    fn drop(&mut self) {
+        // Both ends are gone, which `Arc` has seen to, and have said how far they got.
+        let (mut head, tail) = (self.head.0.load(Ordering::Relaxed), self.tail.0.load(Ordering::Relaxed));
+        while head != tail {
+            self.place(head).with_mut(|place| {
+                // SAFETY: written, not taken out, and nobody else has the ring.
+                unsafe { (*place).assume_init_drop() };
+            });
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sender({} put in, {} known)", self.tail, self.published)
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Receiver({} taken out)", self.head)
     }
 }

@@ -7,23 +7,27 @@
 //! The pool is a pure state machine: a [`Request`] (what a packet wants, with the time as an argument) and the packet
 //! go in, events come out of a [`Sink`]. It knows no ports, no clock and no membership.
 //!
-//! **Sharing.** A set of slots is owned by one lcore at a time. An lcore that finds a set owned leaves its packet with
-//! the owner and goes on; the owner works off what was left with it before it lets go ([`handoff`]). No lcore waits.
+//! **Sharing.** Each set of slots has one lcore that is at home there, by its number, and nobody else looks into it. An lcore that receives
+//! a packet for another one's set combines it with others for the same PSN, if it can, leaves it in a ring and goes on
+//! ([`handoff`]). No lcore waits. Where the NIC steers PSNs by their lowest bits, packets come where their slots are.
 //!
 //! Modules: [`key`] names a PSN and places it; [`rankset`] is the contribution bitmap; [`request`] and [`sink`] are
 //! the interface; `slot` is one slot's state machine and `set` the choice between slots; [`pool`] is
-//! their memory and what is done to them; `session` is one lcore's way in.
+//! their memory and what is done to them; `session` is one lcore's way in, `lanes` which sets are whose, and `handed` what travels
+//! between lcores.
 #![allow(
     unsafe_code,
-    reason = "the pool's core: slots shared between lcores under the ownership protocol of `handoff`"
+    reason = "the pool's core: sets that one lcore each may touch, and the rings between lcores"
 )]
 
 mod contributions;
+mod handed;
 pub mod handoff;
 pub mod key;
+mod lanes;
 pub mod policy;
 pub mod pool;
-mod prefetch;
+pub mod prefetch;
 pub mod rankset;
 pub mod request;
 mod session;

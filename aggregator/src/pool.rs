@@ -1,4 +1,4 @@
-//! Sets of slots with ownership around them.
+//! Sets of slots, and what is done to them.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -12,7 +12,9 @@ use pascaline_buffer::combine::{Combine, InOrder, Kernels, Op, Type};
 use pascaline_wire::trailer::Trailer;
 use pascaline_wire::{self as wire, DType, Element};
 
-use crate::handoff::Owner;
+use crate::handed::Handed;
+use crate::handoff::{self, Receiver, Sender};
+use crate::lanes::{Groups, Lanes};
 use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
 use crate::request::{Contribution, Opening, Request, Verb};
@@ -103,10 +105,9 @@ impl fmt::Display for PoolConfigError {
 
 impl core::error::Error for PoolConfigError {}
 
-/// The owner word and the directory of a set: one cache line.
+/// The directory of a set: one cache line.
 #[repr(align(64))]
 pub(crate) struct SetHead {
-    pub(crate) owner: Owner,
     directory: UnsafeCell<Directory>,
 }
 
@@ -114,7 +115,7 @@ impl SetHead {
     /// What is known of the slots without looking at them.
     ///
     /// # Safety
-    /// The calling lcore owns the set, or the pool has only one session, and nobody writes to the directory meanwhile.
+    /// The calling lcore is the set's home, and nobody writes to the directory meanwhile.
     #[inline(always)]
     pub(crate) unsafe fn directory(&self) -> &Directory {
         // SAFETY: by contract nobody writes.
@@ -136,13 +137,26 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     pub(crate) shared_sets: usize,
     age_limit: u64,
     remind_interval: u32,
-    /// Whether there is more than one session. A single one needs no ownership protocol and saves two atomic
-    /// operations per packet.
-    pub(crate) shared: bool,
+    /// Which session is at home in which set.
+    pub(crate) lanes: Lanes,
+    /// The sets of the shared part.
+    pub(crate) groups: Groups,
     /// By element code.
     kernels: Box<[Option<Kernel>; 256]>,
     /// Partials of the jobs that have a quota, by job.
     held: Box<[AtomicU32]>,
+}
+
+/// The ways of one lcore to the others and back.
+struct Ends<B: PacketBuf> {
+    to: Vec<(usize, Sender<Handed<B>>)>,
+    from: Vec<Receiver<Handed<B>>>,
+}
+
+impl<B: PacketBuf> Default for Ends<B> {
+    fn default() -> Self {
+        Self { to: Vec::new(), from: Vec::new() }
+    }
 }
 
 /// How elements of one code are combined.
@@ -154,9 +168,8 @@ struct Kernel {
     in_order: InOrder,
 }
 
-// SAFETY: a set's directory and slots are touched only by the lcore that owns the set (see `handoff`); where the
-// protocol is skipped, there is only one session, and sessions can be neither cloned nor used from two threads.
-// Packets and shared payloads are Send.
+// SAFETY: a set's directory and slots are touched only by the session that is at home there: each has a number of its own (see
+// `lanes`), and can be neither cloned nor used from two threads at once. Packets and shared payloads are Send.
 unsafe impl<B: PacketBuf, const WORDS: usize> Sync for Pool<B, WORDS> {}
 // SAFETY: all members may move between threads; the cells hold packets, which are Send.
 unsafe impl<B: PacketBuf, const WORDS: usize> Send for Pool<B, WORDS> {}
@@ -174,30 +187,52 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         config.check()?;
         let &PoolConfig { slots, reserved, ways, age_limit, remind_interval } = config;
         let sets = slots / ways;
+        let lanes = Lanes::new(lcores);
         let pool = Arc::new(Self {
-            heads: (0..sets)
-                .map(|_| SetHead { owner: Owner::new(), directory: UnsafeCell::new(Directory::new()) })
-                .collect(),
+            heads: (0..sets).map(|_| SetHead { directory: UnsafeCell::new(Directory::new()) }).collect(),
             slots: (0..slots).map(|_| UnsafeCell::new(Slot::new())).collect(),
             ways,
             shared_sets: (slots - reserved) / ways,
             age_limit: u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX),
             remind_interval: u32::try_from(remind_interval.as_micros()).unwrap_or(u32::MAX),
-            shared: lcores > 1,
+            lanes,
+            groups: Groups::new((slots - reserved) / ways, lanes),
             kernels: table(&kernels),
             held: (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect(),
         });
-        Ok((0..lcores).map(|_| Session::new(Arc::clone(&pool), sets)).collect())
+        // Who puts in and who takes out, by number.
+        let mut ends: Vec<Ends<B>> = (0..lcores).map(|_| Ends::default()).collect();
+        for from in 0..lcores {
+            for to in (0..lcores).filter(|&to| to != from) {
+                let (sender, receiver) = handoff::ring(Self::ring_places(lcores));
+                ends[from].to.push((to, sender));
+                ends[to].from.push(receiver);
+            }
+        }
+        let session = |(number, Ends { to, from })| Session::new(Arc::clone(&pool), number, to, from);
+        Ok((0..).zip(ends).map(session).collect())
     }
 
-    /// Bytes that the sets and slots of this layout take, packets not included; 0 if there are no ways.
+    /// Packets that may be on their way from one of so many lcores to another.
+    const fn ring_places(lcores: usize) -> usize {
+        match lcores {
+            0..=4 => 1024,
+            5..=16 => 256,
+            _ => 64,
+        }
+    }
+
+    /// Bytes that the sets and slots of this layout take, and the rings between so many lcores, packets not included; 0 if there are
+    /// no ways.
     #[must_use]
-    pub const fn memory_bytes(config: &PoolConfig) -> usize {
+    pub const fn memory_bytes(config: &PoolConfig, lcores: usize) -> usize {
+        let rings = lcores * lcores.saturating_sub(1);
         let slots = config.slots;
         let Some(sets @ 1..) = slots.checked_div(config.ways) else { return 0 };
         sets.saturating_mul(size_of::<SetHead>())
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
             .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Option<Kernel>; 256]>())
+            .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<Handed<B>>()))
     }
 
     /// Packets that so many slots hold at most, for jobs of up to so many ranks: where contributions are kept until all are
@@ -251,8 +286,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// The contents of a set.
     ///
     /// # Safety
-    /// The calling lcore owns the set, or the pool has only one session, and no other result of this call for the
-    /// same set is alive.
+    /// The calling session is at home in the set, and no other result of this call for the same set is alive.
     pub(crate) unsafe fn set(&self, set: usize) -> Set<'_, B, WORDS> {
         let cells = &self.slots[set * self.ways..(set + 1) * self.ways];
         // SAFETY: by contract nobody else touches the directory or the slots of this set; `UnsafeCell<T>` has the
@@ -265,12 +299,22 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// Does what a request asks for. The caller owns the set.
+    /// Does what a request asks for.
+    ///
+    /// # Safety
+    /// The calling session is at home in the set.
     #[inline]
-    pub(crate) fn apply<S: Sink<B, WORDS>>(&self, set: usize, request: &Request, packet: B, sink: &mut S) {
-        // SAFETY: `apply` is called by the owner of the set only, and does not call itself.
+    pub(crate) unsafe fn apply<S: Sink<B, WORDS>>(
+        &self,
+        set: usize,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        // SAFETY: as the caller says; and this does not call itself.
         let mut set = unsafe { self.set(set) };
         match request.verb {
+            Verb::Add if request.inside != 0 => self.add_several(&mut set, request, packet, sink),
             Verb::Add => self.add(&mut set, request, packet, sink),
             Verb::Remind => self.remind(&mut set, request, packet, sink),
             Verb::Install => self.install(&mut set, request, packet, sink),
@@ -289,6 +333,97 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let Some(way) = set.find(request.key) else { return self.open(set, request, packet, sink) };
         if let Some(packet) = self.add_to(&mut set.slots[way], request, packet, sink) {
             self.add_last(set, way, request, packet, sink);
+        }
+    }
+
+    /// Adds what several ranks have contributed, which another lcore has combined. It is added as a whole or not at all: if one of them
+    /// is inside already, the others send again, each for itself.
+    #[inline(never)]
+    fn add_several<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        if let Some(why) = self.objection_to_several(request, &packet) {
+            return sink.refused(request, packet, why);
+        }
+        let Some(way) = set.find(request.key) else { return self.open_several(set, request, packet, sink) };
+        let slot = &mut set.slots[way];
+        if let Some(why) = slot.disagrees(request) {
+            return sink.refused(request, packet, why);
+        }
+        let Some(combine) = self.combine(request.element) else {
+            return sink.refused(request, packet, Refusal::ElementUnsupported);
+        };
+        if !slot.add_several(request, &packet, combine) {
+            slot.touch(request.now);
+            return sink.refused(request, packet, Refusal::Duplicate);
+        }
+        sink.spent(packet);
+        if !set.slots[way].suffices(request) {
+            return sink.added(&request.contribution());
+        }
+        self.conclude(set, way, &request.contribution(), sink);
+    }
+
+    /// Opens a slot with what several ranks have contributed; if there is none, it goes to the parameter server as a partial.
+    fn open_several<S: Sink<B, WORDS>>(
+        &self,
+        set: &mut Set<'_, B, WORDS>,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let quota = request.rules.quota();
+        let held = &self.held[usize::from(request.key.job())];
+        let choice = if quota > 0 && held.load(Ordering::Relaxed) >= quota {
+            Choice::None(Refusal::Quota)
+        } else {
+            set.choose(request, self.age_limit)
+        };
+        let (way, cause) = match choice {
+            Choice::Way(way, cause) => (way, cause),
+            Choice::None(_) if request.rules.server() => return Self::turn_away(request, packet, sink),
+            Choice::None(why) => return sink.refused(request, packet, why),
+        };
+        self.vacate(set, way, cause, sink);
+        set.occupy(way, request.key, request.now);
+        if quota > 0 {
+            held.fetch_add(1, Ordering::Relaxed);
+        }
+        set.slots[way].open_several(request, packet, quota > 0);
+        if set.slots[way].suffices(request)
+            && self.complete(set, way, sink)
+            && let Some(result) = set.slots[way].aggregate()
+        {
+            return sink.completed(&request.contribution(), true, result);
+        }
+        sink.opened(&request.contribution());
+    }
+
+    /// What several ranks have contributed leaves for the parameter server at once.
+    fn turn_away<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {
+        let mut slot = Slot::<B, WORDS>::new();
+        slot.open_several(request, packet, false);
+        sink.opened(&request.contribution());
+        let what = match slot.take(true, &mut |packet| sink.spent(packet)) {
+            Contents::Partial(evicted) => Displaced::Partial(evicted),
+            _ => Displaced::GivenUp,
+        };
+        sink.displaced(request.key, what, Cause::NoRoom);
+    }
+
+    /// What can be said against what several ranks have contributed, without looking at a slot.
+    fn objection_to_several(&self, request: &Request, packet: &B) -> Option<Refusal> {
+        let inside = RankSet::<WORDS>::of_word(request.inside);
+        if u32::from(request.count) != inside.count() || inside.below(request.job_fan_in) != inside.count() {
+            Some(Refusal::BadCount)
+        } else if request.fan_in != request.job_fan_in {
+            Some(Refusal::FanInMismatch)
+        } else {
+            self.objection_to_payload(request, packet)
         }
     }
 

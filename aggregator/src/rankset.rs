@@ -39,6 +39,25 @@ impl<const WORDS: usize> RankSet<WORDS> {
         Some((self.words.get_mut(usize::from(rank / 64))?, 1 << (rank % 64)))
     }
 
+    /// The first 64 ranks by their bits.
+    #[must_use]
+    pub(crate) const fn of_word(word: u64) -> Self {
+        let mut words = [0; WORDS];
+        words[0] = word;
+        Self { words }
+    }
+
+    /// Adds all of these of the first 64 ranks. False, and nothing done, if one is there already.
+    #[must_use]
+    pub(crate) fn insert_word(&mut self, ranks: u64) -> bool {
+        let word = &mut self.words[0];
+        let new = *word & ranks == 0;
+        if new {
+            *word |= ranks;
+        }
+        new
+    }
+
     /// True if the rank is in the set.
     #[must_use]
     #[inline]

@@ -126,6 +126,9 @@ pub struct Request {
     pub needed: u16,
     /// Contributions inside: 1 from a worker; in an installed result, all.
     pub count: u16,
+    /// The ranks whose contributions are inside, a bit for each, where some have been combined on their way to the lcore that is at home
+    /// in the set; `rank` is one of them. 0 from a worker.
+    pub inside: u64,
     /// Element type and operation, as the header's code.
     pub element: u8,
     /// True if the packet carries the overflow flag.
@@ -296,6 +299,34 @@ pub struct Opening<'a> {
     pub now: u64,
 }
 
+impl Opening<'_> {
+    /// The whole request, if there is nothing special about the contribution.
+    #[inline]
+    pub(crate) fn request(&self) -> Option<Request> {
+        let &Opening { brief, rules, priority, offset, now } = self;
+        let (fan_in, needed) = (brief.shape.fan_in(), brief.needed());
+        (needed > 0).then(|| Request {
+            verb: Verb::Add,
+            key: brief.key(),
+            rank: brief.rank(),
+            fan_in,
+            job_fan_in: fan_in,
+            needed,
+            count: 1,
+            inside: 0,
+            element: brief.element(),
+            overflow: false,
+            again: false,
+            partial: false,
+            priority,
+            rules,
+            offset,
+            len: brief.shape.payload_len(),
+            now,
+        })
+    }
+}
+
 /// What the contributions to a PSN have in common: the number of ranks and the length of the payload, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape(u32);
@@ -330,6 +361,10 @@ pub(crate) const fn name(key: Key, element: u8) -> u64 {
     key.to_bits() | (element as u64) << 56
 }
 
+/// In the fourth word of a request on its way: an element has saturated.
+pub(crate) const OVERFLOW: u64 = 1 << 40;
+/// There: it brings the contributions of several ranks, and the third word says which.
+pub(crate) const SEVERAL: u64 = 1 << 43;
 /// Words of a request on its way.
 pub(crate) const PACKED: usize = 6;
 
@@ -340,8 +375,23 @@ impl Request {
         Contribution { key: self.key, rank: self.rank, now: self.now }
     }
 
+    /// The same in brief, if it is a contribution with nothing special about it.
+    #[inline(always)]
+    pub(crate) const fn brief(&self) -> Option<Brief> {
+        let special = self.overflow || self.again || self.partial || self.count != 1 || self.inside != 0;
+        if special || !matches!(self.verb, Verb::Add) || self.fan_in != self.job_fan_in {
+            return None;
+        }
+        Some(Brief {
+            name: name(self.key, self.element),
+            shape: Shape::new(self.fan_in, self.len),
+            ranks: Ranks::new(self.rank, self.needed),
+        })
+    }
+
     /// The request in the form in which it travels with a packet from one lcore to another.
     pub(crate) fn pack(&self) -> [u64; PACKED] {
+        let several = self.inside != 0;
         let ranks = u64::from(self.rank)
             | u64::from(self.fan_in) << 16
             | u64::from(self.job_fan_in) << 32
@@ -349,18 +399,33 @@ impl Request {
         let payload = u64::from(self.offset)
             | u64::from(self.len) << 16
             | u64::from(self.element) << 32
-            | u64::from(self.overflow) << 40
+            | if self.overflow { OVERFLOW } else { 0 }
             | u64::from(self.partial) << 41
             | u64::from(self.again) << 42
+            | if several { SEVERAL } else { 0 }
             | (self.verb as u64) << 48;
         let terms = u64::from(self.needed) | u64::from(self.priority) << 16;
+        if several {
+            // Of all ranks as many as there are, and the fan-in is the job's: where it is not, nothing is combined.
+            let terms = terms | u64::from(self.fan_in) << 32 | u64::from(self.rank) << 48;
+            return [self.key.to_bits(), self.now, self.inside, payload, terms, self.rules.0];
+        }
         [self.key.to_bits(), self.now, ranks, payload, terms, self.rules.0]
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "each field is cut out at its own width")]
     pub(crate) fn unpack(words: [u64; PACKED]) -> Self {
         let [key, now, ranks, payload, terms, rules] = words;
+        let inside = if payload & SEVERAL == 0 { 0 } else { ranks };
+        let ranks = match inside {
+            0 => ranks,
+            _ => {
+                let fan_in = terms >> 32 & 0xffff;
+                terms >> 48 | fan_in << 16 | fan_in << 32 | u64::from(inside.count_ones()) << 48
+            }
+        };
         Self {
+            inside,
             verb: Verb::from_code((payload >> 48) as u8),
             key: Key::from_bits(key),
             rank: ranks as u16,
@@ -369,7 +434,7 @@ impl Request {
             needed: terms as u16,
             count: (ranks >> 48) as u16,
             element: (payload >> 32) as u8,
-            overflow: (payload >> 40) & 1 != 0,
+            overflow: payload & OVERFLOW != 0,
             partial: (payload >> 41) & 1 != 0,
             again: (payload >> 42) & 1 != 0,
             priority: (terms >> 16) as u16,
@@ -392,14 +457,16 @@ mod tests {
         fn unpack_undoes_pack(
             verb in 0u8..5, key in 0u64..1 << 56, ranks in any::<(u16, u16, u16, u16, u16, u16)>(),
             element in any::<u8>(), flags in any::<(bool, bool, bool, bool, bool)>(), offset in any::<u16>(), len in any::<u16>(),
-            now in any::<u64>(), quota in any::<u32>(), conflict in 0usize..4, order in 0usize..2,
+            inside in 0u64..8, now in any::<u64>(), quota in any::<u32>(), conflict in 0usize..4, order in 0usize..2,
         ) {
             let conflicts = [Conflict::FirstCome, Conflict::Preempt, Conflict::Always, Conflict::Coin];
             let request = Request {
                 verb: Verb::from_code(verb),
                 key: Key::from_bits(key),
-                rank: ranks.0, fan_in: ranks.1, job_fan_in: ranks.2, count: ranks.3,
-                needed: ranks.4, priority: ranks.5,
+                rank: ranks.0, fan_in: ranks.1,
+                job_fan_in: if inside == 0 { ranks.2 } else { ranks.1 },
+                count: if inside == 0 { ranks.3 } else { u16::try_from(inside.count_ones()).unwrap() },
+                inside, needed: ranks.4, priority: ranks.5,
                 element, overflow: flags.0, partial: flags.1, again: flags.4, offset, len, now,
                 rules: Rules::of(&Policy {
                     quota,

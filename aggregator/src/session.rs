@@ -1,22 +1,21 @@
-//! One lcore's way into the pool: entering and leaving sets, and the packets that travel between lcores.
+//! One lcore's way into the pool, and the packets that travel between lcores.
 
 mod keep;
 
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::marker::PhantomData;
-use core::ptr::NonNull;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 
-use crate::handoff::{Left, Linked};
-use crate::key::{self, Key, Tag};
-use crate::policy::Region;
+use crate::handed::{Alike, Handed};
+use crate::handoff::{Receiver, Sender};
+use crate::key::{Key, Tag};
+use crate::policy::{Order, Region};
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
-use crate::request::{Brief, Opening, PACKED, Request, Terms};
+use crate::request::{Brief, Opening, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
 
@@ -24,12 +23,25 @@ pub use keep::{Incoming, Kept};
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
-    pool: Arc<Pool<B, WORDS>>,
-    /// Sets that this lcore still owns because more was left with it than one turn may work off; the one that has
-    /// waited longest is first.
-    parked: VecDeque<u32>,
+    seat: Seat<B, WORDS>,
+    /// The way to each other lcore, by its number; none to itself.
+    to: Box<[Option<Sender<Handed<B>>>]>,
+    /// The ways from the others.
+    from: Box<[Receiver<Handed<B>>]>,
+    /// Of these, the one whose turn it is to be first.
+    first_from: usize,
+    /// The next to be swept of the sets that it is at home in.
     sweep_at: usize,
 }
+
+/// The sets of a pool that one session is at home in: nobody else looks into them.
+struct Seat<B: PacketBuf, const WORDS: usize> {
+    pool: Arc<Pool<B, WORDS>>,
+    lane: u32,
+}
+
+/// Slots of which a result is probably still in a cache when it has to make room: a megabyte of packets.
+const DEEP: usize = 512;
 
 /// Where a key belongs in the pool that said so: [`Session::place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,14 +72,15 @@ impl Place {
         Tag(self.hint as u16)
     }
 
-    /// The slot, in a pool with only one session, if one has been foreseen; if not, some slot or none. In any other pool there
-    /// is none, also if another pool foresaw it.
+    /// The slot, if one has been foreseen; if not, some slot or none. None that another session is at home in, also if another
+    /// session or pool foresaw it.
     #[inline(always)]
     fn slot<B: PacketBuf, const WORDS: usize>(
         self,
-        pool: &Pool<B, WORDS>,
+        seat: &Seat<B, WORDS>,
     ) -> Option<&UnsafeCell<Slot<B, WORDS>>> {
-        if pool.shared { None } else { pool.slots.get(self.hint as usize) }
+        let slot = seat.pool.slots.get(self.hint as usize)?;
+        seat.is_home(self.hint >> seat.pool.ways.trailing_zeros()).then_some(slot)
     }
 }
 
@@ -97,106 +110,51 @@ pub enum Brevity {
     Concluded,
 }
 
-/// Links and requests travel in the packets' scratch lines.
-struct Scratched<B>(PhantomData<B>);
-
-// SAFETY: a packet's scratch line belongs to whoever holds the packet.
-unsafe impl<B: PacketBuf> Linked for Scratched<B> {
-    unsafe fn set_link(packet: NonNull<()>, next: *mut ()) {
-        // SAFETY: the caller holds the packet, so the line is valid and nobody else uses it.
-        unsafe { (*B::raw_scratch(packet)).link = next }
-    }
-
-    unsafe fn link(packet: NonNull<()>) -> *mut () {
-        // SAFETY: as above.
-        unsafe { (*B::raw_scratch(packet)).link }
-    }
-}
-
 impl<B: PacketBuf, const WORDS: usize> fmt::Debug for Session<B, WORDS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Session({} slots in sets of {})", self.pool.slots.len(), self.pool.ways)
+        let Seat { pool, lane } = &self.seat;
+        write!(
+            f,
+            "Session({lane} of {}, {} slots in sets of {})",
+            pool.lanes.count(),
+            pool.slots.len(),
+            pool.ways
+        )
     }
 }
 
-/// Packets that one release works off before it postpones the rest to the next turn.
+/// Asks for the payload of a packet that another lcore has read or the device has written: line by line, since what is on
+/// another core comes slowly, and processors that foresee a stream begin late.
+#[inline(always)]
+fn prefetch_payload<B: PacketBuf>(handed: &Handed<B>) {
+    let bytes = handed.packet.bytes();
+    for line in bytes.chunks(64).take(PAYLOAD_LINES) {
+        prefetch(line.as_ptr());
+    }
+}
+
+/// Of a payload, lines that are asked for ahead.
+const PAYLOAD_LINES: usize = 24;
+/// Packets on their way, newest first, that are asked whether another one can be added to them: some PSNs of a burst.
+const LOOK_BACK: usize = 8;
+/// Packets from other lcores that one turn works off.
 const DRAIN_BUDGET: usize = 128;
+/// Of these, how many are looked at ahead of their turn.
+const BATCH: usize = 32;
+/// Packets by which the contents of a slot are asked for ahead of time.
+const AHEAD: usize = 4;
 
-impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// A session of `pool`, which has `sets` sets.
-    pub(crate) fn new(pool: Arc<Pool<B, WORDS>>, sets: usize) -> Self {
-        Self { pool, parked: VecDeque::with_capacity(sets), sweep_at: 0 }
-    }
-
-    /// Slots in all.
-    #[must_use]
-    pub fn slots(&self) -> usize {
-        self.pool.slots.len()
-    }
-
-    /// True if the pool can combine elements of this code.
-    #[must_use]
-    #[inline]
-    pub fn supports(&self, element: u8) -> bool {
-        self.pool.kernel(element).is_some()
-    }
-
-    /// Where a key of a job with a region of its own belongs in this pool; the job's requests say
-    /// [`region`](crate::Rules::region).
-    #[must_use]
-    #[inline]
-    pub fn place_in(&self, region: Region, key: Key) -> Place {
-        Place::new(self.set_in(region, key.psn()), key.tag())
+impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
+    #[inline(always)]
+    fn is_home(&self, set: u32) -> bool {
+        self.pool.lanes.of(set) == self.lane
     }
 
     #[inline(always)]
-    fn set_in(&self, region: Region, psn: u32) -> u32 {
-        // Past the end of the pool there is nothing; a region that does not fit shares its last set.
-        let set = region.first as usize + (psn & region.sets.wrapping_sub(1)) as usize;
-        #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
-        let set = set.min(self.pool.heads.len() - 1) as u32;
-        set
-    }
-
-    /// Where a key belongs in the shared part of this pool.
-    #[must_use]
-    #[inline]
-    pub fn place(&self, key: Key) -> Place {
-        // A pool has at most 2^28 slots.
-        #[expect(clippy::cast_possible_truncation, reason = "see above")]
-        let set = key.place(self.pool.shared_sets) as u32;
-        Place::new(set, key.tag())
-    }
-
-    /// Where a PSN belongs that is sent on these terms.
-    #[must_use]
-    #[inline(always)]
-    pub fn place_on(&self, terms: &Terms, psn: u32) -> Place {
-        let set = if terms.region.sets == 0 {
-            #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
-            let set = key::place(terms.spread_job, psn, self.pool.shared_sets) as u32;
-            set
-        } else {
-            self.set_in(terms.region, psn)
-        };
-        Place::new(set, terms.tag(psn))
-    }
-
-    /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only.
-    #[inline(always)]
-    pub fn prefetch(&self, place: Place) {
-        // Past the end nothing is fetched, and nothing goes wrong.
-        prefetch(self.pool.heads.as_ptr().wrapping_add(place.set as usize));
-    }
-
-    /// Looks ahead, once what [`prefetch`](Self::prefetch) brought in has arrived: which slot will probably be used for
-    /// the key, and asks for it. To be done once. With several sessions nobody may look into a set that it does not own, so that
-    /// nothing is foreseen.
-    #[inline(always)]
-    pub fn foresee(&mut self, place: &mut Place) {
+    fn foresee(&mut self, place: &mut Place) {
         place.hint = match self.pool.heads.get(place.set as usize) {
-            Some(head) if !self.pool.shared => {
-                // SAFETY: there is only one session, and it is borrowed exclusively.
+            Some(head) if self.is_home(place.set) => {
+                // SAFETY: this session is at home there, and borrowed exclusively.
                 let directory = unsafe { head.directory() };
                 let way = directory.likely(place.tag(), self.pool.ways);
                 if place.set as usize >= self.pool.shared_sets && directory.misses(place.tag()) {
@@ -220,26 +178,276 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
-    /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
     #[inline(always)]
-    pub fn prefetch_contents(&mut self, place: Place) {
-        if let Some(slot) = place.slot(&self.pool) {
-            // SAFETY: there is only one session, and it is borrowed exclusively.
+    fn prefetch_contents(&mut self, place: Place) {
+        if let Some(slot) = place.slot(self) {
+            // SAFETY: this session is at home there, and borrowed exclusively.
             unsafe { &*slot.get() }.prefetch();
         }
     }
 
-    /// Gives a packet to the pool, in its shared part. The events go to `sink`: this packet's, unless it was handed off, and those of
-    /// packets that other lcores left meanwhile.
+    #[inline(always)]
+    fn add_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        brief: &Brief,
+        offset: u16,
+        now: u64,
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Brevity {
+        let Some(slot) = place.slot(self) else { return Brevity::Unsuited };
+        let Some(combine) = self.pool.combine(brief.element()) else { return Brevity::Unsuited };
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        match unsafe { &mut *slot.get() }.add_brief(brief, offset, now, bytes, combine) {
+            Brought::Nothing => Brevity::Unsuited,
+            Brought::One => Brevity::Added,
+            Brought::Last => {
+                self.conclude(place, brief, now, sink);
+                Brevity::Concluded
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: B,
+        sink: &mut S,
+    ) -> Result<Brevity, B> {
+        let Some(slot) = place.slot(self) else { return Err(packet) };
+        let &Opening { brief, offset, now, .. } = opening;
+        let mut packet = Some(packet);
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, &mut packet) {
+            Brought::Last => {
+                self.conclude(place, brief, now, sink);
+                return Ok(Brevity::Concluded);
+            }
+            Brought::One => return Ok(Brevity::Added),
+            Brought::Nothing => {}
+        }
+        let Some(packet) = packet else { return Ok(Brevity::Added) };
+        let (set, ways) = (place.set as usize, self.pool.ways);
+        let way = (place.hint as usize).wrapping_sub(set * ways);
+        if set >= self.pool.heads.len() || way >= ways {
+            return Err(packet);
+        }
+        // SAFETY: as above: the slot is one of this set; and the reference to the slot is gone.
+        let mut owned = unsafe { self.pool.set(set) };
+        match self.pool.open_brief(&mut owned, way, opening, packet, sink) {
+            None => Ok(Brevity::Concluded),
+            Some(packet) => Err(packet),
+        }
+    }
+
+    /// The last contribution has been added to the slot that was foreseen.
+    #[inline(never)]
+    fn conclude<S: Sink<B, WORDS>>(&self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+        let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
+        // SAFETY: the slot is one that this session is at home in, and borrowed exclusively; the reference to it is gone.
+        let mut owned = unsafe { self.pool.set(set) };
+        self.pool.conclude(&mut owned, place.hint as usize % ways, &brief.contribution(now), sink);
+    }
+
+    /// Does what a request asks for. The packet comes back if the set is not there, or another session is at home in it.
+    #[inline]
+    fn apply<S: Sink<B, WORDS>>(
+        &mut self,
+        set: u32,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) -> Result<(), B> {
+        if set as usize >= self.pool.heads.len() || !self.is_home(set) {
+            return Err(packet);
+        }
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        unsafe { self.pool.apply(set as usize, request, packet, sink) };
+        Ok(())
+    }
+}
+
+impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
+    /// The session of `pool` with this number, and its ways to and from the others.
+    pub(crate) fn new(
+        pool: Arc<Pool<B, WORDS>>,
+        lane: u32,
+        to: Vec<(usize, Sender<Handed<B>>)>,
+        from: Vec<Receiver<Handed<B>>>,
+    ) -> Self {
+        let mut ways: Box<[_]> = (0..pool.lanes.count()).map(|_| None).collect();
+        for (number, sender) in to {
+            ways[number] = Some(sender);
+        }
+        let from = from.into_boxed_slice();
+        Self { seat: Seat { pool, lane }, to: ways, from, first_from: 0, sweep_at: 0 }
+    }
+
+    /// Slots in all.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.seat.pool.slots.len()
+    }
+
+    /// True if the pool can combine elements of this code.
+    #[must_use]
+    #[inline]
+    pub fn supports(&self, element: u8) -> bool {
+        self.seat.pool.kernel(element).is_some()
+    }
+
+    /// Where a key of a job with a region of its own belongs in this pool; the job's requests say
+    /// [`region`](crate::Rules::region).
+    #[must_use]
+    #[inline]
+    pub fn place_in(&self, region: Region, key: Key) -> Place {
+        Place::new(self.set_in(region, key.psn()), key.tag())
+    }
+
+    #[inline(always)]
+    fn set_in(&self, region: Region, psn: u32) -> u32 {
+        // Past the end of the pool there is nothing; a region that does not fit shares its last set.
+        let set = region.first as usize + (psn & region.sets.wrapping_sub(1)) as usize;
+        #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
+        let set = set.min(self.seat.pool.heads.len() - 1) as u32;
+        set
+    }
+
+    /// Where a key belongs in the shared part of this pool.
+    #[must_use]
+    #[inline]
+    pub fn place(&self, key: Key) -> Place {
+        let pool = &self.seat.pool;
+        Place::new(pool.lanes.place(key.spread_job(), key.psn(), pool.groups), key.tag())
+    }
+
+    /// Where a PSN belongs that is sent on these terms.
+    #[must_use]
+    #[inline(always)]
+    pub fn place_on(&self, terms: &Terms, psn: u32) -> Place {
+        let set = if terms.region.sets == 0 {
+            self.seat.pool.lanes.place(terms.spread_job, psn, self.seat.pool.groups)
+        } else {
+            self.set_in(terms.region, psn)
+        };
+        Place::new(set, terms.tag(psn))
+    }
+
+    /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only.
+    #[inline(always)]
+    pub fn prefetch(&self, place: Place) {
+        // Past the end nothing is fetched, and nothing goes wrong.
+        prefetch(self.seat.pool.heads.as_ptr().wrapping_add(place.set as usize));
+    }
+
+    /// Looks ahead, once what [`prefetch`](Self::prefetch) brought in has arrived: which slot will probably be used for
+    /// the key, and asks for it. To be done once. Where another session is at home, nothing is foreseen.
+    #[inline(always)]
+    pub fn foresee(&mut self, place: &mut Place) {
+        self.seat.foresee(place);
+    }
+
+    /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
+    #[inline(always)]
+    pub fn prefetch_contents(&mut self, place: Place) {
+        self.seat.prefetch_contents(place);
+    }
+
+    /// True if there are so many slots that a result which has to make room is probably in no cache any more.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        self.seat.pool.slots.len() > DEEP
+    }
+
+    /// As [`prefetch_contents`](Self::prefetch_contents), for a while before that: only the start.
+    #[inline(always)]
+    pub fn prefetch_start(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.seat) {
+            // SAFETY: this session is at home there, and borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch_start();
+        }
+    }
+
+    /// Once what [`foresee`](Self::foresee) asked for has arrived: true if a contribution will probably be the last one.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_last(&mut self, place: Place, brief: &Brief) -> bool {
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        place.slot(&self.seat).is_some_and(|slot| unsafe { &*slot.get() }.lacks_only(brief))
+    }
+
+    /// True if packets for this place are this session's: any other's are handed over.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_home(&self, place: Place) -> bool {
+        self.seat.is_home(place.set)
+    }
+
+    /// Gives a packet to the pool, in its shared part. The event goes to `sink`; if the packet is handed over to another session,
+    /// to the sink of that one when it [resumes](Self::resume).
     #[inline]
     pub fn offer<S: Sink<B, WORDS>>(&mut self, request: &Request, packet: B, sink: &mut S) {
-        self.offer_in(self.place(request.key).set as usize, request, packet, sink);
+        self.offer_at(self.place(request.key), request, packet, sink);
     }
 
     /// As [`offer`](Self::offer), for a key whose place is known.
     #[inline]
     pub fn offer_at<S: Sink<B, WORDS>>(&mut self, place: Place, request: &Request, packet: B, sink: &mut S) {
-        self.offer_in(place.set as usize, request, packet, sink);
+        // A place of another pool.
+        #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
+        let set = place.set.min(self.seat.pool.heads.len() as u32 - 1);
+        if let Err(packet) = self.seat.apply(set, request, packet, sink) {
+            self.hand_over(set, request, packet, sink);
+        }
+    }
+
+    /// Leaves a packet with the session that is at home in its set. It gets there when this one [resumes](Self::resume); until then,
+    /// others to the same PSN are added to it.
+    fn hand_over<S: Sink<B, WORDS>>(&mut self, set: u32, request: &Request, packet: B, sink: &mut S) {
+        let pool = &self.seat.pool;
+        let Some(Some(way)) = self.to.get_mut(pool.lanes.of(set) as usize) else {
+            // Cannot happen: there is a way to everybody else.
+            return sink.refused(request, packet, Refusal::Contention);
+        };
+        let combine = pool.combine(request.element).filter(|_| request.rules.order() == Order::Arrival);
+        if let Some((combine, alike)) = combine.zip(Alike::of(request)) {
+            for back in 0..LOOK_BACK {
+                let Some(before) = way.unpublished(back) else { break };
+                if before.absorb(&alike, packet.bytes(), combine) {
+                    sink.combined(&request.contribution());
+                    return sink.spent(packet);
+                }
+            }
+        }
+        match way.push(Handed::new(set, request, packet)) {
+            Ok(()) => sink.handed_off(),
+            Err(Handed { packet, .. }) => sink.refused(request, packet, Refusal::Contention),
+        }
+    }
+
+    /// As [`offer_at`](Self::offer_at), for a contribution in brief with nothing special about it. Gives the packet back, and nothing is
+    /// done, if there is or this session is at home there.
+    ///
+    /// # Errors
+    /// The packet.
+    #[inline(always)]
+    pub fn hand_over_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: B,
+        sink: &mut S,
+    ) -> Result<(), B> {
+        if self.is_home(place) || place.set() >= self.seat.pool.heads.len() {
+            return Err(packet);
+        }
+        let Some(request) = opening.request() else { return Err(packet) };
+        self.hand_over(place.set, &request, packet, sink);
+        Ok(())
     }
 
     /// Adds a contribution to the slot that was [foreseen](Self::foresee), if it is one that is expected there: then the packet
@@ -258,17 +466,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         bytes: &[u8],
         sink: &mut S,
     ) -> Brevity {
-        let Some(slot) = place.slot(&self.pool) else { return Brevity::Unsuited };
-        let Some(combine) = self.pool.combine(brief.element()) else { return Brevity::Unsuited };
-        // SAFETY: there is only one session, and it is borrowed exclusively.
-        match unsafe { &mut *slot.get() }.add_brief(brief, offset, now, bytes, combine) {
-            Brought::Nothing => Brevity::Unsuited,
-            Brought::One => Brevity::Added,
-            Brought::Last => {
-                self.conclude(place, brief, now, sink);
-                Brevity::Concluded
-            }
-        }
+        self.seat.add_brief(place, brief, offset, now, bytes, sink)
     }
 
     /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
@@ -285,201 +483,166 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         packet: B,
         sink: &mut S,
     ) -> Result<Brevity, B> {
-        let Some(slot) = place.slot(&self.pool) else { return Err(packet) };
-        let &Opening { brief, offset, now, .. } = opening;
-        let mut packet = Some(packet);
-        // SAFETY: there is only one session, and it is borrowed exclusively.
-        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, &mut packet) {
-            Brought::Last => {
-                self.conclude(place, brief, now, sink);
-                return Ok(Brevity::Concluded);
-            }
-            Brought::One => return Ok(Brevity::Added),
-            Brought::Nothing => {}
-        }
-        let Some(packet) = packet else { return Ok(Brevity::Added) };
-        let (set, ways) = (place.set as usize, self.pool.ways);
-        let way = (place.hint as usize).wrapping_sub(set * ways);
-        if set >= self.pool.heads.len() {
-            return Err(packet);
-        }
-        // SAFETY: as above; the reference to the slot is gone.
-        let mut owned = unsafe { self.pool.set(set) };
-        match self.pool.open_brief(&mut owned, way, opening, packet, sink) {
-            None => Ok(Brevity::Concluded),
-            Some(packet) => Err(packet),
-        }
+        self.seat.take_brief(place, opening, packet, sink)
     }
 
-    /// The last contribution has been added to the slot that was foreseen.
-    #[inline(never)]
-    fn conclude<S: Sink<B, WORDS>>(&self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
-        let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
-        // SAFETY: there is only one session, and it is borrowed exclusively; the reference to the slot is gone.
-        let mut owned = unsafe { self.pool.set(set) };
-        self.pool.conclude(&mut owned, place.hint as usize % ways, &brief.contribution(now), sink);
-    }
-
-    #[inline]
-    fn offer_in<S: Sink<B, WORDS>>(&mut self, set: usize, request: &Request, packet: B, sink: &mut S) {
-        // A place of another pool.
-        let set = set.min(self.pool.heads.len() - 1);
-        if self.pool.shared {
-            self.offer_shared(set, request, packet, sink);
-        } else {
-            self.pool.apply(set, request, packet, sink);
-        }
-    }
-
-    fn offer_shared<S: Sink<B, WORDS>>(&mut self, set: usize, request: &Request, packet: B, sink: &mut S) {
-        let owner = &self.pool.heads[set].owner;
-        if owner.enter() {
-            self.pool.apply(set, request, packet, sink);
-        } else {
-            let mut packet = packet;
-            packet.scratch_mut().words[..PACKED].copy_from_slice(&request.pack());
-            let raw = packet.into_raw();
-            // SAFETY: `into_raw` made this lcore the holder of `raw`; packets are aligned by contract.
-            match unsafe { owner.leave_with_owner::<Scratched<B>>(raw) } {
-                Left::HandedOff => {
-                    sink.handed_off();
-                    return;
-                }
-                Left::Entered => {
-                    // SAFETY: the packet was not given up, so `raw` is still this lcore's.
-                    let packet = unsafe { B::from_raw(raw) };
-                    self.pool.apply(set, request, packet, sink);
-                }
-                Left::Contention => {
-                    // SAFETY: as above.
-                    let packet = unsafe { B::from_raw(raw) };
-                    sink.refused(request, packet, Refusal::Contention);
-                    return;
-                }
-            }
-        }
-        self.release(set, sink);
-    }
-
-    /// Goes on with sets that the last turn had to postpone. To be called once per turn.
+    /// Sends off what has been handed over since the last time, and works off what other sessions have handed over to this one, up
+    /// to a budget. To be called once per turn.
     pub fn resume<S: Sink<B, WORDS>>(&mut self, sink: &mut S) {
-        for _ in 0..self.parked.len() {
-            if let Some(set) = self.parked.pop_front() {
-                self.release(set as usize, sink);
+        self.to.iter_mut().flatten().for_each(Sender::publish);
+        let (mut left, ways) = (DRAIN_BUDGET, self.from.len());
+        for n in 0..ways {
+            let Some(from) = self.from.get_mut((self.first_from + n) % ways) else { break };
+            while left > 0 && from.available() > 0 {
+                left -= Self::take_in(&mut self.seat, from, left.min(BATCH), sink);
             }
+        }
+        self.first_from += 1;
+        if self.first_from >= ways {
+            self.first_from = 0;
         }
     }
 
-    /// True if sets were postponed.
-    #[must_use]
-    pub fn has_parked(&self) -> bool {
-        !self.parked.is_empty()
+    /// Works off up to so many packets that another session has handed over, at most [`BATCH`]. Returns how many.
+    fn take_in<S: Sink<B, WORDS>>(
+        seat: &mut Seat<B, WORDS>,
+        from: &mut Receiver<Handed<B>>,
+        most: usize,
+        sink: &mut S,
+    ) -> usize {
+        let most = from.available().min(most);
+        let mut places = ArrayVec::<Place, BATCH>::new();
+        for n in 0..most {
+            let place = from.peek(n, |handed| {
+                handed.packet.prefetch();
+                prefetch(seat.pool.heads.as_ptr().wrapping_add(handed.set as usize));
+                Place::new(handed.set, handed.key().tag())
+            });
+            places.extend(place);
+        }
+        places.iter_mut().for_each(|place| seat.foresee(place));
+        places.iter().take(AHEAD).for_each(|place| seat.prefetch_contents(*place));
+        for n in 0..AHEAD {
+            from.peek(n, |handed| prefetch_payload(handed));
+        }
+        for (n, place) in places.iter().enumerate() {
+            if let Some(coming) = places.get(n + AHEAD) {
+                seat.prefetch_contents(*coming);
+            }
+            // What is taken out is not counted any more.
+            from.peek(AHEAD, |handed| prefetch_payload(handed));
+            let Some(handed) = from.pop() else { break };
+            Self::received(seat, *place, &handed.request(), handed.packet, sink);
+        }
+        from.acknowledge();
+        places.len()
     }
 
-    /// The set that the next [`sweep`](Self::sweep) begins with.
+    /// A packet that another session has handed over.
+    #[inline(always)]
+    fn received<S: Sink<B, WORDS>>(
+        seat: &mut Seat<B, WORDS>,
+        place: Place,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let mut packet = packet;
+        if let Some(brief) = request.brief() {
+            match seat.add_brief(place, &brief, request.offset, request.now, packet.bytes(), sink) {
+                Brevity::Unsuited => {}
+                Brevity::Added => {
+                    sink.added(&request.contribution());
+                    return sink.spent(packet);
+                }
+                Brevity::Concluded => return sink.spent(packet),
+            }
+            let &Request { rules, priority, offset, now, .. } = request;
+            let opening = Opening { brief: &brief, rules, priority, offset, now };
+            packet = match seat.take_brief(place, &opening, packet, sink) {
+                Ok(Brevity::Added) => return sink.added(&request.contribution()),
+                Ok(_) => return,
+                Err(packet) => packet,
+            };
+        }
+        if let Err(packet) = seat.apply(place.set, request, packet, sink) {
+            // Cannot happen: it was handed over because this session is at home there.
+            sink.refused(request, packet, Refusal::Contention);
+        }
+    }
+
+    /// True if there is something to [resume](Self::resume).
+    #[inline]
+    #[must_use]
+    pub fn has_waiting(&mut self) -> bool {
+        self.to.iter().flatten().any(Sender::is_ahead)
+            || self.from.iter_mut().any(|from| from.available() > 0)
+    }
+
+    /// Sends off what has been handed over, and tells the others that there will be no more: the last thing before the end, but for
+    /// [resuming](Self::resume) until [all others](Self::is_alone) have done so too.
+    pub fn close(&mut self) {
+        self.to.iter_mut().flatten().for_each(Sender::close);
+    }
+
+    /// True if all other sessions have been [closed](Self::close) or are gone, and nothing that they have left waits.
+    #[must_use]
+    pub fn is_alone(&mut self) -> bool {
+        self.from.iter_mut().all(Receiver::is_finished)
+    }
+
+    /// The number, among the sets of this session, of the one that the next [`sweep`](Self::sweep) begins with.
     #[must_use]
     pub const fn next_swept(&self) -> usize {
         self.sweep_at
     }
 
-    /// Sets in all.
+    /// Sets that this session is at home in: all of the pool's, if it is the only one.
     #[must_use]
     pub fn sets(&self) -> usize {
-        self.pool.heads.len()
+        self.seat.pool.lanes.sets(self.seat.pool.heads.len(), self.seat.lane)
     }
 
-    /// Visits the next `sets` sets and does what `judge` says of each slot: it is given the key, and for a partial the time
-    /// of its first contribution. Sets that another lcore owns are passed over. To be called now and then, so that nothing
-    /// of a past generation outlives the sweep and no partial its time.
+    /// Visits the next `sets` sets of this session and does what `judge` says of each slot: it is given the key, and for a partial the time
+    /// of its first contribution. To be called now and then, so that nothing of a past generation outlives the sweep and no partial
+    /// its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,
         sets: usize,
         mut judge: impl FnMut(Key, Option<u64>) -> Verdict,
         sink: &mut S,
     ) {
-        for _ in 0..sets.min(self.pool.heads.len()) {
-            let set = self.sweep_at;
-            self.sweep_at = if set + 1 == self.pool.heads.len() { 0 } else { set + 1 };
-            if self.pool.shared && !self.pool.heads[set].owner.enter() {
-                continue;
-            }
-            {
-                // SAFETY: this lcore owns the set: it has just entered it, or it is the only user.
-                let mut owned = unsafe { self.pool.set(set) };
-                for way in owned.used_ways() {
-                    let Some(slot) = owned.slots.get(way) else { break };
-                    if slot.is_partial() {
-                        sink.seen(slot.key(), slot.first(), slot.ranks());
-                    }
-                    match judge(slot.key(), slot.is_partial().then_some(slot.first())) {
-                        Verdict::Keep => {}
-                        Verdict::Vacate => self.pool.vacate(&mut owned, way, Cause::Swept, sink),
-                        Verdict::Release => {
-                            self.pool.release(&mut owned, way, sink);
-                        }
-                        Verdict::Expire(now) => self.pool.expire(&mut owned, way, now, sink),
-                    }
+        let own = self.sets();
+        let Seat { pool, lane } = &self.seat;
+        for _ in 0..sets.min(own) {
+            let set = self.sweep_at * pool.lanes.count() + *lane as usize;
+            self.sweep_at = if self.sweep_at + 1 >= own { 0 } else { self.sweep_at + 1 };
+            // SAFETY: this session is at home there, and borrowed exclusively.
+            let mut owned = unsafe { pool.set(set) };
+            for way in owned.used_ways() {
+                let Some(slot) = owned.slots.get(way) else { break };
+                if slot.is_partial() {
+                    sink.seen(slot.key(), slot.first(), slot.ranks());
                 }
-            }
-            if self.pool.shared {
-                self.release(set, sink);
+                match judge(slot.key(), slot.is_partial().then_some(slot.first())) {
+                    Verdict::Keep => {}
+                    Verdict::Vacate => pool.vacate(&mut owned, way, Cause::Swept, sink),
+                    Verdict::Release => {
+                        pool.release(&mut owned, way, sink);
+                    }
+                    Verdict::Expire(now) => pool.expire(&mut owned, way, now, sink),
+                }
             }
         }
     }
 
-    /// Packets that the slots hold. `None` if another lcore owns a set just now. It visits the whole pool: for tests and tools.
+    /// Packets that the slots of this session's sets hold. It visits all of them: for tests and tools.
     #[must_use]
-    pub fn packets(&mut self) -> Option<usize> {
-        let mut packets = 0;
-        for (set, head) in self.pool.heads.iter().enumerate() {
-            if self.pool.shared && !head.owner.enter() {
-                return None;
-            }
-            // SAFETY: this lcore owns the set: it has just entered it, or it is the only user.
-            packets += unsafe { self.pool.set(set) }.slots.iter().map(Slot::packets).sum::<usize>();
-            if self.pool.shared && !head.owner.let_go() {
-                self.parked.push_back(u32::try_from(set).unwrap_or(u32::MAX));
-            }
-        }
-        Some(packets)
-    }
-
-    /// Lets go of a set, working off first what was left here, up to a budget.
-    fn release<S: Sink<B, WORDS>>(&mut self, set: usize, sink: &mut S) {
-        let owner = &self.pool.heads[set].owner;
-        let mut worked_off = 0;
-        while let Some(mut chain) = owner.leave::<Scratched<B>>() {
-            while let Some(raw) = chain.pop::<Scratched<B>>() {
-                // SAFETY: packets on the chain were given up to the owner of the set, which this lcore is.
-                let mut packet = unsafe { B::from_raw(raw) };
-                let [key, now, ranks, payload, terms, rules, _] = packet.scratch_mut().words;
-                let request = Request::unpack([key, now, ranks, payload, terms, rules]);
-                self.pool.apply(set, &request, packet, sink);
-                worked_off += 1;
-            }
-            // The queue has room for every set, so this never allocates.
-            if worked_off >= DRAIN_BUDGET && self.parked.len() < self.parked.capacity() {
-                if owner.let_go() {
-                    return;
-                }
-                self.parked.push_back(u32::try_from(set).unwrap_or(u32::MAX));
-                return;
-            }
-        }
-    }
-}
-
-impl<B: PacketBuf, const WORDS: usize> Drop for Session<B, WORDS> {
-    /// Lets go of postponed sets; packets that wait there are freed.
-    fn drop(&mut self) {
-        for set in core::mem::take(&mut self.parked) {
-            while let Some(mut chain) = self.pool.heads[set as usize].owner.leave::<Scratched<B>>() {
-                while let Some(raw) = chain.pop::<Scratched<B>>() {
-                    // SAFETY: packets on the chain were given up to the owner of the set, which this lcore is.
-                    drop(unsafe { B::from_raw(raw) });
-                }
-            }
-        }
+    pub fn packets(&mut self) -> usize {
+        let Seat { pool, lane } = &self.seat;
+        let own = (*lane as usize..pool.heads.len()).step_by(pool.lanes.count());
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        own.map(|set| unsafe { pool.set(set) }.slots.iter().map(Slot::packets).sum::<usize>()).sum()
     }
 }
 
@@ -491,19 +654,29 @@ mod tests {
     use pascaline_buffer::HeapBuf;
     use pascaline_buffer::combine::Kernels;
 
-    /// There, nobody may look into a set that it does not own.
+    /// Nobody else may look into its sets.
     #[test]
-    fn nothing_is_foreseen_for_a_pool_with_several_sessions() {
+    fn nothing_is_foreseen_where_another_session_is_at_home() {
         let config = PoolConfig { slots: 4, ways: 1, ..PoolConfig::default() };
-        let session =
-            |lcores| Pool::<HeapBuf>::sessions(&config, Kernels::scalar(), lcores).unwrap().remove(0);
-        let (mut alone, mut shared) = (session(1), session(2));
-        let key = Key::new(1, 1, 1);
-        let (mut elsewhere, mut here) = (alone.place(key), shared.place(key));
+        let sessions = |lcores| Pool::<HeapBuf>::sessions(&config, Kernels::scalar(), lcores).unwrap();
+        let (mut alone, mut two) = (sessions(1).remove(0), sessions(2));
+        let (mut odd, mut even) = (two.pop().unwrap(), two.pop().unwrap());
+        let key = Key::new(1, 1, 6);
+        let (mut elsewhere, place) = (alone.place(key), even.place(key));
+        assert!(even.is_home(place) && !odd.is_home(place));
         alone.foresee(&mut elsewhere);
-        assert!(elsewhere.slot(&alone.pool).is_some());
-        assert!(elsewhere.slot(&shared.pool).is_none(), "also if another pool foresaw it");
-        shared.foresee(&mut here);
-        assert_eq!(here.hint, Place::NOWHERE);
+        assert!(elsewhere.slot(&alone.seat).is_some());
+        let (mut here, mut there) = (place, place);
+        even.foresee(&mut here);
+        odd.foresee(&mut there);
+        assert!(here.slot(&even.seat).is_some());
+        assert_eq!(there.hint, Place::NOWHERE);
+        assert!(here.slot(&odd.seat).is_none(), "also if another session foresaw it");
+        for hint in 0..6 {
+            let (seen, ours) = (Place { set: 1, hint }, hint < 4);
+            assert_eq!(seen.slot(&even.seat).is_some(), ours && hint % 2 == 0);
+            assert_eq!(seen.slot(&odd.seat).is_some(), ours && hint % 2 == 1);
+            assert_eq!(seen.slot(&alone.seat).is_some(), ours, "also if another pool foresaw it");
+        }
     }
 }

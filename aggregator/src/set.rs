@@ -12,8 +12,8 @@ use crate::slot::{Hold, Slot};
 /// Slots a set may have.
 pub(crate) const MAX_WAYS: usize = 8;
 
-/// What is looked at before any slot: the short forms of the keys, and which slots are in use. Shares a cache line
-/// with the set's owner word.
+/// What is looked at before any slot: the short forms of the keys, and which slots are in use. A cache line
+/// together with nothing else.
 pub(crate) struct Directory {
     tags: [u16; MAX_WAYS],
     /// In what order kept results were last of use, by the value of `uses` then.
@@ -36,7 +36,7 @@ const fn ticks(nanos: u64) -> u16 {
     (nanos >> TICK) as u16
 }
 
-/// The slots of a set, owned for the moment.
+/// The slots of a set, in the hands of the session that is at home there.
 pub(crate) struct Set<'a, B: PacketBuf, const WORDS: usize> {
     pub(crate) directory: &'a mut Directory,
     pub(crate) slots: &'a mut [Slot<B, WORDS>],

@@ -55,7 +55,7 @@ pub enum Refusal {
     ElementUnsupported,
     /// The count field is not what the kind of packet demands.
     BadCount,
-    /// Other lcores got in first too many times in a row.
+    /// So much waits for the lcore that is at home in the PSN's set that no more can be left for it.
     Contention,
 }
 
@@ -87,6 +87,8 @@ pub enum Cause {
     Superseded,
     /// The caller of a [sweep](crate::Session::sweep) wanted it to go.
     Swept,
+    /// It was combined on its way to the lcore that is at home in its set, and found no slot there.
+    NoRoom,
 }
 
 /// What went.
@@ -144,7 +146,12 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn obeyed(&mut self, request: &Request, packet: B);
     /// *One per request.* The request was refused.
     fn refused(&mut self, request: &Request, packet: B, why: Refusal);
-    /// The packet was left with the lcore that owns its set; its event will come there.
+    /// The contribution was added to one that is about to be left for another lcore: it shares what becomes of that one, whose
+    /// request says that it is [inside](Request::inside).
+    fn combined(&mut self, of: &Contribution) {
+        self.added(of);
+    }
+    /// The packet was left for the lcore that is at home in its set; its event will come there.
     fn handed_off(&mut self);
     /// A packet whose contents are in a sum, or in vain, is the caller's again.
     fn spent(&mut self, packet: B);

@@ -324,6 +324,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
+    /// True if of the PSN of a contribution only one is missing.
+    #[inline(always)]
+    pub(crate) const fn lacks_only(&self, brief: &Brief) -> bool {
+        brief.name == self.name && self.count + 1 == brief.needed()
+    }
+
     /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet is taken out if it is one
     /// that is expected here.
     #[inline(always)]
@@ -361,6 +367,29 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
         self.note(request, false);
         Ok(())
+    }
+
+    /// Adds the contributions of several ranks, whose sum it is. False, and nothing done, if one of them is inside already, the slot
+    /// does not sum as packets come, or the packet is shorter than the request says.
+    pub(crate) fn add_several(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
+        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
+        if !matches!(self.hold, Hold::Open(_)) || !self.ranks.insert_word(request.inside) {
+            return false;
+        }
+        // SAFETY: as in `add`.
+        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
+        let overflow = combine(into, from) | request.overflow;
+        self.note_flags(overflow, request.again);
+        self.count += request.count;
+        self.touch(request.now);
+        true
+    }
+
+    /// Opens the slot with the contributions of several ranks.
+    pub(crate) fn open_several(&mut self, request: &Request, packet: B, counted: bool) {
+        self.open(request, packet, false, counted);
+        self.ranks = RankSet::of_word(request.inside);
+        self.count = request.count;
     }
 
     /// Notes that a contribution is inside, now that nothing can go wrong any more.
@@ -411,6 +440,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && self.count + 1 >= self.fan_in()
         {
             contributions.prefetch(self.len());
+        }
+    }
+
+    /// The first lines of that: all of a result's descriptor.
+    #[inline(always)]
+    pub(crate) fn prefetch_start(&self) {
+        for line in 0..2 {
+            prefetch(self.payload.wrapping_add(line * 64));
         }
     }
 

@@ -1,129 +1,140 @@
-//! Hand-off between lcores, step by step on one thread: while one lcore is inside a set, its sink lets the other
-//! lcores offer packets, which is exactly what can happen to it between entering and leaving.
+//! Packets that belong to another lcore's sets, step by step on one thread.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod common;
 
-use common::{Event, Parcel, Recorder, Who, config, keys_of_one_set, sum_of};
-use pascaline_aggregator::{
-    Aggregate, Cause, Displaced, Key, Pool, Refusal, Reminded, Request, Session, Sink,
-};
-use pascaline_aggregator::{Contribution, Verdict};
+use common::{Event, Known, Parcel, Recorder, Who, config, sum_of};
+use pascaline_aggregator::{Key, Order, Policy, Pool, PoolConfig, Refusal, Region, Session, Verdict};
+use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
-use pascaline_buffer::{HeapBuf, HeapPool, HeapShared};
 
-const KEY: Key = Key::new(1, 1, 5);
+/// What one turn works off of what others have left, as the pool promises it.
+const BUDGET: usize = 128;
+/// Packets that may be on their way from one of a few lcores to another.
+const PLACES: usize = 1024;
 
-/// Packets that another lcore offers, a few per event of this one.
-#[derive(Default)]
-struct Others {
-    sessions: Vec<Session<HeapBuf>>,
-    /// The packets still to come, and how many at a time.
-    to_come: Vec<Vec<Parcel>>,
-    recorder: Recorder,
-    /// What the others' sinks said.
-    said: Vec<Event>,
+/// Some lcores, each with what its sink has been told.
+struct Lcores {
+    sessions: Vec<Session<pascaline_buffer::HeapBuf>>,
+    told: Vec<Recorder>,
     memory: HeapPool,
 }
 
-impl Others {
-    fn act(&mut self) {
-        if self.to_come.is_empty() {
-            return;
-        }
-        for (n, parcel) in self.to_come.remove(0).into_iter().enumerate() {
-            let other = n % self.sessions.len();
-            let mut recorder = Recorder::default();
-            let packet = parcel.packet(&self.memory);
-            self.sessions[other].offer(&parcel.request, packet, &mut recorder);
-            self.said.extend(recorder.take());
-        }
+impl Lcores {
+    fn new(count: usize, config: &PoolConfig) -> Self {
+        let sessions = Pool::sessions(config, Kernels::scalar(), count).unwrap();
+        let told = (0..count).map(|_| Recorder::default()).collect();
+        Self { sessions, told, memory: HeapPool::new() }
+    }
+
+    fn of(count: usize, slots: usize, ways: usize) -> Self {
+        Self::new(count, &config(slots, ways))
+    }
+
+    fn offer(&mut self, lcore: usize, parcel: &Parcel) -> Vec<Event> {
+        let packet = parcel.packet(&self.memory);
+        self.sessions[lcore].offer(&parcel.request, packet, &mut self.told[lcore]);
+        self.told[lcore].take()
+    }
+
+    fn resume(&mut self, lcore: usize) -> Vec<Event> {
+        self.sessions[lcore].resume(&mut self.told[lcore]);
+        self.told[lcore].take()
+    }
+
+    /// Lets everything go, and proves that nothing was held elsewhere.
+    #[track_caller]
+    fn close(self) {
+        let Self { sessions, told, memory } = self;
+        drop((sessions, told));
+        assert_eq!(memory.live(), 0, "packets leaked");
     }
 }
 
-impl Sink<HeapBuf> for Others {
-    fn opened(&mut self, of: &Contribution) {
-        Sink::<HeapBuf>::opened(&mut self.recorder, of);
-        self.act();
-    }
-    fn added(&mut self, of: &Contribution) {
-        Sink::<HeapBuf>::added(&mut self.recorder, of);
-        self.act();
-    }
-    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::completed(&mut self.recorder, of, alone, result);
-        self.act();
-    }
-    fn replayed(&mut self, request: &Request, packet: HeapBuf, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::replayed(&mut self.recorder, request, packet, result);
-        self.act();
-    }
-    fn installed(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::installed(&mut self.recorder, request, result);
-        self.act();
-    }
-    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::passed_on(&mut self.recorder, request, result);
-        self.act();
-    }
-    fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, HeapShared, 1>) {
-        self.recorder.reminded(request, packet, state);
-        self.act();
-    }
-    fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {
-        Sink::<HeapBuf>::refused(&mut self.recorder, request, packet, why);
-        self.act();
-    }
-    fn handed_off(&mut self) {
-        Sink::<HeapBuf>::handed_off(&mut self.recorder);
-    }
-    fn spent(&mut self, packet: HeapBuf) {
-        Sink::<HeapBuf>::spent(&mut self.recorder, packet);
-    }
-    fn released(&mut self, result: Aggregate<'_, HeapShared>) {
-        Sink::<HeapBuf>::released(&mut self.recorder, result);
-    }
-    fn fetched(&mut self, request: &Request, packet: HeapBuf, result: Option<Aggregate<'_, HeapShared>>) {
-        Sink::<HeapBuf>::fetched(&mut self.recorder, request, packet, result);
-        self.act();
-    }
-    fn obeyed(&mut self, request: &Request, packet: HeapBuf) {
-        Sink::<HeapBuf>::obeyed(&mut self.recorder, request, packet);
-        self.act();
-    }
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
-        Sink::<HeapBuf>::displaced(&mut self.recorder, key, what, cause);
-        self.act();
-    }
+/// A PSN that this one of so many lcores is at home in.
+fn key_of(lcore: u32, of: u32) -> Key {
+    Key::new(1, 1, 10 * of + lcore)
 }
 
-/// The lcore under test, and the others.
-fn lcores(slots: usize, ways: usize, others: usize) -> (Session<HeapBuf>, Others) {
-    let mut sessions = Pool::sessions(&config(slots, ways), Kernels::scalar(), 1 + others).unwrap();
-    let session = sessions.pop().unwrap();
-    (session, Others { sessions, ..Others::default() })
-}
-
-fn offer(session: &mut Session<HeapBuf>, parcel: &Parcel, sink: &mut Others) {
-    let packet = parcel.packet(&sink.memory);
-    session.offer(&parcel.request, packet, sink);
-}
-
-/// `count` packets of a rank that is inside already: each is refused, and tells its place by its time.
-fn duplicates(key: Key, count: u64, from: u64) -> Vec<Parcel> {
-    (from..from + count).map(|now| Parcel::add(key, 0, 3, &[1]).at(now)).collect()
+fn who(key: Key, rank: u16) -> Who {
+    Who { key, rank }
 }
 
 #[test]
-fn what_is_left_with_the_owner_is_worked_off_oldest_first_before_it_leaves() {
-    let (mut session, mut sink) = lcores(1, 1, 2);
-    sink.to_come = vec![(1..10).map(|rank| Parcel::add(KEY, rank, 10, &[1 << rank])).collect()];
-    offer(&mut session, &Parcel::add(KEY, 0, 10, &[1]), &mut sink);
-    assert_eq!(sink.said, vec![Event::HandedOff; 9], "the others keep nothing and wait for nothing");
-    let ranks: Vec<u16> = sink
-        .recorder
-        .events
+fn a_psn_is_at_home_where_its_lowest_bits_say() {
+    for count in 1..=5u32 {
+        let lcores = Lcores::of(count as usize, 64, 2);
+        for psn in 0..100 {
+            let key = Key::new(3, 1, psn);
+            for (number, session) in (0..).zip(&lcores.sessions) {
+                assert_eq!(session.is_home(session.place(key)), psn % count == number);
+            }
+        }
+        if count.is_power_of_two() {
+            let region = Region { first: 8, sets: 16 };
+            for psn in 0..100 {
+                let session = &lcores.sessions[(psn % count) as usize];
+                assert!(session.is_home(session.place_in(region, Key::new(3, 1, psn))));
+            }
+        }
+        let sets: usize = lcores.sessions.iter().map(Session::sets).sum();
+        assert_eq!(sets, 32, "each set is somebody's, and nobody else's");
+        lcores.close();
+    }
+}
+
+#[test]
+fn a_pool_with_fewer_sets_than_lcores_serves_all_of_them() {
+    let mut lcores = Lcores::of(4, 2, 1);
+    for psn in 0..8 {
+        let key = Key::new(1, 1, psn);
+        let said: Vec<Event> = (0..4)
+            .flat_map(|from| {
+                let rank = u16::try_from(from).unwrap();
+                let mut said = lcores.offer(from, &Parcel::add(key, rank, 4, &[1 << rank]));
+                said.extend((0..4).flat_map(|lcore| lcores.resume(lcore)));
+                said.extend((0..4).flat_map(|lcore| lcores.resume(lcore)));
+                said
+            })
+            .collect();
+        let completed = said.iter().find(|event| matches!(event, Event::Completed { .. })).unwrap();
+        assert_eq!(sum_of(completed).values, [15]);
+    }
+    lcores.close();
+}
+
+#[test]
+fn a_packet_for_anothers_set_gets_there_when_both_have_had_their_turn() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(1, 2);
+    assert_eq!(lcores.offer(0, &Parcel::add(key, 0, 2, &[1])), [Event::HandedOff]);
+    assert!(lcores.sessions[0].has_waiting(), "it has not been sent off");
+    assert!(!lcores.sessions[1].has_waiting());
+    assert!(lcores.resume(0).is_empty());
+    assert!(!lcores.sessions[0].has_waiting());
+    assert!(lcores.sessions[1].has_waiting());
+    assert_eq!(lcores.resume(1), [Event::Opened(who(key, 0))]);
+    assert!(!lcores.sessions[1].has_waiting());
+    // The rest comes to whose it is.
+    let said = lcores.offer(1, &Parcel::add(key, 1, 2, &[2]));
+    assert_eq!(sum_of(&said[0]).values, [3]);
+    assert_eq!((lcores.sessions[0].packets(), lcores.sessions[1].packets()), (0, 1));
+    lcores.close();
+}
+
+#[test]
+fn what_is_left_is_worked_off_oldest_first() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(0, 2);
+    for rank in 0..10 {
+        // Sent again, and so not combined.
+        let parcel = Parcel::add(key, rank, 10, &[1 << rank]).with(|r| r.again = true);
+        assert_eq!(lcores.offer(1, &parcel), [Event::HandedOff]);
+    }
+    lcores.resume(1);
+    let said = lcores.resume(0);
+    let ranks: Vec<u16> = said
         .iter()
         .map(|event| match event {
             Event::Opened(who) | Event::Added(who) | Event::Completed { who, .. } => who.rank,
@@ -131,136 +142,182 @@ fn what_is_left_with_the_owner_is_worked_off_oldest_first_before_it_leaves() {
         })
         .collect();
     assert_eq!(ranks, (0..10).collect::<Vec<_>>());
-    assert_eq!(sum_of(sink.recorder.events.last().unwrap()).values, [1023]);
-    assert!(!session.has_parked());
-
-    // The set is free again: another lcore enters it.
-    sink.to_come = vec![vec![Parcel::remind(KEY, 3, 10)]];
-    sink.said.clear();
-    sink.act();
-    assert!(matches!(sink.said.as_slice(), [Event::Reminded(..)]), "{:?}", sink.said);
-}
-
-#[test]
-fn what_arrives_while_the_owner_works_off_is_worked_off_too() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    sink.to_come = (1..10).map(|rank| vec![Parcel::add(KEY, rank, 10, &[1 << rank])]).collect();
-    offer(&mut session, &Parcel::add(KEY, 0, 10, &[1]), &mut sink);
-    assert_eq!(sum_of(sink.recorder.events.last().unwrap()).values, [1023]);
+    assert_eq!(sum_of(said.last().unwrap()).values, [1023]);
+    lcores.close();
 }
 
 #[test]
 fn every_field_of_a_request_survives_the_journey() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    let last = Parcel::add(KEY, 1, 2, &[2]).at(77).with(|r| {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(1, 2);
+    lcores.offer(1, &Parcel::add(key, 0, 2, &[1]).at(70));
+    let last = Parcel::add(key, 1, 2, &[2]).at(77).with(|r| {
         r.overflow = true;
         r.offset = 91;
     });
-    let late = Parcel::remind(KEY, 1, 2).at(78);
-    let forged = Parcel::install(KEY, 0, 2, &[9]).at(79);
-    sink.to_come = vec![vec![last, late, forged]];
-    offer(&mut session, &Parcel::add(KEY, 0, 2, &[1]).at(70), &mut sink);
-    let [_, completed, reminded, refused] = sink.recorder.events.as_slice() else { panic!() };
+    for parcel in [last, Parcel::remind(key, 1, 2).at(78), Parcel::install(key, 0, 2, &[9]).at(79)] {
+        assert_eq!(lcores.offer(0, &parcel), [Event::HandedOff]);
+    }
+    lcores.resume(0);
+    let said = lcores.resume(1);
+    let [completed, reminded, refused] = said.as_slice() else { panic!("{said:?}") };
     let sum = sum_of(completed);
     assert_eq!((sum.values.as_slice(), sum.overflow, sum.first), ([3].as_slice(), true, 70));
     assert_eq!(sum_of(reminded), sum);
-    assert_eq!(*refused, Event::Refused(Who { key: KEY, rank: 0 }, Refusal::Duplicate));
-}
-
-/// Leaves `session` with the set of `key` parked; `after` packets wait there.
-fn park(session: &mut Session<HeapBuf>, sink: &mut Others, key: Key, after: u64) {
-    // The first lot exhausts what one turn works off; the second arrives while the first is worked off.
-    sink.to_come = vec![duplicates(key, 300, 0), duplicates(key, after, 300)];
-    offer(session, &Parcel::add(key, 0, 3, &[1]), sink);
-    assert!(session.has_parked());
+    assert_eq!(*refused, Event::Refused(who(key, 0), Refusal::Duplicate));
+    lcores.close();
 }
 
 #[test]
-fn more_than_a_turns_work_is_postponed_and_resumed() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    park(&mut session, &mut sink, KEY, 40);
-    assert_eq!(sink.recorder.events.len(), 301, "the second lot waits");
-
-    // The set is still owned: everybody leaves packets there, the owner itself included.
-    offer(&mut session, &Parcel::add(KEY, 1, 3, &[2]), &mut sink);
-    assert_eq!(sink.recorder.events.pop(), Some(Event::HandedOff));
-    sink.to_come = vec![vec![Parcel::add(KEY, 2, 3, &[4])]];
-    sink.act();
-    assert_eq!(sink.said.last(), Some(&Event::HandedOff));
-
-    sink.recorder.events.clear();
-    session.resume(&mut sink);
-    assert!(!session.has_parked());
-    assert_eq!(sink.recorder.events.len(), 42);
-    assert_eq!(sum_of(sink.recorder.events.last().unwrap()).values, [7]);
-    sink.recorder.events.clear();
-    session.resume(&mut sink);
-    assert!(sink.recorder.events.is_empty(), "once");
+fn contributions_that_are_kept_until_all_are_there_may_come_from_anywhere() {
+    let mut lcores = Lcores::of(3, 16, 1);
+    let policy = Policy { order: Order::Rank, ..Policy::default() };
+    let key = key_of(2, 3);
+    let mut said = Vec::new();
+    for (from, rank) in [(0, 2), (1, 0), (2, 3), (0, 1)] {
+        let value = 1 << rank;
+        said.extend(lcores.offer(from, &Parcel::add(key, rank, 4, &[value]).under(&policy)));
+        (0..3).for_each(|lcore| said.extend(lcores.resume(lcore)));
+    }
+    said.retain(|event| *event != Event::HandedOff);
+    assert_eq!(said.len(), 4);
+    assert_eq!(sum_of(said.last().unwrap()).values, [15]);
+    lcores.close();
 }
 
 #[test]
-fn a_long_list_with_nothing_behind_it_is_no_reason_to_postpone() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    sink.to_come = vec![duplicates(KEY, 300, 0)];
-    offer(&mut session, &Parcel::add(KEY, 0, 3, &[1]), &mut sink);
-    assert_eq!(sink.recorder.events.len(), 301);
-    assert!(!session.has_parked());
+fn one_turn_works_off_no_more_than_its_budget() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(0, 2);
+    for now in 0..300 {
+        lcores.offer(1, &Parcel::add(key, 0, 3, &[1]).at(now));
+    }
+    lcores.resume(1);
+    let lots: Vec<usize> = (0..4).map(|_| lcores.resume(0).len()).collect();
+    assert_eq!(lots, [BUDGET, BUDGET, 300 - 2 * BUDGET, 0]);
+    assert!(!lcores.sessions[0].has_waiting());
+    lcores.close();
 }
 
 #[test]
-fn a_set_that_stays_busy_does_not_keep_the_others_parked() {
-    let (mut session, mut sink) = lcores(2, 1, 1);
-    let busy = keys_of_one_set(2).next().unwrap();
-    let quiet = (0..).map(|psn| Key::new(1, 1, psn)).find(|key| key.place(2) == 1).unwrap();
-    park(&mut session, &mut sink, quiet, 5);
-    park(&mut session, &mut sink, busy, 5);
-    // Whatever is done for the busy set, as much again arrives.
-    sink.recorder.events.clear();
-    sink.to_come = (0..2000).map(|n| duplicates(busy, 2, n)).collect();
-    session.resume(&mut sink);
-    let of =
-        |key| sink.recorder.events.iter().filter(move |e| matches!(e, Event::Refused(w, _) if w.key == key));
-    assert_eq!(of(quiet).count(), 5, "the quiet set had its turn");
-    assert!(of(busy).count() < 1000, "and the busy one no more than its own");
-    assert!(session.has_parked());
+fn an_lcore_that_leaves_much_does_not_keep_the_others_waiting() {
+    let mut lcores = Lcores::of(3, 8, 1);
+    let key = key_of(0, 3);
+    for now in 0..PLACES as u64 {
+        lcores.offer(1, &Parcel::add(key, 1, 4, &[1]).at(now));
+    }
+    for now in 0..5 {
+        lcores.offer(2, &Parcel::add(key, 2, 4, &[1]).at(now));
+    }
+    lcores.resume(1);
+    lcores.resume(2);
+    // Each has its turn to be first.
+    let said = [lcores.resume(0), lcores.resume(0)].concat();
+    let of_two = |event: &&Event| match event {
+        Event::Opened(who) | Event::Added(who) | Event::Refused(who, _) => who.rank == 2,
+        _ => false,
+    };
+    assert_eq!(said.len(), 2 * BUDGET);
+    assert_eq!(said.iter().filter(of_two).count(), 5);
+    lcores.close();
 }
 
 #[test]
-fn a_sweep_passes_over_sets_that_somebody_owns() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    park(&mut session, &mut sink, KEY, 1);
-    let mut recorder = Recorder::default();
-    sink.sessions[0].sweep(1, |_, _| Verdict::Vacate, &mut recorder);
-    session.sweep(1, |_, _| Verdict::Vacate, &mut recorder);
-    assert!(recorder.events.is_empty());
-    session.resume(&mut sink);
-    sink.sessions[0].sweep(1, |_, _| Verdict::Vacate, &mut recorder);
-    assert_eq!(recorder.take(), [Event::DisplacedPartial(KEY)]);
+fn what_finds_no_room_comes_back_and_the_rest_is_as_it_was() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(0, 2);
+    for now in 0..PLACES as u64 {
+        assert_eq!(lcores.offer(1, &Parcel::add(key, 0, 2, &[1]).at(now)), [Event::HandedOff]);
+    }
+    lcores.resume(1);
+    let last = Parcel::add(key, 1, 2, &[2]);
+    let packet = last.packet(&lcores.memory);
+    let Lcores { sessions, told, .. } = &mut lcores;
+    sessions[1].offer(&last.request, packet, &mut told[1]);
+    assert_eq!(told[1].events, [Event::Refused(who(key, 1), Refusal::Contention)]);
+    assert_eq!(told[1].returned.len(), 1, "and the packet with it");
+    told[1].take();
+    let own = key_of(1, 2);
+    assert_eq!(lcores.offer(1, &Parcel::add(own, 0, 2, &[1])), [Event::Opened(who(own, 0))]);
+    // There is room again as soon as anything has been worked off.
+    assert_eq!(lcores.resume(0).len(), BUDGET);
+    assert_eq!(lcores.offer(1, &last), [Event::HandedOff]);
+    lcores.resume(1);
+    let said: Vec<Event> = (0..PLACES / BUDGET).flat_map(|_| lcores.resume(0)).collect();
+    assert_eq!(sum_of(said.last().unwrap()).values, [3]);
+    lcores.close();
 }
 
 #[test]
-fn a_sweep_works_off_what_is_left_with_it() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    offer(&mut session, &Parcel::add(KEY, 0, 2, &[1]), &mut sink);
-    sink.to_come = vec![vec![Parcel::add(KEY, 1, 2, &[2])]];
-    sink.recorder.events.clear();
-    session.sweep(1, |_, _| Verdict::Vacate, &mut sink);
-    let who = Who { key: KEY, rank: 1 };
-    assert_eq!(sink.recorder.events, [Event::DisplacedPartial(KEY), Event::Opened(who)]);
+fn each_sweeps_its_own_sets() {
+    let mut lcores = Lcores::of(3, 16, 1);
+    for psn in 0..9 {
+        let at = usize::try_from(psn % 3).unwrap();
+        lcores.offer(at, &Parcel::add(Key::new(1, 1, psn), 0, 2, &[1]));
+    }
+    let held: Vec<usize> = lcores.sessions.iter_mut().map(Session::packets).collect();
+    assert!(held.iter().all(|held| (1..=3).contains(held)), "{held:?}");
+    let sets: Vec<usize> = lcores.sessions.iter().map(Session::sets).collect();
+    assert_eq!(sets, [6, 5, 5]);
+    for at in 0..3 {
+        // More than there are: each once.
+        let mut visited = Vec::new();
+        let Lcores { sessions, told, .. } = &mut lcores;
+        sessions[at].sweep(
+            100,
+            |key, _| {
+                visited.push(key);
+                Verdict::Vacate
+            },
+            &mut told[at],
+        );
+        assert_eq!(sessions[at].next_swept(), 0);
+        assert_eq!(visited.len(), held[at]);
+        assert!(visited.iter().all(|key| key.psn() as usize % 3 == at));
+        assert_eq!(told[at].take().len(), held[at]);
+        assert_eq!(sessions[at].packets(), 0);
+    }
+    lcores.close();
 }
 
 #[test]
-fn a_session_that_goes_frees_what_waits_with_it_and_lets_go() {
-    let (mut session, mut sink) = lcores(1, 1, 1);
-    park(&mut session, &mut sink, KEY, 40);
-    sink.recorder.take();
-    assert_eq!(sink.memory.live(), 41, "the partial and what waits");
-    drop(session);
-    assert_eq!(sink.memory.live(), 1);
-    sink.said.clear();
-    sink.to_come = vec![vec![Parcel::remind(KEY, 0, 3)]];
-    sink.act();
-    assert!(matches!(sink.said.as_slice(), [Event::Reminded(..)]), "the set is free");
-    sink.sessions.clear();
-    assert_eq!(sink.memory.live(), 0);
+fn what_an_lcore_has_left_is_worked_off_also_when_it_has_gone() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(0, 2);
+    lcores.offer(1, &Parcel::add(key, 0, 2, &[1]));
+    assert!(!lcores.sessions[0].is_alone());
+    lcores.sessions.pop();
+    assert!(!lcores.sessions[0].is_alone(), "something waits");
+    assert_eq!(lcores.resume(0), [Event::Opened(who(key, 0))]);
+    assert!(lcores.sessions[0].is_alone());
+    lcores.close();
+}
+
+#[test]
+fn a_session_that_is_closed_says_so_once_all_it_left_is_worked_off() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    let key = key_of(0, 2);
+    lcores.offer(1, &Parcel::remind(key, 0, 2));
+    lcores.sessions[1].close();
+    assert!(!lcores.sessions[0].is_alone());
+    assert_eq!(lcores.resume(0), [Event::Reminded(who(key, 0), Known::Unknown)]);
+    assert!(lcores.sessions[0].is_alone());
+    assert!(!lcores.sessions[1].is_alone(), "the other one has not said so");
+    lcores.sessions[0].close();
+    assert!(lcores.sessions[1].is_alone());
+    lcores.close();
+}
+
+#[test]
+fn what_nobody_has_worked_off_is_freed_in_the_end() {
+    let mut lcores = Lcores::of(2, 8, 1);
+    for now in 0..40 {
+        lcores.offer(1, &Parcel::add(key_of(0, 2), 0, 2, &[1]).at(now));
+    }
+    lcores.resume(1);
+    lcores.offer(1, &Parcel::add(key_of(0, 2), 1, 2, &[1]));
+    assert_eq!(lcores.memory.live(), 41);
+    lcores.sessions.remove(0);
+    assert_eq!(lcores.memory.live(), 41, "the other one may still look at the way");
+    lcores.close();
 }

@@ -1,261 +1,227 @@
-//! Ownership and hand-off under every interleaving, and every order of memory accesses that the orderings allow.
+//! Hand-off between lcores under every interleaving, and every order of memory accesses that the orderings allow.
 //!
-//! Links, payloads and what the owner writes are loom cells, so that an access without a happens-before is found and
-//! not only one that happens to give a wrong value.
+//! The places of a ring are loom cells, and so is what an lcore does to a set, so that an access without a happens-before is found
+//! and not only one that happens to give a wrong value. A set is claimed, filled, completed and emptied by the lcore that is at home
+//! in it alone, so that what has to hold between lcores is that packets get there: each once, in order, whole, with nobody waiting.
 #![cfg(loom)]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
-#![allow(unsafe_code, reason = "the protocol under test hands raw packets around")]
-
-use core::ptr::{self, NonNull};
+#![allow(unsafe_code, reason = "loom's cells hand out raw pointers")]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use pascaline_aggregator::handoff::{Left, Linked, Owner};
+use pascaline_aggregator::handoff::{Receiver, Sender, ring};
 
-struct Packet {
-    link: UnsafeCell<*mut ()>,
-    payload: UnsafeCell<u32>,
-}
+/// A packet whose contents loom watches.
+struct Packet(Arc<UnsafeCell<u32>>);
 
-fn read<T, R>(cell: &UnsafeCell<T>, with: impl FnOnce(&T) -> R) -> R {
-    // SAFETY: loom fails the test before an access that meets a writing one.
-    cell.with(|value| with(unsafe { &*value }))
-}
-
-fn write<T, R>(cell: &UnsafeCell<T>, with: impl FnOnce(&mut T) -> R) -> R {
-    // SAFETY: loom fails the test before an access that meets another.
-    cell.with_mut(|value| with(unsafe { &mut *value }))
-}
-
-struct Links;
-
-// SAFETY: the link lies in the packet and is touched by nobody else.
-unsafe impl Linked for Links {
-    unsafe fn set_link(packet: NonNull<()>, next: *mut ()) {
-        // SAFETY: the caller holds the packet.
-        write(&unsafe { packet.cast::<Packet>().as_ref() }.link, |link| *link = next);
+impl Packet {
+    fn new(payload: u32) -> Self {
+        Self(Arc::new(UnsafeCell::new(payload)))
     }
 
-    unsafe fn link(packet: NonNull<()>) -> *mut () {
-        // SAFETY: the caller holds the packet.
-        read(&unsafe { packet.cast::<Packet>().as_ref() }.link, |link| *link)
+    /// What the lcore at home does: it writes to the packet, as the pool does when it becomes the accumulator.
+    fn take_in(&self) -> u32 {
+        // SAFETY: loom fails the test if anybody else touches it without having passed it on.
+        self.0.with_mut(|payload| unsafe {
+            *payload += 100;
+            *payload - 100
+        })
     }
 }
 
-/// A set whose content is the list of payloads that were worked off.
-struct Set {
-    owner: Owner,
-    content: UnsafeCell<Vec<u32>>,
-}
+// SAFETY: a packet is passed on, never shared: which is what these tests prove.
+unsafe impl Send for Packet {}
 
-// SAFETY: the content is touched by the owner only, which is what the tests prove.
-unsafe impl Sync for Set {}
-// SAFETY: as above.
-unsafe impl Send for Set {}
-
-impl Set {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { owner: Owner::new(), content: UnsafeCell::new(Vec::new()) })
-    }
-
-    /// What the owner does with a packet.
-    fn work_off(&self, packet: NonNull<()>) {
-        // SAFETY: the packet was made by `packet` and is held by the caller.
-        let packet = unsafe { Box::from_raw(packet.cast::<Packet>().as_ptr()) };
-        let payload = read(&packet.payload, |payload| *payload);
-        write(&self.content, |content| content.push(payload));
-    }
-
-    fn release(&self) {
-        while let Some(mut chain) = self.owner.leave::<Links>() {
-            while let Some(packet) = chain.pop::<Links>() {
-                self.work_off(packet);
-            }
+/// Offers packets until the ring is full, and publishes after each so many.
+fn send(sender: &mut Sender<Packet>, payloads: impl IntoIterator<Item = u32>, burst: usize) -> Vec<u32> {
+    let mut refused = Vec::new();
+    for (n, payload) in payloads.into_iter().enumerate() {
+        if let Err(packet) = sender.push(Packet::new(payload)) {
+            // It is still the sender's.
+            refused.push(packet.take_in());
+        }
+        if (n + 1) % burst == 0 {
+            sender.publish();
         }
     }
-
-    /// The same steps as `Session::offer`.
-    fn offer(&self, payload: u32) {
-        let packet = packet(payload);
-        if !self.owner.enter() {
-            // SAFETY: the packet is this thread's.
-            match unsafe { self.owner.leave_with_owner::<Links>(packet) } {
-                Left::HandedOff => return,
-                Left::Entered => {}
-                Left::Contention => panic!("a few threads cannot lose that often"),
-            }
-        }
-        self.work_off(packet);
-        self.release();
-    }
-
-    /// The same steps as `Session::sweep`.
-    fn visit(&self, mark: u32) {
-        if self.owner.enter() {
-            write(&self.content, |content| content.push(mark));
-            self.release();
-        }
-    }
-
-    /// After all threads have ended: the set is free, and this was worked off.
-    fn close(&self) -> Vec<u32> {
-        assert!(self.owner.enter(), "somebody still owns the set");
-        assert!(self.owner.leave::<Links>().is_none(), "a packet was left behind");
-        read(&self.content, Vec::clone)
-    }
+    sender.publish();
+    refused
 }
 
-fn packet(payload: u32) -> NonNull<()> {
-    let packet = Packet { link: UnsafeCell::new(ptr::null_mut()), payload: UnsafeCell::new(0) };
-    write(&packet.payload, |place| *place = payload);
-    NonNull::from(Box::leak(Box::new(packet))).cast()
+/// One turn: what there is, up to a budget.
+fn receive(receiver: &mut Receiver<Packet>, budget: usize) -> Vec<u32> {
+    let there = receiver.available().min(budget);
+    let seen: Vec<_> = (0..there).map(|n| receiver.peek(n, Packet::take_in).unwrap()).collect();
+    let taken: Vec<_> = (0..there).map(|_| receiver.pop().unwrap().take_in() - 100).collect();
+    assert_eq!(seen, taken, "what was looked at ahead is what comes out");
+    receiver.acknowledge();
+    taken
 }
 
-fn sorted(mut payloads: Vec<u32>) -> Vec<u32> {
-    payloads.sort_unstable();
-    payloads
+/// All that comes after the sender has gone.
+fn rest(receiver: &mut Receiver<Packet>) -> Vec<u32> {
+    let mut all = Vec::new();
+    while receiver.available() > 0 {
+        all.extend(receive(receiver, 2));
+    }
+    assert!(receiver.is_finished());
+    all
 }
 
 #[test]
-fn claim_against_hand_off() {
+fn packets_arrive_once_whole_and_in_order() {
     loom::model(|| {
-        let set = Set::new();
-        let other = {
-            let set = set.clone();
-            thread::spawn(move || set.offer(1))
-        };
-        set.offer(2);
+        let (mut sender, mut receiver) = ring(4);
+        let other = thread::spawn(move || assert!(send(&mut sender, [1, 2, 3], 1).is_empty()));
+        let mut got = receive(&mut receiver, 2);
+        got.extend(receive(&mut receiver, 2));
         other.join().unwrap();
-        assert_eq!(sorted(set.close()), [1, 2]);
+        got.extend(rest(&mut receiver));
+        assert_eq!(got, [1, 2, 3]);
     });
 }
 
 #[test]
-fn hand_off_against_leave() {
+fn a_burst_becomes_known_at_once() {
     loom::model(|| {
-        let set = Set::new();
-        assert!(set.owner.enter());
-        let other = {
-            let set = set.clone();
-            thread::spawn(move || set.offer(1))
-        };
-        set.work_off(packet(2));
-        set.release();
+        let (mut sender, mut receiver) = ring(4);
+        let other = thread::spawn(move || send(&mut sender, [1, 2], 2));
+        let got = receive(&mut receiver, 2);
+        assert!(got.is_empty() || got == [1, 2], "{got:?}");
         other.join().unwrap();
-        assert_eq!(set.close(), [2, 1], "the owner was first");
     });
 }
 
 #[test]
-fn owners_follow_each_other() {
+fn a_full_ring_refuses_and_loses_nothing() {
     loom::model(|| {
-        let set = Set::new();
+        let (mut sender, mut receiver) = ring(2);
+        let other = thread::spawn(move || send(&mut sender, [1, 2, 3, 4], 1));
+        let mut got = receive(&mut receiver, 2);
+        let refused = other.join().unwrap();
+        got.extend(rest(&mut receiver));
+        assert!(got.is_sorted() && refused.is_sorted());
+        let mut all = [got, refused].concat();
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn a_place_is_used_again_only_after_it_has_been_read() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = ring(1);
+        let other = thread::spawn(move || send(&mut sender, [1, 2, 3], 1));
+        let mut got = receive(&mut receiver, 1);
+        got.extend(receive(&mut receiver, 1));
+        let refused = other.join().unwrap();
+        got.extend(rest(&mut receiver));
+        assert_eq!(got.len() + refused.len(), 3);
+    });
+}
+
+#[test]
+fn finished_means_that_nothing_is_left() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = ring(2);
+        let other = thread::spawn(move || {
+            send(&mut sender, [1], 1);
+            sender.push(Packet::new(2)).map_err(|_| ()).unwrap();
+            sender.close();
+        });
+        let mut got = Vec::new();
+        // As an lcore does in the end: so many looks, no waiting.
+        for _ in 0..2 {
+            if receiver.is_finished() {
+                assert_eq!(got, [1, 2]);
+            }
+            got.extend(receive(&mut receiver, 2));
+        }
+        other.join().unwrap();
+        got.extend(rest(&mut receiver));
+        assert_eq!(got, [1, 2]);
+    });
+}
+
+/// Counts what has not been dropped.
+struct Counted(Arc<loom::sync::atomic::AtomicUsize>);
+
+impl Counted {
+    fn new(live: &Arc<loom::sync::atomic::AtomicUsize>) -> Self {
+        live.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
+        Self(Arc::clone(live))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, loom::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn whichever_end_goes_first_no_packet_is_lost_or_freed_twice() {
+    loom::model(|| {
+        let live = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let (mut sender, mut receiver) = ring(2);
         let other = {
-            let set = set.clone();
+            let live = Arc::clone(&live);
             thread::spawn(move || {
-                set.offer(1);
-                set.offer(2);
+                for _ in 0..2 {
+                    _ = sender.push(Counted::new(&live));
+                }
             })
         };
-        set.offer(3);
-        set.offer(4);
+        if receiver.available() > 0 {
+            drop(receiver.pop());
+        }
+        drop(receiver);
         other.join().unwrap();
-        let content = set.close();
-        let place = |payload| content.iter().position(|&p| p == payload).unwrap();
-        assert!(
-            place(1) < place(2) && place(3) < place(4),
-            "each thread's packets in its order: {content:?}"
-        );
-        assert_eq!(sorted(content), [1, 2, 3, 4]);
+        assert_eq!(live.load(loom::sync::atomic::Ordering::Relaxed), 0);
     });
 }
 
 #[test]
-fn two_pushers_and_an_owner() {
+fn two_lcores_leave_packets_with_a_third() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let set = Set::new();
-        assert!(set.owner.enter());
-        let others: Vec<_> = [1, 2]
+        let ways: Vec<_> = (0..2).map(|_| ring(2)).collect();
+        let (senders, mut receivers): (Vec<_>, Vec<_>) = ways.into_iter().unzip();
+        let others: Vec<_> = senders
             .into_iter()
-            .map(|payload| {
-                let set = set.clone();
-                thread::spawn(move || set.offer(payload))
-            })
+            .zip([[1, 2], [11, 12]])
+            .map(|(mut sender, payloads)| thread::spawn(move || send(&mut sender, payloads, 1)))
             .collect();
-        set.work_off(packet(3));
-        set.release();
+        let mut got: Vec<_> = receivers.iter_mut().flat_map(|receiver| receive(receiver, 2)).collect();
         for other in others {
-            other.join().unwrap();
+            assert!(other.join().unwrap().is_empty());
         }
-        assert_eq!(sorted(set.close()), [1, 2, 3]);
+        got.extend(receivers.iter_mut().flat_map(rest));
+        let of = |tens: u32| got.iter().copied().filter(|n| n / 10 == tens).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1)), (vec![1, 2], vec![11, 12]));
     });
 }
 
 #[test]
-fn one_pusher_of_two_and_another_of_one() {
+fn two_lcores_leave_packets_with_each_other() {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(3);
     model.check(|| {
-        let set = Set::new();
-        let others: Vec<_> = [vec![1, 2], vec![3]]
-            .into_iter()
-            .map(|payloads| {
-                let set = set.clone();
-                thread::spawn(move || payloads.into_iter().for_each(|payload| set.offer(payload)))
-            })
-            .collect();
-        set.offer(4);
-        for other in others {
-            other.join().unwrap();
-        }
-        assert_eq!(sorted(set.close()), [1, 2, 3, 4]);
-    });
-}
-
-#[test]
-fn an_owner_that_postpones_finds_what_was_left_meanwhile() {
-    loom::model(|| {
-        let set = Set::new();
-        assert!(set.owner.enter());
-        let other = {
-            let set = set.clone();
-            thread::spawn(move || {
-                set.offer(1);
-                set.offer(2);
-            })
-        };
-        // One turn takes what is there and keeps the set only if there is more; the next one takes that.
-        if let Some(mut chain) = set.owner.leave::<Links>() {
-            while let Some(packet) = chain.pop::<Links>() {
-                set.work_off(packet);
-            }
-            if !set.owner.let_go() {
-                set.release();
-            }
-        }
-        other.join().unwrap();
-        assert_eq!(set.close(), [1, 2]);
-    });
-}
-
-#[test]
-fn a_visitor_never_meets_an_owner() {
-    loom::model(|| {
-        let set = Set::new();
-        let other = {
-            let set = set.clone();
-            thread::spawn(move || {
-                set.visit(100);
-                set.visit(100);
-            })
-        };
-        set.offer(1);
-        set.offer(2);
-        other.join().unwrap();
-        let content = set.close();
-        assert_eq!(content.iter().copied().filter(|&p| p < 100).collect::<Vec<_>>(), [1, 2]);
+        let ((mut to_other, mut from_one), (mut to_one, mut from_other)) = (ring(2), ring(2));
+        let other = thread::spawn(move || {
+            send(&mut to_one, [1, 2], 2);
+            let got = receive(&mut from_one, 2);
+            to_one.close();
+            (got, from_one)
+        });
+        send(&mut to_other, [11, 12], 2);
+        let mut got = receive(&mut from_other, 2);
+        to_other.close();
+        let (mut there, mut from_one) = other.join().unwrap();
+        got.extend(rest(&mut from_other));
+        there.extend(rest(&mut from_one));
+        assert_eq!((got, there), (vec![1, 2], vec![11, 12]));
     });
 }

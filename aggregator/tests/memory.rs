@@ -36,6 +36,8 @@ static ALLOCATOR: Counting = Counting;
 
 /// Two functions, the first of which there may not be.
 const KERNEL: usize = 16;
+/// A packet on its way between lcores, with its request.
+const HANDED: usize = 64;
 /// A counter for each job, and a kernel for each element code.
 const FIXED: usize = (1 << 16) * 4 + 256 * KERNEL;
 
@@ -46,11 +48,12 @@ fn check<const WORDS: usize>(slot: usize) {
             let before = HELD.get();
             let sessions = Pool::<HeapBuf, WORDS>::sessions(&config, Kernels::scalar(), lcores).unwrap();
             let taken = (HELD.get() - before).cast_unsigned();
-            let said = Pool::<HeapBuf, WORDS>::memory_bytes(&config);
-            assert_eq!(said, 256 / ways * 64 + 256 * slot + FIXED);
-            // Beyond that there are the pool's own fields, the sessions, and in each a place for every set.
+            let said = Pool::<HeapBuf, WORDS>::memory_bytes(&config, lcores);
+            let rings = lcores * (lcores - 1);
+            assert_eq!(said, 256 / ways * 64 + 256 * slot + FIXED + rings * 1024 * HANDED);
+            // Beyond that there are the pool's own fields, the sessions, and the counters of the rings with their ends.
             let beside = taken - said;
-            assert!(beside <= 256 + lcores * (128 + 256 / ways * 4), "{beside} bytes beside {said}");
+            assert!(beside <= 256 + lcores * 128 + rings * 640, "{beside} bytes beside {said}");
             drop(sessions);
             assert_eq!(HELD.get(), before);
         }
@@ -71,6 +74,6 @@ fn a_slot_for_1024_ranks_is_three() {
 fn a_layout_that_cannot_be_takes_nothing() {
     for (slots, ways) in [(0, 1), (256, 0)] {
         let config = PoolConfig { slots, ways, ..PoolConfig::default() };
-        assert_eq!(Pool::<HeapBuf>::memory_bytes(&config), 0);
+        assert_eq!(Pool::<HeapBuf>::memory_bytes(&config, 1), 0);
     }
 }

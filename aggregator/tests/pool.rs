@@ -317,8 +317,8 @@ fn layouts_that_cannot_be_are_errors() {
 #[test]
 fn there_are_as_many_sessions_as_lcores() {
     for lcores in [0, 1, 2, 7] {
-        let sessions = Pool::<HeapBuf>::sessions(&config(16, 4), Kernels::scalar(), lcores).unwrap();
+        let mut sessions = Pool::<HeapBuf>::sessions(&config(16, 4), Kernels::scalar(), lcores).unwrap();
         assert_eq!(sessions.len(), lcores);
-        assert!(sessions.iter().all(|session| session.slots() == 16 && !session.has_parked()));
+        assert!(sessions.iter_mut().all(|session| session.slots() == 16 && !session.has_waiting()));
     }
 }

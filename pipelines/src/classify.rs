@@ -169,7 +169,7 @@ impl Classifier<'_> {
         #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
         let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
-        let flow = self.table.get(id)?.flow(rank)?;
+        let flow = self.table.flow(id, rank)?;
         let plain = flow.expected.read(bytes, port, flow.most)?;
         Some(PlainGradient { flow, plain })
     }
@@ -187,6 +187,7 @@ impl Classifier<'_> {
             job_fan_in: job.fan_in,
             needed: job.needed,
             count: 1,
+            inside: 0,
             element: brief.element(),
             overflow: flags & Flags::OVERFLOW.bits() != 0,
             again: flags & Flags::RETRANSMISSION.bits() != 0,
@@ -205,7 +206,7 @@ impl Classifier<'_> {
         let (job, rank, psn) = (brief.key().job(), brief.rank(), brief.key().psn());
         if counted.job != job || !counted.ranks.heard(rank, psn, counted.moment) {
             counted.job = job;
-            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
+            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.counts().of(lcore));
             counted.ranks.heard(rank, psn, counted.moment);
         }
     }
@@ -213,7 +214,7 @@ impl Classifier<'_> {
     /// Notes that its rank had sent it before.
     pub(crate) fn count_again(&self, brief: &Brief, lcore: usize) {
         if let Some(job) = self.table.get(brief.key().job()) {
-            job.cells.ranks_of(lcore).again(brief.rank());
+            job.cells.again(lcore, brief.rank());
         }
     }
 
@@ -393,6 +394,7 @@ impl Classifier<'_> {
             job_fan_in: job.fan_in,
             needed: job.needed,
             count: header.count,
+            inside: 0,
             element: header.element.code(),
             overflow: header.flags.has(Flags::OVERFLOW),
             again: header.flags.has(Flags::RETRANSMISSION),

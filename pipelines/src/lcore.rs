@@ -12,6 +12,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
+use pascaline_wire::plain;
 
 use crate::classify::{Class, Classifier, Counted, PAYLOAD_OFFSET, Payload};
 use crate::emit::{self, Emitter};
@@ -76,7 +77,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     version: u64,
     limits: Limits,
     turns: u64,
-    /// The last turn has taken updates into queues, or sent some off.
+    /// The last turn has taken updates into queues, or sent some off, or worked for other lcores.
     departed: bool,
     /// True if something has been counted that matters to others.
     unpublished: bool,
@@ -102,6 +103,8 @@ const PUBLISH: u64 = 8;
 const SWEEP: usize = 16;
 /// Packets by which the contents of a slot are asked for ahead of time.
 const AHEAD: usize = 4;
+/// How often an lcore looks, when it ends, whether others have left something: some milliseconds.
+const LAST_TURNS: usize = 100_000;
 /// Answers of the control plane that one turn sends.
 const REPLIES: usize = 8;
 
@@ -169,14 +172,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         for port in 0..self.setup.ports.len() {
             received += self.burst(port);
         }
-        // Replies first: sets may stay parked for as long as traffic lasts.
         let served = self.take_served();
         self.departed = self.update_queues();
-        let busy = self.replies()
-            || served
-            || self.departed
-            || self.session.has_parked()
-            || self.emitter.waiting() > 0;
+        self.departed |= self.session.has_waiting();
+        let busy = self.replies() || served || self.departed || self.emitter.waiting() > 0;
         if busy {
             self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();
@@ -242,6 +241,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     ) -> usize {
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         let mut bytes = 0;
+        if self.table.is_wide() {
+            for packet in packets.iter() {
+                if let Some((job, rank)) = plain::job_and_rank(packet.bytes()) {
+                    self.table.ask_for_flow(job, rank);
+                }
+            }
+        }
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
@@ -258,13 +264,36 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         bytes
     }
 
+    /// Asks for what is probably in no cache when it is needed, all of a burst's at once: where there are many slots, for results
+    /// that have to make room; where there are many jobs or ranks, for where packets are counted and how results are sent.
+    #[inline(never)]
+    fn look_far_ahead(&mut self, gradients: &Gradients<I>) {
+        if self.session.is_deep() {
+            for gradient in gradients {
+                self.session.prefetch_start(gradient.place);
+            }
+        }
+        if self.table.is_wide() {
+            for Gradient { brief, place, .. } in gradients {
+                let (job, rank) = (brief.key().job(), brief.rank());
+                self.table.ask_for_count(job, rank, self.number);
+                if self.session.is_last(*place, brief) {
+                    self.table.ask_for_replies(job, rank, self.number);
+                }
+            }
+        }
+    }
+
     /// Brings plain gradients into the pool.
     #[inline(never)]
     fn gradients(&mut self, port: usize, mac: Mac, now: u64, gradients: &mut Gradients<I>) {
-        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         for gradient in gradients.iter_mut() {
             self.session.foresee(&mut gradient.place);
         }
+        if self.session.is_deep() | self.table.is_wide() {
+            self.look_far_ahead(gradients);
+        }
+        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         for gradient in gradients.iter().take(AHEAD) {
             self.session.prefetch_contents(gradient.place);
         }
@@ -349,10 +378,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
             let &Request { key, rank, again, now, .. } = request;
-            let ranks = job.cells.ranks_of(self.number);
-            ranks.heard(rank, key.psn(), Moment::at(now));
+            job.counts().of(self.number).heard(rank, key.psn(), Moment::at(now));
             if again {
-                ranks.again(rank);
+                job.cells.again(self.number, rank);
             }
         }
         self.with_pool(|session, outcome| {
@@ -529,9 +557,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             _ => Verdict::Vacate,
         };
-        let together = self.surveyor.sets_together(SWEEP);
-        for _ in 0..SWEEP.min(self.session.sets()) / together {
+        let mut left = SWEEP.min(self.session.sets());
+        while left > 0 {
             let (set, mut found) = (self.session.next_swept(), Found::default());
+            let together = self.surveyor.sets_together(set, left);
+            left -= together;
             let counted = |key, first| {
                 found.note(now, first);
                 judge(key, first)
@@ -548,8 +578,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
 
     /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
     fn finish(&mut self) {
-        while self.session.has_parked() {
-            self.with_pool(|session, outcome| session.resume(outcome));
+        // What others have left, and still may. They end at the same time, but for one that is stuck.
+        self.session.close();
+        for _ in 0..LAST_TURNS {
+            if self.session.has_waiting() {
+                self.with_pool(|session, outcome| session.resume(outcome));
+                self.emitter.flush();
+            } else if self.session.is_alone() {
+                break;
+            }
+            core::hint::spin_loop();
         }
         if let Some(updates) = &mut self.updates {
             updates.finish(&mut self.emitter);
@@ -576,8 +614,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         act(&mut self.session, &mut outcome)
     }
 
-    /// Packets that the pool holds, if no other lcore is busy with it; for tests and tools.
-    pub fn packets_held(&mut self) -> Option<usize> {
+    /// Packets that the pool holds where this lcore is at home; for tests and tools.
+    pub fn packets_held(&mut self) -> usize {
         self.session.packets()
     }
 

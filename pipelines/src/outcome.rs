@@ -96,7 +96,7 @@ impl<I: Io> Outcome<'_, I> {
         let (Some(job), Some(header)) = (Self::job_of(table, request.key), header) else {
             return Some(packet);
         };
-        if request.verb != Verb::Add || !job.has_server() {
+        if request.verb != Verb::Add || request.inside != 0 || !job.has_server() {
             return Some(packet);
         }
         let header = Header {
@@ -183,7 +183,7 @@ impl<I: Io> Outcome<'_, I> {
         let values = result.payload.bytes();
         let made = Made { contributions: result.count, bytes: values.len() };
         match last {
-            Some((rank, waited)) => job.cells.completed(self.number, rank, made, waited),
+            Some((rank, waited)) => job.counts().completed(self.number, rank, made, waited),
             None => job.cells.released(self.number, made),
         }
         if looked_at(result.key.psn()) {
@@ -215,7 +215,7 @@ impl<I: Io> Outcome<'_, I> {
             self.count(Counter::Overflowed);
             job.cells.count(self.number, JobEvent::Overflowed, 1);
         }
-        self.emitter.fan_out(job, result);
+        self.emitter.fan_out(self.table, job, result);
     }
 
     /// Reminds the ranks that are not inside (and not the one that asks).
@@ -447,7 +447,14 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         }
     }
 
+    fn combined(&mut self, _: &Contribution) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::Combined);
+    }
     fn refused(&mut self, request: &Request, packet: I::Buf, why: Refusal) {
+        if request.inside != 0 {
+            self.emitter.tally.add(Counter::CombinedRefused, u64::from(request.count.saturating_sub(1)));
+        }
         let no_slot = match why {
             Refusal::Conflict => Some(JobEvent::Collisions),
             Refusal::Quota => Some(JobEvent::OverQuota),
@@ -578,6 +585,7 @@ mod tests {
             job_fan_in: 2,
             needed: 2,
             count: 1,
+            inside: 0,
             element: Element::F32_SUM.code(),
             overflow: false,
             again: false,

@@ -252,7 +252,7 @@ impl Appliance {
             return Err(Violation::Uncounted { delivered, received, backlog });
         }
         let full = self.server.as_ref().map_or(0, Server::full);
-        let held = self.lcores.first_mut().and_then(Lcore::packets_held).unwrap_or(0);
+        let held: usize = self.lcores.iter_mut().map(Lcore::packets_held).sum();
         check_live("frame", &self.frames, held + backlog + queued)?;
         check_live("header", &self.headers, 0)?;
         let Self { lcores, plane, server, frames, headers, .. } = self;

@@ -134,6 +134,7 @@ fn a_kept_result_needs_no_slot_to_be_sent_on() {
         job_fan_in: 2,
         needed: 2,
         count: 1,
+        inside: 0,
         element: Element::I32_SUM.code(),
         overflow: false,
         again: false,

@@ -1,8 +1,9 @@
 //! How the aggregator pool is filled: what an lcore finds where it comes by on its round.
 //!
-//! Nobody but its owner may look into a set, so nobody but lcores can count what sets hold. They visit all of them in turn
-//! anyway; what they find goes into cells, each of which stands for an equal part of the pool, and is written as a whole
-//! when the lcore has passed its end.
+//! Nobody but the lcore that is at home there may look into a set, so nobody but lcores can count what sets hold. Each visits its
+//! own in turn anyway; what it finds goes into cells, each of which stands for an equal part of them, and is written as a whole
+//! when the lcore has passed its end. Sets are dealt out to lcores in turn, so that the same cells of all lcores together are
+//! a part of the pool.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -61,24 +62,25 @@ impl Default for Surveyor {
 }
 
 impl Surveyor {
-    /// For a pool of so many sets, a power of two or 0.
+    /// For an lcore that is at home in so many sets.
     #[must_use]
     pub fn new(sets: usize) -> (Self, Arc<Census>) {
-        let cells = sets.min(CENSUS_CELLS);
+        let sets_per_cell = sets.div_ceil(CENSUS_CELLS).max(1);
+        let cells = sets.div_ceil(sets_per_cell);
         let census = Arc::new(Census {
             cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),
             oldest_ns: AtomicU64::new(0),
         });
-        let sets_per_cell = sets.checked_div(cells).unwrap_or(1);
         let found = Found::default();
         (Self { census: Arc::clone(&census), sets, sets_per_cell, found, oldest_ns: 0 }, census)
     }
 
-    /// How many sets of one cell may be visited together, so that no more than `most` are; `most` is a power of two.
+    /// How many sets may be visited together from this one on, so that all are of one cell and no more than `most`; at least one.
     #[must_use]
     #[inline]
-    pub fn sets_together(&self, most: usize) -> usize {
-        self.sets_per_cell.min(most)
+    pub fn sets_together(&self, from: usize, most: usize) -> usize {
+        let of_cell = self.sets_per_cell - from % self.sets_per_cell;
+        of_cell.min(most).min(self.sets.saturating_sub(from)).max(1)
     }
 
     /// Notes what is in a set, or in it and those before it that were visited together with it. Sets are visited in turn.
@@ -87,13 +89,14 @@ impl Surveyor {
         self.found.open += found.open;
         self.found.done += found.done;
         self.oldest_ns = self.oldest_ns.max(found.oldest_ns);
-        if (set + 1).is_multiple_of(self.sets_per_cell) {
+        let last = set + 1 == self.sets;
+        if last || (set + 1).is_multiple_of(self.sets_per_cell) {
             let Found { open, done, .. } = core::mem::take(&mut self.found);
             if let Some(cell) = self.census.cells.get(set / self.sets_per_cell) {
                 cell.store(u64::from(open) << 32 | u64::from(done), Ordering::Relaxed);
             }
         }
-        if set + 1 == self.sets {
+        if last {
             self.census.oldest_ns.store(core::mem::take(&mut self.oldest_ns), Ordering::Relaxed);
         }
     }
@@ -116,17 +119,14 @@ impl Census {
     }
 }
 
-/// What several lcores have found together. A set that another one owned was empty to an lcore that came by: the larger
-/// number is nearer to the truth.
+/// What several lcores have found together.
 #[must_use]
 pub fn merge<'a>(lcores: impl IntoIterator<Item = &'a Census>) -> Vec<(u32, u32)> {
     let mut cells: Vec<(u32, u32)> = Vec::new();
     for census in lcores {
         cells.resize(census.cells.len().max(cells.len()), (0, 0));
         for (cell, (open, done)) in cells.iter_mut().zip(census.cells()) {
-            if open + done > cell.0 + cell.1 {
-                *cell = (open, done);
-            }
+            *cell = (cell.0 + open, cell.1 + done);
         }
     }
     cells
@@ -160,12 +160,30 @@ mod tests {
     }
 
     #[test]
-    fn of_several_lcores_the_one_that_found_more_is_right() {
+    fn what_several_lcores_found_adds_up() {
         let (mut one, first) = Surveyor::new(2);
         let (mut other, second) = Surveyor::new(2);
         one.visited(0, Found { open: 3, done: 1, oldest_ns: 0 });
         other.visited(0, Found { open: 0, done: 1, oldest_ns: 0 });
         other.visited(1, Found { open: 1, done: 1, oldest_ns: 0 });
-        assert_eq!(merge([&*first, &*second]), [(3, 1), (1, 1)]);
+        assert_eq!(merge([&*first, &*second]), [(3, 2), (1, 1)]);
+    }
+
+    #[test]
+    fn any_number_of_sets_is_visited_cell_by_cell() {
+        for sets in [1, 5, 255, 256, 257, 1000, 5461] {
+            let (mut surveyor, census) = Surveyor::new(sets);
+            let mut at = 0;
+            while at < sets {
+                let together = surveyor.sets_together(at, 16);
+                assert!((1..=16).contains(&together) && at + together <= sets);
+                let open = u32::try_from(together).unwrap();
+                at += together;
+                surveyor.visited(at - 1, Found { open, done: 0, oldest_ns: 7 });
+            }
+            assert_eq!(census.cells().map(|(open, _)| open as usize).sum::<usize>(), sets);
+            assert!(census.cells().all(|(open, _)| open > 0), "no cell is left out");
+            assert_eq!(census.oldest_ns(), 7);
+        }
     }
 }

@@ -77,13 +77,17 @@ counters! {
     SentBytes => "sent_bytes",
     /// Packets of the appliance's own making that a full transmit queue did not take.
     TransmitDropped => "tx_dropped_packets",
-    /// Packets left with the lcore that owned their set or owns their queue.
+    /// Packets left for the lcore that is at home in their set or owns their queue.
     HandedOff => "handed_off_packets",
+    /// Contributions added to one that was about to be left for another lcore.
+    Combined => "contributions_combined",
+    /// Of these, the ones that were refused in the end, with the packet that they had been added to.
+    CombinedRefused => "combined_refused",
     /// Slots opened by a first contribution.
     Opened => "slots_opened",
     /// Contributions added to a partial that was there: hits of the pool.
     Hits => "slot_hits",
-    /// Contributions that found no slot: all of the set were taken, the job's quota was, or another lcore was in the way.
+    /// Contributions that found no slot: all of the set were taken, the job's quota was, or too much was waiting for the lcore of the set.
     Conflicts => "slot_conflicts",
     /// Kept results that another PSN displaced.
     DisplacedResults => "results_displaced",
@@ -229,6 +233,12 @@ impl Default for LcoreCounters {
 }
 
 impl LcoreCounters {
+    /// The value of one counter, without regard to the others.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize].load(Ordering::Relaxed)
+    }
+
     /// Adds a tally to what has been published, and clears it. To be called by the owning lcore only: a second
     /// writer would lose counts.
     #[inline]

@@ -45,31 +45,29 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) -> Kept {
         let mut kept = Kept { taken: 0, concluded: 0 };
-        if self.pool.shared {
-            return kept;
-        }
-        let slots = &self.pool.slots[..];
-        let slot = |place: Place| slots.get(place.hint as usize);
+        let seat = &self.seat;
         while let Some(coming) = incoming.get_mut(kept.taken) {
             let place = coming.place();
-            let Some(here) = slot(place) else { break };
+            let Some(here) = place.slot(seat) else { break };
             let (brief, packet) = coming.parts();
-            // SAFETY: there is only one session, and it is borrowed exclusively; one slot is looked at at a time.
+            // SAFETY: this session is at home there, and borrowed exclusively; one slot is looked at at a time.
             let brought = unsafe { &mut *here.get() }.keep_brief(brief, offset, now, packet);
             match brought {
                 Brought::Nothing => break,
                 Brought::One => {}
                 Brought::Last => {
-                    self.conclude(place, brief, now, sink);
+                    seat.conclude(place, brief, now, sink);
                     kept.concluded += 1;
                 }
             }
             kept.taken += 1;
-            if let Some(there) = incoming.get(kept.taken + NEAR).and_then(|coming| slot(coming.place())) {
+            if let Some(there) = incoming.get(kept.taken + NEAR).and_then(|coming| coming.place().slot(seat))
+            {
                 // SAFETY: as above.
                 unsafe { &*there.get() }.prefetch_kept();
             }
-            if let Some(there) = incoming.get(kept.taken + AHEAD).and_then(|coming| slot(coming.place())) {
+            if let Some(there) = incoming.get(kept.taken + AHEAD).and_then(|coming| coming.place().slot(seat))
+            {
                 // SAFETY: as above.
                 unsafe { &*there.get() }.prefetch_node();
             }

@@ -287,6 +287,7 @@ impl Parcel {
                 job_fan_in: fan_in,
                 needed: fan_in,
                 count: 1,
+                inside: 0,
                 element: Element::I32_SUM.code(),
                 overflow: false,
                 again: false,

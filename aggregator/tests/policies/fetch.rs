@@ -33,7 +33,7 @@ fn a_partial_leaves_its_slot_with_its_bitmap() {
     assert_eq!(sum.values, [digits]);
     assert_eq!(*fetched, Event::Fetched(ASKER, None));
     assert_eq!(rig.sink.returned.len(), 2, "the partial's packet, and the one that asked");
-    assert_eq!(rig.session.packets(), Some(0));
+    assert_eq!(rig.session.packets(), 0);
     // The next contribution begins anew, and does not contain what has gone.
     assert_eq!(rig.one(&add(1, 6)), opened(KEY, 1));
     rig.close();
@@ -84,7 +84,7 @@ fn what_is_kept_until_the_end_is_fetched_one_by_one() {
         for rank in [4, 0, 2] {
             rig.one(&add(rank).with(|r| r.overflow = rank == 2));
         }
-        assert_eq!(rig.session.packets(), Some(3));
+        assert_eq!(rig.session.packets(), 3);
         let events = rig.offer(&Parcel::fetch(KEY, 5));
         let values = [0, 2, 4].map(|rank| (rank, signature(rank, 5))).to_vec();
         let originals =
@@ -92,7 +92,7 @@ fn what_is_kept_until_the_end_is_fetched_one_by_one() {
         assert_eq!(events, [originals, Event::Fetched(ASKER, None)]);
         // Nothing but payloads.
         assert!(rig.sink.returned[..3].iter().all(|packet| packet.bytes().len() == 4));
-        assert_eq!(rig.session.packets(), Some(0));
+        assert_eq!(rig.session.packets(), 0);
         rig.close();
     }
 }

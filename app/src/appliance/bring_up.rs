@@ -119,9 +119,9 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
         pool_bytes: if wide {
-            Pool::<Mbuf, 16>::memory_bytes(&config.pool)
+            Pool::<Mbuf, 16>::memory_bytes(&config.pool, lcores.len())
         } else {
-            Pool::<Mbuf, 1>::memory_bytes(&config.pool)
+            Pool::<Mbuf, 1>::memory_bytes(&config.pool, lcores.len())
         },
         server,
         queues: queue_counts,

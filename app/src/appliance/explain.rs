@@ -300,8 +300,8 @@ const COUNTED: [Cause; 13] = [
     cause(
         "contention",
         Count::Event(JobEvent::Contended),
-        both("Contention: {n} contributions met other lcores in the same set too often."),
-        "raise [pool] slots, or have the NIC steer a PSN's packets to one lcore",
+        both("Contention: {n} contributions were for another lcore, which had too many waiting already."),
+        "have the NIC steer each PSN's packets to the lcore where its slot is, or give the appliance more lcores",
     ),
     cause(
         "stale",

@@ -1,8 +1,11 @@
 //! `bench pipeline --lcores 1,2`: two lcores beside one, on net_null ports whose receive hook writes every packet.
 //!
 //! Two ways of hitting the pool: PSNs spread over its slots, each steered to one lcore (by the UDP port that follows from
-//! the PSN, say); and a pool of one set, for which every packet has to be brought to whichever lcore owns it. Beside them
+//! the PSN, say); and a pool of one set, to whose lcore the other one has to hand over every packet. Beside them
 //! what two cores can do at all: the bare add on both at once. All of them in turns.
+//!
+//! Workers send no more than a window ahead of the results. So does the source of an lcore that hands over what it receives:
+//! without that, packets made faster than a core can take them in would only show how they are dropped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mbuf, Mempool, Port, PortConfig, clock};
-use pascaline_telemetry::Counter;
+use pascaline_telemetry::{Counter, LcoreCounters};
 use pascaline_wire::Mac;
 use serde::Serialize;
 
@@ -22,6 +25,8 @@ use crate::appliance::{DpdkIo, Queues};
 
 /// Turns before the measurement.
 const WARM_UP: u32 = 20_000;
+/// Packets that may be on their way from one lcore to the other; with what is counted late, fewer than there is room for.
+const WINDOW: u64 = 512;
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;
 
@@ -157,11 +162,12 @@ fn measure(
         ios.push(DpdkIo::new(vec![queues], frames.clone(), headers.clone(), Clock::new(eal)));
     }
     let (benches, _common) = fixture::lcores::<_, 1>(&load, ios, mac, count)?;
+    let all: Arc<[_]> = benches.iter().map(|bench| Arc::clone(&bench.counters)).collect();
     let gate = Arc::new(Gate::default());
     let mut handles = Vec::new();
     for ((lcore, bench), cycles) in lcores.iter().zip(benches).zip(hooks) {
-        let (gate, clock) = (Arc::clone(&gate), Clock::new(eal));
-        handles.push(lcore.launch(move || drive(bench, &cycles, clock, &gate, count, seconds))?);
+        let (gate, clock, all) = (Arc::clone(&gate), Clock::new(eal), Arc::clone(&all));
+        handles.push(lcore.launch(move || drive(bench, &cycles, clock, &gate, &all, seconds))?);
     }
     let (mut mpps, mut received, mut completed, mut dropped, mut handed_off) = (0.0, 0, 0, 0, 0);
     for handle in handles {
@@ -201,36 +207,49 @@ struct Seen {
     nanos: u64,
 }
 
+/// A turn, with as many packets as the window of the workers leaves.
+fn turn(bench: &mut Bench<DpdkIo>, all: &[Arc<LcoreCounters>]) {
+    let sum = |counter| all.iter().map(|counters| counters.get(counter)).sum::<u64>();
+    let hands_over = bench.counters.get(Counter::HandedOff) > 0;
+    if hands_over && sum(Counter::Received).saturating_sub(sum(Counter::Absorbed)) > WINDOW {
+        return core::hint::spin_loop();
+    }
+    bench.lcore.turn();
+}
+
 fn drive(
     mut bench: Bench<DpdkIo>,
     hook_cycles: &AtomicU64,
     clock: Clock,
     gate: &Gate,
-    count: usize,
+    all: &[Arc<LcoreCounters>],
     seconds: u64,
 ) -> Seen {
+    let count = all.len();
+    let own = Arc::clone(&bench.counters);
+    let mut turn = || turn(&mut bench, all);
     for _ in 0..WARM_UP {
-        bench.lcore.turn();
+        turn();
     }
     gate.ready.fetch_add(1, Ordering::AcqRel);
     // At work, or the other would have the pool for itself.
     while gate.ready.load(Ordering::Acquire) < count {
-        bench.lcore.turn();
+        turn();
     }
-    let before = bench.counters.read();
+    let before = own.read();
     let (hook_before, start) = (hook_cycles.load(Ordering::Relaxed), clock.now_ns());
     let end = start + seconds * 1_000_000_000;
     while clock.now_ns() < end {
         for _ in 0..TURNS {
-            bench.lcore.turn();
+            turn();
         }
     }
     let elapsed = clock.now_ns() - start;
     let hook = clock.nanoseconds(hook_cycles.load(Ordering::Relaxed) - hook_before);
-    let after = bench.counters.read();
+    let after = own.read();
     gate.done.fetch_add(1, Ordering::AcqRel);
     while gate.done.load(Ordering::Acquire) < count {
-        bench.lcore.turn();
+        turn();
     }
     let since = |counter| after.get(counter) - before.get(counter);
     Seen {

@@ -50,6 +50,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let (rules, priority) =
                 (job.map(Job::rules).unwrap_or_default(), plain::priority(packet.bytes()));
             let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
+            let packet = match session.hand_over_brief(*place, &opening, packet, outcome) {
+                Ok(()) => {
+                    done.led += 1;
+                    break;
+                }
+                Err(packet) => packet,
+            };
             match session.take_brief(*place, &opening, packet, outcome) {
                 Ok(Brevity::Added) => keeping = true,
                 Ok(_) => done.led += 1,

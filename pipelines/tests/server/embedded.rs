@@ -93,7 +93,7 @@ fn what_is_kept_by_rank_arrives_one_by_one() {
         frame.extend([0xee; 3]);
         bench.feed(0, [&frame]);
     }
-    assert_eq!(bench.appliance.lcores[0].packets_held(), Some(3));
+    assert_eq!(bench.appliance.lcores[0].packets_held(), 3);
     bench.feed(0, [&gradient(&workers[1], 2, 0)]);
     let mut got = bench.served();
     got.sort_by_key(|got| got.header.rank);
@@ -150,7 +150,7 @@ fn what_a_worker_sends_round_the_pool_is_passed_on_unchanged() {
         let got = bench.served();
         assert_eq!((got.len(), got[0].header, &got[0].values[..]), (1, header, &[5, 6][..]));
     }
-    assert_eq!(bench.appliance.lcores[0].packets_held(), Some(0), "nothing has been aggregated");
+    assert_eq!(bench.appliance.lcores[0].packets_held(), 0, "nothing has been aggregated");
     assert!(bench.heard(0).is_empty());
     // Nor from elsewhere, of another generation, or longer than the job's.
     let spoofed = Worker { udp_port: 1, ..workers[1] }.bypass(Kind::Gradient, 1, &bytes(&[5, 6]));

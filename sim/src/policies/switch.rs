@@ -79,6 +79,7 @@ impl Switch {
             job_fan_in: self.ranks,
             needed: self.ranks,
             count: header.count,
+            inside: 0,
             element: header.element.code(),
             overflow: false,
             again: header.flags.has(Flags::RETRANSMISSION),
