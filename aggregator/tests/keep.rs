@@ -142,7 +142,7 @@ fn a_pool_that_goes_frees_what_it_has_kept() {
 }
 
 #[test]
-fn with_several_sessions_nothing_is_kept_like_this() {
+fn what_another_pool_foresaw_is_not_kept() {
     let config = PoolConfig { slots: 8, ways: 2, ..PoolConfig::default() };
     let mut rig = Rig::<1>::new(3);
     rig.open(7, 0);
