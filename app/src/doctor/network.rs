@@ -7,7 +7,7 @@ use super::host::Host;
 use crate::config::Config;
 
 pub(super) fn examine(host: &Host, config: Option<&Config>) -> Vec<Finding> {
-    let port = config.map_or(pascaline_wire::DEFAULT_PORT, |config| config.udp_port);
+    let port = config.map_or(pascaline_wire::DEFAULT_PORT, |config| config.udp_ports.first());
     let mut findings = vec![socket(host, port), firewall(host, port)];
     if let Some(config) = config {
         findings.push(addresses(host, &config.addresses));
