@@ -2,88 +2,246 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use arrayvec::ArrayVec;
-use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::InOrder;
+use pascaline_buffer::{PacketBuf, Scratch};
 
 use crate::key::Key;
-use crate::rankset::RankSet;
+use crate::prefetch::prefetch;
 
-/// Packets that are nothing but payloads, and whose they are: a list through their scratch lines.
+/// Packets that are nothing but payloads, and whose they are.
+///
+/// Every eighth of them is a node: the words of its scratch line say where those are that came after it, and the link leads to
+/// the node before it. So one line, which can be asked for ahead of time, says where all of them are: nobody waits for one
+/// packet to learn of the next, and a packet that comes touches no line of the others.
 pub(crate) struct Contributions<B: PacketBuf> {
-    head: *mut (),
+    /// The latest node.
+    head: Place,
+    count: u16,
+    /// How far behind a packet its payload lies, going by the first one: only ever used to prefetch.
+    distance: u32,
+    _room: Room,
     packets: PhantomData<B>,
+}
+
+/// A byte with 255 values to spare, in which an enum that holds a list can say that it holds something else: so it takes two
+/// words, as with a bare pointer.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Room {
+    Kept,
+}
+
+/// Where a packet is, and in the bits that its address leaves, whose it is.
+#[derive(Clone, Copy)]
+struct Place(*mut ());
+
+/// Bits of an address, as [`PacketBuf`] promises.
+const ADDRESS: u32 = 48;
+const _: () = assert!(usize::BITS >= ADDRESS + u16::BITS);
+
+/// Packets that a node knows of, with itself.
+const NODE: u16 = 8;
+/// Lines of each payload that are asked for ahead of time, at the most; the processor foresees those behind by itself.
+const LINES: usize = 16;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+impl Place {
+    const NOWHERE: Self = Self(ptr::null_mut());
+
+    #[inline(always)]
+    fn new(rank: u16, packet: NonNull<()>) -> Self {
+        debug_assert_eq!(packet.addr().get() >> ADDRESS, 0, "promised by `PacketBuf`");
+        Self(packet.as_ptr().map_addr(|address| address | usize::from(rank) << ADDRESS))
+    }
+
+    #[inline(always)]
+    fn of_word(word: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "it was an address")]
+        Self(ptr::with_exposed_provenance_mut(word as usize))
+    }
+
+    #[inline(always)]
+    fn word(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+
+    #[inline(always)]
+    fn rank(self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "16 bits are left")]
+        let rank = (self.0.addr() >> ADDRESS) as u16;
+        rank
+    }
+
+    #[inline(always)]
+    fn packet(self) -> *mut () {
+        self.0.map_addr(|address| address & ((1 << ADDRESS) - 1))
+    }
 }
 
 // SAFETY: the list owns its packets, which are Send.
 unsafe impl<B: PacketBuf> Send for Contributions<B> {}
 
 impl<B: PacketBuf> Contributions<B> {
-    pub(crate) const fn new() -> Self {
-        Self { head: core::ptr::null_mut(), packets: PhantomData }
+    /// The first one.
+    #[inline(always)]
+    pub(crate) fn new(rank: u16, mut packet: B) -> Self {
+        let payload = packet.bytes_mut().as_ptr().addr();
+        let raw = packet.into_raw();
+        let mut first = Self {
+            head: Place::NOWHERE,
+            count: 0,
+            distance: u32::try_from(payload.wrapping_sub(raw.addr().get())).unwrap_or(0),
+            _room: Room::Kept,
+            packets: PhantomData,
+        };
+        first.push_raw(rank, raw);
+        first
     }
 
-    pub(crate) fn push(&mut self, rank: u16, mut packet: B) {
-        let scratch = packet.scratch_mut();
-        scratch.link = self.head;
-        scratch.words[0] = u64::from(rank);
-        self.head = packet.into_raw().as_ptr();
+    /// One more, of fewer than 2¹⁶. True if the [`line`](Self::line) is another one now.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, rank: u16, packet: B) -> bool {
+        self.push_raw(rank, packet.into_raw())
+    }
+
+    #[inline(always)]
+    fn push_raw(&mut self, rank: u16, raw: NonNull<()>) -> bool {
+        let place = Place::new(rank, raw);
+        let at = usize::from(self.count % NODE);
+        // SAFETY: both are packets that were given up to the list, so that nobody else uses their lines; there is a head as
+        // soon as there is a packet.
+        unsafe {
+            if at == 0 {
+                (*B::raw_scratch(raw)).link = self.head.0;
+                self.head = place;
+            } else {
+                (*self.node()).words[at - 1] = place.word();
+            }
+        }
+        self.count += 1;
+        at == 0
+    }
+
+    /// The line of the latest node, of a list that is not empty.
+    #[inline(always)]
+    fn node(&self) -> *mut Scratch {
+        // SAFETY: the head is a packet that was given up to the list, so that nobody else uses its line.
+        unsafe { B::raw_scratch(NonNull::new_unchecked(self.head.packet())) }
+    }
+
+    /// The latest one.
+    #[inline(always)]
+    fn pop_raw(&mut self) -> Option<(u16, NonNull<()>)> {
+        self.count = self.count.checked_sub(1)?;
+        let at = usize::from(self.count % NODE);
+        let node = self.node();
+        // SAFETY: as above; the word has been written when the packet was pushed, as has the link.
+        let place = unsafe {
+            if at == 0 {
+                core::mem::replace(&mut self.head, Place((*node).link))
+            } else {
+                Place::of_word((*node).words[at - 1])
+            }
+        };
+        Some((place.rank(), NonNull::new(place.packet())?))
     }
 
     pub(crate) fn pop(&mut self) -> Option<(u16, B)> {
-        let head = NonNull::new(self.head)?;
-        // SAFETY: the list is made of packets that `push` has given up, and each is taken back once.
-        let mut packet = unsafe { B::from_raw(head) };
-        let scratch = packet.scratch_mut();
-        self.head = scratch.link;
-        #[expect(clippy::cast_possible_truncation, reason = "it was a rank")]
-        let rank = scratch.words[0] as u16;
-        Some((rank, packet))
+        let (rank, raw) = self.pop_raw()?;
+        // SAFETY: the list is made of packets that have been given up, and each is taken back once.
+        Some((rank, unsafe { B::from_raw(raw) }))
+    }
+
+    /// The line that has to be there before anything can be done with the list; good for prefetching it.
+    #[inline(always)]
+    pub(crate) fn line(&self) -> *mut u8 {
+        self.node().cast()
+    }
+
+    /// Asks for what [`sum`](Self::sum) needs of each packet of the latest node, and only those: who has many more
+    /// does not wait for one of them either. `len` is the length of a payload. A hint only.
+    #[inline(never)]
+    pub(crate) fn prefetch(&self, len: u16) {
+        let Some(last) = self.count.checked_sub(1) else { return };
+        let node = self.node();
+        // SAFETY: a packet of the list; so many words have been written.
+        let words = unsafe { &(&(*node).words)[..usize::from(last % NODE)] };
+        for place in words.iter().map(|&word| Place::of_word(word)).chain([self.head]) {
+            let packet = place.packet().cast::<u8>();
+            prefetch(packet);
+            let payload = packet.wrapping_add(self.distance as usize);
+            let ask = |line: usize| prefetch(payload.wrapping_add(line * LINE));
+            if usize::from(len) >= LINES * LINE {
+                // Without a loop.
+                (0..LINES).for_each(ask);
+            } else {
+                (0..usize::from(len).div_ceil(LINE)).for_each(ask);
+            }
+        }
     }
 
     /// Sums them by rank, in the packet of the lowest one, and gives that with whether an element saturated; the others
-    /// are spent. `ranks` are those that are in the list.
+    /// are spent. `WORDS` is the width of bitmaps of ranks.
     pub(crate) fn sum<const WORDS: usize>(
         self,
-        ranks: &RankSet<WORDS>,
         kernel: InOrder,
         spent: &mut impl FnMut(B),
     ) -> Option<(B, bool)> {
         // As much of the stack as it takes, and no more.
-        if WORDS == 1 {
-            self.sum_up_to::<64, WORDS>(ranks, kernel, spent)
-        } else {
-            self.sum_up_to::<1024, WORDS>(ranks, kernel, spent)
-        }
+        if WORDS == 1 { self.sum_up_to::<64>(kernel, spent) } else { self.sum_up_to::<1024>(kernel, spent) }
     }
 
     #[inline(never)]
-    fn sum_up_to<const N: usize, const WORDS: usize>(
-        mut self,
-        ranks: &RankSet<WORDS>,
-        kernel: InOrder,
-        spent: &mut impl FnMut(B),
-    ) -> Option<(B, bool)> {
-        let mut sorted = ArrayVec::<Option<B>, N>::new();
-        for _ in 0..(ranks.count() as usize).min(N) {
-            sorted.push(None);
-        }
-        while let Some((rank, packet)) = self.pop() {
-            // Each has a place, and nobody else has it: a rank is inside once.
-            match sorted.get_mut(ranks.below(rank) as usize) {
-                Some(place) => *place = Some(packet),
-                None => spent(packet),
+    fn sum_up_to<const N: usize>(mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<(B, bool)> {
+        let mut by_rank = [ptr::null_mut::<()>(); N];
+        let mut end = 0;
+        let mut place = |place: Place| {
+            prefetch(place.packet());
+            let rank = usize::from(place.rank());
+            match by_rank.get_mut(rank) {
+                // A rank is inside once.
+                Some(at) if at.is_null() => {
+                    *at = place.packet();
+                    end = end.max(rank + 1);
+                }
+                _ => {
+                    if let Some(raw) = NonNull::new(place.packet()) {
+                        // SAFETY: a packet that was given up to the list, which forgets it.
+                        spent(unsafe { B::from_raw(raw) });
+                    }
+                }
             }
-        }
-        let mut first = sorted.first_mut()?.take()?;
-        let overflow = {
-            let mut others = ArrayVec::<&[u8], N>::new();
-            others.extend(sorted.iter().flatten().map(PacketBuf::bytes));
-            kernel(first.bytes_mut(), &others)
         };
-        sorted.iter_mut().filter_map(Option::take).for_each(spent);
+        while let Some(last) = self.count.checked_sub(1) {
+            let (node, others) = (self.node(), last % NODE);
+            // SAFETY: a packet of the list; the link and so many words have been written.
+            let (link, words) = unsafe { ((*node).link, &(&(*node).words)[..usize::from(others)]) };
+            words.iter().for_each(|&word| place(Place::of_word(word)));
+            place(core::mem::replace(&mut self.head, Place(link)));
+            self.count = last - others;
+        }
+        let mut sorted = ArrayVec::<B, N>::new();
+        for raw in by_rank.iter().take(end).filter_map(|&raw| NonNull::new(raw)) {
+            // SAFETY: as above; there are N places.
+            unsafe { sorted.push_unchecked(B::from_raw(raw)) };
+        }
+        let overflow = {
+            let (first, others) = sorted.split_first_mut()?;
+            let mut payloads = ArrayVec::<&[u8], N>::new();
+            for other in others {
+                // SAFETY: there are fewer than N.
+                unsafe { payloads.push_unchecked(other.bytes()) };
+            }
+            kernel(first.bytes_mut(), &payloads)
+        };
+        let first = sorted.swap_remove(0);
+        while let Some(packet) = sorted.pop() {
+            spent(packet);
+        }
         Some((first, overflow))
     }
 }

@@ -1,5 +1,25 @@
 //! Hints to the processor.
 
+/// Lines that [`ask_for_all`] asks for at most: as many as a core has on their way at a time, about.
+const MOST: usize = 16;
+const LINE: usize = 64;
+
+/// Asks for a value, all its cache lines.
+#[inline(always)]
+pub fn ask_for<T>(value: &T) {
+    for line in 0..size_of::<T>().div_ceil(LINE) {
+        prefetch(core::ptr::from_ref(value).cast::<u8>().wrapping_add(line * LINE));
+    }
+}
+
+/// Asks for values that lie one after the other; of many, for the first ones.
+#[inline]
+pub fn ask_for_all<T>(values: &[T]) {
+    for line in 0..size_of_val(values).div_ceil(LINE).min(MOST) {
+        prefetch(values.as_ptr().cast::<u8>().wrapping_add(line * LINE));
+    }
+}
+
 /// Asks for the cache line of an address, which may be any.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {

@@ -1,5 +1,7 @@
 //! One lcore's way into the pool, and the packets that travel between lcores.
 
+mod keep;
+
 use core::cell::UnsafeCell;
 use core::fmt;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use crate::prefetch::prefetch;
 use crate::request::{Brief, Opening, Request, Terms};
 use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
+
+pub use keep::{Incoming, Kept};
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
@@ -35,6 +39,9 @@ struct Seat<B: PacketBuf, const WORDS: usize> {
     pool: Arc<Pool<B, WORDS>>,
     lane: u32,
 }
+
+/// Slots of which a result is probably still in a cache when it has to make room: a megabyte of packets.
+const DEEP: usize = 512;
 
 /// Where a key belongs in the pool that said so: [`Session::place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,15 +218,18 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         sink: &mut S,
     ) -> Result<Brevity, B> {
         let Some(slot) = place.slot(self) else { return Err(packet) };
+        let &Opening { brief, offset, now, .. } = opening;
+        let mut packet = Some(packet);
         // SAFETY: this session is at home there, and borrowed exclusively.
-        let packet = match unsafe { &mut *slot.get() }.collect_brief(opening, packet) {
-            Ok(Brought::Last) => {
-                self.conclude(place, opening.brief, opening.now, sink);
+        match unsafe { &mut *slot.get() }.keep_brief(brief, offset, now, &mut packet) {
+            Brought::Last => {
+                self.conclude(place, brief, now, sink);
                 return Ok(Brevity::Concluded);
             }
-            Ok(_) => return Ok(Brevity::Added),
-            Err(packet) => packet,
-        };
+            Brought::One => return Ok(Brevity::Added),
+            Brought::Nothing => {}
+        }
+        let Some(packet) = packet else { return Ok(Brevity::Added) };
         let (set, ways) = (place.set as usize, self.pool.ways);
         let way = (place.hint as usize).wrapping_sub(set * ways);
         if set >= self.pool.heads.len() || way >= ways {
@@ -235,7 +245,7 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
 
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
-    fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+    fn conclude<S: Sink<B, WORDS>>(&self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
         let (set, ways) = (place.hint as usize / self.pool.ways, self.pool.ways);
         // SAFETY: the slot is one that this session is at home in, and borrowed exclusively; the reference to it is gone.
         let mut owned = unsafe { self.pool.set(set) };
@@ -344,6 +354,30 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     #[inline(always)]
     pub fn prefetch_contents(&mut self, place: Place) {
         self.seat.prefetch_contents(place);
+    }
+
+    /// True if there are so many slots that a result which has to make room is probably in no cache any more.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        self.seat.pool.slots.len() > DEEP
+    }
+
+    /// As [`prefetch_contents`](Self::prefetch_contents), for a while before that: only the start.
+    #[inline(always)]
+    pub fn prefetch_start(&mut self, place: Place) {
+        if let Some(slot) = place.slot(&self.seat) {
+            // SAFETY: this session is at home there, and borrowed exclusively.
+            unsafe { &*slot.get() }.prefetch_start();
+        }
+    }
+
+    /// Once what [`foresee`](Self::foresee) asked for has arrived: true if a contribution will probably be the last one.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_last(&mut self, place: Place, brief: &Brief) -> bool {
+        // SAFETY: this session is at home there, and borrowed exclusively.
+        place.slot(&self.seat).is_some_and(|slot| unsafe { &*slot.get() }.lacks_only(brief))
     }
 
     /// True if packets for this place are this session's: any other's are handed over.
@@ -546,14 +580,14 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     }
 
     /// Sends off what has been handed over, and tells the others that there will be no more: the last thing before the end, but for
-    /// [resuming](Self::resume) until [all others](Self::is_last) have done so too.
+    /// [resuming](Self::resume) until [all others](Self::is_alone) have done so too.
     pub fn close(&mut self) {
         self.to.iter_mut().flatten().for_each(Sender::close);
     }
 
     /// True if all other sessions have been [closed](Self::close) or are gone, and nothing that they have left waits.
     #[must_use]
-    pub fn is_last(&mut self) -> bool {
+    pub fn is_alone(&mut self) -> bool {
         self.from.iter_mut().all(Receiver::is_finished)
     }
 

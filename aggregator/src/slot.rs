@@ -46,7 +46,8 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     name: u64,
     ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies, as long as the slot is open: to find it through the packet would cost the
-    /// cache line of the packet's descriptor. In a slot with a result, where its descriptor lies: only ever prefetched.
+    /// cache line of the packet's descriptor. In a slot with a result, where its descriptor lies, and in one that keeps all
+    /// contributions, the line that says where they are: only ever prefetched.
     payload: *mut u8,
     pub(crate) hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last of use to someone.
@@ -151,7 +152,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let mut ranks = RankSet::EMPTY;
         let fits = ranks.insert(request.rank);
         debug_assert!(fits, "the pool has checked the rank");
-        let entire = strip(&mut packet, request.offset, request.len);
+        let entire = packet.trim(usize::from(request.offset), usize::from(request.len));
         debug_assert!(entire, "the pool has checked the length");
         let bytes = packet.bytes_mut();
         let flag = |flag: u64, set: bool| if set { flag } else { 0 };
@@ -175,9 +176,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             hold: Hold::Open(packet),
         };
         if whole && let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) {
-            let mut contributions = Contributions::new();
-            contributions.push(request.rank, packet);
-            self.hold = Hold::Whole(contributions);
+            self.keep_first(request.rank, packet);
         }
     }
 
@@ -188,10 +187,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         debug_assert!(matches!(self.hold, Hold::Empty));
         self.ranks = RankSet::EMPTY;
         let fits = self.ranks.insert(brief.rank());
-        let entire = strip(&mut packet, offset, brief.shape().payload_len());
+        let entire = packet.trim(usize::from(offset), usize::from(brief.shape().payload_len()));
         debug_assert!(fits && entire, "the pool has checked both");
         self.name = brief.name;
-        self.payload = packet.bytes_mut().as_mut_ptr();
         self.touched = micros(now);
         self.reminded = None;
         self.shape = brief.shape;
@@ -199,14 +197,22 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.priority = priority;
         self.first = now & FIRST | if rules.server() { SERVER } else { 0 };
         let hold = if whole {
-            let mut contributions = Contributions::new();
-            contributions.push(brief.rank(), packet);
+            let contributions = Contributions::new(brief.rank(), packet);
+            self.payload = contributions.line();
             Hold::Whole(contributions)
         } else {
+            self.payload = packet.bytes_mut().as_mut_ptr();
             Hold::Open(packet)
         };
         // There is nothing to be dropped.
         core::mem::forget(core::mem::replace(&mut self.hold, hold));
+    }
+
+    /// Keeps the first contribution as it came.
+    fn keep_first(&mut self, rank: u16, packet: B) {
+        let contributions = Contributions::new(rank, packet);
+        self.payload = contributions.line();
+        self.hold = Hold::Whole(contributions);
     }
 
     /// Lets go of the result, if there is one; says whose it was.
@@ -237,7 +243,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let end = usize::from(request.offset) + usize::from(request.len);
         let trailer = if request.partial { packet.bytes().len().saturating_sub(end) } else { 0 };
         let Ok(all) = u16::try_from(usize::from(request.len) + trailer) else { return Err(packet) };
-        if !strip(&mut packet, request.offset, all) {
+        if !packet.trim(usize::from(request.offset), usize::from(all)) {
             return Err(packet);
         }
         self.name = name(request.key, request.element);
@@ -318,32 +324,47 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
-    /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet comes back if this is not
-    /// one that is expected here.
+    /// True if of the PSN of a contribution only one is missing.
     #[inline(always)]
-    pub(crate) fn collect_brief(&mut self, opening: &Opening<'_>, mut packet: B) -> Result<Brought, B> {
-        let &Opening { brief, offset, now, .. } = opening;
+    pub(crate) const fn lacks_only(&self, brief: &Brief) -> bool {
+        brief.name == self.name && self.count + 1 == brief.needed()
+    }
+
+    /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet is taken out if it is one
+    /// that is expected here.
+    #[inline(always)]
+    pub(crate) fn keep_brief(
+        &mut self,
+        brief: &Brief,
+        offset: u16,
+        now: u64,
+        packet: &mut Option<B>,
+    ) -> Brought {
         let count = self.count + 1;
         let expected = brief.name == self.name && brief.shape == self.shape && count <= brief.needed();
-        let (Hold::Whole(contributions), true) = (&mut self.hold, expected) else { return Err(packet) };
-        let Some((word, bit)) = self.ranks.place(brief.rank()) else { return Err(packet) };
-        if *word & bit != 0 || !strip(&mut packet, offset, brief.shape.payload_len()) {
-            return Err(packet);
-        }
+        let (Hold::Whole(contributions), true) = (&mut self.hold, expected) else { return Brought::Nothing };
+        let Some((word, bit)) = self.ranks.place(brief.rank()) else { return Brought::Nothing };
+        let len = brief.shape.payload_len();
+        let fits = |packet: &mut B| *word & bit == 0 && packet.trim(usize::from(offset), usize::from(len));
+        let Some(packet) = packet.take_if(fits) else { return Brought::Nothing };
         *word |= bit;
-        contributions.push(brief.rank(), packet);
+        if contributions.push(brief.rank(), packet) {
+            self.payload = contributions.line();
+        }
         self.count = count;
         self.touch(now);
-        Ok(if count == brief.needed() { Brought::Last } else { Brought::One })
+        if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
     /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request says.
     pub(crate) fn collect(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
         let Hold::Whole(contributions) = &mut self.hold else { return Err(packet) };
-        if !strip(&mut packet, request.offset, request.len) {
+        if !packet.trim(usize::from(request.offset), usize::from(request.len)) {
             return Err(packet);
         }
-        contributions.push(request.rank, packet);
+        if contributions.push(request.rank, packet) {
+            self.payload = contributions.line();
+        }
         self.note(request, false);
         Ok(())
     }
@@ -406,6 +427,30 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
+    /// The same, if contributions are probably kept as they come: then there is only the line that says where they are.
+    #[inline(always)]
+    pub(crate) fn prefetch_node(&self) {
+        prefetch(self.payload);
+    }
+
+    /// If contributions are kept as they came, and one is missing: asks for what it takes to sum them. A hint only.
+    #[inline(always)]
+    pub(crate) fn prefetch_kept(&self) {
+        if let Hold::Whole(contributions) = &self.hold
+            && self.count + 1 >= self.fan_in()
+        {
+            contributions.prefetch(self.len());
+        }
+    }
+
+    /// The first lines of that: all of a result's descriptor.
+    #[inline(always)]
+    pub(crate) fn prefetch_start(&self) {
+        for line in 0..2 {
+            prefetch(self.payload.wrapping_add(line * 64));
+        }
+    }
+
     /// Notes that the slot is of use.
     #[inline]
     pub(crate) fn touch(&mut self, now: u64) {
@@ -456,7 +501,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         match core::mem::replace(&mut self.hold, Hold::Empty) {
             Hold::Open(packet) => Some(packet),
             Hold::Whole(contributions) => {
-                let (packet, overflow) = contributions.sum(&self.ranks, kernel, spent)?;
+                let (packet, overflow) = contributions.sum::<WORDS>(kernel, spent)?;
                 if overflow {
                     self.first |= OVERFLOW;
                 }
@@ -552,15 +597,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) fn is_abandoned(&self, now: u64, age_limit: u64) -> bool {
         u64::from(self.idle(now)) > age_limit.div_ceil(MICRO)
     }
-}
-
-/// Reduces a packet to its payload.
-fn strip<B: PacketBuf>(packet: &mut B, offset: u16, len: u16) -> bool {
-    let whole = packet.bytes().len() >= usize::from(offset) + usize::from(len);
-    if whole && packet.advance(usize::from(offset)) {
-        packet.truncate(usize::from(len));
-    }
-    whole
 }
 
 #[inline]

@@ -285,11 +285,11 @@ fn what_an_lcore_has_left_is_worked_off_also_when_it_has_gone() {
     let mut lcores = Lcores::of(2, 8, 1);
     let key = key_of(0, 2);
     lcores.offer(1, &Parcel::add(key, 0, 2, &[1]));
-    assert!(!lcores.sessions[0].is_last());
+    assert!(!lcores.sessions[0].is_alone());
     lcores.sessions.pop();
-    assert!(!lcores.sessions[0].is_last(), "something waits");
+    assert!(!lcores.sessions[0].is_alone(), "something waits");
     assert_eq!(lcores.resume(0), [Event::Opened(who(key, 0))]);
-    assert!(lcores.sessions[0].is_last());
+    assert!(lcores.sessions[0].is_alone());
     lcores.close();
 }
 
@@ -299,12 +299,12 @@ fn a_session_that_is_closed_says_so_once_all_it_left_is_worked_off() {
     let key = key_of(0, 2);
     lcores.offer(1, &Parcel::remind(key, 0, 2));
     lcores.sessions[1].close();
-    assert!(!lcores.sessions[0].is_last());
+    assert!(!lcores.sessions[0].is_alone());
     assert_eq!(lcores.resume(0), [Event::Reminded(who(key, 0), Known::Unknown)]);
-    assert!(lcores.sessions[0].is_last());
-    assert!(!lcores.sessions[1].is_last(), "the other one has not said so");
+    assert!(lcores.sessions[0].is_alone());
+    assert!(!lcores.sessions[1].is_alone(), "the other one has not said so");
     lcores.sessions[0].close();
-    assert!(lcores.sessions[1].is_last());
+    assert!(lcores.sessions[1].is_alone());
     lcores.close();
 }
 

@@ -318,7 +318,7 @@ fn work_off<const WORDS: usize>(
                 session.close();
                 closed = true;
             }
-            None if session.is_last() => return (worker.tally, session),
+            None if session.is_alone() => return (worker.tally, session),
             None => thread::yield_now(),
         }
         // Several offers make a turn, so that some meet on their way.

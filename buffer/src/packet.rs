@@ -28,7 +28,8 @@ pub struct Scratch {
 ///   next call of a method on the packet,
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
 ///   thread, gives the same packet back,
-/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking.
+/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking, and an address of 48 bits, which is
+///   what operating systems give out unless they are asked for more: the 16 above are free, too.
 pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// The same packet after it has been made read-only.
     type Shared: SharedBuf;
@@ -45,6 +46,17 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// Gives up the first `count` bytes. False, and nothing done, where there are fewer.
     #[must_use]
     fn advance(&mut self, count: usize) -> bool;
+
+    /// Keeps `len` bytes from `offset` on. False, and nothing done, where there are fewer.
+    #[must_use]
+    #[inline]
+    fn trim(&mut self, offset: usize, len: usize) -> bool {
+        let whole = self.bytes().len() >= offset + len;
+        if whole && self.advance(offset) {
+            self.truncate(len);
+        }
+        whole
+    }
 
     /// Puts `count` bytes in front of the present first one, contents as they happen to be. False, and nothing done, where
     /// there is no room: there is where headers have been given up.

@@ -240,6 +240,21 @@ unsafe impl PacketBuf for Mbuf {
     }
 
     #[inline]
+    fn trim(&mut self, offset: usize, len: usize) -> bool {
+        // SAFETY: the mbuf is ours.
+        let has = unsafe { *field::data_len(self.as_raw()) };
+        match (u16::try_from(offset), u16::try_from(len)) {
+            (Ok(offset), Ok(len)) if usize::from(offset) + usize::from(len) <= usize::from(has) => {
+                // SAFETY: the mbuf is ours, and the start moves no further than to the end of the data.
+                unsafe { *field::data_off(self.as_raw()) += offset };
+                self.resize(len);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
     fn retreat(&mut self, count: usize) -> bool {
         // SAFETY: the mbuf is ours.
         let (room, has) = unsafe { (*field::data_off(self.as_raw()), *field::data_len(self.as_raw())) };

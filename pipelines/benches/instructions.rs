@@ -347,6 +347,7 @@ fn emit() -> u32 {
     counted(|| {
         for psn in 0..RESULTS {
             emitter.fan_out(
+                &table,
                 job,
                 &Aggregate {
                     key: Key::new(JOB, 5, psn),

@@ -169,7 +169,7 @@ impl Classifier<'_> {
         #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
         let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
-        let flow = self.table.get(id)?.flow(rank)?;
+        let flow = self.table.flow(id, rank)?;
         let plain = flow.expected.read(bytes, self.setup.compared(), port, flow.most)?;
         Some(PlainGradient { flow, plain })
     }
@@ -206,7 +206,7 @@ impl Classifier<'_> {
         let (job, rank, psn) = (brief.key().job(), brief.rank(), brief.key().psn());
         if counted.job != job || !counted.ranks.heard(rank, psn, counted.moment) {
             counted.job = job;
-            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.cells.ranks_of(lcore));
+            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.counts().of(lcore));
             counted.ranks.heard(rank, psn, counted.moment);
         }
     }
@@ -214,7 +214,7 @@ impl Classifier<'_> {
     /// Notes that its rank had sent it before.
     pub(crate) fn count_again(&self, brief: &Brief, lcore: usize) {
         if let Some(job) = self.table.get(brief.key().job()) {
-            job.cells.ranks_of(lcore).again(brief.rank());
+            job.cells.again(lcore, brief.rank());
         }
     }
 

@@ -8,7 +8,7 @@ use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{Heads, PLAIN, PlainCommon, PlainHead, Template};
 
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
-use crate::jobs::{Job, Member};
+use crate::jobs::{Job, JobTable, Member};
 
 /// Whose making a frame is: decides how it is accounted for when it cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -364,19 +364,24 @@ impl<I: Io> Emitter<I> {
 
     /// Sends a result to all members of its job.
     #[inline(never)]
-    pub fn fan_out(&mut self, job: &Job, result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>) {
+    pub fn fan_out(
+        &mut self,
+        table: &JobTable,
+        job: &Job,
+        result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
+    ) {
         let Some(heads) = heads(result) else { return };
         let common = heads.plain();
         let len = result.payload.bytes().len();
-        let (replies, others) = job.replies();
-        for replies in replies {
+        for group in table.groups(job) {
             match &common {
-                Some(common) if self.io.multi_segment(replies.port) => {
-                    self.send_plain(replies.port, &replies.heads, common, result.payload, len);
+                Some(common) if self.io.multi_segment(group.port()) => {
+                    self.send_plain(group.port(), table.heads(group), common, result.payload, len);
                 }
-                _ => self.send_singly(job, &replies.ranks, &heads, result.payload),
+                _ => self.send_singly(job, table.ranks(group), &heads, result.payload),
             }
         }
+        let others = job.others();
         if !others.is_empty() {
             self.send_singly(job, others, &heads, result.payload);
         }

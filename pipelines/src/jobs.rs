@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use pascaline_aggregator::{Policy, Rules, Terms};
-use pascaline_telemetry::JobCells;
+use pascaline_telemetry::{JobCells, RankCells};
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
-use pascaline_wire::template::{Path, PlainHead, Template};
+use pascaline_wire::template::{Path, Template};
+
+mod table;
+
+pub use table::{Group, JobTable};
 
 /// How a member is reached, as learnt from its Join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,18 +106,6 @@ pub struct Flow {
 
 const _: () = assert!(size_of::<Flow>() == 128);
 
-/// How results are sent to the members that are reached through one port with plain headers: everything that is known before
-/// there is a result, apart from the members as the flows are.
-#[derive(Debug, Clone)]
-pub struct Replies {
-    /// The port.
-    pub port: usize,
-    /// The ranks.
-    pub ranks: Vec<u16>,
-    /// The headers of each of them.
-    pub heads: Vec<PlainHead>,
-}
-
 /// Where a job's parameter server is.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Server {
@@ -165,15 +157,23 @@ pub enum Mode {
     Olaf,
 }
 
-/// A job, as lcores see it.
+/// A job, as lcores see it. What is looked at for each PSN is in its first cache line.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Job {
+    rules: Rules,
+    /// What lcores count of its ranks, of `cells`; once it is in a [`JobTable`].
+    counts: RankCells,
+    /// The first group of its members, likewise, and how many there are.
+    groups: (u32, u16),
     /// Its number.
     pub id: u16,
     /// Its ranks.
     pub fan_in: u16,
     /// Its generation.
     pub epoch: u8,
+    /// True if there are ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
+    has_others: bool,
     /// Longest payload of its packets, in bytes.
     pub payload: u16,
     /// Contributions that complete a PSN: the fan-in, unless the job's threshold is lower or ranks are lost.
@@ -190,14 +190,9 @@ pub struct Job {
     pub server: Server,
     /// What lcores count of it.
     pub cells: Arc<JobCells>,
-    rules: Rules,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
-    /// What the gradients of each rank look like, apart from the members; once the job is in a [`JobTable`].
-    flows: Vec<Flow>,
-    /// How results are sent, likewise.
-    replies: Vec<Replies>,
-    /// Ranks to which results are sent with other than plain headers.
+    /// Ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
     others: Vec<u16>,
 }
 
@@ -209,9 +204,13 @@ impl Job {
         let server = Server::None;
         let cells = Arc::new(JobCells::default());
         Self {
+            rules: Rules::of(&policy),
+            counts: RankCells::default(),
+            groups: (0, 0),
             id,
             fan_in,
             epoch,
+            has_others: false,
             payload,
             needed,
             partials,
@@ -220,10 +219,7 @@ impl Job {
             policy,
             server,
             cells,
-            rules: Rules::of(&policy),
             members,
-            flows: Vec::new(),
-            replies: Vec::new(),
             others: Vec::new(),
         }
     }
@@ -249,37 +245,24 @@ impl Job {
         &self.members
     }
 
-    /// What the gradients of a rank look like, once the job is in a [`JobTable`].
+    /// What lcores count of its ranks, once the job is in a [`JobTable`].
     #[must_use]
-    #[inline(always)]
-    pub fn flow(&self, rank: u16) -> Option<&Flow> {
-        self.flows.get(usize::from(rank))
+    #[inline]
+    pub const fn counts(&self) -> &RankCells {
+        &self.counts
     }
 
-    /// How results are sent, once the job is in a [`JobTable`]; and the ranks to which they are sent in another way.
+    /// Ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`].
     #[must_use]
-    #[inline(always)]
-    pub fn replies(&self) -> (&[Replies], &[u16]) {
-        (&self.replies, &self.others)
+    #[inline]
+    pub fn others(&self) -> &[u16] {
+        if self.has_others { &self.others } else { &[] }
     }
 
-    fn prepare(&mut self) {
-        for (rank, member) in (0..).zip(&self.members) {
-            self.flows.push(self.flow_of(rank, member.as_ref()));
-            let Some(member) = member else { continue };
-            let port = member.endpoint.port;
-            let Some(head) = member.template.plain(rank) else {
-                self.others.push(rank);
-                continue;
-            };
-            match self.replies.iter_mut().find(|replies| replies.port == port) {
-                Some(replies) => {
-                    replies.ranks.push(rank);
-                    replies.heads.push(head);
-                }
-                None => self.replies.push(Replies { port, ranks: vec![rank], heads: vec![head] }),
-            }
-        }
+    /// Works out what a table has of it.
+    fn settle(&mut self) {
+        self.rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
+        self.counts = self.cells.by_rank().clone();
     }
 
     fn flow_of(&self, rank: u16, member: Option<&Member>) -> Flow {
@@ -298,65 +281,5 @@ impl Job {
     #[inline]
     pub fn member(&self, rank: u16) -> Option<&Member> {
         self.members.get(usize::from(rank))?.as_ref()
-    }
-}
-
-const NONE: u16 = u16::MAX;
-
-/// All jobs.
-#[derive(Debug, Clone)]
-pub struct JobTable {
-    /// Job number → index; dense, so that a lookup is one load.
-    index: Box<[u16; 1 << 16]>,
-    jobs: Vec<Job>,
-}
-
-impl Default for JobTable {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-impl JobTable {
-    /// A table of these jobs. Where a number occurs twice, the later job counts.
-    ///
-    /// At most 65,535 jobs; more are ignored.
-    #[must_use]
-    pub fn new(mut jobs: Vec<Job>) -> Self {
-        jobs.truncate(usize::from(NONE));
-        let mut index = Box::new([NONE; 1 << 16]);
-        for (at, job) in (0..NONE).zip(&mut jobs) {
-            job.rules = Rules::of(&Policy { server: job.has_server(), ..job.policy });
-            job.prepare();
-            index[usize::from(job.id)] = at;
-        }
-        Self { index, jobs }
-    }
-
-    /// The job with a number.
-    #[must_use]
-    #[inline]
-    pub fn get(&self, id: u16) -> Option<&Job> {
-        self.at(self.index(id))
-    }
-
-    /// Where in the table a job number is; if it is in none, where nothing is.
-    #[must_use]
-    #[inline]
-    pub fn index(&self, id: u16) -> u16 {
-        self.index[usize::from(id)]
-    }
-
-    /// The job at a place in the table.
-    #[must_use]
-    #[inline]
-    pub fn at(&self, index: u16) -> Option<&Job> {
-        self.jobs.get(usize::from(index))
-    }
-
-    /// All jobs.
-    #[must_use]
-    pub fn jobs(&self) -> &[Job] {
-        &self.jobs
     }
 }

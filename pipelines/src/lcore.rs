@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::{Brevity, Brief, Key, Opening, Place, Request, Session, Verb, Verdict};
+use pascaline_aggregator::{Brevity, Brief, Incoming, Key, Opening, Place, Request, Session, Verb, Verdict};
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_telemetry::{Counter, DropReason, Found, JobEvent, LcoreCounters, Moment, Recorder, Surveyor};
@@ -87,6 +87,25 @@ struct Gradient<B> {
     place: Place,
     /// Until the pool has taken it.
     packet: Option<B>,
+}
+
+/// Gradients that have been brought in.
+struct Taken {
+    taken: usize,
+    /// Those of them that led to an event.
+    led: usize,
+}
+
+impl<B> Incoming<B> for Gradient<B> {
+    #[inline(always)]
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&Brief, &mut Option<B>) {
+        (&self.brief, &mut self.packet)
+    }
 }
 
 /// The plain gradients of a burst.
@@ -239,6 +258,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     ) -> usize {
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         let mut bytes = 0;
+        if self.table.is_wide() {
+            for packet in packets.iter() {
+                if let Some((job, rank)) = plain::job_and_rank(packet.bytes()) {
+                    self.table.ask_for_flow(job, rank);
+                }
+            }
+        }
         // Drained, not consumed: that would move the whole array first.
         for packet in packets.drain(..) {
             bytes += packet.total_len();
@@ -255,13 +281,36 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         bytes
     }
 
+    /// Asks for what is probably in no cache when it is needed, all of a burst's at once: where there are many slots, for results
+    /// that have to make room; where there are many jobs or ranks, for where packets are counted and how results are sent.
+    #[inline(never)]
+    fn look_far_ahead(&mut self, gradients: &Gradients<I>) {
+        if self.session.is_deep() {
+            for gradient in gradients {
+                self.session.prefetch_start(gradient.place);
+            }
+        }
+        if self.table.is_wide() {
+            for Gradient { brief, place, .. } in gradients {
+                let (job, rank) = (brief.key().job(), brief.rank());
+                self.table.ask_for_count(job, rank, self.number);
+                if self.session.is_last(*place, brief) {
+                    self.table.ask_for_replies(job, rank, self.number);
+                }
+            }
+        }
+    }
+
     /// Brings plain gradients into the pool.
     #[inline(never)]
     fn gradients(&mut self, port: usize, mac: Mac, now: u64, gradients: &mut Gradients<I>) {
-        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         for gradient in gradients.iter_mut() {
             self.session.foresee(&mut gradient.place);
         }
+        if self.session.is_deep() | self.table.is_wide() {
+            self.look_far_ahead(gradients);
+        }
+        let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now };
         for gradient in gradients.iter().take(AHEAD) {
             self.session.prefetch_contents(gradient.place);
         }
@@ -276,49 +325,25 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             server: self.server.as_ref(),
         };
         let mut events = 0;
-        for at in 0..gradients.len() {
+        let mut at = 0;
+        while at < gradients.len() {
             if let Some(coming) = gradients.get(at + AHEAD) {
                 self.session.prefetch_contents(coming.place);
             }
             let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
-            let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { continue };
+            let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { break };
             match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
-                Brevity::Added => continue,
+                Brevity::Added => at += 1,
                 Brevity::Concluded => {
+                    at += 1;
                     events += 1;
-                    continue;
                 }
-                Brevity::Unsuited => {}
-            }
-            let job = self.table.get(brief.key().job());
-            let (rules, priority) = (job.map(Job::rules).unwrap_or_default(), plain::priority(bytes));
-            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
-            let Some(packet) = packet.take() else { continue };
-            let packet = match self.session.hand_over_brief(*place, &opening, packet, &mut outcome) {
-                Ok(()) => {
-                    events += 1;
-                    continue;
+                Brevity::Unsuited => {
+                    let rest = &mut gradients[at..];
+                    let Taken { taken, led } = Self::take(&mut self.session, &classifier, rest, &mut outcome);
+                    at += taken;
+                    events += led;
                 }
-                Err(packet) => packet,
-            };
-            let packet = match self.session.take_brief(*place, &opening, packet, &mut outcome) {
-                Ok(Brevity::Added) => continue,
-                Ok(_) => {
-                    events += 1;
-                    continue;
-                }
-                Err(packet) => packet,
-            };
-            events += 1;
-            match classifier.request(brief, packet.bytes()) {
-                Some(request) => {
-                    if request.again {
-                        classifier.count_again(brief, self.number);
-                    }
-                    self.session.offer_at(*place, &request, packet, &mut outcome);
-                }
-                // Cannot happen: the table is the one in which the job was found.
-                None => outcome.emitter.discard(packet, DropReason::UnknownJob),
             }
         }
         // What has been added in brief, and has led to no event.
@@ -331,6 +356,74 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             if let Some(packet) = packet {
                 outcome.emitter.recycle(packet);
             }
+        }
+    }
+
+    /// Brings in the first of some plain gradients, which could not be added in brief; and if it is of those that are kept until
+    /// all are there, what follows, as long as it is of those, too, or opens a slot.
+    #[inline(never)]
+    fn take(
+        session: &mut Session<I::Buf, WORDS>,
+        classifier: &Classifier<'_>,
+        gradients: &mut [Gradient<I::Buf>],
+        outcome: &mut Outcome<'_, I>,
+    ) -> Taken {
+        let now = classifier.now;
+        let mut done = Taken { taken: 0, led: 0 };
+        let mut keeping = false;
+        while let Some(Gradient { brief, place, packet }) = gradients.get_mut(done.taken) {
+            done.taken += 1;
+            let Some(packet) = packet.take() else { break };
+            let job = outcome.table.get(brief.key().job());
+            let (rules, priority) =
+                (job.map(Job::rules).unwrap_or_default(), plain::priority(packet.bytes()));
+            let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
+            let packet = match session.hand_over_brief(*place, &opening, packet, outcome) {
+                Ok(()) => {
+                    done.led += 1;
+                    break;
+                }
+                Err(packet) => packet,
+            };
+            match session.take_brief(*place, &opening, packet, outcome) {
+                Ok(Brevity::Added) => keeping = true,
+                Ok(_) => done.led += 1,
+                Err(packet) => {
+                    done.led += 1;
+                    Self::explain(session, classifier, brief, *place, packet, outcome);
+                }
+            }
+            if !keeping {
+                break;
+            }
+            let kept = session.keep_brief(&mut gradients[done.taken..], PAYLOAD_OFFSET, now, outcome);
+            done.taken += kept.taken;
+            done.led += kept.concluded;
+            if kept.taken == 0 {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Offers the pool a plain gradient with all that there is to be said about it.
+    fn explain(
+        session: &mut Session<I::Buf, WORDS>,
+        classifier: &Classifier<'_>,
+        brief: &Brief,
+        place: Place,
+        packet: I::Buf,
+        outcome: &mut Outcome<'_, I>,
+    ) {
+        match classifier.request(brief, packet.bytes()) {
+            Some(request) => {
+                if request.again {
+                    classifier.count_again(brief, outcome.number);
+                }
+                session.offer_at(place, &request, packet, outcome);
+            }
+            // Cannot happen: the table is the one in which the job was found.
+            None => outcome.emitter.discard(packet, DropReason::UnknownJob),
         }
     }
 
@@ -370,10 +463,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {
             let &Request { key, rank, again, now, .. } = request;
-            let ranks = job.cells.ranks_of(self.number);
-            ranks.heard(rank, key.psn(), Moment::at(now));
+            job.counts().of(self.number).heard(rank, key.psn(), Moment::at(now));
             if again {
-                ranks.again(rank);
+                job.cells.again(self.number, rank);
             }
         }
         self.with_pool(|session, outcome| {
@@ -577,7 +669,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             if self.session.has_waiting() {
                 self.with_pool(|session, outcome| session.resume(outcome));
                 self.emitter.flush();
-            } else if self.session.is_last() {
+            } else if self.session.is_alone() {
                 break;
             }
             core::hint::spin_loop();

@@ -183,7 +183,7 @@ impl<I: Io> Outcome<'_, I> {
         let values = result.payload.bytes();
         let made = Made { contributions: result.count, bytes: values.len() };
         match last {
-            Some((rank, waited)) => job.cells.completed(self.number, rank, made, waited),
+            Some((rank, waited)) => job.counts().completed(self.number, rank, made, waited),
             None => job.cells.released(self.number, made),
         }
         if looked_at(result.key.psn()) {
@@ -215,7 +215,7 @@ impl<I: Io> Outcome<'_, I> {
             self.count(Counter::Overflowed);
             job.cells.count(self.number, JobEvent::Overflowed, 1);
         }
-        self.emitter.fan_out(job, result);
+        self.emitter.fan_out(self.table, job, result);
     }
 
     /// Reminds the ranks that are not inside (and not the one that asks).

@@ -142,4 +142,6 @@ kinds! {
     TakenForDead => "taken_for_dead", "taken for dead";
     /// A worker finished an allreduce some of whose results did not contain every rank.
     Partial => "partial", "finished with fewer ranks";
+    /// A worker that was done stayed beyond its linger limit, because another might need what it had kept.
+    StayedOn => "stayed_on", "stayed for others";
 }

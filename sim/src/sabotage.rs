@@ -37,6 +37,8 @@ pub enum Sabotage {
     MisnameLost,
     /// The network keeps from workers that ranks are lost.
     HideLoss,
+    /// The network tells workers that leave that nobody waits.
+    HideNeed,
     /// The control plane loses the heartbeats of rank 0.
     DeafToHeartbeats,
     /// The parameter server takes each partial a second time, for the ranks that are missing from it.
@@ -76,6 +78,7 @@ impl Sabotage {
         Self::HidePartial,
         Self::MisnameLost,
         Self::HideLoss,
+        Self::HideNeed,
         Self::DeafToHeartbeats,
         Self::ServerCountsTwice,
         Self::ServerForgetsNothing,

@@ -326,7 +326,7 @@ impl Worker {
         match self.phase {
             Phase::Joining(_) => Some(("joining", plan.join_deadline)),
             Phase::Running => Some(("in an allreduce", plan.deadline)),
-            Phase::Leaving => Some(("leaving", plan.linger)),
+            Phase::Leaving => Some(("leaving", plan.linger.saturating_add(plan.deadline))),
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
     }

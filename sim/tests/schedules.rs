@@ -1,6 +1,6 @@
 //! Schedules from fixed seeds break no promise, and the same seed does the same.
 
-use pascaline_sim::{Campaign, Fault, Report, Sabotage, schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, schedule};
 
 fn run(seed: u64, runs: u64, threads: usize) -> Report {
     let campaign = Campaign { seed, runs, threads, sabotage: Sabotage::None };
@@ -15,6 +15,7 @@ fn no_promise_is_broken() {
     for &fault in Fault::ALL {
         assert!(report.faults.get(fault) > 20, "{}: {}", fault.text(), report.faults.get(fault));
     }
+    assert!(report.reached.get(Reach::StayedOn) > 20, "{report}");
     assert!(report.finished > 5 * report.failed && report.failed > 50, "{report}");
 }
 
@@ -33,6 +34,8 @@ fn what_was_wrong_once_is_right_now() {
             0x1_0001_66be,
             "a result whose count was damaged was taken for whole although its trailer named seven of eight",
         ),
+        (45, "who had all results left after a fixed time, although another lacked one that only it had"),
+        (257, "the same"),
         (0x1_0000_be05, "only one rank had heard of the first of two restarts: nobody could go on"),
         (0x1_0003_648b, "the same"),
         (

@@ -5,6 +5,7 @@
 //! to the same moment.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
@@ -98,7 +99,7 @@ events! {
 const EVENTS: usize = JobEvent::ALL.len();
 const DROPS: usize = DropReason::ALL.len();
 /// Cells between those of two lcores, so that neither writes into what the processor fetches for the other.
-const APART: usize = 8;
+const APART: u32 = 8;
 /// Ranks that a lcore's part of a job names as late: the latest ones seen.
 pub const LATE: usize = 4;
 /// For how long a late rank is remembered after it was last seen to be missing, in nanoseconds: longer than a sweep through
@@ -108,7 +109,7 @@ pub const LATE_FOR_NS: u64 = 2_000_000_000;
 /// What one lcore has seen of a rank: as little as can be told from a packet by two instructions that write.
 #[derive(Debug, Default)]
 #[repr(align(16))]
-struct RankCell {
+pub struct RankCell {
     contributions: AtomicU64,
     /// The PSN of its last contribution, and above it the [`Moment`] at which that came; 0 for none.
     last: AtomicU64,
@@ -144,7 +145,7 @@ impl Moment {
 /// What one lcore has seen of the results that a rank completed. A cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct LastCell {
+pub struct LastCell {
     results: AtomicU64,
     /// Of the results' payloads.
     bytes: AtomicU64,
@@ -160,12 +161,18 @@ struct LastCell {
 #[derive(Debug, Clone, Copy)]
 pub struct LcoreRanks<'a> {
     cells: &'a [RankCell],
-    again: &'a [AtomicU32],
 }
 
-impl LcoreRanks<'_> {
+impl<'a> LcoreRanks<'a> {
     /// Of no job: nothing is counted.
-    pub const NONE: Self = Self { cells: &[], again: &[] };
+    pub const NONE: Self = Self { cells: &[] };
+
+    /// Where contributions of a rank are noted: to have it brought into the cache ahead of time.
+    #[must_use]
+    #[inline]
+    pub fn cell(self, rank: u16) -> Option<&'a RankCell> {
+        self.cells.get(usize::from(rank))
+    }
 
     /// Notes a contribution that the lcore has received. False, and nothing noted, if the job has no such rank.
     #[inline(always)]
@@ -174,12 +181,6 @@ impl LcoreRanks<'_> {
         bump(&cell.contributions, 1);
         cell.last.store(moment.0 | u64::from(psn), Ordering::Relaxed);
         true
-    }
-
-    /// Notes that this contribution had been sent before.
-    pub fn again(self, rank: u16) {
-        let Some(again) = self.again.get(usize::from(rank)) else { return };
-        again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }
 
@@ -235,16 +236,52 @@ impl Made {
     }
 }
 
+/// What is counted for nearly every packet: of each rank, by all lcores. Held beside what lcores know of the job, so that a
+/// count is found without a detour through [`JobCells`], whose it is.
+#[derive(Debug, Clone, Default)]
+pub struct RankCells {
+    cells: Arc<[RankCell]>,
+    lasts: Arc<[LastCell]>,
+    /// Cells from the first rank's of one lcore to that of the next.
+    stride: u32,
+    ranks: u16,
+}
+
+impl RankCells {
+    /// Where an lcore notes contributions. For that lcore only, as all of the following.
+    #[must_use]
+    #[inline]
+    pub fn of(&self, lcore: usize) -> LcoreRanks<'_> {
+        let first = lcore * self.stride as usize;
+        LcoreRanks { cells: self.cells.get(first..first + usize::from(self.ranks)).unwrap_or_default() }
+    }
+
+    /// Where results are noted that a rank's contribution completed.
+    #[must_use]
+    #[inline]
+    pub fn last(&self, lcore: usize, rank: u16) -> Option<&LastCell> {
+        let cell = self.lasts.get(lcore * self.stride as usize + usize::from(rank));
+        cell.filter(|_| rank < self.ranks)
+    }
+
+    /// Notes a result that a rank's contribution completed so many nanoseconds after the first.
+    #[inline]
+    pub fn completed(&self, lcore: usize, last: u16, made: Made, waited: u64) {
+        let Some(cell) = self.last(lcore, last) else { return };
+        bump(&cell.results, 1);
+        bump(&cell.bytes, made.bytes as u64);
+        bump(&cell.aggregated, u64::from(made.contributions));
+        bump(&cell.aggregated_bytes, made.contribution_bytes());
+        bump(&cell.waited, waited);
+    }
+}
+
 /// The counts of one job, by all lcores.
 #[derive(Debug, Default)]
 pub struct JobCells {
-    ranks: u16,
-    /// Cells from the first rank's of one lcore to that of the next.
-    stride: usize,
-    cells: Box<[RankCell]>,
+    by_rank: RankCells,
     /// How many contributions were retransmissions; each wraps.
     again: Box<[AtomicU32]>,
-    lasts: Box<[LastCell]>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
 
@@ -252,7 +289,7 @@ impl JobCells {
     /// Counts of a job of so many ranks by so many lcores; without lcores, nothing is counted.
     #[must_use]
     pub fn new(lcores: usize, ranks: u16) -> Self {
-        let stride = usize::from(ranks) + APART;
+        let stride = usize::from(ranks) + APART as usize;
         let of_lcore = |_| {
             CachePadded::new(LcoreCells {
                 events: [const { AtomicU64::new(0) }; EVENTS],
@@ -261,12 +298,15 @@ impl JobCells {
                 model: AtomicU64::new(0),
             })
         };
-        Self {
-            ranks,
-            stride,
+        let by_rank = RankCells {
             cells: (0..lcores * stride).map(|_| RankCell::default()).collect(),
-            again: (0..lcores * stride).map(|_| AtomicU32::new(0)).collect(),
             lasts: (0..lcores * stride).map(|_| LastCell::default()).collect(),
+            stride: u32::from(ranks) + APART,
+            ranks,
+        };
+        Self {
+            by_rank,
+            again: (0..lcores * stride).map(|_| AtomicU32::new(0)).collect(),
             lcores: (0..lcores).map(of_lcore).collect(),
         }
     }
@@ -274,19 +314,27 @@ impl JobCells {
     /// Ranks that are counted.
     #[must_use]
     pub const fn ranks(&self) -> u16 {
-        self.ranks
+        self.by_rank.ranks
+    }
+
+    /// What is counted of each rank.
+    #[must_use]
+    pub const fn by_rank(&self) -> &RankCells {
+        &self.by_rank
     }
 
     /// Where an lcore notes contributions. For that lcore only, as all of the following.
     #[must_use]
     #[inline]
     pub fn ranks_of(&self, lcore: usize) -> LcoreRanks<'_> {
-        let first = lcore * self.stride;
-        let range = first..first + usize::from(self.ranks);
-        LcoreRanks {
-            cells: self.cells.get(range.clone()).unwrap_or_default(),
-            again: self.again.get(range).unwrap_or_default(),
-        }
+        self.by_rank.of(lcore)
+    }
+
+    /// Notes that a rank had sent a contribution before.
+    pub fn again(&self, lcore: usize, rank: u16) {
+        let again = self.again.get(lcore * self.by_rank.stride as usize + usize::from(rank));
+        let Some(again) = again.filter(|_| rank < self.ranks()) else { return };
+        again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Counts an event.
@@ -300,13 +348,7 @@ impl JobCells {
     /// Notes a result that a rank's contribution completed so many nanoseconds after the first.
     #[inline]
     pub fn completed(&self, lcore: usize, last: u16, made: Made, waited: u64) {
-        let cell = self.lasts.get(lcore * self.stride + usize::from(last));
-        let Some(cell) = cell.filter(|_| last < self.ranks) else { return };
-        bump(&cell.results, 1);
-        bump(&cell.bytes, made.bytes as u64);
-        bump(&cell.aggregated, u64::from(made.contributions));
-        bump(&cell.aggregated_bytes, made.contribution_bytes());
-        bump(&cell.waited, waited);
+        self.by_rank.completed(lcore, last, made, waited);
     }
 
     /// Notes a result that was sent out as it was, without all ranks.
@@ -367,7 +409,7 @@ impl JobCells {
         let sum = |events: &mut [u64; EVENTS], event: JobEvent, cell: &AtomicU64| {
             events[event as usize] += cell.load(Ordering::Relaxed);
         };
-        for lasts in self.lasts.chunks_exact(self.stride.max(1)) {
+        for lasts in self.by_rank.lasts.chunks_exact(self.by_rank.stride.max(1) as usize) {
             for (rank, cell) in reading.ranks.iter_mut().zip(lasts) {
                 let results = cell.results.load(Ordering::Relaxed);
                 rank.last += results;
@@ -400,9 +442,9 @@ impl JobCells {
     }
 
     fn read_ranks(&self) -> Vec<RankReading> {
-        let mut ranks = vec![RankReading::default(); usize::from(self.ranks)];
-        let stride = self.stride.max(1);
-        for (cells, again) in self.cells.chunks_exact(stride).zip(self.again.chunks_exact(stride)) {
+        let mut ranks = vec![RankReading::default(); usize::from(self.ranks())];
+        let stride = self.by_rank.stride.max(1) as usize;
+        for (cells, again) in self.by_rank.cells.chunks_exact(stride).zip(self.again.chunks_exact(stride)) {
             for ((sum, cell), again) in ranks.iter_mut().zip(cells).zip(again) {
                 sum.contributions += cell.contributions.load(Ordering::Relaxed);
                 sum.again = sum.again.wrapping_add(again.load(Ordering::Relaxed));

@@ -17,7 +17,7 @@ pub mod exposition;
 pub mod listing;
 pub mod recorder;
 
-pub use cells::{CellsReading, JobCells, JobEvent, Late, LcoreRanks, Made, Moment, RankReading};
+pub use cells::{CellsReading, JobCells, JobEvent, Late, LcoreRanks, Made, Moment, RankCells, RankReading};
 pub use census::{CENSUS_CELLS, Census, Found, Surveyor};
 pub use counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading, Tally};
 pub use drops::DropReason;

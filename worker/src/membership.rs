@@ -49,10 +49,6 @@ impl Asking {
         self.next.min(self.end)
     }
 
-    pub(crate) const fn end(&self) -> Duration {
-        self.end
-    }
-
     pub(crate) fn is_over(&self, now: Duration) -> bool {
         now >= self.end
     }
@@ -243,6 +239,7 @@ impl Join {
 pub enum Left {
     /// All ranks have left: nobody can need this worker's results any more.
     Everyone,
-    /// The linger limit came first: other ranks are still at work, or the appliance no longer answers.
+    /// The linger limit came first: other ranks are still there and do not wait for anything, or the appliance no longer
+    /// answers.
     Lingered,
 }

@@ -18,11 +18,14 @@ use crate::requests::Requests;
 use crate::window::Window;
 
 mod generation;
+mod leaving;
 mod receive;
 mod transmit;
 
 pub use generation::HEARTBEAT;
-use generation::{Leaving, Rejoin};
+use generation::Rejoin;
+use leaving::Leaving;
+pub use leaving::SILENCE;
 pub use transmit::Transmit;
 
 /// Resends of one PSN after which each further one is accompanied by a reminder (DSA, section IV.B).
@@ -130,6 +133,8 @@ pub struct Session {
     requests: Requests,
     rejoin: Option<Rejoin>,
     leaving: Option<Leaving>,
+    /// How long the latest allreduce might take: as long as it may take others.
+    patience: Duration,
     /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces, or before
     /// the first. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
@@ -162,6 +167,7 @@ impl Session {
             requests: Requests::after(membership.requests),
             rejoin: None,
             leaving: None,
+            patience: Duration::ZERO,
             heartbeat: Some(Duration::ZERO),
             base: None,
             previous: None,
@@ -231,6 +237,7 @@ impl Session {
             rejoin.hurry();
         }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.patience = deadline;
         self.operation = Some(Operation {
             element: Element { dtype, op: op.on_the_wire() },
             mean: op == Op::Mean,
@@ -246,8 +253,10 @@ impl Session {
         Ok(true)
     }
 
-    /// Begins to leave, and to answer the others' reminders until all have left, or for `linger` at the most: then
-    /// comes [`Event::Left`]. An allreduce that runs is given up.
+    /// Begins to leave, and to answer the others' reminders until all have left, or until nobody has needed that for
+    /// `linger`: then comes [`Event::Left`]. A rank that waits inside an allreduce may need it, and so it can take as long as
+    /// the latest allreduce might have taken, and `linger` beyond that, but no longer; and [`SILENCE`] (or `linger`, if that
+    /// is more) if the appliance does not answer. An allreduce that runs is given up.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.operation = None;
         self.reminder = None;
@@ -255,7 +264,7 @@ impl Session {
         self.heartbeat = None;
         // Who is no member of the generation that there is has nothing that anybody could need.
         let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
-        self.leaving = Some(Leaving::new(now, linger, outsider));
+        self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while there is nothing

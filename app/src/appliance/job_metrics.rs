@@ -202,7 +202,7 @@ mod tests {
         for psn in 0..contributions {
             cells.ranks_of(0).heard(0, psn, Moment::at(1));
             if psn == 0 {
-                cells.ranks_of(0).again(0);
+                cells.again(0, 0);
             }
             cells.completed(0, 0, Made { contributions: ranks, bytes: 100 }, 500);
         }

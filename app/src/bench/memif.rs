@@ -1,5 +1,6 @@
 //! The pipeline over net_memif: every packet comes from another process on another core, and results go back there.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -59,31 +60,33 @@ pub(super) fn start_source(
     if verify {
         command.arg("--verify");
     }
-    Ok(Source(Some(command.stdout(Stdio::piped()).spawn().context("starting the traffic source")?)))
+    command.arg("--hold").stdin(Stdio::piped()).stdout(Stdio::piped());
+    Ok(Source(command.spawn().context("starting the traffic source")?))
 }
 
-/// The source's process; ended if it is dropped before it has reported.
-pub(super) struct Source(Option<Child>);
+/// The source's process. It keeps the link up until it is dropped, which must not be before nobody polls the other end any more: DPDK's
+/// memif driver takes the rings away under whoever does.
+pub(super) struct Source(Child);
 
 impl Source {
     /// Waits for its report.
-    pub(super) fn report(mut self) -> anyhow::Result<SourceReport> {
-        let child = self.0.take().context("the source has reported already")?;
-        let output = child.wait_with_output().context("waiting for the traffic source")?;
-        anyhow::ensure!(output.status.success(), "the traffic source failed: {}", output.status);
-        let line = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(line.lines().last().unwrap_or_default())
-            .context("reading the traffic source's report")
+    pub(super) fn report(&mut self) -> anyhow::Result<SourceReport> {
+        let output = self.0.stdout.take().context("the source has reported already")?;
+        for line in BufReader::new(output).lines() {
+            let line = line.context("waiting for the traffic source")?;
+            if line.starts_with('{') {
+                return serde_json::from_str(&line).context("reading the traffic source's report");
+            }
+        }
+        anyhow::bail!("the traffic source failed: {}", self.0.wait()?)
     }
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            // It may have ended meanwhile.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        // It may have ended meanwhile.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -120,9 +123,13 @@ pub(super) fn measure(
         let account = bench.counters.read();
         (account.unaccounted(), account.dropped_total())
     })?;
-    let report = start_source(args, socket.path(), mac, true).and_then(Source::report);
+    let (report, source) = match start_source(args, socket.path(), mac, true) {
+        Ok(mut source) => (source.report(), Some(source)),
+        Err(error) => (Err(error), None),
+    };
     stop.store(true, Ordering::Relaxed);
     let (unaccounted, dropped) = handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))?;
+    drop(source);
     let report = report?;
     anyhow::ensure!(
         unaccounted == 0 && dropped == 0 && report.wrong == 0 && report.checked > 0,

@@ -136,7 +136,9 @@ pub(super) fn bare_add(
 fn testpmd_memif(args: &PipelineArgs, hugepages: bool) -> anyhow::Result<f64> {
     let socket = memif::Socket::new("testpmd");
     let testpmd = Testpmd::start(args, &memif::device(0, socket.path(), &args.shape), hugepages)?;
-    let report = memif::start_source(args, socket.path(), Mac::default(), false)?.report()?;
+    let mut source = memif::start_source(args, socket.path(), Mac::default(), false)?;
+    let report = source.report()?;
     testpmd.end()?;
+    drop(source);
     Ok(report.mpps)
 }

@@ -40,6 +40,9 @@ pub(crate) struct SourceArgs {
     /// Seconds to measure
     #[arg(long)]
     seconds: u64,
+    /// Keep the link up until standard input ends: DPDK's memif driver may crash a server that is polling when the link goes down
+    #[arg(long)]
+    hold: bool,
     /// Check the contents of what comes back
     #[arg(long)]
     verify: bool,
@@ -116,6 +119,9 @@ pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let elapsed = source.run_for(&clock, args.seconds * 1_000_000_000);
     source.report.mpps = nanos(source.received - before) * 1e3 / nanos(elapsed);
     println!("{}", serde_json::to_string(&source.report)?);
+    if args.hold {
+        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

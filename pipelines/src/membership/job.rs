@@ -337,6 +337,6 @@ pub(super) const fn source(from: &Endpoint) -> (Address, u16) {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "as many as ranks, which are 16 bits")]
-fn count(ranks: impl Iterator) -> u16 {
+pub(super) fn count(ranks: impl Iterator) -> u16 {
     ranks.count() as u16
 }

@@ -1,13 +1,19 @@
 //! Ceasing to be a member.
 
+use core::time::Duration;
+
 use pascaline_wire::control::Status;
 
-use super::job::{JobState, Phase, Verdict, source};
+use super::job::{JobState, Phase, Rank, Verdict, count, source};
 use super::reply::ControlRequest;
+
+/// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of which some may get
+/// lost, and late when its machine is busy.
+const WAITS: Duration = Duration::from_secs(1);
 
 impl JobState {
     /// A rank wants to leave the generation that the request's header names.
-    pub(super) fn leave(&mut self, request: &ControlRequest) -> Result<Verdict, Verdict> {
+    pub(super) fn leave(&mut self, now: Duration, request: &ControlRequest) -> Result<Verdict, Verdict> {
         let ControlRequest { header, control, from, .. } = request;
         let at = self.rank(header)?;
         let not_member = Verdict::new(Status::NotMember, 0, u32::from(header.rank));
@@ -45,12 +51,26 @@ impl JobState {
             rank.left = true;
         }
         if self.joined() > 0 {
-            return Ok(Verdict { changed: forming, ..Verdict::of(Status::Pending) });
+            let pending = Verdict::new(Status::Pending, u32::from(self.waiting(now)), 0);
+            return Ok(Verdict { changed: forming, ..pending });
         }
         let changed = forming || self.ranks.iter().any(|rank| rank.joined.is_some());
         (0..self.ranks.len()).for_each(|at| self.remove(at));
         self.threshold = self.spec.threshold;
         Ok(Verdict { changed, ..Verdict::of(Status::Ok) })
+    }
+
+    /// Ranks that wait inside an operation, as far as can be told, and may need what others have kept.
+    fn waiting(&self, now: Duration) -> u16 {
+        let recently = |at: Duration| at.saturating_add(WAITS) > now;
+        let waits = |rank: &&Rank| {
+            rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)
+        };
+        match self.phase {
+            Phase::Complete { .. } => count(self.ranks.iter().filter(waits)),
+            // Whatever they wait for fails.
+            Phase::Forming | Phase::Broken => 0,
+        }
     }
 
     /// Takes a rank out of the present generation that should never have been in it.

@@ -344,7 +344,7 @@ fn decide(
 ) -> Result<Verdict, Verdict> {
     match request.control.action {
         Action::Join => job.join(now, request, admission),
-        Action::Leave => job.leave(request),
+        Action::Leave => job.leave(now, request),
         Action::Serve => job.serve(request),
         _ => job.command(request),
     }

@@ -94,6 +94,30 @@ fn nobody_dies_unless_somebody_waits() {
     assert_eq!(plane.pass(LIMIT), Elapsed::default());
 }
 
+/// They may lack a result that only it has: it is not to go before they do, and need not stay for others.
+#[test]
+fn who_leaves_is_told_how_many_wait() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 4));
+    let [a, b, _, d] = workers[..] else { unreachable!() };
+    assert_eq!(plane.pass(secs(1)), Elapsed::default());
+    let leave = |plane: &mut Plane, worker| told(&plane.ask(worker, Leave, 0, 0));
+    assert_eq!(leave(&mut plane, &d), (Pending, 7, 0, 0), "the others compute");
+    let _ = plane.wait(&[a, b], millis(300));
+    assert_eq!(leave(&mut plane, &d), (Pending, 7, 2, 0));
+    // Who has left waits for nothing.
+    assert_eq!(leave(&mut plane, &b), (Pending, 7, 1, 0));
+    // A few heartbeats may get lost. Then nobody knows.
+    let _ = plane.pass(millis(800));
+    assert_eq!(leave(&mut plane, &d), (Pending, 7, 1, 0));
+    let _ = plane.pass(millis(100));
+    assert_eq!(leave(&mut plane, &d), (Pending, 7, 0, 0));
+    // What they wait for fails: nobody can help them.
+    let (mut plane, workers) = Plane::complete(failing(3));
+    assert_eq!(plane.wait(&workers[..2], secs(10)).events, [lost(7, &[2], OnDeath::Fail)]);
+    assert_eq!(plane.heartbeat(&workers[0]).control.status, RankLost);
+    assert_eq!(leave(&mut plane, &workers[1]), (Pending, 7, 0, 0));
+}
+
 /// Whoever has left goes on asking whether the others have, until they have: they may need what it has kept.
 #[test]
 fn a_rank_that_leaves_and_goes_away_is_missed() {

@@ -6,7 +6,7 @@ import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
 
-TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add"
+TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add; two lcores beside one"
 
 # Of OmniReduce/DAIET's aggregator with its add loops made vectorisable, 256 × int32 per packet, fan-in 4, packets in cache; measured
 # on another day of the same kind of machine (docs/performance.md), so that this ratio, and only this one, is not of one run.
@@ -21,8 +21,6 @@ def measure(context: Context, section: Section) -> None:
         " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit.",
         f"The open software aggregator OmniReduce/DAIET `ps`, vectorised, makes {_PEER_MPPS} Mpps of 1 KiB packets at fan-in 4 with"
         " packets in cache. It cannot be had as a package: this figure is from another run on the same kind of machine.",
-        # Its place is here once `pascaline bench pipeline` measures more than one lcore.
-        "One lcore; two are not measured yet.",
     ]
     seconds, repeat = context.pick(2, 1), context.pick(3, 1)
     for fan_in in (4, 8):
@@ -42,3 +40,23 @@ def measure(context: Context, section: Section) -> None:
             if key == "hot" and fan_in == 4:
                 beside = Beside("OmniReduce, vectorised (another run)", _PEER_MPPS)
                 section.add(Figure(f"{group}, and the open peer", values["mpps"], "Mpps", beside, goal=Goal(at_least=1.3)))
+    _two_lcores(context, section, seconds, repeat)
+
+
+def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
+    """`pascaline bench pipeline --lcores 1,2`: PSNs spread over both, and every packet for one of them to sum."""
+    context.stop.check()
+    command = [str(context.binary), "bench", "pipeline", "--json", "--lcores", "1,2"]
+    command += ["--seconds", str(seconds), "--repeat", str(repeat)]
+    found = programs.json_of("pipeline-lcores", command, context.files, context.stop, 60 + 20 * seconds * repeat)
+    section.raw["two lcores"] = found
+    section.notes.append(
+        f"Two lcores take both cores. The bare add alone makes {found['bare_add_ratio']:.2f} × on both at once."
+        f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the packets went from lcore to lcore, the others were"
+        " combined before."
+    )
+    for key, what, least in (("spread", "PSNs spread, steered", 1.8), ("one_slot", "every packet on one set of slots", 1.0)):
+        values = found[key]
+        group = f"two lcores, {what}"
+        beside = Beside("one lcore", values["one_mpps"])
+        section.add(Figure(group, values["two_mpps"], "Mpps", beside, goal=Goal(at_least=least), group=group, label="two lcores"))

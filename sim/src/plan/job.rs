@@ -53,6 +53,7 @@ pub(crate) struct JobPlan {
     pub(crate) lives: u32,
     pub(crate) join_deadline: Duration,
     pub(crate) deadline: Duration,
+    /// How long a worker that leaves stays when nobody is known to wait.
     pub(crate) linger: Duration,
 }
 
@@ -96,7 +97,7 @@ impl JobPlan {
             lives: 1,
             join_deadline: Duration::from_secs(20),
             deadline: Duration::from_secs(20),
-            linger: Duration::from_secs(60),
+            linger: Duration::ZERO,
         }
     }
 
@@ -104,6 +105,8 @@ impl JobPlan {
     pub(super) fn settle(&mut self, random: &mut Random, news: Duration) {
         const SECOND: Duration = Duration::from_secs(1);
         self.news = news;
+        // No longer than it may take until the appliance knows who waits: what must suffice, and not more.
+        self.linger = news;
         if self.excuse == Excuse::default() && self.policy.region.is_some() && random.chance(500_000) {
             self.excuse.threshold = true;
             self.threshold = Some(narrow(random.between(1, u64::from(self.ranks))));

@@ -1,6 +1,6 @@
 //! What the network could do that nobody can guard against, or should.
 
-use pascaline_wire::control::{self, Control, Status};
+use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Flags, Header, header};
 
 use super::Sabotage;
@@ -156,6 +156,9 @@ impl Saboteur {
         match (self.what, control.status, epoch) {
             (Sabotage::ClaimForever, Status::Ok, Some(epoch)) if control.expected == 0 => {
                 body[EXPECTED].copy_from_slice(&control::generation(epoch).to_be_bytes());
+            }
+            (Sabotage::HideNeed, Status::Pending, _) if control.answers == Some(Action::Leave) => {
+                body[EXPECTED].fill(0);
             }
             (Sabotage::MisnameLost, Status::RankLost, _) => body[LOW_GOT] ^= 1,
             // Of no kind that there is.

@@ -165,7 +165,11 @@ impl World<'_> {
                 self.pause(number);
             }
             Milestone::JoinFailed(_) => worker.end(Phase::Over(Ending::JoinFailed), now),
-            Milestone::Left(_) => worker.end(Phase::Over(Ending::Left), now),
+            Milestone::Left(_) => {
+                let stayed = now - worker.since > nanos(plan.linger);
+                worker.end(Phase::Over(Ending::Left), now);
+                self.reached.add(Reach::StayedOn, u64::from(stayed));
+            }
             Milestone::Failed(failure) => {
                 self.failed += 1;
                 let again = match &failure {

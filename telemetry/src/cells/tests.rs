@@ -5,7 +5,7 @@ const MS: u64 = 1_000_000;
 fn hear(cells: &JobCells, lcore: usize, rank: u16, (psn, ms): (u32, u64)) {
     assert!(cells.ranks_of(lcore).heard(rank, psn, Moment::at(ms * MS)));
     if psn == 3 {
-        cells.ranks_of(lcore).again(rank);
+        cells.again(lcore, rank);
     }
 }
 
@@ -62,7 +62,7 @@ fn the_front_is_found_across_the_wrap_of_the_psn() {
 fn strangers_are_not_counted() {
     let none = JobCells::default();
     assert!(!none.ranks_of(0).heard(0, 0, Moment::at(1)));
-    none.ranks_of(0).again(0);
+    none.again(0, 0);
     none.completed(0, 0, Made { contributions: 1, bytes: 8 }, 1);
     none.late(0, 0, 1, 2);
     assert_eq!(none.read(), CellsReading::default());

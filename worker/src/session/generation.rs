@@ -68,32 +68,13 @@ impl Rejoin {
     }
 }
 
-/// Asking whether all others have left.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    asking: Asking,
-    /// It is not in the generation that there is: there is nothing to ask.
-    outsider: bool,
-}
-
-impl Leaving {
-    pub(super) fn new(now: Duration, linger: Duration, outsider: bool) -> Self {
-        Self { asking: Asking::new(now, linger), outsider }
-    }
-
-    pub(super) fn is_over(&self, now: Duration) -> Option<Left> {
-        let lingered = self.asking.is_over(now).then_some(Left::Lingered);
-        if self.outsider { Some(Left::Everyone) } else { lingered }
-    }
-}
-
 impl Session {
     /// When the next request is due, or the linger limit.
     pub(super) fn next_request(&self) -> Option<Duration> {
         match (&self.rejoin, &self.leaving, &self.operation) {
-            (Some(rejoin), Some(leaving), _) => Some(rejoin.asking.poll_timeout().min(leaving.asking.end())),
+            (Some(rejoin), Some(leaving), _) => Some(rejoin.asking.poll_timeout().min(leaving.end())),
             (Some(rejoin), None, Some(_)) => Some(rejoin.asking.poll_timeout()),
-            (None, Some(leaving), _) => Some(leaving.asking.poll_timeout()),
+            (None, Some(leaving), _) => Some(leaving.poll_timeout()),
             (None, None, Some(_)) => self.heartbeat,
             (_, None, None) => None,
         }
@@ -134,8 +115,7 @@ impl Session {
             });
         }
         if let Some(leaving) = &mut self.leaving {
-            let due = !leaving.outsider && leaving.asking.is_due(now);
-            return due.then(|| {
+            return leaving.is_due(now).then(|| {
                 let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
                 Transmit::control(&head, &Control::request(Action::Leave, session))
             });
@@ -237,9 +217,19 @@ impl Session {
     /// An Ack to a Leave.
     fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
         let lives = header.epoch == self.membership.epoch;
+        if let Some(leaving) = &mut self.leaving {
+            leaving.heard(now);
+        }
         match ack.status {
             Status::TooMany => return Err(Ignored::NotFatal.into()),
-            Status::Pending | Status::WrongEpoch if lives => {}
+            Status::Pending if lives => {
+                let needed = ack.expected > 0;
+                if self.leaving.as_mut().is_some_and(|leaving| !leaving.stays(now, needed)) {
+                    self.counters.acks += 1;
+                    return Ok(Some(self.left(Left::Lingered)));
+                }
+            }
+            Status::WrongEpoch if lives => {}
             Status::Pending | Status::WrongEpoch | Status::NotMember if !lives => {
                 // An appliance that was started anew: others may still need what this worker has kept.
                 self.lose_generation(now, Told::generation(header.epoch));
@@ -256,6 +246,9 @@ impl Session {
     fn lose_generation(&mut self, now: Duration, told: Told) {
         if self.rejoin.is_none() {
             self.reminder = None;
+            if let Some(leaving) = &mut self.leaving {
+                leaving.heard(now);
+            }
             self.rejoin =
                 Some(Rejoin { asking: Asking::new(now, Duration::MAX), told, joined: None, anew: false });
             self.requests.outdate();
@@ -288,7 +281,7 @@ impl Session {
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.base = agreed;
-            self.resume(header.epoch);
+            self.resume(now, header.epoch);
         } else if self.leaving.is_some() {
             // Nobody can need what it has kept, and it is no member that others wait for.
             event = Some(self.left(Left::Everyone));
@@ -303,13 +296,13 @@ impl Session {
     }
 
     /// Goes on: what has no result is sent again, what is kept stays valid.
-    fn resume(&mut self, epoch: u8) {
+    fn resume(&mut self, now: Duration, epoch: u8) {
         self.membership.epoch = epoch;
         self.rejoin = None;
         self.window.begin_generation();
         self.recovery.begin_generation();
         if let Some(leaving) = &mut self.leaving {
-            leaving.asking.begin_again();
+            leaving.begin_again(now);
         }
         self.counters.resumed += 1;
     }

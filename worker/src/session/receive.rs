@@ -164,6 +164,9 @@ impl Session {
                 None => return Err(Ignored::ReminderUnanswerable.into()),
             },
         };
+        if let Some(leaving) = &mut self.leaving {
+            leaving.needed(now);
+        }
         if !self.answers.admit(now, last) {
             return Err(Ignored::ReminderLimited.into());
         }

@@ -57,7 +57,10 @@ pub struct Config {
     pub join_deadline: Duration,
     /// How long one allreduce may take, 30 s by default.
     pub deadline: Duration,
-    /// How long a worker that leaves goes on helping the others, 500 ms by default.
+    /// How long a worker that leaves goes on helping the others when none of them is known to wait inside an allreduce, 2 s by
+    /// default: if it has all results of the job's last allreduce, another may lack one, and be kept from saying so at once.
+    /// While one does wait, the worker stays, for up to [`deadline`](Self::deadline) longer. All of this is over as soon as
+    /// everyone has left.
     pub linger: Duration,
     /// Whether to take results that do not contain every rank, false by default. Needed for jobs that the appliance
     /// completes early (a threshold, a time limit) or goes on with after the death of a rank; [`Report::partial`] tells what
@@ -84,7 +87,7 @@ impl Config {
             bind: None,
             join_deadline: Duration::from_secs(30),
             deadline: Duration::from_secs(30),
-            linger: Duration::from_millis(500),
+            linger: Duration::from_secs(2),
             accept_partial: false,
         }
     }

@@ -192,7 +192,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Leaves the job. Until everyone has left, or for [`Config::linger`], reminders are answered.
+    /// Leaves the job. Until everyone has left, or until nobody has needed it for [`Config::linger`], reminders are answered.
     ///
     /// Errors of the socket end the wait: there is nothing more that could be done for the others.
     pub fn leave(mut self) -> Departure {

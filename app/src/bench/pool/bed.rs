@@ -34,7 +34,8 @@ struct Prepared {
     frames: Mempool,
     headers: Mempool,
     clock: Clock,
-    /// What was sent. A port's driver frees it when the device is done with it; here that is after each turn's measurement.
+    /// What was sent. A port's driver frees it when the device is done with it; here that is after each turn's measurement,
+    /// apart from the frames that the device still has.
     sent: Vec<Mbuf>,
     count: u64,
     /// A clock of packets, if time is to be virtual.
@@ -182,7 +183,8 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
             let start = self.clock.now_ns();
             let received = self.lcore.turn();
             let time = self.clock.now_ns() - start;
-            self.lcore.io().sent.clear();
+            let sent = &mut self.lcore.io().sent;
+            sent.drain(..sent.len().saturating_sub(self.load.ring));
             drain(&self.common.to_server);
             if received == 0 {
                 break;

@@ -7,6 +7,7 @@
 
 mod bare;
 mod bed;
+mod scale;
 mod sweep;
 
 use std::process::ExitCode;

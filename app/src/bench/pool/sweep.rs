@@ -8,7 +8,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_wire::header::DType;
 use serde::Serialize;
 
-use super::{ElementType, Figures, Load, OrderName, Place, PolicyName, PoolArgs, Residence, Shape};
+use super::scale::{self, Memory};
+use super::{ElementType, Figures, Load, OrderName, Place, PolicyName, PoolArgs, Shape};
 use crate::bench::fixture;
 
 /// What is varied, everything else being as by default: f32, payloads of 1 KiB, 8 ranks.
@@ -35,24 +36,29 @@ pub(super) enum Part {
 
 /// One case, and what came of it.
 #[derive(Debug, Serialize)]
-struct Case {
-    part: Part,
-    pool_in: Place,
+pub(super) struct Case {
+    pub(super) part: Part,
+    pub(super) pool_in: Place,
     policy: Option<PolicyName>,
     dtype: ElementType,
     order: OrderName,
-    fan_in: u16,
-    payload: u16,
-    jobs: u16,
-    slots: usize,
+    pub(super) fan_in: u16,
+    pub(super) payload: u16,
+    pub(super) jobs: u16,
+    /// PSNs that a job sends in a row.
+    pub(super) in_a_row: u32,
+    pub(super) slots: usize,
+    /// What the pool's memory does to it, where slots are varied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Memory>,
     #[serde(flatten)]
-    figures: Figures,
+    pub(super) figures: Figures,
     /// Millions of elements per second that this would be.
     melements_per_s: f64,
     /// The part of the packets that the pool took in; the others went to the parameter server.
     absorbed: f64,
     #[serde(skip)]
-    load: Load,
+    pub(super) load: Load,
 }
 
 /// Something that is required, and whether it is so.
@@ -98,6 +104,9 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
             case.melements_per_s = f64::from(case.payload) / size / figures.pool_ns * 1e3;
             case.absorbed = absorbed;
         }
+        if group.iter().any(|case| case.part == Part::Slots) {
+            scale::measure_memory(&mut group, clock);
+        }
         cases.extend(group);
         bar.inc(1);
     }
@@ -114,12 +123,12 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
 
 fn print(report: &Report) {
     println!(
-        "part        pool in     policy    dtype order    fan-in payload  jobs   slots  bare add  pool ns  ratio  Gbit/s  Melem/s  absorbed"
+        "part        pool in     policy    dtype order    fan-in payload  jobs in a row   slots  bare add  pool ns  ratio  Gbit/s  Melem/s  absorbed"
     );
     for case in &report.cases {
         let Figures { bare_add_ns, pool_ns, ratio, gbps_per_core } = case.figures;
         println!(
-            "{:11} {:11} {:9} {:5} {:8} {:6} {:7} {:5} {:7}  {bare_add_ns:8.1} {pool_ns:8.1} {ratio:6.2} {gbps_per_core:7.0} {:8.0}  {:.2}",
+            "{:11} {:11} {:9} {:5} {:8} {:6} {:7} {:5} {:8} {:7}  {bare_add_ns:8.1} {pool_ns:8.1} {ratio:6.2} {gbps_per_core:7.0} {:8.0}  {:.2}",
             word(case.part),
             word(case.pool_in),
             case.policy.map_or("-".to_owned(), word),
@@ -128,11 +137,13 @@ fn print(report: &Report) {
             case.fan_in,
             case.payload,
             case.jobs,
+            case.in_a_row,
             case.slots,
             case.melements_per_s,
             case.absorbed,
         );
     }
+    scale::print(&report.cases);
     println!();
     for Check { what, value, at_most, at_least, holds } in &report.checks {
         let limit = match (at_most, at_least) {
@@ -179,45 +190,31 @@ fn groups(part: &Part) -> Vec<Vec<Case>> {
             let case = |dtype| orders.map(|order| base(place).with_elements(dtype, order));
             types.into_iter().flat_map(case).collect()
         }),
-        Part::Jobs => {
-            /// PSNs of many jobs lie where they happen to; so many that no set is ever full of partials.
-            const SLOTS: usize = 8192;
-            let jobs = |jobs| {
-                let case = base(Place::LastLevel);
-                let residence = Residence { slots: SLOTS, ..case.load.residence };
-                Case { jobs, slots: SLOTS, load: Load { jobs, residence, ..case.load }, ..case }
-            };
-            vec![[1, 16, 256, 4096].into_iter().map(jobs).collect()]
-        }
-        Part::Workers => {
-            let workers = |fan_in| Case::new(*part, Place::LastLevel, fan_in, 1024);
-            vec![[2, 8, 64, 256, 1024].into_iter().map(workers).collect()]
-        }
-        Part::Slots => {
-            let slots = |slots| {
-                let case = base(Place::LastLevel);
-                let residence = Residence { slots, ..case.load.residence };
-                Case { slots, load: Load { residence, ..case.load }, ..case }
-            };
-            vec![[1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20].into_iter().map(slots).collect()]
-        }
+        Part::Jobs => vec![scale::jobs()],
+        Part::Workers => vec![scale::workers()],
+        Part::Slots => vec![scale::slots()],
     }
 }
 
 impl Case {
     fn new(part: Part, pool_in: Place, fan_in: u16, payload: u16) -> Self {
         let shape = Shape { fan_in, payload };
-        let load = Load::plain(shape, pool_in.residence(&shape));
+        Self::of(part, pool_in, Load::plain(shape, pool_in.residence(&shape)))
+    }
+
+    pub(super) fn of(part: Part, pool_in: Place, load: Load) -> Self {
         Self {
             part,
             pool_in,
             policy: None,
             dtype: ElementType::F32,
             order: OrderName::Arrival,
-            fan_in,
-            payload,
-            jobs: 1,
+            fan_in: load.shape.fan_in,
+            payload: load.shape.payload,
+            jobs: load.jobs,
+            in_a_row: load.in_a_row,
             slots: load.residence.slots,
+            memory: None,
             figures: Figures { bare_add_ns: 0.0, pool_ns: 0.0, ratio: 0.0, gbps_per_core: 0.0 },
             melements_per_s: 0.0,
             absorbed: 0.0,
@@ -271,12 +268,12 @@ fn checks(cases: &[Case]) -> Vec<Check> {
         let costs = f32.zip(rank).map(|(arrival, rank)| rank.figures.pool_ns / arrival.figures.pool_ns);
         at_most(format!("order rank / arrival, f32, {}", word(place)), costs, 1.5);
     }
-    for (part, what) in [(Part::Jobs, "1 to 4,096 jobs"), (Part::Workers, "2 to 1,024 workers per job")] {
-        let spread = spread(of(part, Place::LastLevel).map(|case| case.figures.pool_ns));
-        at_most(format!("{what}: most ns per packet / least"), spread, 1.15);
+    for (what, values) in scale::flat(cases) {
+        at_most(format!("{what}: most ns per packet / least"), spread(values.into_iter()), scale::FLAT);
     }
-    let slots = spread(of(Part::Slots, Place::LastLevel).map(|case| case.figures.pool_ns));
-    at_most("1 k to 1 M slots: most ns per packet / least".to_owned(), slots, 1.15);
+    for (what, value, limit) in scale::of_slots(cases) {
+        at_most(what, Some(value), limit);
+    }
     for place in Place::ALL {
         let rate = |dtype| {
             of(Part::Types, place)

@@ -47,8 +47,8 @@ macro_rules! kernels {
             }
         }
 
-        /// `W` is the register for adding, `V` the one for everything else.
-        const fn sixteen<V: lanes::Extremes + lanes::Finite, W: lanes::Wide>() -> Table {
+        /// `P` is the register for adding all at once, `W` the one for adding one by one, `V` the one for everything else.
+        const fn sixteen<V: lanes::Extremes + lanes::Finite, W: lanes::Wide, P: lanes::Sums>() -> Table {
             Table {
                 sum: Sums::Wide($crate::combine::WideSum {
                     second: second::<W>,
@@ -60,7 +60,7 @@ macro_rules! kernels {
                 }),
                 min: combine::<V, Min>,
                 max: combine::<V, Max>,
-                in_order: [in_order::<W, Sum>, in_order::<V, Min>, in_order::<V, Max>],
+                in_order: [in_order::<P, Sum>, in_order::<V, Min>, in_order::<V, Max>],
                 non_finite: non_finite::<V>,
             }
         }
@@ -69,8 +69,8 @@ macro_rules! kernels {
             f32: plain::<F32>(),
             f64: plain::<F64>(),
             i32: plain::<I32>(),
-            f16: sixteen::<ExactF16, Widened<F16>>(),
-            bf16: sixteen::<ExactBf16, Widened<Bf16>>(),
+            f16: sixteen::<ExactF16, Widened<F16>, Widened<F16>>(),
+            bf16: sixteen::<ExactBf16, Widened<Bf16>, PairedBf16>(),
         };
     };
 }

@@ -11,6 +11,9 @@ use float::{F32, F64};
 use integer::I32;
 use sixteen::{ExactBf16, ExactF16, Widened};
 
+/// There are too few registers for two of each of those that are added abreast.
+type PairedBf16 = Widened<Bf16>;
+
 super::kernels!("avx2,f16c,popcnt");
 
 /// The kernels of this instruction set, where the processor has it.

@@ -2,6 +2,7 @@
 
 mod float;
 mod integer;
+mod paired;
 mod part;
 mod sixteen;
 
@@ -9,6 +10,7 @@ use super::super::Kernels;
 use super::super::half::{Bf16, F16};
 use float::{F32, F64};
 use integer::I32;
+use paired::PairedBf16;
 use sixteen::{ExactBf16, ExactF16, Widened};
 
 super::kernels!("avx512f,avx512dq,avx512bw,popcnt");

@@ -1,0 +1,81 @@
+//! Leaving: how long a worker that is done stays for the sake of the others.
+//!
+//! What it has kept may be all that there is of a result that another rank lacks. Who waits inside an allreduce says so to
+//! the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its answers to a Leave. So the limit is
+//! not on how long leaving takes, but on how long nobody has been heard of that could be helped.
+
+use core::time::Duration;
+
+use crate::membership::{Asking, Left};
+
+/// For how long an appliance is waited for that does not answer: about as long as one takes to start anew. With its memory it
+/// has lost the results that others lack, and they cannot go on without this worker.
+pub const SILENCE: Duration = Duration::from_secs(5);
+
+/// Asking whether all others have left.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    asking: Asking,
+    /// It is not in the generation that there is: there is nothing to ask.
+    outsider: bool,
+    linger: Duration,
+    /// The last sign that somebody may need what this worker has.
+    needed: Duration,
+    /// The last answer, or the last generation that has ended.
+    heard: Duration,
+    /// No allreduce that this worker has finished goes on for others after that.
+    last: Duration,
+}
+
+impl Leaving {
+    /// Leaves when nobody has needed it for `linger`. Others may be inside an allreduce for up to `deadline` from now.
+    pub(super) fn new(now: Duration, linger: Duration, deadline: Duration, outsider: bool) -> Self {
+        let last = now.saturating_add(deadline).saturating_add(linger);
+        Self { asking: Asking::after(now, Duration::ZERO), outsider, linger, needed: now, heard: now, last }
+    }
+
+    /// When it is over at the latest.
+    pub(super) fn end(&self) -> Duration {
+        self.heard.saturating_add(self.linger.max(SILENCE)).min(self.last)
+    }
+
+    /// Whether it is over without a word from the appliance.
+    pub(super) fn is_over(&self, now: Duration) -> Option<Left> {
+        let lingered = (now >= self.end()).then_some(Left::Lingered);
+        if self.outsider { Some(Left::Everyone) } else { lingered }
+    }
+
+    /// Whether to ask now.
+    pub(super) fn is_due(&mut self, now: Duration) -> bool {
+        !self.outsider && self.asking.is_due(now)
+    }
+
+    /// When to ask again, or the end.
+    pub(super) fn poll_timeout(&self) -> Duration {
+        self.asking.poll_timeout().min(self.end())
+    }
+
+    /// The appliance has answered.
+    pub(super) const fn heard(&mut self, now: Duration) {
+        self.heard = now;
+    }
+
+    /// A rank asks for something that this worker has.
+    pub(super) const fn needed(&mut self, now: Duration) {
+        self.needed = now;
+    }
+
+    /// The appliance has said that others are still there, and whether any of them waits. True if that is a reason to stay.
+    pub(super) fn stays(&mut self, now: Duration, needed: bool) -> bool {
+        if needed {
+            self.needed = now;
+        }
+        now < self.needed.saturating_add(self.linger)
+    }
+
+    /// The generation goes on in another, in which nobody has said yet that it waits.
+    pub(super) const fn begin_again(&mut self, now: Duration) {
+        self.asking.begin_again();
+        (self.needed, self.heard) = (now, now);
+    }
+}
