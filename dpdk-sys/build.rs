@@ -17,6 +17,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_(find_next|macaddr_get|remove_rx_callback|promiscuous_enable)",
     "rte_eth_(rx|tx)_queue_setup",
     "rte_eth_stats_get",
+    "rte_flow_flush",
     "rte_free",
     "rte_get_tsc_hz",
     "rte_mempool_(avail_count|free)",

@@ -61,6 +61,9 @@ pub(crate) struct AllreduceArgs {
     /// Address of the appliance; the port is 16420 unless given.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) appliance: String,
+    /// How many UDP ports the appliance listens on, as configured there: packets are spread over them by their number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) udp_ports: u16,
     /// The job, as configured at the appliance.
     #[arg(long)]
     pub(crate) job: u16,
@@ -228,6 +231,7 @@ impl Outcome {
 
 fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
     let config = Config {
+        udp_ports: args.udp_ports,
         payload: args.payload,
         in_flight: args.in_flight,
         bind: args.bind,

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "shim.h"
@@ -202,4 +203,42 @@ int psc_link(uint16_t port, uint32_t *mbps)
 
 	*mbps = link.link_speed;
 	return failed ? failed : link.link_status;
+}
+
+int psc_steer_udp(uint16_t port, int ipv6, uint16_t udp_port, uint16_t queue)
+{
+	const struct rte_flow_attr attr = { .ingress = 1 };
+	const struct rte_flow_item_udp udp = { .hdr = { .dst_port = rte_cpu_to_be_16(udp_port) } };
+	const struct rte_flow_item_udp mask = { .hdr = { .dst_port = RTE_BE16(0xffff) } };
+	const struct rte_flow_item pattern[] = {
+		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
+		{ .type = ipv6 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4 },
+		{ .type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &udp, .mask = &mask },
+		{ .type = RTE_FLOW_ITEM_TYPE_END },
+	};
+	const struct rte_flow_action_queue to = { .index = queue };
+	const struct rte_flow_action actions[] = {
+		{ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &to },
+		{ .type = RTE_FLOW_ACTION_TYPE_END },
+	};
+	struct rte_flow_error error;
+
+	rte_errno = 0;
+	if (rte_flow_create(port, &attr, pattern, actions, &error))
+		return 0;
+	return rte_errno ? -rte_errno : -EINVAL;
+}
+
+int psc_reta_set(uint16_t port, const uint16_t *queues, uint16_t size)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE];
+
+	if (size > RTE_ETH_RSS_RETA_SIZE_512)
+		return -EINVAL;
+	memset(table, 0, sizeof(table));
+	for (uint16_t i = 0; i < size; i++) {
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << i % RTE_ETH_RETA_GROUP_SIZE;
+		table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = queues[i];
+	}
+	return rte_eth_dev_rss_reta_update(port, table, size);
 }

@@ -15,6 +15,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -61,6 +62,8 @@ static const uint64_t PSC_TX_MULTI_SEGS = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 
 static const uint64_t PSC_RSS_L3 = RTE_ETH_RSS_IP;
 static const uint64_t PSC_RSS_L4 = RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP;
+static const uint64_t PSC_RSS_UDP = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+static const uint64_t PSC_RSS_L4_DST_ONLY = RTE_ETH_RSS_L4_DST_ONLY;
 static const uint32_t PSC_MQ_RSS = RTE_ETH_MQ_RX_RSS;
 
 /* What is out of the ordinary in a burst; 0 for nearly all bursts. */
@@ -91,5 +94,10 @@ uint64_t psc_rdtsc(void);
 
 const char *psc_device_name(const struct rte_eth_dev_info *info);
 int psc_link(uint16_t port, uint32_t *mbps);
+
+/* Has a device bring what comes for a UDP port, over IPv4 or IPv6, to a queue. */
+int psc_steer_udp(uint16_t port, int ipv6, uint16_t udp_port, uint16_t queue);
+/* The queues of the first `size` entries of a device's redirection table. */
+int psc_reta_set(uint16_t port, const uint16_t *queues, uint16_t size);
 
 #endif

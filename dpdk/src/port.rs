@@ -5,6 +5,7 @@ mod caps;
 mod device;
 mod setup;
 mod stats;
+mod steer;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ pub use caps::{Caps, RssHash};
 pub use device::{Device, OpenError};
 pub use setup::{StartError, StartFailure};
 pub use stats::{Link, PortStats, Stats};
+pub use steer::{Steer, Steering};
 
 use device::DeviceHandle;
 
@@ -36,6 +38,8 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
     /// Spread received packets over the queues by addresses and ports, if the device can.
     pub rss: bool,
+    /// Bring packets to queues by their UDP destination port, if the device can.
+    pub steer: Option<Steer>,
     /// Receive what is addressed to others, too.
     pub promiscuous: bool,
 }
@@ -49,6 +53,7 @@ impl Default for PortConfig {
             tx_desc: 512,
             mtu: None,
             rss: true,
+            steer: None,
             promiscuous: false,
         }
     }

@@ -7,7 +7,8 @@ use common::{
     Single, assert_full, burst, eal, frame, packet, pool, receive, send, start, tagged, unique, wait_for,
 };
 use pascaline_buffer::PacketBuf;
-use pascaline_dpdk::{Device, OpenError, Port};
+use pascaline_dpdk::port::{Steer, Steering};
+use pascaline_dpdk::{Device, Mbuf, OpenError, Port, PortConfig};
 
 /// Frames of several lengths, one of them tagged.
 fn frames() -> Vec<Vec<u8>> {
@@ -123,6 +124,50 @@ fn net_tap_is_an_interface_of_the_kernel() {
         wait_for("the kernel to see the frame", || kernel.receive().is_some_and(|bytes| bytes == expected));
         drop((got, tap));
         assert_full(&pool);
+    });
+}
+
+/// An IPv4 datagram without payload, its UDP sum left out.
+fn datagram(dst_port: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let mut ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 77, 0, 1, 10, 77, 0, 254];
+    let sum: u32 = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let [.., high, low] = (!(sum + (sum >> 16))).to_be_bytes();
+    ip[10..12].copy_from_slice(&[high, low]);
+    frame.extend(ip);
+    frame.extend([0xc0, 0]);
+    frame.extend(dst_port.to_be_bytes());
+    frame.extend([0, 8, 0, 0]);
+    frame
+}
+
+/// With a kernel that has what the driver makes rules of (`cls_flower`, `sch_multiq`): the one virtual device that steers.
+#[test]
+fn a_device_with_flow_rules_brings_each_udp_port_to_its_queue() {
+    in_namespace(|| {
+        let eal = eal();
+        let pool = pool(&eal, 4095);
+        let steer = Some(Steer { first: 16_420, count: 4, ipv4: true, ipv6: true });
+        let config = PortConfig { rx_queues: 2, tx_queues: 2, steer, ..PortConfig::default() };
+        let port = common::open(&eal, &format!("net_tap{},iface=pascaline0", unique()));
+        let mut started =
+            port.start(&config, std::slice::from_ref(&pool)).unwrap_or_else(|error| panic!("{error}"));
+        if started.port.active().steering != Steering::Rules {
+            eprintln!("SKIPPED: net_tap cannot make flow rules on this kernel; it has started without");
+            return;
+        }
+        ip("link set pascaline0 up");
+        let kernel = RawSocket::on("pascaline0");
+        for port in 16_420..16_424_u16 {
+            let frame = datagram(port);
+            kernel.send(&frame);
+            let queue = &mut started.rx[usize::from(port % 2)];
+            wait_for("the frame on its queue", || {
+                let mut batch = arrayvec::ArrayVec::<Mbuf, 32>::new();
+                queue.rx(&mut batch);
+                batch.iter().any(|packet| packet.bytes() == frame)
+            });
+        }
     });
 }
 

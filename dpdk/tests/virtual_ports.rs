@@ -12,6 +12,7 @@ use common::{
     Single, assert_full, burst, eal, frame, open, packet, pool, receive, send, start, unique, wait_for,
 };
 use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_dpdk::port::{StartedPort, Steer, Steering};
 use pascaline_dpdk::{Device, Mbuf, Mempool, OpenError, PoolConfig, Port, PortConfig, RxQueue, StartError};
 
 #[test]
@@ -416,6 +417,32 @@ fn a_stopped_port_starts_again() {
     let mut started = port.stop().unwrap().start(&config, std::slice::from_ref(&pool)).unwrap();
     send(&mut started.tx[1], burst([packet(&pool, &frame(1, 60))]));
     assert_eq!(receive(&mut started.rx[1], 1)[0].bytes(), frame(1, 60));
+}
+
+#[test]
+fn a_port_that_cannot_steer_starts_without() {
+    let eal = eal();
+    let pool = pool(&eal, 255);
+    let steer = Some(Steer { first: 16_420, count: 4, ipv4: true, ipv6: true });
+    let config =
+        PortConfig { rx_queues: 2, tx_queues: 2, steer, rx_desc: 64, tx_desc: 64, ..PortConfig::default() };
+    for driver in ["net_ring", "net_null"] {
+        let port = open(&eal, &format!("{driver}{}", unique()));
+        let mut started = port.start(&config, std::slice::from_ref(&pool)).unwrap();
+        assert_eq!(started.port.active().steering, Steering::None, "{driver}");
+        receive_or_send(&mut started, &pool, driver);
+    }
+    assert_full(&pool);
+}
+
+/// Works as a port does.
+fn receive_or_send(started: &mut StartedPort, pool: &Mempool, driver: &str) {
+    send(&mut started.tx[1], burst([packet(pool, &frame(1, 60))]));
+    if driver == "net_ring" {
+        assert_eq!(receive(&mut started.rx[1], 1)[0].bytes(), frame(1, 60));
+    } else {
+        receive_any(&mut started.rx[1]);
+    }
 }
 
 #[test]

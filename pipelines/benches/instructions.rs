@@ -32,8 +32,8 @@ use pascaline_pipelines::emit::Emitter;
 use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
-use pascaline_wire::Element;
 use pascaline_wire::control::Action;
+use pascaline_wire::{Element, UdpPorts};
 
 const FAN_IN: u16 = 8;
 /// PSNs of a case.
@@ -99,7 +99,7 @@ fn contributions() -> Vec<Vec<u8>> {
 
 fn setup() -> Setup {
     let ports = vec![PortSetup { mac: port_mac(0), peer: None }];
-    Setup { addresses: vec![OWN_V4], udp_port: UDP_PORT, ports }
+    Setup::new(vec![OWN_V4], UdpPorts::single(UDP_PORT), ports)
 }
 
 fn the_job() -> Job {

@@ -170,7 +170,7 @@ impl Classifier<'_> {
         let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
         let flow = self.table.flow(id, rank)?;
-        let plain = flow.expected.read(bytes, port, flow.most)?;
+        let plain = flow.expected.read(bytes, self.setup.compared(), port, flow.most)?;
         Some(PlainGradient { flow, plain })
     }
 
@@ -300,7 +300,7 @@ impl Classifier<'_> {
             Ok(udp) => udp,
             Err(malformed) => return malformed.into(),
         };
-        if udp.dst_port != self.setup.udp_port {
+        if !self.setup.udp_ports().has(udp.dst_port) {
             return Class::Drop(DropReason::NoService);
         }
         let body = bytes.get(udp.body..udp.body + udp.body_len).unwrap_or_default();

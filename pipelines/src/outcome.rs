@@ -525,6 +525,7 @@ mod tests {
     use arrayvec::ArrayVec;
     use pascaline_aggregator::Rules;
     use pascaline_buffer::{HeapBuf, HeapPool};
+    use pascaline_wire::UdpPorts;
 
     /// No ports, and no buffers.
     struct Nowhere;
@@ -574,8 +575,7 @@ mod tests {
             (Refusal::Contention, DropReason::Contention),
         ];
         let pool = HeapPool::new();
-        let (table, setup) =
-            (JobTable::default(), Setup { addresses: Vec::new(), udp_port: 0, ports: Vec::new() });
+        let (table, setup) = (JobTable::default(), Setup::new(Vec::new(), UdpPorts::single(1), Vec::new()));
         let (mut spread, _reader) = pascaline_telemetry::recorder().unwrap();
         let request = Request {
             verb: Verb::Add,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
+use pascaline_wire::UdpPorts;
 use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::plain::Compared;
 
 use crate::jobs::JobTable;
 use crate::membership::{ControlRequest, Reply};
@@ -25,10 +27,32 @@ pub struct PortSetup {
 pub struct Setup {
     /// The appliance's own addresses.
     pub addresses: Vec<Address>,
-    /// Its UDP port.
-    pub udp_port: u16,
     /// Its ports, in the order of their indices.
     pub ports: Vec<PortSetup>,
+    udp_ports: UdpPorts,
+    compared: Compared,
+}
+
+impl Setup {
+    /// An appliance with these addresses and ports, which listens on these UDP ports.
+    #[must_use]
+    pub const fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
+        Self { addresses, ports, udp_ports, compared: Compared::of(udp_ports) }
+    }
+
+    /// Its UDP ports.
+    #[must_use]
+    #[inline]
+    pub const fn udp_ports(&self) -> UdpPorts {
+        self.udp_ports
+    }
+
+    /// Which bytes of members' gradients have to be as expected.
+    #[must_use]
+    #[inline(always)]
+    pub const fn compared(&self) -> &Compared {
+        &self.compared
+    }
 }
 
 /// Control requests that may wait for the control plane.

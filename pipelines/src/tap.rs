@@ -113,7 +113,7 @@ impl Tap {
             let Ok(frame::Frame { net: Net::Ip(ip), .. }) = frame::Frame::parse(bytes) else { continue };
             let Ok(udp) = ip.udp(bytes) else { continue };
             let header = bytes.get(udp.body..).and_then(|body| Header::parse(body).ok());
-            if udp.dst_port == setup.udp_port && header.is_some_and(|(header, _)| header.job == job) {
+            if setup.udp_ports().has(udp.dst_port) && header.is_some_and(|(header, _)| header.job == job) {
                 self.copy(at, bytes, packet.total_len());
             }
         }

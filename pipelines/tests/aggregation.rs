@@ -9,9 +9,11 @@
 mod common;
 
 use common::appliance::{Bench, Plan, assert_results, four, single_slot};
-use common::frames::{Heard, Worker};
+use common::frames::{Heard, UDP_PORT, Worker};
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
+use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::header::{Element, Flags, Kind};
 use proptest::prelude::*;
 
@@ -302,4 +304,32 @@ fn what_one_generation_began_the_next_does_not_finish() {
     assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 1);
     assert_eq!(bench.appliance.reading().open_slots(), 0);
     bench.end();
+}
+
+/// A frame on its way to another UDP port. What is behind virtual links sends no sums, so none is mended.
+fn to_port(mut frame: Vec<u8>, port: u16) -> Vec<u8> {
+    let Net::Ip(ip) = Frame::parse(&frame).unwrap().net else { panic!("not IP") };
+    frame[ip.l4 + 2..ip.l4 + 4].copy_from_slice(&port.to_be_bytes());
+    frame
+}
+
+#[test]
+fn every_udp_port_of_the_appliance_takes_every_psn_and_the_next_ones_are_not_its_own() {
+    let plan = Plan { udp_ports: UdpPorts::new(UDP_PORT, 4).unwrap(), ..two_ports() };
+    let mut bench = Bench::new(&plan);
+    let mut workers = mixed();
+    bench.join(&mut workers);
+    // PSN 5 is that of the second port: none but the second rank steers it there.
+    for (worker, port) in workers.iter().zip(UDP_PORT..) {
+        let frame = to_port(worker.gradient(5, &contribution(worker.rank, 8)), port);
+        send(&mut bench, worker, &frame);
+    }
+    assert_results(&mut bench, &workers, 5, &total(8));
+    for worker in &workers {
+        for port in [UDP_PORT - 1, UDP_PORT + 4] {
+            send(&mut bench, worker, &to_port(worker.gradient(6, &[1]), port));
+        }
+    }
+    assert_eq!(bench.appliance.dropped(DropReason::NoService), 8);
+    assert_eq!(bench.appliance.reading().open_slots(), 0);
 }

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use common::appliance::{Appliance, Plan};
-use common::frames::{Heard, Worker, values};
+use common::frames::{Heard, UDP_PORT, Worker, values};
 use common::memory::Clock;
 use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::PoolConfig;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_pipelines::{BURST, IdlePolicy, Io, Lcore, STAGE};
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::Kind;
 
@@ -89,6 +90,10 @@ struct Two {
 
 impl Two {
     fn new(pool: PoolConfig) -> Self {
+        Self::listening(pool, UdpPorts::single(UDP_PORT))
+    }
+
+    fn listening(pool: PoolConfig, udp_ports: UdpPorts) -> Self {
         let (heap, clock) = (HeapPool::new(), Clock::default());
         clock.advance(1_000_000_000);
         let wire = |_| Wire {
@@ -98,7 +103,7 @@ impl Two {
             clock: clock.clone(),
         };
         let wires: Vec<Wire> = (0..2).map(wire).collect();
-        let appliance = Appliance::new(&Plan { pool, ..Plan::one_armed() }, wires.clone());
+        let appliance = Appliance::new(&Plan { pool, udp_ports, ..Plan::one_armed() }, wires.clone());
         let workers = (0..RANKS).map(|rank| Worker::new(rank, RANKS)).collect();
         let mut two = Self { appliance, wires, pool: heap, workers };
         two.join();
@@ -288,4 +293,38 @@ fn a_generation_that_changes_while_lcores_run_reaches_both_before_its_first_pack
     });
     assert_eq!(two.appliance.dropped(DropReason::WrongEpoch), 0);
     assert_eq!(two.appliance.get(Counter::Completed), 80);
+}
+
+/// A NIC that brings each of these UDP ports to a queue of its own brings PSNs to where they are at home: nothing crosses
+/// between lcores. Where it brings them elsewhere the sums are the same, and something does.
+#[test]
+fn psns_that_are_steered_by_their_udp_port_stay_where_they_came_in() {
+    let ports = UdpPorts::new(UDP_PORT, 2).unwrap();
+    let sums = [true, false].map(|steered| {
+        let mut two = Two::listening(PoolConfig { slots: 256, ways: 4, ..PoolConfig::default() }, ports);
+        for psn in 0..32 {
+            let port = ports.of(psn);
+            let queue = usize::from(port - ports.first());
+            for worker in &two.workers {
+                let mut frame = worker.gradient(psn, &[psn.cast_signed() * 7 + i32::from(worker.rank); 16]);
+                frame[36..38].copy_from_slice(&port.to_be_bytes());
+                two.send(if steered { queue } else { 1 - queue }, &frame);
+            }
+        }
+        for _ in 0..16 {
+            two.appliance.turn();
+        }
+        let reading = two.appliance.reading();
+        assert_eq!(reading.unaccounted(), 0);
+        assert_eq!(reading.get(Counter::HandedOff) == 0, steered, "{}", reading.get(Counter::HandedOff));
+        let mut heard: Vec<_> = two.heard().into_iter().map(|(_, heard)| heard).collect();
+        heard.sort_by_key(|heard| (heard.header.psn, heard.header.rank));
+        assert_eq!(heard.len(), 32 * usize::from(RANKS));
+        for heard in &heard {
+            heard.assert_addressed_to(&two.workers[usize::from(heard.header.rank)]);
+            assert_eq!(values(&heard.body), [expected(heard.header.psn); 16]);
+        }
+        heard.into_iter().map(|heard| (heard.to, heard.body)).collect::<Vec<_>>()
+    });
+    assert_eq!(sums[0], sums[1]);
 }

@@ -42,6 +42,8 @@ class Settings:
     more: str = ""
     # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
     ring: int = 0
+    udp_ports: int = 1
+    lcores: int = 1
     name: str = "demo"
 
 
@@ -184,7 +186,7 @@ def fetch(namespace: str, address: tuple[str, int], path: str) -> tuple[int, str
     return in_namespace(namespace, request)
 
 
-def device(driver: str, port: int, mtu: int, ring: int = 0) -> str:
+def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> str:
     """The DPDK device on one end of a veth pair."""
     text = f"net_{driver}{port},iface=pas{port}"
     slot = 2048
@@ -195,6 +197,8 @@ def device(driver: str, port: int, mtu: int, ring: int = 0) -> str:
         text += f",framesz={slot},blocksz={slot}"
     if driver == "af_packet" and ring:
         text += f",framecnt={ring}"
+    if queues > 1:
+        text += f",{'qpairs' if driver == 'af_packet' else 'queue_count'}={queues}"
     return text
 
 
@@ -214,17 +218,24 @@ def _policy(settings: Settings) -> str:
 
 def cores() -> tuple[int, int]:
     """The cores of control and of packets: different ones, where there are two."""
+    main, *lcores = _cores(1)
+    return main, lcores[0]
+
+
+def _cores(lcores: int) -> list[int]:
+    """The core of control, and one for each lcore: different ones, as long as there are any."""
     usable = sorted(os.sched_getaffinity(0))
-    return usable[0], usable[min(1, len(usable) - 1)]
+    return [usable[place % len(usable)] for place in range(1 + lcores)]
 
 
 def configuration(network: Network, settings: Settings, admin: Path) -> str:
     """The appliance's TOML: one port per worker."""
-    main, dataplane = cores()
+    main, *dataplane = places = _cores(settings.lcores)
+    floats = "" if len(set(places)) == len(places) else "float = true\n"
     ranks = range(len(network.workers))
     members = ", ".join(f'"{worker_address(rank)}"' for rank in ranks)
     ports = "\n".join(
-        f'[[ports]]\nname = "p{rank}"\ndevice = "{device(settings.driver, rank, network.mtu, settings.ring)}"\n'
+        f'[[ports]]\nname = "p{rank}"\ndevice = "{device(settings.driver, rank, network.mtu, settings.ring, settings.lcores)}"\n'
         f"mtu = {network.mtu}\n"
         for rank in ranks
     )
@@ -239,11 +250,12 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
 name = "demo"
 addresses = ["{APPLIANCE_ADDRESS}"]
 udp_port = {UDP_PORT}
+udp_ports = {settings.udp_ports}
 
 [dataplane]
 main_core = {main}
-cores = [{dataplane}]
-idle = "backoff"
+cores = {dataplane}
+{floats}idle = "backoff"
 hugepages = "auto"
 memory_mb = 512
 drain = "{_DRAIN_SECONDS:.0f}s"

@@ -87,6 +87,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             options.driver, options.pool_slots, window, options.policy, options.order, options.jobs,
             # A machine that is busy elsewhere must not look like a reload that loses packets.
             ring=4096 if options.reload else 0,
+            udp_ports=options.udp_ports,
+            lcores=options.lcores,
         )
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
@@ -153,6 +155,7 @@ def _load(options: Options) -> Load:
         deadline=options.timeout,
         order=options.order,
         jobs=options.jobs,
+        udp_ports=options.udp_ports,
     )
 
 

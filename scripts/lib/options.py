@@ -27,6 +27,7 @@ examples:
   scripts/demo --restart-appliance                   the appliance is killed and started anew half way
   scripts/demo --reload                              jobs and limits change meanwhile; no packet is lost
   scripts/demo --order rank                          the same bits whatever the order of arrival
+  scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its own
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
@@ -62,6 +63,8 @@ class Options:
     restart_appliance: bool
     reload: bool
     driver: str
+    udp_ports: int
+    lcores: int
     timeout: float
     binary: Path | None
     keep: bool
@@ -156,6 +159,15 @@ def parse(arguments: list[str]) -> Options:
     more.add_argument("--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)")
     more.add_argument("--pool-slots", type=_between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)")
     more.add_argument("--driver", choices=("af_packet", "af_xdp"), default="af_packet", help="of the DPDK ports")
+    more.add_argument(
+        "--udp-ports",
+        type=int,
+        choices=(1, 2, 4),
+        default=1,
+        metavar="N",
+        help="ports of the appliance, over which PSNs are spread (default 1; more: 2, 4)",
+    )
+    more.add_argument("--lcores", type=_between(1, 2), default=1, metavar="N", help="that the packets are spread over (1)")
     more.add_argument("--timeout", type=_between(1, 86400), default=300, metavar="S", help="give up after (300)")
     more.add_argument("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
     more.add_argument("--keep", action="store_true", help="leave namespaces and files for inspection")

@@ -32,6 +32,7 @@ class Load:
     deadline: float
     order: str = "arrival"
     jobs: int = 1
+    udp_ports: int = 1
 
 
 @dataclass
@@ -126,6 +127,7 @@ def _name(worker: _Worker) -> str:
 def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     options = {
         "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
+        "--udp-ports": load.udp_ports,
         "--job": JOB + job,
         "--rank": rank,
         "--ranks": ranks,

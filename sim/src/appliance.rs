@@ -13,6 +13,7 @@ use pascaline_pipelines::{
     ControlPlane, ControlRequest, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
 };
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, recorder};
+use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{self, Action, Status};
 use pascaline_wire::frame::Mac;
 
@@ -64,11 +65,8 @@ impl Appliance {
             mac: port_mac(port),
             peer: (plan.ports == 2).then_some(1_usize.saturating_sub(port)),
         };
-        let setup = Arc::new(Setup {
-            addresses: vec![OWN_V4, OWN_V6],
-            udp_port: UDP_PORT,
-            ports: (0..plan.ports).map(port).collect(),
-        });
+        let ports = (0..plan.ports).map(port).collect();
+        let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
         let membership = membership(plan, hosts, first_epoch);
         let (plane, ends) = ControlPlane::new(plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;

@@ -27,7 +27,7 @@ impl Line {
     pub(crate) fn matches(&self, there: &[u8; 64], mask: &Self) -> bool {
         let lane =
             |at: usize| there.as_chunks::<16>().0.get(at).map_or(u8x16::ZERO, |&lane| u8x16::new(lane));
-        let different = |at: usize| (lane(at) & mask.0[at]) ^ self.0[at];
+        let different = |at: usize| (lane(at) ^ self.0[at]) & mask.0[at];
         (different(0) | different(1) | different(2) | different(3)).simd_eq(u8x16::ZERO).all()
     }
 }

@@ -8,12 +8,13 @@
 use crate::frame::{IPV4_LEN, UDP_LEN, protocol};
 use crate::header::{self, Element, Flags, Header, Kind};
 use crate::line::Line;
+use crate::ports::UdpPorts;
 use crate::template::{Path, Template};
 
 /// Length of the headers before the payload.
 pub const HEADERS: usize = 14 + IPV4_LEN + UDP_LEN + header::LEN;
 
-/// What is compared, byte by byte: not the source MAC (it may change with the route), not the fields of IPv4 and UDP
+/// What is compared where there is one UDP port, byte by byte: not the source MAC (it may change with the route), not the fields of IPv4 and UDP
 /// that senders choose, not lengths and checksums (checked by arithmetic), and of the aggregation header not
 /// element, PSN, priority, `wnd_cap` and tree. Of the flags, those that make a gradient anything but plain.
 const COMPARED: [u8; HEADERS] = {
@@ -37,6 +38,23 @@ const COMPARED: [u8; HEADERS] = {
 };
 
 const FLAGS: usize = 44;
+/// Where the destination port lies.
+const DST_PORT: usize = 36;
+
+/// Which bytes of a plain gradient are compared: all that are known of it. Of the destination port those bits in which the
+/// appliance's ports agree.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared(Line);
+
+impl Compared {
+    /// For an appliance with these ports.
+    #[must_use]
+    pub const fn of(ports: UdpPorts) -> Self {
+        let mut mask = COMPARED;
+        [mask[DST_PORT], mask[DST_PORT + 1]] = ports.mask().to_be_bytes();
+        Self(Line::new(&mask))
+    }
+}
 
 /// The first 64 bytes of a member's gradients, as far as they are known.
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +80,8 @@ pub struct Plain {
 }
 
 impl Expected {
-    /// What is expected of nobody: no frame is plain, since this has bits where nothing is compared.
-    pub const NONE: Self = Self { line: Line::new(&[0xff; HEADERS]), addresses: 0, port: 0 };
+    /// What is expected of nobody: no frame is plain, since there is no such port.
+    pub const NONE: Self = Self { line: Line::new(&[0xff; HEADERS]), addresses: 0, port: u32::MAX };
 
     /// What gradients on this path (from the worker to the appliance) with this job, rank, fan-in, count and epoch
     /// look like, and that they come in on the port with this number. Over IPv6 or with VLAN tags none is plain.
@@ -75,20 +93,17 @@ impl Expected {
             return Self::NONE;
         }
         let addresses = half(&bytes, 26) % 0xffff + half(&bytes, 30) % 0xffff;
-        for (byte, mask) in bytes.iter_mut().zip(&COMPARED) {
-            *byte &= mask;
-        }
         Self { line: Line::new(&bytes), addresses, port }
     }
 
-    /// Reads a frame from a port, if it is a plain gradient that is as expected, with a payload of at most `most` bytes:
+    /// Reads a frame from a port, if it is a plain gradient that is as expected where it is `compared`, with a payload of at most `most` bytes:
     /// everything that [`Frame::parse`](crate::Frame::parse), [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and
     /// [`Header::payload`] check has been checked. `None` says nothing about the frame.
     #[must_use]
     #[inline(always)]
-    pub fn read(&self, frame: &[u8], port: u32, most: u16) -> Option<Plain> {
+    pub fn read(&self, frame: &[u8], compared: &Compared, port: u32, most: u16) -> Option<Plain> {
         let head = frame.first_chunk::<HEADERS>()?;
-        if !self.line.matches(head, const { &Line::new(&COMPARED) }) {
+        if !self.line.matches(head, &compared.0) {
             return None;
         }
         // Whole words: compilers would take single bytes out of vectors that are there already.

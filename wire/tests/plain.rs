@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test helper that cannot go on should say where")]
 
 use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
-use pascaline_wire::plain::{Expected, HEADERS, Plain, job_and_rank};
+use pascaline_wire::plain::{Compared, Expected, HEADERS, Plain, job_and_rank};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
 use proptest::prelude::*;
 
 const PATH: Path = Path {
@@ -13,11 +13,16 @@ const PATH: Path = Path {
     vlan: VlanTags::NONE,
     dst: Address::from_v4([10, 77, 0, 254]),
     src: Address::from_v4([10, 77, 0, 1]),
-    dst_port: 16420,
+    dst_port: FIRST_PORT,
     src_port: 40000,
 };
 
+/// A multiple of every number of ports that there may be.
+const FIRST_PORT: u16 = 16_448;
+
 const PORT: u32 = 3;
+
+const ONE: UdpPorts = UdpPorts::single(FIRST_PORT);
 
 /// A plain gradient frame.
 fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
@@ -29,6 +34,11 @@ fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
 
 fn expected() -> Expected {
     Expected::new(&PATH, &HEADER, PORT)
+}
+
+/// What an appliance with one UDP port makes of a frame.
+fn read(expected: &Expected, bytes: &[u8], port: u32, most: u16) -> Option<Plain> {
+    expected.read(bytes, &Compared::of(ONE), port, most)
 }
 
 const HEADER: Header = Header {
@@ -47,7 +57,7 @@ const HEADER: Header = Header {
 };
 
 /// What the ordinary parsers make of a frame, if it is a plain gradient of the expected member.
-fn ordinary(bytes: &[u8]) -> Option<Plain> {
+fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
     let frame = Frame::parse(bytes).ok()?;
     let Net::Ip(ip) = frame.net else { return None };
     let udp = (ip.protocol == 17).then(|| ip.udp(bytes))?.ok()?;
@@ -56,7 +66,8 @@ fn ordinary(bytes: &[u8]) -> Option<Plain> {
     let as_expected = frame.vlan == VlanTags::NONE
         && frame.dst == PATH.dst_mac
         && (ip.src, ip.dst) == (PATH.src, PATH.dst)
-        && (udp.src_port, udp.dst_port) == (PATH.src_port, PATH.dst_port)
+        && udp.src_port == PATH.src_port
+        && ports.has(udp.dst_port)
         && header.kind == Kind::Gradient
         && (header.job, header.rank, header.epoch) == (HEADER.job, HEADER.rank, HEADER.epoch)
         && (header.fan_in, header.count) == (HEADER.fan_in, HEADER.count)
@@ -73,11 +84,11 @@ fn ordinary(bytes: &[u8]) -> Option<Plain> {
 #[test]
 fn a_gradient_is_read() {
     let bytes = frame(&[1; 1024], &HEADER);
-    let plain = expected().read(&bytes, PORT, u16::MAX).expect("plain");
+    let plain = read(&expected(), &bytes, PORT, u16::MAX).expect("plain");
     assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
     assert_eq!(pascaline_wire::plain::priority(&bytes), HEADER.priority);
     assert_eq!(pascaline_wire::plain::flags(&bytes), HEADER.flags.bits());
-    assert_eq!(Some(plain), ordinary(&bytes));
+    assert_eq!(Some(plain), ordinary(&bytes, ONE));
     assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
 }
 
@@ -86,7 +97,7 @@ fn what_senders_choose_is_not_compared() {
     let other = Header { psn: 1, priority: 0, wnd_cap: 0, tree: 0, flags: Flags::OVERFLOW, ..HEADER };
     let mut bytes = frame(&[1; 16], &Header { element: Element::I32_SUM, ..other });
     bytes[6..12].fill(0x22);
-    let plain = expected().read(&bytes, PORT, u16::MAX).expect("plain");
+    let plain = read(&expected(), &bytes, PORT, u16::MAX).expect("plain");
     assert!(plain.flags & Flags::OVERFLOW.bits() != 0);
     assert_eq!(plain.element, Element::I32_SUM.code());
 }
@@ -94,19 +105,37 @@ fn what_senders_choose_is_not_compared() {
 #[test]
 fn on_another_port_nothing_is_plain() {
     let bytes = frame(&[1; 8], &HEADER);
-    assert_eq!(expected().read(&bytes, PORT + 1, u16::MAX), None);
-    assert_eq!(Expected::NONE.read(&bytes, PORT, u16::MAX), None);
-    assert_eq!(Expected::NONE.read(&bytes, 0, u16::MAX), None);
-    assert_eq!(Expected::NONE.read(&[0; HEADERS + 8], 0, u16::MAX), None);
-    assert_eq!(Expected::NONE.read(&[0xff; HEADERS + 8], 0, u16::MAX), None);
+    assert_eq!(read(&expected(), &bytes, PORT + 1, u16::MAX), None);
+    assert_eq!(read(&Expected::NONE, &bytes, PORT, u16::MAX), None);
+    assert_eq!(read(&Expected::NONE, &bytes, 0, u16::MAX), None);
+    assert_eq!(read(&Expected::NONE, &[0; HEADERS + 8], 0, u16::MAX), None);
+    assert_eq!(read(&Expected::NONE, &[0xff; HEADERS + 8], 0, u16::MAX), None);
+}
+
+#[test]
+fn every_port_of_the_appliance_is_as_good_and_no_other() {
+    for count in [1, 2, 8, 64] {
+        let ports = UdpPorts::new(FIRST_PORT, count).unwrap();
+        for port in FIRST_PORT - 65..FIRST_PORT + 130 {
+            let mut bytes = frame(&[1; 8], &HEADER);
+            bytes[36..38].copy_from_slice(&port.to_be_bytes());
+            // Whichever of them the worker joined at.
+            for joined in [FIRST_PORT, FIRST_PORT + count - 1] {
+                let expected = Expected::new(&Path { dst_port: joined, ..PATH }, &HEADER, PORT);
+                let plain = expected.read(&bytes, &Compared::of(ports), PORT, u16::MAX);
+                assert_eq!(plain.is_some(), ports.has(port), "{port} of {count}");
+                assert_eq!(plain, ordinary(&bytes, ports));
+            }
+        }
+    }
 }
 
 #[test]
 fn more_than_may_be_is_not_plain() {
     let bytes = frame(&[1; 64], &HEADER);
-    assert!(expected().read(&bytes, PORT, 64).is_some());
+    assert!(read(&expected(), &bytes, PORT, 64).is_some());
     for most in [0, 63] {
-        assert_eq!(expected().read(&bytes, PORT, most), None);
+        assert_eq!(read(&expected(), &bytes, PORT, most), None);
     }
 }
 
@@ -114,7 +143,7 @@ fn more_than_may_be_is_not_plain() {
 fn ethernet_padding_is_ignored() {
     let mut bytes = frame(&[1; 8], &HEADER);
     bytes.extend([0; 40]);
-    assert_eq!(expected().read(&bytes, PORT, u16::MAX).expect("plain").payload_len, 8);
+    assert_eq!(read(&expected(), &bytes, PORT, u16::MAX).expect("plain").payload_len, 8);
 }
 
 #[test]
@@ -125,7 +154,7 @@ fn over_ipv6_or_with_a_tag_nothing_is_plain() {
     for path in [Path { vlan, ..PATH }, Path { src, dst, ..PATH }] {
         let mut bytes = [0; 256];
         let len = Template::new(&path).write(&mut bytes, &HEADER, &[1; 8]).unwrap();
-        assert_eq!(Expected::new(&path, &HEADER, PORT).read(&bytes[..len + 8], PORT, u16::MAX), None);
+        assert_eq!(read(&Expected::new(&path, &HEADER, PORT), &bytes[..len + 8], PORT, u16::MAX), None);
     }
 }
 
@@ -136,8 +165,8 @@ proptest! {
     /// mended half of the time, so that what lies behind it is reached.
     #[test]
     fn both_paths_agree(
-        changes in prop::collection::vec((0usize..HEADERS, any::<u8>()), 0..4),
-        len in 0usize..20, cut in 0usize..4, mend in any::<bool>(),
+        changes in prop::collection::vec((prop_oneof![0usize..HEADERS, 36usize..38], any::<u8>()), 0..4),
+        len in 0usize..20, cut in 0usize..4, mend in any::<bool>(), count in 0u32..7,
     ) {
         let mut bytes = frame(&vec![3; len * 4], &HEADER);
         for (at, value) in changes {
@@ -149,13 +178,14 @@ proptest! {
             bytes[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
-        prop_assert_eq!(expected().read(&bytes, PORT, u16::MAX), ordinary(&bytes));
+        let ports = UdpPorts::new(FIRST_PORT, 1 << count).unwrap();
+        prop_assert_eq!(expected().read(&bytes, &Compared::of(ports), PORT, u16::MAX), ordinary(&bytes, ports));
     }
 
     #[test]
     fn any_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Some(plain) = expected().read(&bytes, PORT, u16::MAX) {
-            prop_assert_eq!(Some(plain), ordinary(&bytes));
+        if let Some(plain) = read(&expected(), &bytes, PORT, u16::MAX) {
+            prop_assert_eq!(Some(plain), ordinary(&bytes, ONE));
         }
     }
 }

@@ -7,7 +7,7 @@ use core::ops::Range;
 use pascaline_wire::arp::{self, Arp, Operation};
 use pascaline_wire::frame::{IPV4_LEN, UDP_LEN, protocol};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Address, Frame, Header, Mac, Net, NoRoom, VlanTags, header};
+use pascaline_wire::{Address, Frame, Header, Mac, Net, NoRoom, UdpPorts, VlanTags, header};
 
 const ETHERNET: usize = 14;
 /// Bytes of a frame before the payload.
@@ -27,8 +27,8 @@ pub struct Ends {
     pub port: u16,
     /// The appliance's IP address.
     pub appliance: [u8; 4],
-    /// The appliance's UDP port.
-    pub appliance_port: u16,
+    /// The appliance's UDP ports; it sends from the first.
+    pub appliance_ports: UdpPorts,
     /// Whose Ethernet address frames for the appliance go to.
     pub next_hop: [u8; 4],
 }
@@ -48,20 +48,21 @@ pub enum Heard {
 #[derive(Debug, Clone)]
 pub struct Host {
     ends: Ends,
-    template: Option<Template>,
+    /// Of frames to each of the appliance's UDP ports; none before the next hop is known.
+    templates: Vec<Template>,
 }
 
 impl Host {
     /// A host that does not know yet where the next hop is.
     #[must_use]
     pub const fn new(ends: Ends) -> Self {
-        Self { ends, template: None }
+        Self { ends, templates: Vec::new() }
     }
 
     /// Whether the next hop has been found, so that frames can be made.
     #[must_use]
     pub const fn is_reachable(&self) -> bool {
-        self.template.is_some()
+        !self.templates.is_empty()
     }
 
     /// Whose Ethernet address frames go to.
@@ -108,7 +109,8 @@ impl Host {
                     && ip.src == Address::from_v4(self.ends.appliance) =>
             {
                 let udp = ip.udp(bytes).ok()?;
-                let ours = udp.src_port == self.ends.appliance_port && udp.dst_port == self.ends.port;
+                let ours =
+                    udp.src_port == self.ends.appliance_ports.first() && udp.dst_port == self.ends.port;
                 ours.then(|| Heard::Datagram(udp.body..udp.body + udp.body_len))
             }
             _ => None,
@@ -116,19 +118,23 @@ impl Host {
     }
 
     fn resolve(&mut self, bytes: &mut [u8], l3: usize) -> Option<Heard> {
-        let Ends { mac, address, port, appliance, appliance_port, next_hop } = self.ends;
+        let Ends { mac, address, port, appliance, appliance_ports, next_hop } = self.ends;
         let said = Arp::parse(bytes.get(l3..)?).ok()?;
         // Whoever asks for us tells where it is, as whoever answers does (RFC 826).
         if said.sender_ip == next_hop && said.target_ip == address && !said.sender_mac.is_group() {
-            self.template = Some(Template::new(&Path {
-                dst_mac: said.sender_mac,
-                src_mac: mac,
-                vlan: VlanTags::NONE,
-                dst: Address::from_v4(appliance),
-                src: Address::from_v4(address),
-                dst_port: appliance_port,
-                src_port: port,
-            }));
+            let to = |dst_port| {
+                Template::new(&Path {
+                    dst_mac: said.sender_mac,
+                    src_mac: mac,
+                    vlan: VlanTags::NONE,
+                    dst: Address::from_v4(appliance),
+                    src: Address::from_v4(address),
+                    dst_port,
+                    src_port: port,
+                })
+            };
+            self.templates =
+                (0..appliance_ports.count()).map(|at| to(appliance_ports.first() + at)).collect();
         }
         if said.operation != Operation::Request || said.target_ip != address {
             return None;
@@ -137,13 +143,20 @@ impl Host {
         Some(Heard::Answer)
     }
 
-    /// Writes the headers of a frame whose datagram begins with `head`, in front of the payload and trailer that are already in
+    /// Writes the headers of a frame about this PSN, or about none, whose datagram begins with `head`, in front of the payload and trailer that are already in
     /// `frame`, behind [`HEADERS`] bytes.
     ///
     /// # Errors
     /// [`NoRoom`] if the frame is too short or too long, `head` is no header, or the next hop is not known.
-    pub fn address(&self, frame: &mut [u8], head: &[u8; header::LEN]) -> Result<(), NoRoom> {
-        let template = self.template.as_ref().ok_or(NoRoom)?;
+    pub fn address(
+        &self,
+        frame: &mut [u8],
+        head: &[u8; header::LEN],
+        psn: Option<u32>,
+    ) -> Result<(), NoRoom> {
+        let ports = self.ends.appliance_ports;
+        let place = psn.map_or(0, |psn| usize::from(ports.of(psn) - ports.first()));
+        let template = self.templates.get(place).ok_or(NoRoom)?;
         let (header, _) = Header::parse(head).map_err(|_| NoRoom)?;
         let (room, payload) = frame.split_at_mut_checked(HEADERS).ok_or(NoRoom)?;
         template.write(room, &header, payload).map(|_| ())
@@ -161,7 +174,7 @@ mod tests {
         address: [10, 0, 0, 1],
         port: 50_000,
         appliance: [10, 0, 0, 254],
-        appliance_port: 16_420,
+        appliance_ports: UdpPorts::single(16_420),
         next_hop: [10, 0, 0, 253],
     };
     const HOP: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -221,20 +234,38 @@ mod tests {
     fn frames_go_to_the_appliance_by_the_next_hop() {
         let host = reachable();
         let mut frame = vec![0xa5; HEADERS + 12];
-        host.address(&mut frame, &HEADER.to_bytes()).unwrap();
+        host.address(&mut frame, &HEADER.to_bytes(), Some(HEADER.psn)).unwrap();
         let parsed = Frame::parse(&frame).unwrap();
         assert_eq!((parsed.dst, parsed.src), (HOP, ENDS.mac));
         let Net::Ip(ip) = parsed.net else { panic!("{parsed:?}") };
         assert_eq!((ip.src, ip.dst), (Address::from_v4(ENDS.address), Address::from_v4(ENDS.appliance)));
         let udp = ip.udp(&frame).unwrap();
-        assert_eq!((udp.src_port, udp.dst_port), (ENDS.port, ENDS.appliance_port));
+        assert_eq!((udp.src_port, udp.dst_port), (ENDS.port, ENDS.appliance_ports.first()));
         let (header, payload) = Header::parse(&frame[udp.body..]).unwrap();
         assert_eq!((header, payload), (HEADER, &[0xa5; 12][..]));
         assert_eq!(
-            Host::new(ENDS).address(&mut frame, &HEADER.to_bytes()),
+            Host::new(ENDS).address(&mut frame, &HEADER.to_bytes(), None),
             Err(NoRoom),
             "nobody to send it to"
         );
+    }
+
+    #[test]
+    fn each_psn_goes_to_its_port_and_what_is_about_none_to_the_first() {
+        let ports = UdpPorts::new(16_420, 4).unwrap();
+        let mut host = Host::new(Ends { appliance_ports: ports, ..ENDS });
+        let mut reply = host.question();
+        let question = Arp::parse(&reply[ETHERNET..]).unwrap();
+        arp::answer_in_place(&mut reply, ETHERNET, &question, HOP).unwrap();
+        assert_eq!(host.hear(&mut reply), Heard::Nothing);
+        for (psn, port) in
+            [(None, 16_420), (Some(0), 16_420), (Some(7), 16_423), (Some(u32::MAX - 1), 16_422)]
+        {
+            let mut frame = vec![0xa5; HEADERS + 8];
+            host.address(&mut frame, &HEADER.to_bytes(), psn).unwrap();
+            let Net::Ip(ip) = Frame::parse(&frame).unwrap().net else { panic!("not IP") };
+            assert_eq!(ip.udp(&frame).unwrap().dst_port, port, "{psn:?}");
+        }
     }
 
     #[test]
@@ -243,9 +274,9 @@ mod tests {
             let ends = Ends {
                 mac: HOP,
                 address: ENDS.appliance,
-                port: ENDS.appliance_port,
+                port: ENDS.appliance_ports.first(),
                 appliance: ENDS.address,
-                appliance_port: ENDS.port,
+                appliance_ports: UdpPorts::single(ENDS.port),
                 next_hop: ENDS.address,
             };
             let mut host = Host::new(ends);
@@ -254,7 +285,7 @@ mod tests {
             host
         });
         let mut frame = vec![1; HEADERS + 8];
-        appliance.address(&mut frame, &HEADER.to_bytes()).unwrap();
+        appliance.address(&mut frame, &HEADER.to_bytes(), None).unwrap();
         // Short frames are padded on the wire.
         let padded = [&frame[..], &[0; 20]].concat();
         for bytes in [&frame, &padded] {

@@ -162,8 +162,8 @@ struct Link {
 
 impl Link {
     fn open(config: &Config, port: &DpdkConfig) -> Result<Self, DpdkJoinError> {
-        let (appliance, appliance_port) = match config.appliance {
-            SocketAddr::V4(v4) => (v4.ip().octets(), v4.port()),
+        let appliance = match config.appliance {
+            SocketAddr::V4(v4) => v4.ip().octets(),
             SocketAddr::V6(v6) => return Err(DpdkJoinError::Family(IpAddr::V6(*v6.ip()))),
         };
         let pci_allow = match &port.device {
@@ -197,7 +197,7 @@ impl Link {
             address: port.address.octets(),
             port: FIRST_PORT + config.rank,
             appliance,
-            appliance_port,
+            appliance_ports: config.ports()?,
             next_hop: port.next_hop.map_or(appliance, |hop| hop.octets()),
         };
         Ok(Self {
@@ -296,13 +296,13 @@ impl Link {
     /// Makes a frame of what the session gives out.
     fn fill(&self, packet: &mut Mbuf, session: &Session, transmit: &Transmit, tensor: &[u8]) -> bool {
         let parts = [session.payload(transmit, tensor), session.trailer(transmit)];
-        write(&self.host, packet, &transmit.header, &parts)
+        write(&self.host, packet, &transmit.header, transmit.psn(), &parts)
     }
 
     /// A frame from its datagram's parts.
     fn make(&mut self, head: &[u8; header::LEN], parts: &[&[u8]]) {
         let host = self.host.clone();
-        self.put(|packet| write(&host, packet, head, parts));
+        self.put(|packet| write(&host, packet, head, None, parts));
     }
 
     /// One frame to be sent; none without a buffer, or without room among those that wait.
@@ -379,7 +379,13 @@ impl Link {
     }
 }
 
-fn write(host: &Host, packet: &mut Mbuf, head: &[u8; header::LEN], parts: &[&[u8]]) -> bool {
+fn write(
+    host: &Host,
+    packet: &mut Mbuf,
+    head: &[u8; header::LEN],
+    psn: Option<u32>,
+    parts: &[&[u8]],
+) -> bool {
     let length = HEADERS + parts.iter().map(|part| part.len()).sum::<usize>();
     if !packet.set_len(length) {
         return false;
@@ -390,7 +396,7 @@ fn write(host: &Host, packet: &mut Mbuf, head: &[u8; header::LEN], parts: &[&[u8
         bytes[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
-    host.address(bytes, head).is_ok()
+    host.address(bytes, head, psn).is_ok()
 }
 
 /// Nanoseconds since 1970: a number that no earlier session of this rank has had.

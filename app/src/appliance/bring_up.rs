@@ -1,5 +1,6 @@
 //! From a configuration to ports, pools and lcores that are ready to run.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -7,7 +8,7 @@ use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::{Pool, RankSet};
 use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::mempool::PoolConfig;
-use pascaline_dpdk::port::{Started, StartedPort};
+use pascaline_dpdk::port::{Started, StartedPort, Steer, Steering};
 use pascaline_dpdk::{
     Clock, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, Port, PortConfig as DpdkPortConfig,
 };
@@ -77,11 +78,8 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let clock = Clock::new(&eal);
     let lcores = eal.lcores();
     let mut queues: Vec<Vec<Queues>> = lcores.iter().map(|_| Vec::new()).collect();
-    let mut setup = Setup {
-        addresses: config.addresses.iter().map(|&address| Address::from(address)).collect(),
-        udp_port: config.udp_port,
-        ports: Vec::new(),
-    };
+    let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
+    let mut setup = Setup::new(addresses, config.udp_ports, Vec::new());
     let mut ports = Vec::new();
     for port in &config.ports {
         let StartedPort { port: started, rx, tx } = open_port(config, &eal, port, &frames)?;
@@ -92,6 +90,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
             port = port.name, driver = started.caps().driver, %mac, mtu = started.active().mtu, multi_segment,
             descriptors = ?started.active().descriptors, rss = ?started.active().rss, "port started"
         );
+        tell_steering(config, &port.name, started.active().steering);
         for (lcore, (rx, tx)) in queues.iter_mut().zip(rx.into_iter().zip(tx)) {
             lcore.push(Queues { rx, tx, multi_segment });
         }
@@ -264,6 +263,34 @@ fn packet_pools(config: &Config, eal: &Eal) -> anyhow::Result<(Mempool, Mempool)
     Ok((make(&frames)?, make(&headers)?))
 }
 
+/// What devices are asked to bring to the lcores' queues: each of several UDP ports to the lcore at which its PSNs are at home.
+fn steer(config: &Config) -> Option<Steer> {
+    let ports = config.udp_ports;
+    (ports.count() > 1 && config.cores.value.len() > 1).then(|| Steer {
+        first: ports.first(),
+        count: ports.count(),
+        ipv4: config.addresses.iter().any(IpAddr::is_ipv4),
+        ipv6: config.addresses.iter().any(IpAddr::is_ipv6),
+    })
+}
+
+/// Says how a port steers, where it was asked to.
+fn tell_steering(config: &Config, port: &str, steering: Steering) {
+    let lcores = config.cores.value.len();
+    match (steer(config), steering) {
+        (None, _) => {}
+        (Some(Steer { count, .. }), _) if usize::from(count) % lcores != 0 => warn!(
+            port, udp_ports = count, lcores, %steering,
+            "udp_ports is no multiple of the lcores: their PSNs cannot all be steered, and are handed over between lcores"
+        ),
+        (Some(_), Steering::None) => warn!(
+            port, %steering,
+            "the device cannot steer by UDP port: packets that reach another lcore than their PSN's are handed over"
+        ),
+        (Some(_), _) => info!(port, %steering, "each PSN's packets come to its lcore"),
+    }
+}
+
 fn count(buffers: usize) -> anyhow::Result<u32> {
     u32::try_from(buffers).with_context(|| format!("{buffers} packet buffers are more than DPDK can count"))
 }
@@ -290,6 +317,7 @@ fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) ->
         tx_desc: port.tx_descriptors,
         mtu: Some(port.mtu),
         rss: lcores > 1,
+        steer: steer(config),
         promiscuous: port.peer.is_some(),
     };
     opened

@@ -80,7 +80,8 @@ pub(crate) fn run(
         ports = ports.len(),
         jobs = config.jobs.len(),
         addresses = ?config.addresses,
-        udp_port = config.udp_port,
+        udp_port = config.udp_ports.first(),
+        udp_ports = config.udp_ports.count(),
         metrics = ?config.listen.as_ref().map(|listen| listen.value),
         admin = config.admin.as_ref().map(|admin| admin.listen.value.to_string()),
         "ready"

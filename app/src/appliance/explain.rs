@@ -301,7 +301,7 @@ const COUNTED: [Cause; 13] = [
         "contention",
         Count::Event(JobEvent::Contended),
         both("Contention: {n} contributions were for another lcore, which had too many waiting already."),
-        "have the NIC steer each PSN's packets to the lcore where its slot is, or give the appliance more lcores",
+        "have the NIC steer each PSN's packets to the lcore where its slot is (`udp_ports` in [appliance]), or give the appliance more lcores",
     ),
     cause(
         "stale",

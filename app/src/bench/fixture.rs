@@ -24,7 +24,7 @@ use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
-use pascaline_wire::{Address, DEFAULT_PORT, Mac};
+use pascaline_wire::{Address, DEFAULT_PORT, Mac, UdpPorts};
 
 use frames::JOB;
 pub(crate) use frames::{Arrival, Frames};
@@ -182,8 +182,7 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
 ) -> anyhow::Result<(Vec<Bench<I, WORDS>>, Common)> {
     let sessions = Pool::sessions(&load.pool_config(), Kernels::detect(), ios.len())?;
     let local = Address::from_v4(LOCAL.octets());
-    let setup =
-        Setup { addresses: vec![local], udp_port: DEFAULT_PORT, ports: vec![PortSetup { mac, peer: None }] };
+    let setup = Setup::new(vec![local], UdpPorts::single(DEFAULT_PORT), vec![PortSetup { mac, peer: None }]);
     let setup = Arc::new(setup);
     let membership = join_all(load, counting)?;
     let (mut plane, ends) = ControlPlane::new(ios.len());

@@ -9,6 +9,8 @@ use std::time::Duration;
 use pascaline_aggregator::{PoolConfig, PoolConfigError};
 use pascaline_dpdk::Hugepages;
 use pascaline_pipelines::IdlePolicy;
+use pascaline_wire::ports::UdpPortsError;
+use pascaline_wire::{DEFAULT_PORT, UdpPorts};
 use toml::Spanned;
 
 use super::{Config, ConfigError, Located, Place, raw};
@@ -54,17 +56,7 @@ impl Accept<'_> {
     pub(super) fn config(&self, raw: raw::Raw, written: toml::Table) -> Checked<Config> {
         let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry, admin } = raw;
         let addresses = self.addresses(&appliance.addresses)?;
-        let udp_port = match appliance.udp_port {
-            Some(port) if *port.get_ref() == 0 => {
-                return Err(self.error(
-                    &port,
-                    "UDP port 0 cannot be listened on",
-                    "choose a port from 1 to 65535",
-                ));
-            }
-            Some(port) => port.into_inner(),
-            None => pascaline_wire::DEFAULT_PORT,
-        };
+        let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
         let name = match appliance.name {
             Some(name) if name.get_ref().is_empty() || name.get_ref().contains(['/', '\0']) => {
                 return Err(self.error(
@@ -87,7 +79,7 @@ impl Accept<'_> {
         let pool = self.pool(pool)?;
         let written_ports = ports;
         let ports = self.ports(&written_ports)?;
-        let mode = self.ps_mode(ps.as_ref(), &addresses, udp_port)?;
+        let mode = self.ps_mode(ps.as_ref(), &addresses, udp_ports.first())?;
         let max_update = super::max_update(&addresses, &ports);
         let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), max_update)?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
@@ -99,7 +91,7 @@ impl Accept<'_> {
             file: self.file.to_owned(),
             name,
             addresses,
-            udp_port,
+            udp_ports,
             main_core: *dataplane.main_core.get_ref(),
             float: dataplane.float,
             idle: self.idle(&dataplane)?,
@@ -130,6 +122,33 @@ impl Accept<'_> {
             return Err(self.error(written, "the appliance has no address", "give at least one IP address"));
         }
         written.get_ref().iter().map(|address| self.address(address)).collect()
+    }
+
+    fn udp_ports(&self, first: Option<&Spanned<u16>>, count: Option<&Spanned<u16>>) -> Checked<UdpPorts> {
+        if let Some(first) = first.filter(|first| *first.get_ref() == 0) {
+            return Err(self.error(
+                first,
+                "UDP port 0 cannot be listened on",
+                "choose a port from 1 to 65535",
+            ));
+        }
+        let port = first.map_or(DEFAULT_PORT, |first| *first.get_ref());
+        let Some(count) = count else { return Ok(UdpPorts::single(port)) };
+        UdpPorts::new(port, *count.get_ref()).map_err(|error| match (error, first) {
+            (UdpPortsError::First { count, .. }, Some(first)) => {
+                let below = (port - port % count).max(count);
+                self.error(first, error, &format!("e.g. udp_port = {below}"))
+            }
+            (UdpPortsError::First { count: many, .. }, None) => {
+                let below = port - port % many;
+                self.error(count, error, &format!("give udp_port as well, e.g. udp_port = {below}"))
+            }
+            (UdpPortsError::Count { .. }, _) => self.error(
+                count,
+                error,
+                "as many as there are lcores, or a multiple: 1, 2, 4, 8, 16, 32 or 64",
+            ),
+        })
     }
 
     fn cores(&self, dataplane: &raw::Dataplane) -> Checked<Located<Vec<usize>>> {

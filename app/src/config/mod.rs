@@ -20,6 +20,7 @@ use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
 use pascaline_pipelines::{IdlePolicy, Mode, PortQueue};
 use pascaline_queue as queue;
+use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
@@ -111,7 +112,7 @@ pub(crate) struct Config {
     pub(crate) file: PathBuf,
     pub(crate) name: String,
     pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) udp_port: u16,
+    pub(crate) udp_ports: UdpPorts,
     pub(crate) main_core: usize,
     pub(crate) cores: Located<Vec<usize>>,
     pub(crate) float: bool,

@@ -26,6 +26,7 @@ pub(super) struct Appliance {
     pub(super) name: Option<Spanned<String>>,
     pub(super) addresses: Spanned<Vec<Spanned<String>>>,
     pub(super) udp_port: Option<Spanned<u16>>,
+    pub(super) udp_ports: Option<Spanned<u16>>,
 }
 
 #[derive(Debug, Deserialize)]

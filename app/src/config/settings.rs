@@ -40,7 +40,8 @@ impl Config {
         let mut all = Settings(BTreeMap::new());
         all.set("appliance.name", &self.name);
         all.list("appliance.addresses", &self.addresses);
-        all.set("appliance.udp_port", self.udp_port);
+        all.set("appliance.udp_port", self.udp_ports.first());
+        all.set("appliance.udp_ports", self.udp_ports.count());
         all.set("dataplane.main_core", self.main_core);
         all.list("dataplane.cores", &self.cores.value);
         all.set("dataplane.float", self.float);

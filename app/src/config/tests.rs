@@ -54,7 +54,7 @@ fn broken(from: &str, to: &str) -> (String, String) {
 #[test]
 fn a_good_configuration_is_accepted_with_its_defaults() {
     let config = parse(GOOD).unwrap();
-    assert_eq!(config.udp_port, 16420);
+    assert_eq!(config.udp_ports, UdpPorts::single(16420));
     assert_eq!(config.ports[0].peer, Some(1));
     assert_eq!(config.ports[1].peer, Some(0));
     assert_eq!(config.ports[1].device.value, Device::Pci("0000:01:00.0".into()));
@@ -113,6 +113,12 @@ fn every_mistake_names_its_place() {
         ("[\"10.77.0.254\", \"fd00::254\"]", "[]", "[]", "no address"),
         ("name = \"p1\"", "name = \"p0\"", "\"p0\"", "two ports"),
         ("peer = \"p0\"", "peer = \"p1\"", "\"p1\"", "no other port"),
+        ("addresses =", "udp_port = 0\naddresses =", "0", "UDP port 0"),
+        ("addresses =", "udp_ports = 0\naddresses =", "0", "power of two"),
+        ("addresses =", "udp_ports = 3\naddresses =", "3", "power of two"),
+        ("addresses =", "udp_ports = 128\naddresses =", "128", "at most 64"),
+        ("addresses =", "udp_ports = 8\naddresses =", "8", "udp_port = 16416"),
+        ("addresses =", "udp_port = 5\nudp_ports = 8\naddresses =", "5", "udp_port = 8"),
         ("peer = \"p0\"", "mtu = 60", "60", "out of range"),
         ("id = 7", "id = 70000", "70000", ""),
         ("fan_in = 2", "fan_in = 0", "0", "out of range"),
@@ -129,6 +135,16 @@ fn every_mistake_names_its_place() {
         assert!(message.contains(says), "{to}: {message}");
         assert!(found.starts_with(at), "{to}: the place is at {found:?}: {message}");
         assert!(message.contains("remedy: "), "{message}");
+    }
+}
+
+#[test]
+fn several_udp_ports_are_told_from_others_by_their_upper_bits() {
+    for (lines, expected) in
+        [("udp_ports = 4", (16420, 4)), ("udp_port = 20480\nudp_ports = 64", (20480, 64))]
+    {
+        let config = parse(&GOOD.replacen("addresses =", &format!("{lines}\naddresses ="), 1)).unwrap();
+        assert_eq!((config.udp_ports.first(), config.udp_ports.count()), expected);
     }
 }
 

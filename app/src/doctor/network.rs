@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
+use pascaline_wire::{DEFAULT_PORT, UdpPorts};
+
 use super::finding::Finding;
 use super::host::Host;
 use crate::config::Config;
 
 pub(super) fn examine(host: &Host, config: Option<&Config>) -> Vec<Finding> {
-    let port = config.map_or(pascaline_wire::DEFAULT_PORT, |config| config.udp_port);
-    let mut findings = vec![socket(host, port), firewall(host, port)];
+    let ports = config.map_or(UdpPorts::single(DEFAULT_PORT), |config| config.udp_ports);
+    let mut findings = vec![socket(host, ports), firewall(host, ports.first())];
     if let Some(config) = config {
         findings.push(addresses(host, &config.addresses));
     }
@@ -16,22 +18,32 @@ pub(super) fn examine(host: &Host, config: Option<&Config>) -> Vec<Finding> {
 }
 
 /// A socket of the kernel on the same port hears what net_af_packet's ports hear, and answers.
-fn socket(host: &Host, port: u16) -> Finding {
+fn socket(host: &Host, ports: UdpPorts) -> Finding {
     let check = "udp-port";
-    let suffix = format!(":{port:04X}");
+    let port_of = |line: &str| {
+        let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
+        u16::from_str_radix(port, 16).ok()
+    };
+    // The first of ours that somebody has.
     let bound = |file: &str| {
         let table = host.text(file)?;
-        let taken = |line: &str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&suffix));
-        Some(table.lines().skip(1).any(taken))
+        Some(table.lines().skip(1).filter_map(port_of).find(|&port| ports.has(port)))
     };
+    let port = ports.first();
     match (bound("proc/net/udp"), bound("proc/net/udp6")) {
         (None, None) => Finding::unknown(check, "the kernel's sockets cannot be read", "`ss -lun`"),
-        (Some(true), _) | (_, Some(true)) => Finding::warn(
+        (Some(Some(port)), _) | (_, Some(Some(port))) => Finding::warn(
             check,
             format!("a program of this machine has UDP port {port}"),
             format!("find it with `ss -lunp 'sport = :{port}'`; a parameter server has a port of its own"),
         ),
-        _ => Finding::ok(check, format!("UDP port {port}: no program of this machine has it")),
+        _ if ports.count() == 1 => {
+            Finding::ok(check, format!("UDP port {port}: no program of this machine has it"))
+        }
+        _ => {
+            let last = port + (ports.count() - 1);
+            Finding::ok(check, format!("UDP ports {port} to {last}: no program of this machine has them"))
+        }
     }
 }
 

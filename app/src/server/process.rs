@@ -158,7 +158,11 @@ impl Process {
         info!(file = %file.display(), %address, %appliance, jobs, "ready");
         Ok(Self {
             socket,
-            appliance: config.addresses.iter().map(|&ip| SocketAddr::new(ip, config.udp_port)).collect(),
+            appliance: config
+                .addresses
+                .iter()
+                .map(|&ip| SocketAddr::new(ip, config.udp_ports.first()))
+                .collect(),
             registrar,
             server: ServerLoop::new(config.ps.limits),
             asynchronous: AsyncLoop::new(config.ps.training, asynchronous),

@@ -263,6 +263,17 @@ fn every_defect_is_found_and_has_a_remedy() {
             "ss -lunp",
         ),
         (
+            "a program on the last of the appliance's ports",
+            |t, c| {
+                swap(c, "[dataplane]", "udp_port = 16448\nudp_ports = 64\n[dataplane]");
+                t.file("proc/net/udp", "  sl  local_address\n   1: 0100007F:407F 00000000:0000 07\n");
+            },
+            "udp-port",
+            "warn",
+            "UDP port 16511",
+            "ss -lunp",
+        ),
+        (
             "the kernel's address",
             |t, _| {
                 t.file("proc/net/fib_trie", "           |-- 10.77.0.254\n              /32 host LOCAL\n");

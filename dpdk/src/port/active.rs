@@ -1,6 +1,7 @@
 //! What is in force on a started port.
 
 use super::caps::RssHash;
+use super::steer::Steering;
 
 /// Checksums that the device verifies on receipt; its verdict is `PacketBuf::bad_checksum`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +39,8 @@ pub struct Active {
     pub tx_multi_segment: bool,
     /// What is hashed to choose the receive queue.
     pub rss: RssHash,
+    /// How UDP ports are brought to queues, where [`PortConfig::steer`](super::PortConfig::steer) asks for it.
+    pub steering: Steering,
     /// Packets addressed to others are received.
     pub promiscuous: bool,
 }

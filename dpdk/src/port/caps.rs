@@ -40,6 +40,17 @@ impl RssHash {
         self.0 & sys::PSC_RSS_L4 != 0
     }
 
+    /// UDP destination ports can be hashed and nothing else with them.
+    #[must_use]
+    pub const fn has_udp_destination_only(self) -> bool {
+        self.0 & sys::PSC_RSS_L4_DST_ONLY != 0 && self.0 & sys::PSC_RSS_UDP != 0
+    }
+
+    /// UDP by its destination port alone.
+    pub(super) const fn udp_destinations(self) -> Self {
+        Self(self.0 & (sys::PSC_RSS_UDP | sys::PSC_RSS_L4_DST_ONLY))
+    }
+
     /// Those types that spread by addresses and ports.
     pub(super) const fn flows(self) -> Self {
         Self(self.0 & (sys::PSC_RSS_L3 | sys::PSC_RSS_L4))

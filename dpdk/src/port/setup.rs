@@ -7,6 +7,7 @@ use pascaline_dpdk_sys as sys;
 use super::active::{Active, Descriptors, RxChecksum};
 use super::caps::{self, Caps, RssHash};
 use super::device::DeviceHandle;
+use super::steer::{self, Key, Steer, Steering};
 use super::{Port, PortConfig, Stopped};
 use crate::error::Errno;
 use crate::mempool::Mempool;
@@ -136,9 +137,11 @@ pub(super) fn start(
     let smallest_room = pools.iter().map(Mempool::room).min().map_or(0, u32::from);
     let choice = Choice::of(caps, config, wanted_mtu + OVERHEAD > smallest_room);
 
-    let mut conf = choice.to_dpdk(config);
+    let steer = config.steer.filter(|_| config.rx_queues > 1);
+    let mut key = Key::new(steer.map_or(1, |steer| steer.count), info.hash_key_size);
+    let mut conf = choice.to_dpdk(config, &mut key);
     conf.txmode.offloads &= info.tx_offload_capa; // what a driver does without advertising cannot be asked for
-    // SAFETY: the port is open and stopped, and we have its control functions to ourselves; `conf` is copied.
+    // SAFETY: the port is open and stopped, and we have its control functions to ourselves; `conf` is copied, and so is the key.
     let status =
         unsafe { sys::rte_eth_dev_configure(port, config.rx_queues, config.tx_queues, &raw const conf) };
     Errno::check(status).map_err(at(Step::Configure))?;
@@ -193,13 +196,16 @@ pub(super) fn start(
         }
     };
 
+    let steering = steer.map_or(Steering::None, |steer| {
+        steering(device, &steer, config.rx_queues, choice.by_port.then_some(info.reta_size))
+    });
     let mut mtu = 0;
     // SAFETY: as above; the result goes to a live variable.
     let status = unsafe { sys::rte_eth_dev_get_mtu(port, &raw mut mtu) };
     if status != 0 {
         mtu = u16::try_from(wanted_mtu).unwrap_or(u16::MAX);
     }
-    Ok(choice.active(descriptors, mtu, promiscuous))
+    Ok(Active { steering, ..choice.active(descriptors, mtu, promiscuous) })
 }
 
 fn check(
@@ -225,6 +231,25 @@ fn check(
     }
 }
 
+/// Has a started device bring UDP ports to queues, by whichever way it can; `table` is the size of its redirection table, if its hash is
+/// over the destination port alone.
+fn steering(device: &DeviceHandle, steer: &Steer, queues: u16, table: Option<u16>) -> Steering {
+    let port = device.port_id();
+    let refused = match steer::rules(port, steer, queues) {
+        Ok(()) => return Steering::Rules,
+        Err(errno) => errno,
+    };
+    tracing::debug!(device = device.name(), errno = %refused, "no flow rules for UDP ports");
+    match table.map(|size| steer::redirect(port, steer, queues, size)) {
+        Some(Ok(())) => Steering::Rss,
+        Some(Err(errno)) => {
+            tracing::debug!(device = device.name(), %errno, "the redirection table was refused");
+            Steering::None
+        }
+        None => Steering::None,
+    }
+}
+
 fn promiscuous(port: u16, wanted: bool) -> Result<bool, Errno> {
     if !wanted {
         return Ok(false);
@@ -244,20 +269,25 @@ struct Choice {
     rx_scatter: bool,
     tx_multi_segment: bool,
     rss: RssHash,
+    /// The hash is over UDP destination ports alone.
+    by_port: bool,
 }
 
 impl Choice {
     fn of(caps: &Caps, config: &PortConfig, larger_than_a_buffer: bool) -> Self {
         let spread = config.rss && config.rx_queues > 1;
+        let by_port = spread && config.steer.is_some() && caps.rss.has_udp_destination_only();
+        let rss = if by_port { caps.rss.udp_destinations() } else { caps.rss.flows() };
         Self {
             rx_checksum: RxChecksum { ipv4: caps.rx_ipv4_checksum, udp: caps.rx_udp_checksum },
             rx_scatter: caps.rx_scatter && larger_than_a_buffer,
             tx_multi_segment: caps.tx_multi_segment,
-            rss: if spread { caps.rss.flows() } else { RssHash::NONE },
+            rss: if spread { rss } else { RssHash::NONE },
+            by_port,
         }
     }
 
-    fn to_dpdk(&self, config: &PortConfig) -> sys::rte_eth_conf {
+    fn to_dpdk(&self, config: &PortConfig, key: &mut Key) -> sys::rte_eth_conf {
         // SAFETY: numbers, null pointers and bit fields; zero is DPDK's own default for each.
         let mut conf: sys::rte_eth_conf = unsafe { MaybeUninit::zeroed().assume_init() };
         let bit = |on: bool, offload: u64| if on { offload } else { 0 };
@@ -269,6 +299,11 @@ impl Choice {
         if !self.rss.is_none() {
             conf.rxmode.mq_mode = sys::PSC_MQ_RSS;
             conf.rx_adv_conf.rss_conf.rss_hf = self.rss.bits();
+            if self.by_port {
+                let key = key.bytes();
+                conf.rx_adv_conf.rss_conf.rss_key_len = u8::try_from(key.len()).unwrap_or(0);
+                conf.rx_adv_conf.rss_conf.rss_key = key.as_mut_ptr();
+            }
         }
         conf
     }
@@ -281,6 +316,7 @@ impl Choice {
             rx_scatter: self.rx_scatter,
             tx_multi_segment: self.tx_multi_segment,
             rss: self.rss,
+            steering: Steering::None,
             promiscuous,
         }
     }

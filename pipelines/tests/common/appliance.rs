@@ -13,6 +13,7 @@ use pascaline_pipelines::{
     Reply, ServerEnd, Setup, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
+use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{Header, Kind};
 
@@ -27,6 +28,7 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobSpec>,
     pub(crate) pool: PoolConfig,
     pub(crate) first_epoch: u8,
+    pub(crate) udp_ports: UdpPorts,
     /// In front of each port.
     pub(crate) queue: PortQueue,
 }
@@ -43,6 +45,7 @@ impl Plan {
             jobs: vec![job(JOB, 4)],
             pool: PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() },
             first_epoch: 5,
+            udp_ports: UdpPorts::single(UDP_PORT),
             queue: PortQueue::default(),
         }
     }
@@ -57,11 +60,8 @@ impl Plan {
             mac: port_mac(u8::try_from(port).unwrap()),
             peer,
         };
-        Setup {
-            addresses: vec![OWN_V4, OWN_V6],
-            udp_port: UDP_PORT,
-            ports: self.peers.iter().enumerate().map(port).collect(),
-        }
+        let ports = self.peers.iter().enumerate().map(port).collect();
+        Setup::new(vec![OWN_V4, OWN_V6], self.udp_ports, ports)
     }
 }
 

@@ -43,6 +43,14 @@ impl Transmit {
         Self { header: header.to_bytes(), source, trailer: None, fresh: false }
     }
 
+    /// The PSN that it is about: it goes to that one's UDP port. `None` for control packets, which go to the first port, whatever
+    /// they name.
+    #[must_use]
+    pub fn psn(&self) -> Option<u32> {
+        let psn = self.header.get(8..12)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        psn.filter(|_| !matches!(self.source, Source::Control(_)))
+    }
+
     /// True for a contribution that has not been sent before. Those that follow each other are of one length, the full
     /// packet's, but for the last one of a tensor, which may be shorter: a driver can have the system cut them out of one
     /// long datagram.

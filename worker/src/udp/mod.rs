@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use core::time::Duration;
 
-use pascaline_wire::MAX_RANKS;
+use pascaline_wire::ports::UdpPortsError;
+use pascaline_wire::{MAX_RANKS, UdpPorts};
 
 use crate::allreduce::Failure;
 use crate::membership::JoinFailure;
@@ -28,8 +29,11 @@ pub const MAX_PAYLOAD: u16 = 65_280;
 /// Where to join, as what, and how to behave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The appliance's address.
+    /// The appliance's address; of several UDP ports, the first.
     pub appliance: SocketAddr,
+    /// The UDP ports that the appliance listens on, 1 by default: what is about a PSN goes to the port `PSN mod udp_ports` behind the
+    /// first one. With several ports, each of the appliance's lcores can receive what it is at home in.
+    pub udp_ports: u16,
     /// The job.
     pub job: u16,
     /// This worker's rank, below `ranks`.
@@ -73,6 +77,7 @@ impl Config {
     pub const fn new(appliance: SocketAddr, job: u16, rank: u16, ranks: u16) -> Self {
         Self {
             appliance,
+            udp_ports: 1,
             job,
             rank,
             ranks,
@@ -105,12 +110,23 @@ impl Config {
         if self.in_flight == 0 || self.spread == 0 {
             return Err(ConfigError::NothingInFlight);
         }
+        self.ports()?;
         match self.bind {
             Some(bind) if bind.is_ipv4() != self.appliance.is_ipv4() => {
                 Err(ConfigError::Family { bind, appliance: self.appliance })
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Config {
+    /// The appliance's UDP ports.
+    ///
+    /// # Errors
+    /// [`ConfigError::UdpPorts`].
+    pub fn ports(&self) -> Result<UdpPorts, ConfigError> {
+        Ok(UdpPorts::new(self.appliance.port(), self.udp_ports)?)
     }
 }
 
@@ -140,6 +156,9 @@ pub enum ConfigError {
     /// A window of 0.
     #[error("in_flight and spread must be at least 1")]
     NothingInFlight,
+    /// No appliance has such ports.
+    #[error(transparent)]
+    UdpPorts(#[from] UdpPortsError),
     /// One address is IPv4, the other IPv6.
     #[error("cannot bind to {bind} to reach {appliance}: one is IPv4, the other IPv6")]
     Family {

@@ -8,6 +8,7 @@ use core::time::Duration;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MultiHeaders, SockaddrStorage};
+use pascaline_wire::UdpPorts;
 
 use super::outgoing::{Cutting, Outgoing};
 use super::socket::{BATCH, Socket};
@@ -25,6 +26,7 @@ const SEND_ATTEMPTS: u32 = 3;
 pub(super) struct Transfer<'a> {
     socket: &'a Socket,
     origin: &'a Instant,
+    ports: UdpPorts,
     outgoing: Outgoing,
     cutting: &'a mut Cutting,
     batch: [Transmit; BATCH],
@@ -39,6 +41,7 @@ impl<'a> Transfer<'a> {
     /// `bytes` is room for [`BATCH`] datagrams.
     pub(super) fn new(
         socket: &'a Socket,
+        ports: UdpPorts,
         origin: &'a Instant,
         cutting: &'a mut Cutting,
         bytes: &'a mut [u8],
@@ -47,6 +50,7 @@ impl<'a> Transfer<'a> {
         Self {
             socket,
             origin,
+            ports,
             outgoing: Outgoing::new(),
             cutting,
             batch: [Transmit::PLACEHOLDER; BATCH],
@@ -68,6 +72,11 @@ impl<'a> Transfer<'a> {
                 self.batch[count] = packet;
                 count += 1;
             }
+            if self.ports.count() > 1 {
+                // What goes to one port in one piece; what is not cut out of pieces first.
+                let ports = self.ports;
+                self.batch[..count].sort_by_key(|packet| (packet.is_fresh(), place(ports, packet)));
+            }
             self.send(count, session, tensor)?;
             self.cutting.look_at(session.counters().retransmissions);
             if count < BATCH {
@@ -82,15 +91,17 @@ impl<'a> Transfer<'a> {
         let mut batch = &self.batch[..count];
         let mut attempts = 0;
         while !batch.is_empty() && attempts < SEND_ATTEMPTS {
-            let fd = self.socket.as_raw_fd();
-            match self.outgoing.send(fd, batch, session, tensor, self.cutting) {
+            let to = place(self.ports, &batch[0]);
+            let same = batch.iter().take_while(|packet| place(self.ports, packet) == to).count();
+            let fd = self.socket.fd_to(to);
+            match self.outgoing.send(fd, &batch[..same], session, tensor, self.cutting) {
                 Ok(sent) => {
                     batch = &batch[sent..];
                     continue;
                 }
                 Err(Errno::EINTR) => continue,
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => {
-                    if !self.socket.wait(PollFlags::POLLOUT, SEND_PATIENCE)? {
+                    if !self.socket.wait_for(to, PollFlags::POLLOUT, SEND_PATIENCE)? {
                         break;
                     }
                 }
@@ -123,6 +134,11 @@ impl<'a> Transfer<'a> {
     }
 }
 
+/// Which of the appliance's UDP ports a packet goes to, counted from the first one.
+fn place(ports: UdpPorts, packet: &Transmit) -> usize {
+    packet.psn().map_or(0, |psn| usize::from(ports.of(psn) - ports.first()))
+}
+
 /// What ICMP or routing reports about the peer may change before the deadline: an appliance that is being started, a
 /// link that comes back.
 pub(super) const fn is_unreachable(error: Errno) -> bool {
@@ -141,5 +157,69 @@ pub(super) fn transient<T>(result: io::Result<T>) -> io::Result<Option<T>> {
             errno if is_unreachable(errno) => Ok(None),
             _ => Err(error),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use pascaline_wire::{Element, Header, Kind};
+
+    use super::*;
+    use crate::identity::{Identity, Membership};
+
+    const PORTS: u16 = 4;
+    const PAYLOAD: u16 = 1024;
+    const PACKETS: u32 = 101;
+
+    /// An appliance's UDP ports, at an address that no other test uses.
+    fn appliance() -> (Vec<UdpSocket>, UdpPorts) {
+        let ports = UdpPorts::new(16_420, PORTS).unwrap();
+        let sockets = (ports.first()..).take(usize::from(PORTS));
+        (sockets.map(|port| UdpSocket::bind(("127.83.17.1", port)).unwrap()).collect(), ports)
+    }
+
+    #[test]
+    fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
+        let (receivers, ports) = appliance();
+        let peer = receivers[0].local_addr().unwrap();
+        let socket = Socket::open_to(None, peer, ports, 1 << 22).unwrap();
+        let identity = Identity { job: 1, rank: 0, ranks: 2, payload: PAYLOAD };
+        let membership = Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256 };
+        let mut session = Session::new(membership, 256, 0);
+        // The last packet of the tensor is a short one.
+        let bytes = usize::from(PAYLOAD) * (PACKETS as usize - 1) + 8;
+        session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
+        let tensor: Vec<u8> = (0..=250).cycle().take(bytes).collect();
+        let (origin, mut cutting, mut buffer) =
+            (Instant::now(), Cutting::new(PAYLOAD), vec![0; 2048 * BATCH]);
+        let mut transfer = Transfer::new(&socket, ports, &origin, &mut cutting, &mut buffer);
+        transfer.flush(&mut session, &tensor).unwrap();
+
+        let mut all = Vec::new();
+        let mut datagram = [0; 2048];
+        for (receiver, port) in receivers.iter().zip(ports.first()..) {
+            receiver.set_nonblocking(true).unwrap();
+            while let Ok((length, from)) = receiver.recv_from(&mut datagram) {
+                let (header, payload) = Header::parse(&datagram[..length]).unwrap();
+                assert_eq!((header.kind, ports.of(header.psn)), (Kind::Gradient, port));
+                let at = header.psn as usize * usize::from(PAYLOAD);
+                assert!(payload == &tensor[at..bytes.min(at + usize::from(PAYLOAD))], "PSN {}", header.psn);
+                assert_eq!(from, socket.local_addr().unwrap(), "the rank has one address and port");
+                all.push(header.psn);
+            }
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..PACKETS).collect::<Vec<_>>());
+        assert_eq!(session.counters().not_sent, 0);
+
+        let worker = socket.local_addr().unwrap();
+        for receiver in &receivers {
+            receiver.send_to(&receiver.local_addr().unwrap().port().to_be_bytes(), worker).unwrap();
+        }
+        assert!(socket.wait(PollFlags::POLLIN, Duration::from_secs(5)).unwrap());
+        assert_eq!(transfer.receive(&mut session).unwrap(), 1, "from the first port only");
+        assert_eq!(transfer.datagram(0), ports.first().to_be_bytes());
     }
 }

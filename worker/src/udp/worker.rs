@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use core::time::Duration;
 
 use nix::poll::PollFlags;
-use pascaline_wire::{control, header, trailer};
+use pascaline_wire::{UdpPorts, control, header, trailer};
 use zerocopy::IntoBytes as _;
 
 use super::element::{self, Element};
@@ -37,6 +37,7 @@ const FULL_BATCHES: u32 = 16;
 pub struct Worker {
     config: Config,
     socket: Socket,
+    ports: UdpPorts,
     session: Session,
     origin: Instant,
     cutting: Cutting,
@@ -65,6 +66,7 @@ impl Worker {
     /// See [`JoinError`]; a refusal says what disagreed.
     pub fn join(config: Config) -> Result<Self, JoinError> {
         config.check()?;
+        let ports = config.ports()?;
         let io = |what| move |source| JoinError::Io { what, source };
         let identity =
             Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
@@ -72,8 +74,8 @@ impl Worker {
         let stride = usize::from(config.payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
         // The system accounts for about twice a small packet's length.
         let room = usize::from(spread) * stride * 4;
-        let socket =
-            Socket::open(config.bind, config.appliance, room).map_err(io("cannot open a UDP socket"))?;
+        let socket = Socket::open_to(config.bind, config.appliance, ports, room)
+            .map_err(io("cannot open a UDP socket"))?;
         let number = unix_ns();
         let origin = Instant::now();
         let mut buffer = vec![0; stride * BATCH];
@@ -86,7 +88,7 @@ impl Worker {
             session = session.accept_partial();
         }
         let cutting = Cutting::new(config.payload);
-        Ok(Self { config, socket, session, origin, cutting, buffer })
+        Ok(Self { config, socket, ports, session, origin, cutting, buffer })
     }
 
     /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`] without hints.
@@ -132,8 +134,8 @@ impl Worker {
     /// Runs what the session has begun to its end.
     fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
-        let Self { socket, session, origin, cutting, buffer, .. } = self;
-        let mut transfer = Transfer::new(socket, origin, cutting, buffer);
+        let Self { socket, ports, session, origin, cutting, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
         let mut full_batches = 0;
         loop {
             transfer.flush(session, tensor).map_err(io("cannot send"))?;
@@ -173,8 +175,8 @@ impl Worker {
     /// # Errors
     /// The operating system's, from sending or receiving.
     pub fn tend(&mut self) -> io::Result<()> {
-        let Self { socket, session, origin, cutting, buffer, .. } = self;
-        let mut transfer = Transfer::new(socket, origin, cutting, buffer);
+        let Self { socket, ports, session, origin, cutting, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
         // At most as much as the socket can hold, even if more keeps coming.
         for _ in 0..64 {
             let count = transfer.receive(session)?;

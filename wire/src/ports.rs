@@ -1,0 +1,121 @@
+//! The UDP ports that an appliance listens on, and which of them a PSN goes to.
+//!
+//! With several ports, whatever reads no further than to the UDP header (a NIC, a switch) can tell PSNs apart by their lowest bits,
+//! and bring each to where it is at home.
+
+/// The most ports that an appliance listens on.
+pub const MAX_UDP_PORTS: u16 = 64;
+
+/// UDP ports in a row: a power of two of them, the first one a multiple of their number. So whether a port is one of them is
+/// decided by its upper bits, and which one it is by the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpPorts {
+    first: u16,
+    /// The bits in which all of them agree.
+    mask: u16,
+}
+
+/// Why there are no such ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UdpPortsError {
+    /// Not a power of two, or too many.
+    #[error("{count} UDP ports: must be a power of two, at most {MAX_UDP_PORTS}")]
+    Count {
+        /// As given.
+        count: u16,
+    },
+    /// Somebody else's ports would be among them.
+    #[error("{count} UDP ports from {first} on: the first must be a multiple of their number")]
+    First {
+        /// The first one.
+        first: u16,
+        /// Their number.
+        count: u16,
+    },
+}
+
+impl UdpPorts {
+    /// One port, for all PSNs.
+    #[must_use]
+    pub const fn single(port: u16) -> Self {
+        Self { first: port, mask: u16::MAX }
+    }
+
+    /// So many ports, from this one on.
+    ///
+    /// # Errors
+    /// [`UdpPortsError`]: which of the two numbers cannot be.
+    pub const fn new(first: u16, count: u16) -> Result<Self, UdpPortsError> {
+        if !count.is_power_of_two() || count > MAX_UDP_PORTS {
+            return Err(UdpPortsError::Count { count });
+        }
+        if !first.is_multiple_of(count) {
+            return Err(UdpPortsError::First { first, count });
+        }
+        Ok(Self { first, mask: !(count - 1) })
+    }
+
+    /// The first one: the port of everything that is about no PSN.
+    #[must_use]
+    pub const fn first(self) -> u16 {
+        self.first
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(self) -> u16 {
+        !self.mask + 1
+    }
+
+    /// The bits of a port number in which all of them agree.
+    #[must_use]
+    pub const fn mask(self) -> u16 {
+        self.mask
+    }
+
+    /// Whether a port is one of them.
+    #[must_use]
+    #[inline]
+    pub const fn has(self, port: u16) -> bool {
+        (port ^ self.first) & self.mask == 0
+    }
+
+    /// The port of a PSN: the first one, plus the PSN modulo their number.
+    #[must_use]
+    #[inline]
+    pub const fn of(self, psn: u32) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are what counts")]
+        let low = psn as u16;
+        self.first | (low & !self.mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn psns_go_round_and_nobody_elses_port_is_among_them() {
+        for count in [1, 2, 4, 64] {
+            let ports = UdpPorts::new(16_448, count).unwrap();
+            assert_eq!((ports.first(), ports.count()), (16_448, count));
+            for port in 0..=u16::MAX {
+                assert_eq!(ports.has(port), (16_448..16_448 + count).contains(&port), "{port} of {count}");
+            }
+            for psn in (0..200).chain(u32::MAX - 200..=u32::MAX) {
+                assert_eq!(u32::from(ports.of(psn)), 16_448 + psn % u32::from(count), "{psn} of {count}");
+            }
+        }
+        assert_eq!(UdpPorts::new(7, 1), Ok(UdpPorts::single(7)));
+    }
+
+    #[test]
+    fn what_masking_cannot_decide_is_refused() {
+        for count in [0, 3, 6, 65, 128, 0x8000] {
+            assert_eq!(UdpPorts::new(0x8000, count), Err(UdpPortsError::Count { count }));
+        }
+        assert_eq!(UdpPorts::new(16_420, 8), Err(UdpPortsError::First { first: 16_420, count: 8 }));
+        // The last ports that there are.
+        assert!(UdpPorts::new(65_472, 64).unwrap().has(u16::MAX));
+    }
+}
