@@ -59,13 +59,16 @@ impl JobState {
         {
             return Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
-        if rank.joined.is_some() || rank.lost || self.phase != Phase::Forming {
+        let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming;
+        if renewed {
             self.next_generation();
         }
         let claim = self.claim(at, wanted);
         if wanted.is_some() && claim.is_none() {
             self.note_session(at, control.session, source);
-            return Ok(self.send_off(at));
+            let sent_off = self.send_off(at);
+            // Also if only the generation is another one.
+            return Ok(Verdict { changed: sent_off.changed || renewed, ..sent_off });
         }
         match self.payload {
             Some(payload) if payload != control.payload => {
