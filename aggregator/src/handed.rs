@@ -39,8 +39,8 @@ impl<B: PacketBuf> Handed<B> {
         Key::from_bits(self.request[0])
     }
 
-    /// Adds a contribution to this one, if it is to the same PSN and agrees with it in every respect, and none of its rank is inside.
-    /// False, and nothing done, if not. Both have nothing special about them, or are of several ranks already.
+    /// Adds a contribution to this one, if it is to the same PSN and agrees with it in every respect, and nothing of its rank is inside.
+    /// False, and nothing done, if not. This one may be of several ranks already.
     #[inline]
     pub(crate) fn absorb(&mut self, brief: &Alike, bytes: &[u8], combine: Combine) -> bool {
         let [key, _, ranks, payload, terms, rules] = self.request;

@@ -13,8 +13,8 @@
 //!
 //! Modules: [`key`] names a PSN and places it; [`rankset`] is the contribution bitmap; [`request`] and [`sink`] are
 //! the interface; `slot` is one slot's state machine and `set` the choice between slots; [`pool`] is
-//! their memory and what is done to them; `session` is one lcore's way in, `lanes` which sets are whose, `part` those of one lcore, and `handed` what travels
-//! between lcores.
+//! what is done to them; `session` is one lcore's way in, `lanes` which sets are whose, `part` the memory of those of one lcore, and `handed` what
+//! travels between lcores.
 #![allow(
     unsafe_code,
     reason = "the pool's core: accumulators in packets that a slot holds, and the rings between lcores"

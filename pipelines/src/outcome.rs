@@ -504,6 +504,9 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
             self.count(Counter::Preempted);
             self.count_of(key, JobEvent::Preempted);
         }
+        if cause == Cause::NoRoom {
+            self.count(Counter::Conflicts);
+        }
         match what {
             Displaced::Result => self.count(Counter::DisplacedResults),
             Displaced::GivenUp => {
