@@ -278,6 +278,8 @@ pub struct Originals<B: PacketBuf> {
     pub fan_in: u16,
     /// An element of one of them saturated before it came here.
     pub overflow: bool,
+    /// The slot was opened by a contribution that was not sent for the first time, so perhaps none of them was.
+    pub again: bool,
     /// The slot's priority.
     pub priority: u16,
 }

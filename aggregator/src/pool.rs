@@ -355,6 +355,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
         set.slots[way].open_several(request, packet, quota > 0);
         if set.slots[way].suffices(request)
+            && !self.refer(set, way, sink)
             && self.complete(set, way, sink)
             && let Some(result) = set.slots[way].aggregate()
         {
@@ -447,8 +448,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         last: &Contribution,
         sink: &mut S,
     ) {
-        if set.slots[way].is_doubtful() {
-            self.vacate(set, way, Cause::Referred, sink);
+        if self.refer(set, way, sink) {
             return sink.added(last);
         }
         if self.complete(set, way, sink)
@@ -457,6 +457,16 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             return sink.completed(last, false, result);
         }
         sink.added(last);
+    }
+
+    /// Leaves a complete partial to the parameter server if there may be another result already. True if so.
+    #[inline(always)]
+    fn refer<S: Sink<B, WORDS>>(&self, set: &mut Set<'_, B, WORDS>, way: usize, sink: &mut S) -> bool {
+        let doubtful = set.slots[way].is_doubtful();
+        if doubtful {
+            self.vacate(set, way, Cause::Referred, sink);
+        }
+        doubtful
     }
 
     /// Makes a partial the result. False, and the slot is empty, if there is no room for saying who is inside.
@@ -604,7 +614,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         if !set.slots.get(way).is_some_and(Slot::is_partial) {
             return false;
         }
-        if self.complete(set, way, sink)
+        if !self.refer(set, way, sink)
+            && self.complete(set, way, sink)
             && let Some(result) = set.slots[way].aggregate()
         {
             sink.released(result);
@@ -709,8 +720,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let state = if set.slots[way].is_partial() {
             let partial = set.slots[way].remind(request.now, self.remind_interval);
             partial.map_or(Reminded::Recently, Reminded::Partial)
-        } else {
+        } else if set.slots[way].serves(request.priority) {
             set.kept(way, request.now).map_or(Reminded::Unknown, Reminded::Kept)
+        } else {
+            Reminded::Unknown
         };
         sink.reminded(request, packet, state);
     }
@@ -765,6 +778,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                 if let Some(why) = set.slots[way].disagrees(request) {
                     return sink.refused(request, packet, why);
                 }
+                self.vacate(set, way, Cause::Superseded, sink);
+                way
+            }
+            Some(way) if request.rules.server() && set.slots[way].yields_to(request.priority) => {
                 self.vacate(set, way, Cause::Superseded, sink);
                 way
             }

@@ -24,6 +24,8 @@ pub struct Aggregate<'a, S> {
     pub partial: bool,
     /// When the first contribution arrived, in nanoseconds of the caller's clock.
     pub first: u64,
+    /// How it was agreed upon: [`round`](pascaline_wire::round).
+    pub round: u16,
     /// The payload, and nothing else but the trailer.
     pub payload: &'a S,
 }
@@ -81,7 +83,7 @@ pub enum Cause {
     Preempted,
     /// The parameter server fetched it.
     Fetched,
-    /// It is complete, but part of it was sent again: there may be another result already, which the parameter server knows.
+    /// It is complete, but part of it was sent again: there may be another result already. The parameter server knows of it, or finds out.
     Referred,
     /// The result came from elsewhere.
     Superseded,
@@ -119,6 +121,8 @@ pub struct Evicted<B> {
     pub count: u16,
     /// An element saturated.
     pub overflow: bool,
+    /// The slot was opened by a contribution that was not sent for the first time, so perhaps none inside was.
+    pub again: bool,
     /// The slot's priority.
     pub priority: u16,
 }

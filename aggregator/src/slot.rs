@@ -10,6 +10,7 @@
 use pascaline_buffer::combine::{Combine, InOrder};
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_wire::Op;
+use pascaline_wire::round;
 use pascaline_wire::trailer::Trailer;
 
 use crate::contributions::{Contributions, Originals};
@@ -56,6 +57,7 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     reminded: Option<core::num::NonZeroU32>,
     shape: Shape,
     count: u16,
+    /// Of a partial; of a result the [round](Self::round).
     pub(crate) priority: u16,
     /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two years before it
     /// starts again.
@@ -73,6 +75,8 @@ const SERVER: u64 = 1 << 57;
 const COUNTED: u64 = 1 << 58;
 /// Something inside was not sent for the first time.
 const AGAIN: u64 = 1 << 59;
+/// The slot was opened by a contribution that was not sent for the first time: perhaps none inside was.
+const REOPENED: u64 = 1 << 60;
 const FIRST: u64 = OVERFLOW - 1;
 
 const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
@@ -173,7 +177,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             priority: request.priority,
             first: request.now & FIRST
                 | flag(OVERFLOW, request.overflow)
-                | flag(AGAIN, request.again)
+                | flag(AGAIN | REOPENED, request.again)
                 | flag(SERVER, request.rules.server())
                 | flag(COUNTED, counted),
             hold: Hold::Open(packet),
@@ -255,6 +259,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.shape = Shape::new(request.fan_in, request.len);
         self.count = request.count;
         self.keep(packet.freeze());
+        self.priority = request.priority;
         Ok(())
     }
 
@@ -496,6 +501,23 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     fn keep(&mut self, result: B::Shared) {
         self.payload = result.descriptor().cast_mut();
         self.hold = Hold::Done(result);
+        self.priority = round::NONE;
+    }
+
+    /// The round of a result: [`wire::round`](pascaline_wire::round). It takes the place of the priority, which only partials have.
+    pub(crate) const fn round(&self) -> u16 {
+        self.priority
+    }
+
+    /// True if a result of this round takes the place of the one that is kept: it has been agreed upon since.
+    pub(crate) fn yields_to(&self, round: u16) -> bool {
+        let kept = self.round();
+        matches!(self.hold, Hold::Done(_)) && round != round::NONE && kept != round::TAKEN && kept != round
+    }
+
+    /// True if a rank that has promised to take no result but those of this round, if it is one, takes the one that is kept.
+    pub(crate) fn serves(&self, promised: u16) -> bool {
+        round::admits(promised, self.round())
     }
 
     /// Takes the accumulator out, with everything added.
@@ -530,7 +552,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// are spent.
     pub(crate) fn take(&mut self, wanted: bool, spent: &mut impl FnMut(B)) -> Contents<B> {
         let (key, element, fan_in, priority) = (self.key(), self.element(), self.fan_in(), self.priority);
-        let overflow = self.overflow();
+        let (overflow, again) = (self.overflow(), self.first & REOPENED != 0);
         match core::mem::replace(&mut self.hold, Hold::Empty) {
             Hold::Empty => Contents::Nothing,
             Hold::Done(_) => Contents::Result,
@@ -540,11 +562,17 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
                     return Contents::Nothing;
                 }
                 let (len, count) = (self.len(), self.count);
-                Contents::Partial(Evicted { packet, len, element, fan_in, count, overflow, priority })
+                Contents::Partial(Evicted { packet, len, element, fan_in, count, overflow, again, priority })
             }
-            Hold::Whole(contributions) if wanted => {
-                Contents::Originals(Originals { contributions, key, element, fan_in, overflow, priority })
-            }
+            Hold::Whole(contributions) if wanted => Contents::Originals(Originals {
+                contributions,
+                key,
+                element,
+                fan_in,
+                overflow,
+                again,
+                priority,
+            }),
             Hold::Whole(mut contributions) => {
                 while let Some((_, packet)) = contributions.pop() {
                     spent(packet);
@@ -566,6 +594,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             overflow: self.overflow(),
             partial: self.count < self.fan_in(),
             first: self.first(),
+            round: self.round(),
             payload,
         })
     }

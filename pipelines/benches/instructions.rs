@@ -357,6 +357,7 @@ fn emit() -> u32 {
                     overflow: false,
                     partial: false,
                     first: 0,
+                    round: 0,
                     payload: &payload,
                 },
             );

@@ -433,7 +433,7 @@ pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
         psn: result.key.psn(),
         fan_in: result.fan_in,
         count: result.count,
-        priority: 0,
+        priority: result.round,
         wnd_cap: u16::MAX,
         tree: 0,
         epoch: result.key.epoch(),

@@ -100,7 +100,7 @@ impl<I: Io> Outcome<'_, I> {
             return Some(packet);
         }
         let header = Header {
-            flags: flags(request.overflow, false).with(Flags::BYPASS),
+            flags: flags(request.overflow, false).with(repeated(request.again)),
             rank: request.rank,
             priority: request.priority,
             ..header
@@ -123,17 +123,18 @@ impl<I: Io> Outcome<'_, I> {
         let Some(job) = Self::job_of(table, key) else { return false };
         match what {
             Displaced::Partial(evicted) => {
-                let Evicted { packet, len, element, fan_in, count, overflow, priority } = evicted;
+                let Evicted { packet, len, element, fan_in, count, overflow, again, priority } = evicted;
                 let header = Self::header_to_server(key, Kind::Partial, element, fan_in, count);
                 let Some(header) = header else { return false };
-                let header = Header { flags: flags(overflow, true), priority, ..header };
+                let flags = flags(overflow, true).with(repeated(again));
+                let header = Header { flags, priority, ..header };
                 let sent = server::send(self.emitter, self.server, job, &header, packet);
                 self.evicted(job, sent, u64::from(count), u64::from(count) * u64::from(len));
                 sent
             }
             Displaced::Originals(originals) => {
                 let (element, fan_in, priority) = (originals.element, originals.fan_in, originals.priority);
-                let flags = flags(originals.overflow, false).with(Flags::BYPASS);
+                let flags = flags(originals.overflow, false).with(repeated(originals.again));
                 let header = Self::header_to_server(key, Kind::Gradient, element, fan_in, 1);
                 let Some(header) = header else { return false };
                 originals.fold(false, |any, (rank, packet)| {
@@ -313,6 +314,11 @@ impl<I: Io> Outcome<'_, I> {
         let to = member.endpoint;
         self.refuse(request.now, &to, &header, Objection { status, expected, got });
     }
+}
+
+/// The flag that tells the parameter server that this may have been in a sum before.
+const fn repeated(again: bool) -> Flags {
+    if again { Flags::RETRANSMISSION } else { Flags::NONE }
 }
 
 /// Of so many results, one is looked at for what is no number; to look at all would take a packet of eight ranks 2 ns longer.

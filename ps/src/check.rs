@@ -38,7 +38,7 @@ pub(crate) fn elements(
     if payload.len() > longest {
         return Err(Refusal::payload(longest, payload.len()));
     }
-    Combiner::new(kernels, element).ok_or_else(|| Refused::UnsupportedElement.into())
+    Ok(Combiner::new(kernels, element))
 }
 
 /// Whether two contributions have the same element type and operation.

@@ -1,62 +1,26 @@
 //! How the contributions of one element type and operation become one. The only place that knows the kernels.
 
-use pascaline_buffer::combine::{self, Combine, InOrder, Kernels, Type, WideSum};
+use pascaline_buffer::combine::{self, Combine, InOrder, Kernels, Type};
 use pascaline_wire::{DType, Element, Op};
-
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    /// The accumulator has the form of a payload.
-    Plain(Combine),
-    /// Sums of 16-bit floats: the accumulator is in binary32, and rounded once, at the end.
-    Wide(WideSum),
-}
 
 /// The kernels for one element type and operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Combiner {
-    step: Step,
+    /// One at a time; none for sums of 16-bit floats, which would be rounded each time.
+    combine: Option<Combine>,
     in_order: InOrder,
 }
 
 impl Combiner {
-    /// The kernels for an element; `None` if there are none.
-    pub(crate) fn new(kernels: &Kernels, element: Element) -> Option<Self> {
+    /// The kernels for an element.
+    pub(crate) fn new(kernels: &Kernels, element: Element) -> Self {
         let (of, op) = (type_of(element.dtype), op_of(element.op));
-        let step = match kernels.combine(of, op) {
-            Some(plain) => Step::Plain(plain),
-            None => Step::Wide(kernels.wide_sum(of)?),
-        };
-        Some(Self { step, in_order: kernels.in_order(of, op) })
-    }
-
-    /// An accumulator that holds one payload.
-    pub(crate) fn begin(&self, payload: &[u8]) -> Vec<u8> {
-        match &self.step {
-            Step::Plain(_) => payload.to_vec(),
-            Step::Wide(sum) => {
-                let mut accumulator = vec![0; 2 * payload.len()];
-                accumulator[..payload.len()].copy_from_slice(payload);
-                (sum.widen)(&mut accumulator);
-                accumulator
-            }
-        }
+        Self { combine: kernels.combine(of, op), in_order: kernels.in_order(of, op) }
     }
 
     /// Adds a payload, and tells whether an element saturated.
     pub(crate) fn add(&self, accumulator: &mut [u8], payload: &[u8]) -> bool {
-        match &self.step {
-            Step::Plain(combine) => combine(accumulator, payload),
-            Step::Wide(sum) => (sum.next)(accumulator, payload),
-        }
-    }
-
-    /// Gives an accumulator the form of a payload of `len` bytes.
-    pub(crate) fn end(&self, accumulator: &mut Vec<u8>, len: usize) {
-        if let Step::Wide(sum) = &self.step {
-            (sum.narrow)(accumulator);
-        }
-        accumulator.truncate(len);
-        accumulator.shrink_to_fit();
+        self.combine.is_some_and(|combine| combine(accumulator, payload))
     }
 
     /// Combines `len`-byte payloads that stand one behind the other, those with the given ascending numbers, strictly
@@ -77,15 +41,6 @@ impl Combiner {
         places.truncate(len);
         places.shrink_to_fit();
         saturated
-    }
-}
-
-/// Bytes of an accumulator of payloads of `len` bytes.
-#[must_use]
-pub fn accumulator_len(element: Element, len: usize) -> usize {
-    match (element.dtype, element.op) {
-        (DType::F16 | DType::Bf16, Op::Sum) => len.saturating_mul(2),
-        _ => len,
     }
 }
 

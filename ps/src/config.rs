@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use pascaline_wire::{DType, Element, MAX_RANKS, Op};
 
-use crate::combine::accumulator_len;
-
 /// What all jobs share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// What the jobs' capacities may add up to.
     pub capacity: Capacity,
-    /// Results that a job keeps for those who come late; at least 1, because a result is sent from where it is kept.
+    /// Results that a job keeps for those who come late, as far as its memory goes; at least 1, because a result is sent from where
+    /// it is kept. Those of the last [`settle`](Self::settle) should be among them: else ranks are asked more often than
+    /// they need to be.
     pub kept: u32,
     /// Requests (fetches and reminders) that may be sent between two calls of
     /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own network.
@@ -26,18 +26,23 @@ pub struct Config {
     /// How long an entry may stay incomplete, and a result kept. PSNs are used again after 2³²: a result must be
     /// forgotten before its number comes round.
     pub age_limit: Duration,
+    /// After this time no packet arrives any more. A server that does not remember everything that it has given out in this
+    /// time, because it has just been started or has forgotten a result, asks all ranks before it gives out a sum whose bits
+    /// depend on the order of addition.
+    pub settle: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             capacity: Capacity { entries: 1 << 16, bytes: 1 << 28 },
-            kept: 256,
+            kept: 4096,
             burst: 64,
             floor: Duration::from_millis(1),
             initial: Duration::from_millis(20),
             ceiling: Duration::from_secs(1),
             age_limit: Duration::from_secs(30),
+            settle: Duration::from_millis(200),
         }
     }
 }
@@ -122,12 +127,28 @@ impl JobParams {
         }
     }
 
-    /// Bytes that an entry of `len`-byte contributions takes up: in the order of arrival one payload (two, for sums of
-    /// 16-bit floats, which are accumulated in binary32), in the order of ranks the fan-in's.
+    /// In which order contributions of an element are added. Sums of 16-bit floats are rounded once, so all contributions are
+    /// kept until they are there; then they are added in the order of ranks, as the appliance does, so that the result has the same bits
+    /// whoever makes it.
+    #[must_use]
+    pub const fn order_of(&self, element: Element) -> Order {
+        match element {
+            Element { dtype: DType::F16 | DType::Bf16, op: Op::Sum } => Order::Rank,
+            _ => self.order,
+        }
+    }
+
+    /// True if the bits of a result depend on the order in which contributions came.
+    pub(crate) const fn depends_on_arrival(&self, element: Element) -> bool {
+        matches!((element.op, self.order_of(element)), (Op::Sum, Order::Arrival))
+    }
+
+    /// Bytes that an entry of `len`-byte contributions takes up: in the order of arrival one payload, in the order of ranks the
+    /// fan-in's.
     #[must_use]
     pub fn entry_bytes(&self, element: Element, len: usize) -> usize {
-        match self.order {
-            Order::Arrival => accumulator_len(element, len),
+        match self.order_of(element) {
+            Order::Arrival => len,
             Order::Rank => len.saturating_mul(usize::from(self.fan_in)),
         }
     }

@@ -32,7 +32,11 @@ pub struct Counters {
     pub given_up: u64,
     /// Incomplete entries that ended with their job or its generation.
     pub forgotten: u64,
-    /// Rounds of asking: one fetch and a reminder for each missing rank.
+    /// Results that all ranks have agreed upon beforehand, because there might have been others.
+    pub voted: u64,
+    /// Promises of ranks to wait for such a result.
+    pub promises: u64,
+    /// Rounds of asking: a fetch and a reminder for each missing rank, or a reminder for all of them.
     pub asked: u64,
     /// Fetches sent.
     pub fetches_sent: u64,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Element, Flags, Header};
+use pascaline_wire::{Element, Flags, Header, Kind, round};
 
 use crate::check;
 use crate::combine::Combiner;
@@ -41,6 +41,8 @@ pub(crate) struct Content {
     pub(crate) element: Element,
     pub(crate) ranks: RankSet,
     pub(crate) marks: Marks,
+    /// Some of it may have been sent for the first time: then no sum of nothing but such contributions can be elsewhere.
+    pub(crate) fresh: bool,
     /// Bytes of one contribution.
     pub(crate) len: usize,
     /// Order of arrival: the accumulator. Order of ranks: the fan-in's places, each as long as a contribution.
@@ -49,22 +51,29 @@ pub(crate) struct Content {
 
 impl Content {
     /// The first contribution or partial of a PSN.
-    pub(crate) fn new(
-        params: &JobParams,
-        header: &Header,
-        ranks: RankSet,
-        payload: &[u8],
-        combiner: &Combiner,
-    ) -> Self {
-        let (element, marks, len) = (header.element, Marks::of(header), payload.len());
-        match params.order {
-            Order::Arrival => Self { element, ranks, marks, len, bytes: combiner.begin(payload) },
+    pub(crate) fn new(params: &JobParams, header: &Header, ranks: RankSet, payload: &[u8]) -> Self {
+        let (element, len) = (header.element, payload.len());
+        match params.order_of(element) {
+            Order::Arrival => Self::whole(header, ranks, payload),
             Order::Rank => {
                 let bytes = vec![0; params.entry_bytes(element, len)];
-                let mut content = Self { element, ranks, marks, len, bytes };
+                let mut content = Self { bytes, ..Self::whole(header, ranks, &[]) };
+                content.len = len;
                 content.put(header.rank, payload);
                 content
             }
+        }
+    }
+
+    /// A sum as it came.
+    pub(crate) fn whole(header: &Header, ranks: RankSet, payload: &[u8]) -> Self {
+        Self {
+            element: header.element,
+            ranks,
+            marks: Marks::of(header),
+            fresh: is_fresh(header),
+            len: payload.len(),
+            bytes: payload.to_vec(),
         }
     }
 
@@ -92,6 +101,7 @@ impl Content {
         }
         self.ranks.merge(ranks);
         self.marks.merge(&Marks::of(header));
+        self.fresh |= is_fresh(header);
     }
 
     fn saturated(&mut self, saturated: bool) {
@@ -111,7 +121,7 @@ impl Content {
     /// one rank after the other.
     pub(crate) fn seal(&mut self, order: Order, combiner: &Combiner) {
         match order {
-            Order::Arrival => combiner.end(&mut self.bytes, self.len),
+            Order::Arrival => {}
             Order::Rank => {
                 let saturated = combiner.in_order(&mut self.bytes, self.len, self.ranks.iter());
                 self.saturated(saturated);
@@ -120,11 +130,33 @@ impl Content {
     }
 }
 
+/// True if some of the packet may have been sent for the first time. A result that comes from a slot is a sum of such contributions,
+/// unless it was agreed upon.
+fn is_fresh(header: &Header) -> bool {
+    match header.kind {
+        Kind::Result => header.priority == round::NONE,
+        _ => !header.flags.has(Flags::RETRANSMISSION),
+    }
+}
+
+/// Whether all ranks take what will be made here, and no other sum.
+#[derive(Debug)]
+pub(crate) struct Vote {
+    /// Under which number they are asked.
+    pub(crate) round: u16,
+    /// Who has promised to take no result but of this round. Who has one says so instead, and the vote is over.
+    pub(crate) promised: RankSet,
+    /// When it began, everything was known that could still be on its way.
+    pub(crate) settled: bool,
+}
+
 /// A round of asking that is under way: first the appliance, then one missing rank after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     /// The entry's place in the job's queue.
     pub(crate) ticket: u64,
+    /// Nothing of it has been sent yet.
+    pub(crate) new: bool,
     /// Whether the fetch is still to be sent.
     pub(crate) fetch: bool,
     /// Ranks below have been asked.
@@ -144,6 +176,8 @@ pub(crate) struct Entry {
     pub(crate) asked: Option<Duration>,
     pub(crate) tries: u32,
     pub(crate) ask: Option<Ask>,
+    /// If there may be another sum, of which nothing is known here.
+    pub(crate) vote: Option<Box<Vote>>,
     /// Something came because it was asked for, so the time to completion says nothing.
     pub(crate) helped: bool,
 }
@@ -152,5 +186,18 @@ impl Entry {
     /// The ranks inside.
     pub(crate) fn ranks(&self) -> RankSet {
         self.content.as_ref().map_or(RankSet::EMPTY, |content| content.ranks)
+    }
+
+    /// The next rank that has to be asked.
+    pub(crate) fn next_to_ask(&self, from: u16, ranks: u16) -> Option<u16> {
+        let content = self.content.as_ref();
+        match &self.vote {
+            // What has come since makes the vote unnecessary.
+            Some(vote) if vote.settled && content.is_some_and(|content| content.fresh) => {
+                self.ranks().next_missing(from, ranks)
+            }
+            Some(vote) => vote.promised.next_missing(from, ranks),
+            None => self.ranks().next_missing(from, ranks),
+        }
     }
 }

@@ -13,6 +13,8 @@ use crate::entry::Content;
 pub(crate) struct Finished {
     /// Sealed: `bytes` is the sum.
     pub(crate) content: Content,
+    /// How it was agreed upon.
+    pub(crate) round: u16,
     at: Duration,
     /// When it was last sent to all ranks.
     sent_to_all: Duration,
@@ -27,6 +29,8 @@ pub(crate) struct Kept {
     results: HashMap<u32, Finished>,
     order: VecDeque<u32>,
     bytes: usize,
+    /// From when on the latest of those that have been forgotten was kept.
+    forgotten: Option<Duration>,
 }
 
 impl Kept {
@@ -37,9 +41,9 @@ impl Kept {
 
     /// Keeps a result that is about to be sent to all ranks, and forgets the oldest ones beyond `most`. There must be
     /// none of this PSN yet.
-    pub(crate) fn keep(&mut self, now: Duration, psn: u32, content: Content, most: u32) {
+    pub(crate) fn keep(&mut self, now: Duration, psn: u32, content: Content, round: u16, most: u32) {
         self.bytes += content.bytes.len();
-        let finished = Finished { content, at: now, sent_to_all: now, limit_since: now, answers: 0 };
+        let finished = Finished { content, round, at: now, sent_to_all: now, limit_since: now, answers: 0 };
         self.results.insert(psn, finished);
         self.order.push_back(psn);
         while self.order.len() > most.max(1) as usize {
@@ -50,6 +54,7 @@ impl Kept {
     /// Forgets the oldest result; the bytes that were freed.
     pub(crate) fn forget_oldest(&mut self) -> usize {
         let oldest = self.order.pop_front().and_then(|psn| self.results.remove(&psn));
+        self.forgotten = oldest.as_ref().map(|finished| finished.at).max(self.forgotten);
         let freed = oldest.map_or(0, |finished| finished.content.bytes.len());
         self.bytes -= freed;
         freed
@@ -63,18 +68,23 @@ impl Kept {
         }
     }
 
-    /// Whether a rank that came late may be sent the result now: `most` times per `interval`. `solicited` is for what
-    /// was asked for before the PSN was complete: it crossed the result on its way.
+    /// From when on the latest result that has been forgotten was kept: what has been kept since then is known.
+    pub(crate) const fn forgotten(&self) -> Option<Duration> {
+        self.forgotten
+    }
+
+    /// Whether a rank that came late may be sent the result now: `most` times per `interval`. A `contribution` that comes just
+    /// after the result went out has crossed it on its way; who asks for the result does not have it.
     pub(crate) fn admit_answer(
         &mut self,
         now: Duration,
         psn: u32,
-        solicited: bool,
+        contribution: bool,
         most: u16,
         interval: Duration,
     ) -> bool {
         let Some(finished) = self.results.get_mut(&psn) else { return false };
-        if solicited && now < finished.sent_to_all.saturating_add(interval) {
+        if contribution && now < finished.sent_to_all.saturating_add(interval) {
             return false;
         }
         if now >= finished.limit_since.saturating_add(interval) {

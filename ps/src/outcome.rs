@@ -47,8 +47,6 @@ pub enum Refused {
     PayloadMismatch,
     /// The element type or operation is not the job's or differs from the other contributions'.
     ElementMismatch,
-    /// There is no kernel for this element type and operation.
-    UnsupportedElement,
     /// `count` is not what this kind of packet must have: 1 in a gradient.
     WrongCount,
     /// The bitmap is missing where it is needed, names ranks that cannot be, or has another number of ranks than
@@ -68,7 +66,7 @@ pub enum Refused {
 
 impl Refused {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::Unexpected,
         Self::UnknownJob,
         Self::WrongEpoch,
@@ -76,7 +74,6 @@ impl Refused {
         Self::RankOutOfRange,
         Self::PayloadMismatch,
         Self::ElementMismatch,
-        Self::UnsupportedElement,
         Self::WrongCount,
         Self::WrongBitmap,
         Self::Overlap,
@@ -97,7 +94,6 @@ impl Refused {
             Self::RankOutOfRange => "rank_out_of_range",
             Self::PayloadMismatch => "payload_mismatch",
             Self::ElementMismatch => "element_mismatch",
-            Self::UnsupportedElement => "unsupported_element",
             Self::WrongCount => "wrong_count",
             Self::WrongBitmap => "wrong_bitmap",
             Self::Overlap => "overlap",
@@ -118,7 +114,6 @@ impl Refused {
             Self::RankOutOfRange => Some(Status::RankOutOfRange),
             Self::PayloadMismatch => Some(Status::PayloadMismatch),
             Self::ElementMismatch => Some(Status::ElementMismatch),
-            Self::UnsupportedElement => Some(Status::Unsupported),
             Self::Unexpected
             | Self::WrongCount
             | Self::WrongBitmap
@@ -134,7 +129,7 @@ impl Refused {
     /// each other until their deadlines. Everything else that could be told the appliance has found out itself, and tells;
     /// where it disagrees with the server, one of them has not heard of a change yet.
     pub(crate) const fn is_told(self) -> bool {
-        matches!(self, Self::PayloadMismatch | Self::ElementMismatch | Self::UnsupportedElement)
+        matches!(self, Self::PayloadMismatch | Self::ElementMismatch)
     }
 }
 

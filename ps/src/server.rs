@@ -1,7 +1,7 @@
 //! All jobs together: what a driver drives.
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{Header, Kind};
@@ -40,6 +40,8 @@ pub struct Server {
     config: Config,
     kernels: Kernels,
     jobs: HashMap<u16, Job>,
+    /// Jobs of which it will see the next generation from the beginning.
+    witnessed: HashSet<u16>,
     agenda: Agenda,
     /// Jobs that may have something to send; they take turns.
     ready: VecDeque<u16>,
@@ -64,12 +66,20 @@ impl Server {
             config,
             kernels,
             jobs: HashMap::new(),
+            witnessed: HashSet::new(),
             agenda: Agenda::default(),
             ready: VecDeque::new(),
             budget: config.burst.max(1),
             now: Duration::ZERO,
             counters: Counters::default(),
         }
+    }
+
+    /// Notes that in the generation of a job that will be [accepted](Self::set_job) next nothing has been sent yet. A server that
+    /// comes to a generation later does not know what another life of it has given out, and asks all ranks before it
+    /// gives out sums, for [`Config::settle`].
+    pub fn witness(&mut self, job: u16) {
+        self.witnessed.insert(job);
     }
 
     /// Accepts a job, or its next generation, or a change to it. A change of anything, generation included, forgets
@@ -87,8 +97,10 @@ impl Server {
         if wanted.entries > left.entries || wanted.bytes > left.bytes {
             return Err(SetJobError::Capacity { wanted, left });
         }
+        let follows = self.jobs.get(&job).is_some_and(|there| there.params().epoch != params.epoch);
+        let witnessed = self.witnessed.remove(&job) || follows;
         self.remove_job(job);
-        self.jobs.insert(job, Job::new(job, params, self.config, self.kernels));
+        self.jobs.insert(job, Job::new(job, params, witnessed, self.config, self.kernels));
         Ok(())
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Server {
     /// It has not heard of that yet.
     news: bool,
     away: bool,
+    /// It has been away, and does not know what it did before.
+    ignorant: bool,
     may_advance: Duration,
     datagram: Vec<u8>,
     /// Packets without room in the memory, of all its lives.
@@ -63,6 +65,7 @@ impl Server {
             served: Vec::new(),
             news: false,
             away: false,
+            ignorant: false,
             may_advance: Duration::ZERO,
             datagram: Vec::new(),
             full: 0,
@@ -123,7 +126,7 @@ impl Server {
     }
 
     pub(crate) const fn come_back(&mut self) {
-        (self.away, self.news) = (false, true);
+        (self.away, self.news, self.ignorant) = (false, true, true);
     }
 
     /// Its turn. Without buffers what it sends gets lost.
@@ -138,6 +141,7 @@ impl Server {
         }
         if core::mem::take(&mut self.news) {
             self.set_jobs(sabotage)?;
+            self.ignorant = false;
         }
         for _ in 0..BATCH {
             let Some(mut packet) = self.end.to.pop() else { break };
@@ -174,6 +178,10 @@ impl Server {
         }
         for &(job, params) in &self.jobs {
             let epoch = if sabotage == Sabotage::ServerForgetsNothing { 0 } else { params.epoch };
+            // What began while it was away, or before, it does not know.
+            if !self.ignorant && self.state.job(job).is_none_or(|before| before.epoch != epoch) {
+                self.state.witness(job);
+            }
             let set = self.state.set_job(job, JobParams { epoch, ..params });
             set.map_err(|error| Violation::NotServed { job, why: error.to_string() })?;
             if !self.served.contains(&job) {

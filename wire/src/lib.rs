@@ -10,7 +10,7 @@
 //! From the outside in: [`frame`] finds the layers of an Ethernet frame; [`arp`] and [`icmp`] answer for the
 //! appliance's own address; [`header`] is the 22-byte aggregation header, [`payload`] says how long the payload
 //! behind it may be, [`plain`] reads the common case in one pass, and [`trailer`] is what follows the payload; [`control`] is the body of control packets;
-//! [`template`] writes whole frames; [`ports`] is which of an appliance's UDP ports a PSN goes to; [`checksum`] is the Internet checksum.
+//! [`template`] writes whole frames; [`ports`] is which of an appliance's UDP ports a PSN goes to; [`round`] how a result was agreed upon; [`checksum`] is the Internet checksum.
 #![forbid(unsafe_code)]
 
 pub mod arp;
@@ -24,6 +24,7 @@ pub mod malformed;
 pub mod payload;
 pub mod plain;
 pub mod ports;
+pub mod round;
 pub mod template;
 pub mod trailer;
 

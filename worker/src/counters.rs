@@ -20,6 +20,8 @@ pub enum Ignored {
     WrongLength,
     /// A result that does not contain every rank, and this worker does not accept partial ones.
     Incomplete,
+    /// A result of a PSN that is being put to the vote, or has been, and not the one that was agreed upon.
+    OutVoted,
     /// A partial result whose bitmap is missing, or names other ranks than its count or the job allow.
     WrongBitmap,
     /// A result for a PSN that has not been sent.
@@ -42,13 +44,14 @@ pub enum Ignored {
 
 impl Ignored {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ForeignJob,
         Self::ForeignRank,
         Self::WrongEpoch,
         Self::WrongElement,
         Self::WrongLength,
         Self::Incomplete,
+        Self::OutVoted,
         Self::WrongBitmap,
         Self::Unsent,
         Self::UnknownPsn,
@@ -70,6 +73,7 @@ impl Ignored {
             Self::WrongElement => "wrong_element",
             Self::WrongLength => "wrong_length",
             Self::Incomplete => "incomplete",
+            Self::OutVoted => "out_voted",
             Self::WrongBitmap => "wrong_bitmap",
             Self::Unsent => "unsent",
             Self::UnknownPsn => "unknown_psn",

@@ -121,6 +121,10 @@ pub(crate) struct Recorder {
     pub(crate) returned: Vec<HeapBuf>,
     /// Payloads of results, replays and installed results.
     pub(crate) payloads: Vec<HeapShared>,
+    /// And their rounds.
+    pub(crate) rounds: Vec<u16>,
+    /// Of what went to the parameter server, whether it was opened by a contribution that had been sent before.
+    pub(crate) again: Vec<bool>,
 }
 
 impl Recorder {
@@ -128,14 +132,17 @@ impl Recorder {
     pub(crate) fn take(&mut self) -> Vec<Event> {
         self.returned.clear();
         self.payloads.clear();
+        self.rounds.clear();
+        self.again.clear();
         std::mem::take(&mut self.events)
     }
 
     fn sum(&mut self, aggregate: Aggregate<'_, HeapShared>) -> Sum {
-        let Aggregate { key, element, fan_in, count, overflow, partial, first, payload } = aggregate;
+        let Aggregate { key, element, fan_in, count, overflow, partial, first, round, payload } = aggregate;
         let (bytes, inside) = if partial { inside(payload.bytes()) } else { (payload.bytes(), None) };
         let values = values(bytes);
         self.payloads.push(payload.clone());
+        self.rounds.push(round);
         Sum { key, element, fan_in, count, overflow, first, inside, values }
     }
 }
@@ -238,10 +245,12 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
                     values: values(payload),
                 };
                 self.returned.push(evicted.packet);
+                self.again.push(evicted.again);
                 Event::Evicted { cause, ranks: ranks.unwrap_or_default(), priority: evicted.priority, sum }
             }
             Displaced::Originals(originals) => {
                 assert_eq!(originals.key, key);
+                self.again.push(originals.again);
                 let (overflow, priority) = (originals.overflow, originals.priority);
                 let mut all: Vec<_> = originals
                     .map(|(rank, packet)| {

@@ -14,6 +14,7 @@ mod order;
 mod quota;
 mod region;
 mod release;
+mod rounds;
 mod threshold;
 
 use common::{Event, Parcel, Who};

@@ -51,14 +51,14 @@ pub(crate) struct ServerLimits {
 
 impl ServerLimits {
     /// Room of `memory_mb` MiB for this many jobs, equally. `window` is the widest of their windows: a rank can be late by
-    /// as many PSNs, so as many results are kept.
+    /// as many PSNs, so at least as many results are kept.
     pub(crate) fn new(memory_mb: u32, jobs: usize, window: u16) -> Self {
         let default = Config::default();
         let bytes = (memory_mb as usize).saturating_mul(1 << 20);
         let capacity = Capacity { bytes, ..default.capacity };
         let shares = jobs.max(1);
         let entries = u32::try_from(capacity.entries as usize / shares).unwrap_or(u32::MAX);
-        let config = Config { capacity, kept: u32::from(window), ..default };
+        let config = Config { capacity, kept: default.kept.max(u32::from(window)), ..default };
         Self { config, jobs, share: Capacity { entries, bytes: bytes / shares } }
     }
 

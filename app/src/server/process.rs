@@ -261,9 +261,12 @@ impl Counts {
     fn note(&mut self, answer: Answer, server: &mut ServerLoop, asynchronous: &mut AsyncLoop) {
         match answer {
             Answer::Serve(job) if asynchronous.is_for(job.job) => asynchronous.set_job(&job),
-            Answer::Nothing(job) if asynchronous.is_for(job) => asynchronous.remove_job(job),
+            Answer::Nothing(job) | Answer::NotYet(job) if asynchronous.is_for(job) => {
+                asynchronous.remove_job(job);
+            }
             Answer::Serve(job) => server.set_job(&job),
             Answer::Nothing(job) => server.remove_job(job),
+            Answer::NotYet(job) => server.await_job(job),
             Answer::Later => {}
             Answer::Stray => {
                 self.controls_ignored += 1;

@@ -27,7 +27,9 @@ pub(super) const LEN: usize = header::LEN + control::LEN;
 pub(super) enum Answer {
     /// Serve this generation.
     Serve(ServedJob),
-    /// There is nothing to serve: there is no such job, nobody has joined it, or this server may not.
+    /// There is nothing to serve yet: nobody has joined.
+    NotYet(u16),
+    /// There is nothing to serve: there is no such job, or this server may not.
     Nothing(u16),
     /// Nothing new: the appliance had no time.
     Later,
@@ -130,7 +132,11 @@ impl Registrar {
         if registration.admitted && control.status == Status::UnknownJob {
             self.jobs.remove(&job);
         }
-        served.map_or(Answer::Nothing(job), Answer::Serve)
+        match (served, control.status) {
+            (Some(served), _) => Answer::Serve(served),
+            (None, Status::Ok) => Answer::NotYet(job),
+            (None, _) => Answer::Nothing(job),
+        }
     }
 }
 
@@ -255,7 +261,7 @@ mod tests {
         let (header, control) = ack(2, |_, control| control.expected = 3);
         assert_eq!(registrar.answer(&header, &control), Answer::Serve(ServedJob { needed: 3, ..expected }));
         let (header, control) = ack(2, |_, control| control.payload = 0);
-        assert_eq!(registrar.answer(&header, &control), Answer::Nothing(2), "nobody has joined");
+        assert_eq!(registrar.answer(&header, &control), Answer::NotYet(2), "nobody has joined");
         let (header, control) = ack(2, |_, control| control.status = Status::TooMany);
         assert_eq!(registrar.answer(&header, &control), Answer::Later, "what is served goes on");
         for status in [Status::SourceRefused, Status::Unsupported, Status::Halted] {

@@ -42,7 +42,8 @@ impl ServerLoop {
         }
     }
 
-    /// Serves these jobs and no others. What is served already as it is here goes on undisturbed.
+    /// Serves these jobs and no others, in the appliance: here it is told of each generation before anything is sent in it. What is
+    /// served already as it is here goes on undisturbed.
     pub(crate) fn set_jobs(&mut self, jobs: &[ServedJob]) {
         let gone = |id: &u16| jobs.iter().all(|job| job.job != *id);
         let gone: Vec<u16> = self.served.keys().chain(self.failed.keys()).copied().filter(gone).collect();
@@ -50,6 +51,9 @@ impl ServerLoop {
             self.remove_job(job);
         }
         for job in jobs {
+            if self.served.get(&job.job).is_none_or(|served| served.epoch != job.epoch) {
+                self.server.witness(job.job);
+            }
             self.set_job(job);
         }
     }
@@ -75,6 +79,12 @@ impl ServerLoop {
                 self.failed.insert(id, *job);
             }
         }
+    }
+
+    /// Forgets a job of which nothing is known to have been sent: its next generation will be seen from the beginning.
+    pub(crate) fn await_job(&mut self, job: u16) {
+        self.remove_job(job);
+        self.server.witness(job);
     }
 
     /// Forgets a job.

@@ -129,12 +129,21 @@ impl Pair {
         assert_eq!(self.appliance.send_to(&datagram, self.hosts.server()).unwrap(), datagram.len());
     }
 
+    /// Waits for two Serves, and answers the first as long as nobody has joined: the server sees the generation from its beginning.
+    pub(crate) fn begin(&mut self, epoch: u8) {
+        self.answer(epoch, Status::Ok, 0);
+        self.acknowledge(epoch, Status::Ok);
+    }
+
     /// Waits for a Serve, and answers it.
     pub(crate) fn acknowledge(&mut self, epoch: u8, status: Status) {
+        self.answer(epoch, status, PAYLOAD);
+    }
+
+    fn answer(&mut self, epoch: u8, status: Status, payload: u16) {
         while self.hear_anything().0.kind != Kind::Control {}
         let answers = Some(Action::Serve);
-        let control =
-            Control { status, answers, payload: PAYLOAD, ..Control::request(Action::Ack, self.session) };
+        let control = Control { status, answers, payload, ..Control::request(Action::Ack, self.session) };
         let header =
             Header { kind: Kind::Control, rank: u16::MAX, psn: 0, count: RANKS, ..gradient(0, 0, epoch) };
         self.send(&header, &control.to_bytes());

@@ -24,7 +24,7 @@ fn a_contribution_that_loses_a_conflict_is_passed_on_as_it_is() {
     let got = bench.served();
     assert_eq!(got.len(), 1);
     // It keeps what belongs to the contribution, and nothing of its way here.
-    assert_header(&got[0], &workers[2], Kind::Gradient, Flags::OVERFLOW.with(Flags::BYPASS), 2, 1);
+    assert_header(&got[0], &workers[2], Kind::Gradient, flags, 2, 1);
     assert_eq!((got[0].header.rank, got[0].header.priority), (2, 77));
     assert_eq!((&got[0].values[..], &got[0].inside), (&[1, 2, 3][..], &None));
     assert!(bench.heard(0).is_empty());
@@ -42,7 +42,7 @@ fn a_contribution_beyond_the_quota_is_passed_on_too() {
     bench.feed(0, [&gradient(&workers[0], 1, 0), &gradient(&workers[1], 2, 0)]);
     let got = bench.served();
     assert_eq!(got.len(), 1);
-    assert_header(&got[0], &workers[1], Kind::Gradient, Flags::BYPASS, 2, 1);
+    assert_header(&got[0], &workers[1], Kind::Gradient, Flags::NONE, 2, 1);
     assert_eq!((got[0].header.rank, &got[0].values[..]), (1, &part(1)[..]));
     assert_eq!(bench.appliance.get(Counter::Spilled), 1);
     assert_eq!(bench.appliance.dropped(DropReason::Quota), 0);
@@ -98,7 +98,7 @@ fn what_is_kept_by_rank_arrives_one_by_one() {
     let mut got = bench.served();
     got.sort_by_key(|got| got.header.rank);
     for (got, rank) in got.iter().zip([0, 2, 3]) {
-        assert_header(got, &workers[0], Kind::Gradient, Flags::BYPASS, 1, 1);
+        assert_header(got, &workers[0], Kind::Gradient, Flags::NONE, 1, 1);
         assert_eq!((got.header.rank, got.header.priority), (rank, 5));
         assert_eq!((&got.values[..], &got.inside), (&part(rank)[..], &None));
     }

@@ -87,8 +87,7 @@ fn what_finds_no_slot_is_sent_there_by_the_way_it_came() {
         bench.feed(0, [&frame]);
         let heard = served(&mut bench, &server);
         let [spilled] = &heard[..] else { panic!("{heard:?}") };
-        let expected =
-            Header { flags: Flags::BYPASS, priority: 8, ..workers[1].header(Kind::Gradient, 2, 1) };
+        let expected = Header { priority: 8, ..workers[1].header(Kind::Gradient, 2, 1) };
         assert_eq!((spilled.header, spilled.contents()), (expected, (part(1).to_vec(), None)));
         // A partial that is preempted.
         bench.feed(0, [&gradient(&workers[0], 3, 9)]);

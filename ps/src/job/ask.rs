@@ -3,8 +3,10 @@
 use core::time::Duration;
 
 use super::Job;
+use crate::config::Order;
 use crate::counters::Counters;
-use crate::entry::Ask;
+use crate::entry::{Ask, Vote};
+use crate::ranks::RankSet;
 
 impl Job {
     /// When [`on_due`](Self::on_due) wants to be called next.
@@ -37,16 +39,37 @@ impl Job {
         }
     }
 
-    /// Begins a round of asking; one that is still under way goes on instead.
-    fn begin_asking(&mut self, now: Duration, psn: u32) {
+    /// Begins a round of asking; one that is still under way goes on instead. What could be asked for, or is complete, but not
+    /// [certain](Self::is_certain), is put to the vote.
+    pub(super) fn begin_asking(&mut self, now: Duration, psn: u32) {
         let ticket = self.next_ticket;
+        let put = self.entries.get(&psn).is_some_and(|entry| {
+            let uncertain = match &entry.content {
+                Some(content) => !self.is_certain(now, content),
+                None => self.params.order == Order::Arrival,
+            };
+            entry.vote.is_none() && uncertain
+        });
+        let settled = self.is_settled(now);
+        let promised = RankSet::EMPTY;
+        let vote = put.then(|| Box::new(Vote { round: self.number_round(), promised, settled }));
+        let needed = self.params.needed();
         let Some(entry) = self.entries.get_mut(&psn) else { return };
+        if vote.is_some() {
+            entry.vote = vote;
+            entry.helped = true;
+            // Those who have been asked without it are asked again.
+            if let Some(ask) = entry.ask.take() {
+                self.asking.remove(&ask.ticket);
+            }
+        }
         entry.tries += 1;
         entry.asked = Some(now);
         let timeout = self.estimator.timeout(entry.tries);
         let wake = now.saturating_add(timeout).min(entry.opened.saturating_add(self.config.age_limit));
         if entry.ask.is_none() {
-            entry.ask = Some(Ask { ticket, fetch: true, next_rank: 0 });
+            let fetch = entry.ranks().count() < needed;
+            entry.ask = Some(Ask { ticket, new: true, fetch, next_rank: 0 });
             self.asking.insert(ticket, psn);
             self.next_ticket += 1;
         }

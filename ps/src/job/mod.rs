@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::{Header, control};
+use pascaline_wire::{Header, control, round};
 
 use crate::action::Destination;
 use crate::combine::Combiner;
@@ -61,6 +61,12 @@ pub(crate) struct Job {
     estimator: Estimator,
     /// Payload bytes of the entries.
     entry_bytes: usize,
+    /// The server has been there since the generation began.
+    witnessed: bool,
+    /// When the first packet came.
+    began: Option<Duration>,
+    /// The next vote's number.
+    next_round: u16,
     /// Under which time the server's agenda knows the job.
     pub(crate) on_agenda: Option<Duration>,
     /// Whether the job is in the server's queue of those that may have something to send.
@@ -68,7 +74,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(id: u16, params: JobParams, config: Config, kernels: Kernels) -> Self {
+    pub(crate) fn new(id: u16, params: JobParams, witnessed: bool, config: Config, kernels: Kernels) -> Self {
         Self {
             id,
             params,
@@ -85,6 +91,9 @@ impl Job {
             refused_at: None,
             estimator: Estimator::new(&config),
             entry_bytes: 0,
+            witnessed,
+            began: None,
+            next_round: round::FIRST,
             on_agenda: None,
             ready: false,
         }
@@ -188,8 +197,17 @@ impl Job {
             now.saturating_add(self.estimator.timeout(0)).min(now.saturating_add(self.config.age_limit));
         self.entry_bytes += content.as_ref().map_or(0, |content| content.bytes.len());
         let helped = content.is_none();
-        let entry =
-            Entry { content, tree: header.tree, opened: now, wake, asked: None, tries: 0, ask: None, helped };
+        let entry = Entry {
+            content,
+            tree: header.tree,
+            opened: now,
+            wake,
+            asked: None,
+            tries: 0,
+            ask: None,
+            vote: None,
+            helped,
+        };
         self.timers.insert((wake, psn));
         self.entries.insert(psn, entry);
         counters.opened += 1;
@@ -209,23 +227,64 @@ impl Job {
     /// Finishes an entry with what it has collected, if that is enough.
     fn finish_if_complete(&mut self, now: Duration, psn: u32, combiner: &Combiner, counters: &mut Counters) {
         let needed = self.params.needed();
-        if self.entries.get(&psn).is_none_or(|entry| entry.ranks().count() < needed) {
-            return;
-        }
+        let Some(entry) = self.entries.get(&psn) else { return };
+        let complete = entry.content.as_ref().filter(|content| content.ranks.count() >= needed);
+        let Some(content) = complete else { return };
+        let agreed = entry.vote.as_ref().filter(|vote| vote.promised.count() >= needed);
+        let round = match agreed {
+            _ if self.is_certain(now, content) => round::TAKEN,
+            Some(vote) => vote.round,
+            None if entry.vote.is_some() => return,
+            None => return self.begin_asking(now, psn),
+        };
         let Some(entry) = self.close_entry(psn) else { return };
         if !entry.helped {
             self.estimator.on_sample(now.saturating_sub(entry.opened));
         }
         if let Some(mut content) = entry.content {
-            content.seal(self.params.order, combiner);
-            self.publish(now, psn, content, counters);
+            content.seal(self.params.order_of(content.element), combiner);
+            self.publish(now, psn, content, round, counters);
         }
     }
 
+    /// True if there can be no other sum of a PSN with other bits than this one, of which nothing is known here. Let no packet be
+    /// duplicated on its way; then each contribution that was sent for the first time is in one sum only. So there is none
+    /// of nothing but such contributions beside one that contains any, and all others are made here.
+    fn is_certain(&self, now: Duration, content: &Content) -> bool {
+        !self.params.depends_on_arrival(content.element) || content.fresh && self.is_settled(now)
+    }
+
+    /// True if what has been given out before this server's memory begins has arrived by now, or never will.
+    fn is_settled(&self, now: Duration) -> bool {
+        let began = self.began.filter(|_| !self.witnessed);
+        let since = began.max(self.kept.forgotten());
+        since.is_none_or(|since| now >= since.saturating_add(self.config.settle))
+    }
+
+    /// Notes that time begins with the first packet. Rounds are numbered from an arbitrary number on: another life of the server should
+    /// not use the same ones.
+    fn begin(&mut self, now: Duration) {
+        if self.began.is_none() {
+            let (secs, nanos) = (now.as_secs(), u64::from(now.subsec_nanos()));
+            let mixed =
+                (secs ^ nanos << 20 ^ u64::from(self.params.epoch) << 50).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.next_round = u16::try_from(mixed >> 49).unwrap_or(0).max(round::FIRST);
+            self.began = Some(now);
+        }
+    }
+
+    /// The number of a new vote.
+    const fn number_round(&mut self) -> u16 {
+        let round = self.next_round;
+        self.next_round = if round >= round::LAST { round::FIRST } else { round + 1 };
+        round
+    }
+
     /// Keeps a result and has it sent to all ranks.
-    fn publish(&mut self, now: Duration, psn: u32, content: Content, counters: &mut Counters) {
-        self.kept.keep(now, psn, content, self.config.kept);
+    fn publish(&mut self, now: Duration, psn: u32, content: Content, round: u16, counters: &mut Counters) {
+        self.kept.keep(now, psn, content, round, self.config.kept);
         counters.finished += 1;
+        counters.voted += u64::from(round != round::TAKEN);
         self.reply(psn, Destination::Appliance, counters);
     }
 

@@ -3,14 +3,14 @@
 use core::time::Duration;
 
 use pascaline_wire::trailer::Bitmap;
-use pascaline_wire::{Flags, Header, Kind};
+use pascaline_wire::{Flags, Header, Kind, round};
 
 use super::Job;
 use crate::action::Destination;
 use crate::check;
 use crate::config::Order;
 use crate::counters::Counters;
-use crate::entry::{Content, Marks};
+use crate::entry::Content;
 use crate::outcome::{Outcome, Refusal, Refused};
 use crate::ranks::RankSet;
 
@@ -24,6 +24,7 @@ impl Job {
         bitmap: Option<&Bitmap>,
         counters: &mut Counters,
     ) -> Result<Outcome, Refusal> {
+        self.begin(now);
         self.kept.expire(now, self.config.age_limit);
         check::membership(&self.params, header)?;
         match header.kind {
@@ -31,7 +32,9 @@ impl Job {
                 let ranks = check::gradient(header, bitmap)?;
                 self.collect(now, header, payload, &ranks, counters)
             }
-            Kind::Partial if self.params.order == Order::Rank => Err(Refused::OrderedPartial.into()),
+            Kind::Partial if self.params.order_of(header.element) == Order::Rank => {
+                Err(Refused::OrderedPartial.into())
+            }
             Kind::Partial => {
                 let ranks = check::partial(header, bitmap)?;
                 self.collect(now, header, payload, &ranks, counters)
@@ -64,11 +67,14 @@ impl Job {
         if header.kind == Kind::Partial && ranks.count() >= self.params.needed() {
             return self.conclude(now, header, payload, *ranks, counters);
         }
+        self.note_promise(header, counters);
         let entry = self.entries.get(&psn);
         match entry.and_then(|entry| entry.content.as_ref()) {
             Some(content) => {
                 content.check(header, payload)?;
                 if content.ranks.overlaps(ranks) {
+                    // It may have been the last promise.
+                    self.finish_if_complete(now, psn, &combiner, counters);
                     return self.overlap(now, header, ranks);
                 }
             }
@@ -80,7 +86,7 @@ impl Job {
                 self.make_room(psn, 0, more, counters)?;
             }
         }
-        let content = || Content::new(&self.params, header, *ranks, payload, &combiner);
+        let content = || Content::new(&self.params, header, *ranks, payload);
         match self.entries.get_mut(&psn) {
             None => {
                 let content = content();
@@ -90,13 +96,24 @@ impl Job {
                 entry.helped |=
                     header.flags.has(Flags::BYPASS) || header.kind == Kind::Partial && entry.asked.is_some();
                 match &mut entry.content {
-                    Some(there) => there.add(self.params.order, header, ranks, payload, &combiner),
+                    Some(there) => {
+                        there.add(self.params.order_of(header.element), header, ranks, payload, &combiner);
+                    }
                     none => self.entry_bytes += none.insert(content()).bytes.len(),
                 }
             }
         }
         self.finish_if_complete(now, psn, &combiner, counters);
         Ok(if header.kind == Kind::Partial { Outcome::Merged } else { Outcome::Added })
+    }
+
+    /// A rank that was asked under a vote, and answers with its original, has promised to wait for what comes of the vote.
+    fn note_promise(&mut self, header: &Header, counters: &mut Counters) {
+        let vote = self.entries.get_mut(&header.psn).and_then(|entry| entry.vote.as_mut());
+        let vote = vote.filter(|vote| header.flags.has(Flags::BYPASS) && header.priority == vote.round);
+        if vote.is_some_and(|vote| vote.promised.insert(header.rank)) {
+            counters.promises += 1;
+        }
     }
 
     /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is lost, and
@@ -133,8 +150,9 @@ impl Job {
         self.conclude(now, header, payload, ranks, counters)
     }
 
-    /// Takes a whole sum for the result, whatever the entry holds. A partial that contains enough is one: the appliance sends
-    /// it here, and not to the ranks, when part of it was sent again, since there may be a result already.
+    /// Takes a whole sum in place of what the entry holds, if there is one. A partial that contains enough is one: the appliance sends
+    /// it here, and not to the ranks, when part of it was sent again, since there may be a result already. What a rank has
+    /// taken is the result, and so is what the appliance has given out, unless the ranks have to be asked.
     fn conclude(
         &mut self,
         now: Duration,
@@ -143,6 +161,7 @@ impl Job {
         ranks: RankSet,
         counters: &mut Counters,
     ) -> Result<Outcome, Refusal> {
+        let combiner = check::elements(&self.params, &self.kernels, header.element, payload)?;
         let psn = header.psn;
         let freed = match self.entries.get(&psn).and_then(|entry| entry.content.as_ref()) {
             Some(content) => {
@@ -151,15 +170,31 @@ impl Job {
             }
             None => 0,
         };
-        self.make_room(psn, freed, payload.len(), counters)?;
-        if self.entries.contains_key(&psn) {
-            self.close_entry(psn);
+        let partial = header.kind == Kind::Partial;
+        let taken = !partial && (header.priority == round::TAKEN || self.is_settled(now));
+        let content = Content::whole(header, ranks, payload);
+        let votes = self.params.depends_on_arrival(header.element);
+        if taken || !votes || self.is_certain(now, &content) {
+            self.make_room(psn, freed, payload.len(), counters)?;
+            if self.close_entry(psn).is_none() {
+                counters.opened += 1;
+            }
+            self.publish(now, psn, content, round::TAKEN, counters);
         } else {
-            counters.opened += 1;
+            if !self.entries.contains_key(&psn) {
+                self.room_for_entry(psn, counters)?;
+            }
+            self.make_room(psn, freed, payload.len(), counters)?;
+            match self.entries.get_mut(&psn) {
+                None => self.open_entry(now, header, Some(content), counters),
+                Some(entry) => {
+                    self.entry_bytes = self.entry_bytes - freed + content.bytes.len();
+                    entry.content = Some(content);
+                }
+            }
+            self.finish_if_complete(now, psn, &combiner, counters);
         }
-        let (element, marks, len) = (header.element, Marks::of(header), payload.len());
-        self.publish(now, psn, Content { element, ranks, marks, len, bytes: payload.to_vec() }, counters);
-        Ok(if header.kind == Kind::Partial { Outcome::Merged } else { Outcome::Completed })
+        Ok(if partial { Outcome::Merged } else { Outcome::Completed })
     }
 
     /// A rank misses the result (DSA, section IV.B).
@@ -193,9 +228,9 @@ impl Job {
         let (to, admitted) = if header.kind == Kind::Partial {
             (Destination::Appliance, self.kept.admit_all(now, psn, interval))
         } else {
-            let solicited = header.flags.has(Flags::BYPASS);
+            let contribution = header.kind == Kind::Gradient;
             let most = self.params.fan_in;
-            let admitted = self.kept.admit_answer(now, psn, solicited, most, interval);
+            let admitted = self.kept.admit_answer(now, psn, contribution, most, interval);
             (Destination::Rank(header.rank), admitted)
         };
         if admitted {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Element, Flags, Header, Kind};
+use pascaline_wire::{Element, Flags, Header, Kind, round};
 
 use super::Job;
 use crate::action::{Action, Destination};
@@ -69,15 +69,15 @@ impl Job {
         let entry = self.entries.get_mut(&psn)?;
         let ask = entry.ask.take()?;
         let (next_rank, to) = if ask.fetch {
-            counters.asked += 1;
             counters.fetches_sent += 1;
             (0, Destination::Appliance)
         } else {
-            let rank = entry.ranks().next_missing(ask.next_rank, self.params.fan_in)?;
+            let rank = entry.next_to_ask(ask.next_rank, self.params.fan_in)?;
             counters.reminders_sent += 1;
             (rank + 1, Destination::Rank(rank))
         };
-        entry.ask = Some(Ask { ticket: self.next_ticket, fetch: false, next_rank });
+        counters.asked += u64::from(ask.new);
+        entry.ask = Some(Ask { ticket: self.next_ticket, new: false, fetch: false, next_rank });
         self.asking.insert(self.next_ticket, psn);
         self.next_ticket += 1;
         let header = self.request(psn, self.entries.get(&psn)?, to);
@@ -90,7 +90,8 @@ impl Job {
             Destination::Appliance => Kind::Fetch,
             Destination::Rank(_) => Kind::Reminder,
         };
-        Header { tree: entry.tree, ..self.header(kind, psn, element, to) }
+        let round = entry.vote.as_ref().map_or(round::NONE, |vote| vote.round);
+        Header { tree: entry.tree, priority: round, ..self.header(kind, psn, element, to) }
     }
 
     fn header(&self, kind: Kind, psn: u32, element: Element, to: Destination) -> Header {
@@ -124,12 +125,14 @@ impl Job {
             }
             Packet::Result { psn, to } => (psn, to),
         };
-        let content = &self.kept.get(psn)?.content;
+        let finished = self.kept.get(psn)?;
+        let content = &finished.content;
         let count = content.ranks.count();
         let fan_in = self.params.fan_in;
         let bitmap = if count < fan_in { content.ranks.to_bitmap(fan_in) } else { None };
         let mut header = self.header(Kind::Result, psn, content.element, to);
         header.count = count;
+        header.priority = finished.round;
         header.wnd_cap = content.marks.wnd_cap;
         header.tree = content.marks.tree;
         header.flags = header.flags.with(content.marks.flags);

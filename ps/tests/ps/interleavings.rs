@@ -8,7 +8,7 @@ use pascaline_wire::{DType, Element, Flags, Header, Kind, Op};
 use proptest::prelude::*;
 
 use crate::packets::{
-    EPOCH, JOB, Packet, check_identities, contribution, floats, give, ms, server_with, sum_of, take,
+    EPOCH, JOB, Packet, check_identities, contribution, floats, give, ms, server_with, settled, sum_of, take,
 };
 
 #[derive(Debug, Clone)]
@@ -211,7 +211,7 @@ proptest! {
             capacity: Capacity { entries: 4, bytes: 300 },
             ..JobParams::new(4, EPOCH)
         };
-        let config = Config { kept: 3, burst: 5, age_limit: ms(300), ..Config::default() };
+        let config = Config { kept: 3, burst: 5, age_limit: ms(300), ..settled() };
         let mut server = Server::new(config);
         server.set_job(1, params).unwrap();
         let mut now = Duration::ZERO;

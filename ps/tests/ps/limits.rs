@@ -8,7 +8,7 @@ use pascaline_ps::{
 
 use pascaline_wire::Element;
 
-use crate::packets::{EPOCH, JOB, PSN, Packet, contribution, give, ms, take};
+use crate::packets::{EPOCH, JOB, PSN, Packet, contribution, give, ms, settled, take};
 
 fn params(fan_in: u16, entries: u32, bytes: usize) -> JobParams {
     let element = Some(Element::F32_SUM);
@@ -32,7 +32,7 @@ fn is_full(outcome: &Outcome) -> bool {
 
 #[test]
 fn newcomers_to_a_full_dictionary_are_refused_and_others_complete() {
-    let mut server = server(Config::default(), params(2, 8, 1200));
+    let mut server = server(settled(), params(2, 8, 1200));
     for psn in 0..8 {
         assert_eq!(give(&mut server, ms(0), &gradient(0, psn)), Outcome::Added);
     }
@@ -47,7 +47,7 @@ fn newcomers_to_a_full_dictionary_are_refused_and_others_complete() {
 #[test]
 fn what_has_been_asked_for_in_vain_makes_room_for_what_is_waited_for() {
     for first in [5, u32::MAX - 1] {
-        let mut server = server(Config::default(), params(2, 3, 1 << 20));
+        let mut server = server(settled(), params(2, 3, 1 << 20));
         let psn = |offset: u32| first.wrapping_add(offset);
         for offset in 0..3 {
             assert_eq!(give(&mut server, ms(0), &gradient(0, psn(offset))), Outcome::Added);
@@ -73,7 +73,7 @@ fn server_time(rounds: u64) -> Duration {
 #[test]
 fn bytes_are_bounded_and_kept_results_make_room() {
     // Room for five payloads of 12 bytes.
-    let mut server = server(Config::default(), params(2, 100, 60));
+    let mut server = server(settled(), params(2, 100, 60));
     for psn in 0..3 {
         give(&mut server, ms(0), &gradient(0, psn));
         give(&mut server, ms(0), &gradient(1, psn));
@@ -97,7 +97,7 @@ fn bytes_are_bounded_and_kept_results_make_room() {
 #[test]
 fn order_of_ranks_reserves_the_place_of_every_rank() {
     let order = Order::Rank;
-    let mut server = server(Config::default(), JobParams { order, ..params(2, 100, 60) });
+    let mut server = server(settled(), JobParams { order, ..params(2, 100, 60) });
     assert_eq!(give(&mut server, ms(0), &gradient(1, 0)), Outcome::Added);
     assert_eq!(give(&mut server, ms(0), &gradient(1, 1)), Outcome::Added);
     assert!(is_full(&give(&mut server, ms(0), &gradient(1, 2))));
@@ -107,7 +107,7 @@ fn order_of_ranks_reserves_the_place_of_every_rank() {
 
 #[test]
 fn the_last_results_are_kept_and_no_more() {
-    let mut server = server(Config { kept: 4, ..Config::default() }, params(2, 100, 1200));
+    let mut server = server(Config { kept: 4, ..settled() }, params(2, 100, 1200));
     for psn in 0..10 {
         give(&mut server, ms(0), &gradient(0, psn));
         give(&mut server, ms(0), &gradient(1, psn));
@@ -123,7 +123,7 @@ fn the_last_results_are_kept_and_no_more() {
 /// A PSN comes round after 2³² packets: what is kept must not answer for its successor.
 #[test]
 fn kept_results_expire() {
-    let mut server = server(Config::default(), params(2, 100, 1200));
+    let mut server = server(settled(), params(2, 100, 1200));
     give(&mut server, ms(0), &gradient(0, PSN));
     give(&mut server, ms(0), &gradient(1, PSN));
     take(&mut server);
@@ -134,7 +134,7 @@ fn kept_results_expire() {
 
 #[test]
 fn one_job_cannot_starve_another() {
-    let config = Config { capacity: Capacity { entries: 20, bytes: 240 }, ..Config::default() };
+    let config = Config { capacity: Capacity { entries: 20, bytes: 240 }, ..settled() };
     let mut server = server(config, params(2, 10, 120));
     server.set_job(JOB + 1, params(2, 10, 120)).unwrap();
     for psn in 0..100 {
@@ -156,7 +156,7 @@ fn one_job_cannot_starve_another() {
 
 #[test]
 fn impossible_jobs_are_refused() {
-    let mut server = Server::new(Config::default());
+    let mut server = Server::new(settled());
     for fan_in in [0, 1025, u16::MAX] {
         assert_eq!(server.set_job(JOB, JobParams::new(fan_in, 0)), Err(SetJobError::FanIn { fan_in }));
     }
@@ -176,7 +176,7 @@ fn impossible_jobs_are_refused() {
 
 #[test]
 fn a_driver_that_never_polls_does_not_make_it_grow() {
-    let mut server = server(Config::default(), params(1, 100, 1200));
+    let mut server = server(settled(), params(1, 100, 1200));
     for psn in 0..5000 {
         let packet = Packet::gradient(0, psn, 1, &contribution(0, psn));
         assert_eq!(give(&mut server, ms(0), &packet), Outcome::Added);
@@ -187,7 +187,7 @@ fn a_driver_that_never_polls_does_not_make_it_grow() {
 
 #[test]
 fn times_at_the_end_of_the_clock_and_backwards() {
-    let mut server = server(Config::default(), params(2, 100, 1200));
+    let mut server = server(settled(), params(2, 100, 1200));
     give(&mut server, Duration::MAX, &gradient(0, 1));
     give(&mut server, ms(0), &gradient(0, 2));
     server.handle_timeout(Duration::MAX);
@@ -204,7 +204,7 @@ fn an_early_psn_finds_room_where_later_ones_are() {
     let start = u32::MAX - 3;
     let psn = |number: u32| start.wrapping_add(number);
     for bytes in [1200, 48] {
-        let mut server = server(Config::default(), params(2, 4, bytes));
+        let mut server = server(settled(), params(2, 4, bytes));
         for number in 4..8 {
             assert_eq!(give(&mut server, ms(0), &gradient(0, psn(number))), Outcome::Added);
         }

@@ -13,4 +13,5 @@ mod requests;
 mod storms;
 mod task_types;
 mod units;
+mod votes;
 mod world;

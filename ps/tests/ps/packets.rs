@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_ps::{Action, Destination, JobParams, Outcome, Server};
+use pascaline_ps::{Action, Config, Destination, JobParams, Outcome, Server};
 use pascaline_wire::trailer::Bitmap;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
@@ -153,8 +153,14 @@ pub(crate) fn server(fan_in: u16) -> Server {
     server_with(JobParams::new(fan_in, EPOCH))
 }
 
+/// The configuration of a server that has been there for long, and has forgotten nothing that might still be on its way: `votes`
+/// has the others.
+pub(crate) fn settled() -> Config {
+    Config { settle: Duration::ZERO, ..Config::default() }
+}
+
 pub(crate) fn server_with(params: JobParams) -> Server {
-    let mut server = Server::new(pascaline_ps::Config::default());
+    let mut server = Server::new(settled());
     server.set_job(JOB, params).unwrap();
     server
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use pascaline_ps::{Config, Destination, JobParams, Outcome, Server};
 use pascaline_wire::{Flags, Kind};
 
-use crate::packets::{EPOCH, JOB, PSN, Packet, contribution, give, ms, server, sum_of, take};
+use crate::packets::{EPOCH, JOB, PSN, Packet, contribution, give, ms, server, settled, sum_of, take};
 
 fn asked(packets: &[(Destination, Packet)]) -> Vec<Destination> {
     for (to, packet) in packets {
@@ -221,7 +221,7 @@ fn ranks_that_arrive_meanwhile_are_not_asked() {
 
 #[test]
 fn entries_and_jobs_take_turns() {
-    let config = Config { burst: 4, ..Config::default() };
+    let config = Config { burst: 4, ..settled() };
     let mut server = Server::new(config);
     for job in [JOB, JOB + 1] {
         server.set_job(job, JobParams::new(64, EPOCH)).unwrap();
@@ -255,7 +255,7 @@ fn an_overlapping_partial_changes_nothing_and_its_ranks_are_asked_for_originals(
 }
 
 #[test]
-fn originals_that_cross_the_result_are_not_answered() {
+fn contributions_that_cross_the_result_are_not_answered() {
     let mut server = server(3);
     give(&mut server, ms(0), &Packet::reminder(0, PSN, 3));
     take(&mut server);
@@ -266,7 +266,11 @@ fn originals_that_cross_the_result_are_not_answered() {
     assert_eq!(give(&mut server, at, &original.clone().flag(Flags::BYPASS)), Outcome::Late);
     assert!(take(&mut server).is_empty());
     assert_eq!(give(&mut server, at, &original), Outcome::Late);
-    assert_eq!(take(&mut server)[0].0, Destination::Rank(1), "but what comes of itself is");
+    assert!(take(&mut server).is_empty());
+    assert_eq!(give(&mut server, at, &Packet::reminder(1, PSN, 3)), Outcome::Late);
+    assert_eq!(take(&mut server)[0].0, Destination::Rank(1), "but who asks for the result is answered");
+    assert_eq!(give(&mut server, ms(2), &original), Outcome::Late);
+    assert_eq!(take(&mut server)[0].0, Destination::Rank(1), "and who sends after a while");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) enum Send {
     /// A result to one.
     Answer { job: u16, rank: u16, psn: u32, sum: Payload },
     /// A reminder to one, which may be the server's.
-    Remind { job: u16, rank: u16, psn: u32, bypass: bool },
+    Remind { job: u16, rank: u16, psn: u32, bypass: bool, round: u16 },
     /// To the job's server. `whole` if it is a complete aggregate that becomes the result there.
     ToServer { datagram: Datagram, whole: bool },
 }
@@ -173,7 +173,7 @@ impl Sink<HeapBuf> for Outcome {
         };
         for rank in inside.iter().flat_map(|inside| inside.missing(request.job_fan_in)) {
             if rank != request.rank {
-                self.sends.push(Send::Remind { job, rank, psn, bypass: false });
+                self.sends.push(Send::Remind { job, rank, psn, bypass: false, round: 0 });
             }
         }
         self.spent(packet);
@@ -198,7 +198,7 @@ impl Sink<HeapBuf> for Outcome {
         match (request.verb, why) {
             (Verb::Add, Refusal::Conflict | Refusal::Quota) if self.server => {
                 let header = Header {
-                    flags: Flags::BYPASS,
+                    flags: repeated(request.again),
                     rank: request.rank,
                     priority: request.priority,
                     ..header(Kind::Gradient, request.key, request.fan_in, 1)
@@ -234,13 +234,18 @@ impl Sink<HeapBuf> for Outcome {
         {
             tally.preemptions += 1;
         }
-        if let Displaced::Partial(Evicted { packet, fan_in, count, priority, .. }) = what {
-            let header =
-                Header { flags: Flags::TRAILER, priority, ..header(Kind::Partial, key, fan_in, count) };
+        if let Displaced::Partial(Evicted { packet, fan_in, count, again, priority, .. }) = what {
+            let flags = Flags::TRAILER.with(repeated(again));
+            let header = Header { flags, priority, ..header(Kind::Partial, key, fan_in, count) };
             self.hand_to_server(header, packet.bytes(), false);
             self.spent(packet);
         }
     }
+}
+
+/// The flag of what may have been in a sum before.
+const fn repeated(again: bool) -> Flags {
+    if again { Flags::RETRANSMISSION } else { Flags::NONE }
 }
 
 /// The header of a complete aggregate on its way to the server: to that it is a partial which lacks nobody.

@@ -1,6 +1,6 @@
 //! One run: hosts, lines, the appliance and the servers under a virtual clock.
 
-use pascaline_wire::{Flags, Header, Kind};
+use pascaline_wire::{Flags, Header, Kind, round};
 
 use super::agenda::{Agenda, NEVER};
 use super::line::Line;
@@ -201,14 +201,14 @@ impl World {
                 let header = Header { priority, flags, ..head(Kind::Gradient, psn, 1) };
                 self.switch.offer(now, Verb::Add, &header, &Payload::of(job, rank, psn).to_bytes());
             }
-            Up::Original { psn } => {
+            Up::Original { psn, round } => {
                 let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
-                let header = Header { flags, ..head(Kind::Gradient, psn, 1) };
+                let header = Header { flags, priority: round, ..head(Kind::Gradient, psn, 1) };
                 self.switch.pass_on(header, &Payload::of(job, rank, psn).to_bytes());
             }
             Up::Result { psn, bypass } => {
                 let sum = Payload::sum(job, ranks, psn).to_bytes();
-                let header = head(Kind::Result, psn, ranks);
+                let header = Header { priority: round::TAKEN, ..head(Kind::Result, psn, ranks) };
                 if bypass {
                     self.switch.pass_on(Header { flags: Flags::BYPASS, ..header }, &sum);
                 } else {
@@ -266,8 +266,8 @@ impl World {
                 Send::Answer { job, rank, psn, sum } => {
                     self.down(now, (job, rank), self.setting.frame(), Down::Result { psn, sum });
                 }
-                Send::Remind { job, rank, psn, bypass } => {
-                    self.down(now, (job, rank), LEAST_FRAME, Down::Remind { psn, bypass });
+                Send::Remind { job, rank, psn, bypass, round } => {
+                    self.down(now, (job, rank), LEAST_FRAME, Down::Remind { psn, bypass, round });
                 }
                 Send::ToServer { datagram, whole } => {
                     let job = usize::from(datagram.header.job);

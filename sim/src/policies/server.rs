@@ -34,6 +34,8 @@ impl Host {
             initial: Config::default().floor,
             // As the appliance has it: a result for each PSN that somebody may lack.
             kept: u32::from(setting.spread()),
+            // It has been there for long, and nothing in this network comes late.
+            settle: Duration::ZERO,
             ..Config::default()
         };
         let mut server = Server::new(config);

@@ -105,7 +105,9 @@ impl Switch {
         let (job, rank, psn) = (header.job, header.rank, header.psn);
         let bypass = header.flags.has(Flags::BYPASS);
         match header.kind {
-            Kind::Reminder => self.outcome.sends.push(Send::Remind { job, rank, psn, bypass }),
+            Kind::Reminder => {
+                self.outcome.sends.push(Send::Remind { job, rank, psn, bypass, round: header.priority });
+            }
             Kind::Result if bypass => {
                 if let Some(sum) = Payload::from_bytes(body) {
                     self.outcome.sends.push(Send::Answer { job, rank, psn, sum });

@@ -20,7 +20,7 @@ pub(super) enum Down {
     /// A result.
     Result { psn: u32, sum: Payload },
     /// Somebody lacks the PSN; with `bypass` it is the server.
-    Remind { psn: u32, bypass: bool },
+    Remind { psn: u32, bypass: bool, round: u16 },
 }
 
 /// What a worker sends.
@@ -29,7 +29,7 @@ pub(super) enum Up {
     /// Its contribution; `again` if it has sent it before.
     Gradient { psn: u32, priority: u16, again: bool },
     /// Its contribution, for the server.
-    Original { psn: u32 },
+    Original { psn: u32, round: u16 },
     /// The result, which another rank lacks, or the server.
     Result { psn: u32, bypass: bool },
     /// It waits for a PSN.
@@ -130,8 +130,8 @@ impl Worker {
     pub(super) fn receive(&mut self, now: u64, packet: Down) -> Result<(), Violation> {
         match packet {
             Down::Result { psn, sum } => self.on_result(now, psn, sum),
-            Down::Remind { psn, bypass } => {
-                self.on_reminder(time(now), psn, bypass);
+            Down::Remind { psn, bypass, round } => {
+                self.on_reminder(time(now), psn, bypass, round);
                 Ok(())
             }
         }
@@ -156,8 +156,9 @@ impl Worker {
         Ok(())
     }
 
-    /// As a member of a job reacts: with the result if it has it, with its contribution if it waits itself.
-    fn on_reminder(&mut self, now: Duration, psn: u32, bypass: bool) {
+    /// As a member of a job reacts: with the result if it has it, with its contribution if it waits itself. (It takes whichever
+    /// result comes, whatever it has promised: sums are the same here in any order.)
+    fn on_reminder(&mut self, now: Duration, psn: u32, bypass: bool, round: u16) {
         let outstanding = match self.window.standing(psn) {
             Standing::Outstanding => true,
             Standing::Done => false,
@@ -170,6 +171,9 @@ impl Worker {
         }
         if prompted {
             return self.window.prompt(psn);
+        }
+        if outstanding {
+            self.window.promise(psn, round);
         }
         self.window.note_answer(psn, now);
         self.answers.push(Asked { psn, bypass });
@@ -197,7 +201,7 @@ impl Worker {
             return Some(if self.window.is_done(psn) {
                 Up::Result { psn, bypass }
             } else {
-                Up::Original { psn }
+                Up::Original { psn, round: self.window.promised(psn) }
             });
         }
         if let Some(psn) = self.reminder.take() {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Flags, Header, Kind, Malformed, Trailer};
+use pascaline_wire::{Flags, Header, Kind, Malformed, Trailer, round};
 
 use super::{Event, Session};
 use crate::allreduce::Report;
@@ -74,6 +74,9 @@ impl Session {
             _ => None,
         };
         let operation = operation.ok_or(Ignored::UnknownPsn)?;
+        if !round::admits(self.window.promised(psn), header.priority) {
+            return Err(Ignored::OutVoted.into());
+        }
         if header.element != operation.element {
             return Err(Ignored::WrongElement.into());
         }
@@ -176,7 +179,12 @@ impl Session {
                 self.window.prompt(psn);
                 return Ok(());
             }
-            Some(Standing::Outstanding | Standing::Done) => self.window.note_answer(psn, now),
+            Some(standing @ (Standing::Outstanding | Standing::Done)) => {
+                if standing == Standing::Outstanding && header.priority != round::NONE {
+                    self.window.promise(psn, header.priority);
+                }
+                self.window.note_answer(psn, now);
+            }
             _ => self.kept.note_answer(psn, now),
         }
         self.answers.push(Asked { psn, bypass });

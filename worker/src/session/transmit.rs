@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Flags, Header, Kind, control, header};
+use pascaline_wire::{Flags, Header, Kind, control, header, round};
 
 use super::{REMIND_AFTER, Session};
 use crate::allreduce::Operation;
@@ -120,8 +120,12 @@ impl Session {
         {
             flags = if set { flags.with(flag) } else { flags };
         }
-        let header =
-            Header { count, flags, ..identity.header(Kind::Result, element, psn, self.membership.epoch) };
+        let header = Header {
+            count,
+            flags,
+            priority: round::TAKEN,
+            ..identity.header(Kind::Result, element, psn, self.membership.epoch)
+        };
         Some(Transmit { trailer: partial, ..Transmit::new(&header, source) })
     }
 
@@ -129,14 +133,18 @@ impl Session {
     fn original(&self, psn: u32) -> Option<Transmit> {
         let outstanding = self.window.standing(psn) == Standing::Outstanding;
         let operation = self.operation.as_ref().filter(|_| outstanding)?;
-        Some(contribution(&self.membership, operation, psn, Flags::BYPASS.with(Flags::RETRANSMISSION)))
+        let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
+        Some(contribution(&self.membership, operation, psn, flags, self.window.promised(psn)))
     }
 
     fn remind(&mut self) -> Option<Transmit> {
         let psn = self.reminder.take()?;
         let element = self.operation.as_ref()?.element;
         self.counters.reminders_sent += 1;
-        let header = self.membership.identity.header(Kind::Reminder, element, psn, self.membership.epoch);
+        let header = Header {
+            priority: self.window.promised(psn),
+            ..self.membership.identity.header(Kind::Reminder, element, psn, self.membership.epoch)
+        };
         Some(Transmit::new(&header, Source::Nothing))
     }
 
@@ -151,7 +159,10 @@ impl Session {
         }
         let flags = if sending.again { Flags::RETRANSMISSION } else { Flags::NONE };
         let fresh = !sending.again;
-        Some(Transmit { fresh, ..contribution(&self.membership, operation, sending.psn, flags) })
+        Some(Transmit {
+            fresh,
+            ..contribution(&self.membership, operation, sending.psn, flags, operation.priority)
+        })
     }
 
     /// The payload of a packet; empty if it has none, or if `tensor` is not the operation's.
@@ -173,11 +184,17 @@ impl Session {
     }
 }
 
-fn contribution(membership: &Membership, operation: &Operation, psn: u32, flags: Flags) -> Transmit {
+fn contribution(
+    membership: &Membership,
+    operation: &Operation,
+    psn: u32,
+    flags: Flags,
+    priority: u16,
+) -> Transmit {
     let header = Header {
         count: 1,
         flags,
-        priority: operation.priority,
+        priority,
         ..membership.identity.header(Kind::Gradient, operation.element, psn, membership.epoch)
     };
     let range = operation.range(psn);

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use pascaline_wire::round;
+
 pub(super) const NIL: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(super) struct Slot {
     pub(super) ambiguous: bool,
     /// Sent in this generation.
     pub(super) in_generation: bool,
+    /// The vote that it takes part in: it takes no result but of this one.
+    pub(super) promised: u16,
     pub(super) retransmissions: u32,
     pub(super) sent_at: Duration,
     pub(super) reminded_at: Option<Duration>,
@@ -42,6 +46,7 @@ impl Slot {
         sent_before: false,
         ambiguous: false,
         in_generation: false,
+        promised: round::NONE,
         retransmissions: 0,
         sent_at: Duration::ZERO,
         reminded_at: None,

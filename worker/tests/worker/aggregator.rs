@@ -94,7 +94,8 @@ impl Aggregator {
         random: &mut Random,
     ) -> Vec<Out> {
         assert_eq!(h.count, 1);
-        assert!(h.priority > 0, "0 means not used");
+        let asked = h.flags.has(Flags::BYPASS);
+        assert!(asked || h.priority > 0, "0 means not used");
         self.originals += u64::from(h.flags.has(Flags::BYPASS));
         let needed = self.threshold.unwrap_or(self.job.present());
         let ranks = self.job.ranks;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pascaline_wire::{DType, Element, Flags, Header, Kind, Malformed};
+use pascaline_wire::{DType, Element, Flags, Header, Kind, Malformed, round};
 use pascaline_worker::answers::{INTERVAL, PER_INTERVAL};
 use pascaline_worker::{Event, Hints, Ignored, Op, Request, Session, Transmit};
 
@@ -111,6 +111,65 @@ fn the_parameter_server_gets_the_original_past_the_aggregation() {
     session.handle_datagram(us(5_000), &reminder(FIRST.wrapping_add(7), Flags::BYPASS), &mut tensor);
     assert_eq!(session.counters().ignored(Ignored::ReminderUnanswerable), 1);
     assert!(accounted(session.counters()));
+}
+
+/// A result that was made before all ranks were asked could be another one than what comes of that.
+#[test]
+fn who_answers_with_the_original_waits_for_what_comes_of_it() {
+    let (mut session, mut tensor) = running();
+    let ask = |round| {
+        packet(
+            &Header { kind: Kind::Reminder, psn: FIRST, flags: Flags::BYPASS, priority: round, ..RESULT },
+            &[],
+        )
+    };
+    let result = |round| packet(&Header { psn: FIRST, priority: round, ..RESULT }, &[9; 16]);
+    for (now, round) in [(us(0), 7), (us(2_000), 8)] {
+        session.handle_datagram(now, &ask(round), &mut tensor);
+        let answers = sent(&mut session, now, &tensor);
+        assert_eq!(
+            (answers[0].0.kind, answers[0].0.priority),
+            (Kind::Gradient, round),
+            "it says what it promises"
+        );
+    }
+    // What is not answered promises nothing.
+    session.handle_datagram(us(2_500), &ask(9), &mut tensor);
+    assert!(sent(&mut session, us(2_500), &tensor).is_empty());
+    for round in [round::NONE, 7, 9] {
+        session.handle_datagram(us(2_600), &result(round), &mut tensor);
+    }
+    assert_eq!((session.counters().ignored(Ignored::OutVoted), session.counters().results), (3, 0));
+    // It tells the appliance, which may keep one of those, what it waits for.
+    let mut reminders = Vec::new();
+    while reminders.is_empty() {
+        let now = session.poll_timeout().unwrap();
+        session.handle_timeout(now);
+        reminders = sent(&mut session, now, &tensor);
+        reminders.retain(|(header, ..)| header.kind == Kind::Reminder);
+    }
+    assert_eq!((reminders[0].0.psn, reminders[0].0.priority), (FIRST, 8));
+    // Of another PSN it has promised nothing.
+    let other = FIRST.wrapping_add(1);
+    session.handle_datagram(us(2_700), &packet(&Header { psn: other, ..RESULT }, &[9; 16]), &mut tensor);
+    session.handle_datagram(us(2_700), &result(8), &mut tensor);
+    assert_eq!(session.counters().results, 2);
+    // What it has taken, all others may take.
+    session.handle_datagram(us(9_000_000), &ask(11), &mut tensor);
+    let answers = sent(&mut session, us(9_000_000), &tensor);
+    let (header, ..) = answers.iter().find(|(header, ..)| header.kind == Kind::Result).unwrap();
+    assert_eq!((header.psn, header.priority), (FIRST, round::TAKEN));
+    assert!(accounted(session.counters()));
+}
+
+#[test]
+fn what_a_rank_has_taken_may_be_taken_whatever_was_promised() {
+    let (mut session, mut tensor) = running();
+    let ask = Header { kind: Kind::Reminder, psn: FIRST, flags: Flags::BYPASS, priority: 7, ..RESULT };
+    session.handle_datagram(us(0), &packet(&ask, &[]), &mut tensor);
+    let taken = Header { psn: FIRST, priority: round::TAKEN, ..RESULT };
+    session.handle_datagram(us(1), &packet(&taken, &[9; 16]), &mut tensor);
+    assert_eq!(session.counters().results, 1);
 }
 
 #[test]
