@@ -62,6 +62,11 @@ impl Conditions {
         HEARTBEAT * heartbeats + Duration::from_nanos(down + late)
     }
 
+    /// The same without duplicates.
+    pub(crate) const fn without_duplicates(self) -> Self {
+        Self { duplicate: 0, ..self }
+    }
+
     /// Another link of the same network, with a latency of its own.
     pub(crate) fn vary(self, random: &mut Random) -> Self {
         Self { latency: self.latency + random.below(10 * MICRO), ..self }

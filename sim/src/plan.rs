@@ -16,6 +16,10 @@ pub(crate) use upset::Upset;
 pub(crate) const MICRO: u64 = 1_000;
 pub(crate) const MILLI: u64 = 1_000_000;
 
+/// How many of the jobs that can have rough values do, in millionths. None as long as two ranks may get sums of one PSN whose last
+/// bits differ (README.md, "Limits").
+const ROUGH: u32 = 0;
+
 /// What can happen to the turns of lcores and of the parameter server, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turns {
@@ -65,6 +69,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// The schedule of a seed.
     pub(crate) fn draw(random: &mut Random) -> Self {
+        Self::draw_with(random, ROUGH)
+    }
+
+    /// The same, with a chance of rough values.
+    fn draw_with(random: &mut Random, rough: u32) -> Self {
+        // Drawn apart, so that nothing else that a seed decides depends on it.
+        let mut apart = Random::new(!random.clone().next());
         let mut jobs: Vec<JobPlan> = Vec::new();
         for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
             jobs.push(JobPlan::draw(random, 100 * at));
@@ -87,6 +98,7 @@ impl Plan {
         };
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
         jobs.iter_mut().for_each(|job| job.settle(random, news));
+        jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
         Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
@@ -157,4 +169,26 @@ fn blackouts(random: &mut Random) -> Vec<(u64, u64)> {
         down.push((from, from + random.between(100 * MICRO, 60 * MILLI)));
     }
     down
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rough_values_change_nothing_else_that_a_seed_decides() {
+        let mut rough_plans = 0;
+        for seed in 0..2000 {
+            let mut plan = Plan::draw_with(&mut Random::new(seed), 500_000);
+            rough_plans += u32::from(plan.jobs.iter().any(|job| job.rough));
+            for job in plan.jobs.iter_mut().filter(|job| job.rough) {
+                // Every result contains every rank.
+                assert!(!job.accept_partial && job.threshold.is_none() && !job.excuse.threshold, "{job:?}");
+                job.rough = false;
+            }
+            let without = Plan::draw_with(&mut Random::new(seed), 0);
+            assert_eq!(format!("{plan:?}"), format!("{without:?}"), "seed {seed}");
+        }
+        assert!((100..500).contains(&rough_plans), "{rough_plans}");
+    }
 }

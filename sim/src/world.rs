@@ -113,10 +113,15 @@ impl<'a> World<'a> {
             }
         }
         let listed = plan.jobs.iter().all(|job| job.admitted);
-        let (up, down) = (plan.links.iter())
-            .map(|(conditions, down)| {
-                let link = |direction| Link::new(*conditions, direction, down.clone());
-                (link(Direction::Up { listed }), link(Direction::Down))
+        let (up, down) = (plan.links.iter().zip(&workers))
+            .map(|(&(conditions, ref down), worker)| {
+                // A rank that has contributed to a second sum of a PSN has sent it again, and says so: from that the appliance knows
+                // that there may be another sum. If the network doubles the packets of every rank, nothing says so, and
+                // against that the protocol does not claim to guard.
+                let rough = plan.jobs.get(worker.job).is_some_and(|job| job.rough);
+                let upwards = if rough { conditions.without_duplicates() } else { conditions };
+                let link = |conditions, direction| Link::new(conditions, direction, down.clone());
+                (link(upwards, Direction::Up { listed }), link(conditions, Direction::Down))
             })
             .unzip();
         Self {

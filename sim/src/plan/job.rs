@@ -6,6 +6,7 @@ use pascaline_aggregator::{Conflict, Order, Policy, Region};
 use pascaline_pipelines::membership::OnDeath;
 use pascaline_wire::{DType, Element, Op};
 
+use crate::oracle::Values;
 use crate::random::Random;
 
 /// What may make a job's allreduces fail. If nothing does, every one has to succeed.
@@ -31,6 +32,8 @@ pub(crate) struct JobPlan {
     pub(crate) in_flight: u16,
     pub(crate) window: u16,
     pub(crate) element: Element,
+    /// Its values are rough: their sums show in which order they were made.
+    pub(crate) rough: bool,
     /// Elements of each allreduce.
     pub(crate) operations: Vec<usize>,
     pub(crate) policy: Policy,
@@ -84,6 +87,7 @@ impl JobPlan {
             window,
             in_flight: narrow(random.between(1, u64::from(window))),
             element,
+            rough: false,
             policy: policy(random, window),
             wide_region: random.chance(700_000),
             threshold: None,
@@ -99,6 +103,18 @@ impl JobPlan {
             deadline: Duration::from_secs(20),
             linger: Duration::ZERO,
         }
+    }
+
+    /// The values that its workers contribute.
+    pub(crate) const fn values(&self) -> Values {
+        Values { element: self.element, rough: self.rough }
+    }
+
+    /// Makes its values rough, so many times in a million, if that shows anything and every result contains every rank:
+    /// sums of fewer ranks are told apart by their exact values. To be decided last.
+    pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
+        let can_be = Values::can_be_rough(self.element, self.ranks) && !self.accept_partial;
+        self.rough = can_be && random.chance(chance);
     }
 
     /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.
