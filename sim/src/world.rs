@@ -68,6 +68,9 @@ pub(crate) struct World<'a> {
     /// Which lcores have a turn coming, and when the control plane and the parameter server have one.
     turning: Vec<bool>,
     controlling: Option<u64>,
+    /// How often lcores have been stuck, and until when they are.
+    stuck: u64,
+    stuck_until: u64,
     serving: Option<u64>,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
@@ -113,17 +116,9 @@ impl<'a> World<'a> {
             }
         }
         let listed = plan.jobs.iter().all(|job| job.admitted);
-        let (up, down) = (plan.links.iter().zip(&workers))
-            .map(|(&(conditions, ref down), worker)| {
-                // A rank that has contributed to a second sum of a PSN has sent it again, and says so: from that the appliance knows
-                // that there may be another sum. If the network doubles the packets of every rank, nothing says so, and
-                // against that the protocol does not claim to guard.
-                let rough = plan.jobs.get(worker.job).is_some_and(|job| job.rough);
-                let upwards = if rough { conditions.without_duplicates() } else { conditions };
-                let link = |conditions, direction| Link::new(conditions, direction, down.clone());
-                (link(upwards, Direction::Up { listed }), link(conditions, Direction::Down))
-            })
-            .unzip();
+        let up = plan.links.iter().map(|one| Link::new(one.up, Direction::Up { listed }, one.dark.clone()));
+        let down = plan.links.iter().map(|one| Link::new(one.down, Direction::Down, one.dark.clone()));
+        let (up, down) = (up.collect(), down.collect());
         Self {
             plan,
             random,
@@ -135,6 +130,8 @@ impl<'a> World<'a> {
             first_epoch: plan.first_epoch,
             turning: vec![false; plan.lcores],
             controlling: None,
+            stuck: 0,
+            stuck_until: 0,
             serving: None,
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),

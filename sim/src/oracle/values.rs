@@ -20,13 +20,6 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Whether sums of such elements, by so many ranks, can depend on the order of additions. That two numbers are added makes
-    /// no order; integers, minima and maxima know none; and 16-bit floats are accumulated in 32 bits and rounded once,
-    /// so that hardly any of their sums shows one.
-    pub(crate) const fn can_be_rough(element: Element, ranks: u16) -> bool {
-        matches!((element.dtype, element.op), (DType::F32 | DType::F64, Op::Sum)) && ranks > 2
-    }
-
     /// Appends what a rank contributes to an element.
     pub(crate) fn contribute(self, who: Contributor, operation: usize, index: usize, into: &mut Vec<u8>) {
         match self.element.dtype {

@@ -110,11 +110,27 @@ impl JobPlan {
         Values { element: self.element, rough: self.rough }
     }
 
-    /// Makes its values rough, so many times in a million, if that shows anything and every result contains every rank:
-    /// sums of fewer ranks are told apart by their exact values. To be decided last.
+    /// Makes its values rough, so many times in a million, if that can show anything: to be decided last.
+    ///
+    /// Every result must contain every rank, since sums of fewer are told apart by their exact values. That two numbers are
+    /// added makes no order; minima and maxima know none, and instead of integers there are floats. 16-bit floats are accumulated in 32
+    /// bits and rounded once, so that hardly any of their sums shows one.
     pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
-        let can_be = Values::can_be_rough(self.element, self.ranks) && !self.accept_partial;
-        self.rough = can_be && random.chance(chance);
+        let complete = !self.excuse.threshold && (self.on_death == OnDeath::Fail || !self.excuse.kill);
+        let Element { dtype, op } = self.element;
+        let has_order = op == Op::Sum && !matches!(dtype, DType::F16 | DType::Bf16) && self.ranks > 2;
+        self.rough = complete && has_order && random.chance(chance);
+        if self.rough {
+            (self.accept_partial, self.on_death) = (false, OnDeath::Fail);
+            let dtype = if dtype == DType::I32 { DType::F32 } else { dtype };
+            self.element = Element { dtype, op };
+        }
+    }
+
+    /// News takes so much longer.
+    pub(super) fn wait(&mut self, longer: Duration) {
+        self.news += longer;
+        self.linger += longer;
     }
 
     /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.
