@@ -11,7 +11,7 @@ use crate::plan::{MICRO, MILLI, often};
 use crate::random::Random;
 
 /// What a link does to frames; chances in millionths.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conditions {
     latency: u64,
     loss: u32,
@@ -60,6 +60,16 @@ impl Conditions {
         // What is under way may come late, and the appliance may be slow.
         let late = if self.stray > 0 { LONGEST } else { 0 } + 2 * self.delay + 20 * MILLI;
         HEARTBEAT * heartbeats + Duration::from_nanos(down + late)
+    }
+
+    /// The same, but that so many frames in a million get lost at least.
+    pub(crate) fn losing(self, loss: u32) -> Self {
+        Self { loss: self.loss.max(loss), ..self }
+    }
+
+    /// The same without duplicates.
+    pub(crate) const fn without_duplicates(self) -> Self {
+        Self { duplicate: 0, ..self }
     }
 
     /// Another link of the same network, with a latency of its own.

@@ -16,13 +16,37 @@ pub(crate) use upset::Upset;
 pub(crate) const MICRO: u64 = 1_000;
 pub(crate) const MILLI: u64 = 1_000_000;
 
+/// How many of the jobs that can have rough values do, in millionths. None as long as two ranks may get sums of one PSN whose last
+/// bits differ (README.md, "Limits").
+const ROUGH: u32 = 0;
+
+/// One of the numbers with which seeds that tests name for what went wrong in their schedules have no rough values: what comes with these
+/// would change the schedules.
+const APART: u64 = 1442;
+
+/// How often lcores are stuck in a schedule, and for how long, at most: together for less than ranks may be silent.
+pub(crate) const STUCK_TIMES: u64 = 8;
+pub(crate) const STUCK_FOR: u64 = 100 * MILLI;
+/// How many results get lost then, at least, in millionths.
+const STUCK_LOSS: u32 = 100_000;
+
 /// What can happen to the turns of lcores and of the parameter server, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Turns {
     pub(crate) held_up: u32,
+    /// All lcores stand still, for so long that ranks send again what they have sent.
+    pub(crate) stuck: u32,
     pub(crate) stalled: u32,
     pub(crate) starved: u32,
     pub(crate) server_held_up: u32,
+}
+
+/// What a worker's link does to frames, each way, and when it is down.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkPlan {
+    pub(crate) up: Conditions,
+    pub(crate) down: Conditions,
+    pub(crate) dark: Vec<(u64, u64)>,
 }
 
 /// The parameter server in the appliance.
@@ -57,14 +81,21 @@ pub(crate) struct Plan {
     /// Longest pause between two operations.
     pub(crate) pause: u64,
     pub(crate) turns: Turns,
-    /// What links do to frames, and when each is down: one for each worker, both ways.
-    pub(crate) links: Vec<(Conditions, Vec<(u64, u64)>)>,
+    /// One for each worker.
+    pub(crate) links: Vec<LinkPlan>,
     pub(crate) upsets: Vec<(u64, Upset)>,
 }
 
 impl Plan {
     /// The schedule of a seed.
     pub(crate) fn draw(random: &mut Random) -> Self {
+        Self::draw_with(random, ROUGH)
+    }
+
+    /// The same, with a chance of rough values.
+    fn draw_with(random: &mut Random, rough: u32) -> Self {
+        // Drawn apart, so that nothing else that a seed decides depends on it.
+        let mut apart = Random::new(random.clone().next() ^ APART);
         let mut jobs: Vec<JobPlan> = Vec::new();
         for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
             jobs.push(JobPlan::draw(random, 100 * at));
@@ -77,16 +108,27 @@ impl Plan {
         let upsets = upset::draw(random, &mut jobs, workers);
         let pool = pool(random, &mut jobs);
         let conditions = Conditions::draw(random);
-        let links: Vec<_> = (0..workers).map(|_| (conditions.vary(random), blackouts(random))).collect();
-        let longest = links.iter().map(|(_, down)| down.iter().map(|(from, to)| to - from).sum()).max();
-        let turns = Turns {
+        let mut links: Vec<_> = (0..workers).map(|_| link(conditions.vary(random), random)).collect();
+        let longest = links.iter().map(|link| link.dark.iter().map(|(from, to)| to - from).sum()).max();
+        let mut turns = Turns {
             held_up: often(random, 50_000),
+            stuck: 0,
             stalled: often(random, 50_000),
             starved: often(random, 20_000),
             server_held_up: often(random, 50_000),
         };
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
         jobs.iter_mut().for_each(|job| job.settle(random, news));
+        jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
+        if jobs.iter().any(|job| job.rough) {
+            turns.stuck = often(&mut apart, 300_000);
+            tempt(&jobs, &mut links, turns.stuck);
+        }
+        if turns.stuck > 0 {
+            let waiting = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
+            let longer = waiting + conditions.losing(STUCK_LOSS).news(turns.starved, longest.unwrap_or(0));
+            jobs.iter_mut().for_each(|job| job.wait(longer));
+        }
         Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
@@ -149,6 +191,28 @@ fn server(random: &mut Random) -> ServerPlan {
     }
 }
 
+fn link(conditions: Conditions, random: &mut Random) -> LinkPlan {
+    LinkPlan { up: conditions, down: conditions, dark: blackouts(random) }
+}
+
+/// Fits the links of ranks with rough values to what those are for: to show that two sums of one PSN have been taken.
+///
+/// Upwards nothing is doubled. Who contributes to a second sum has sent its contribution again, and says so: from that the appliance
+/// knows that there may have been another. If the network doubles the packets of all ranks, nothing says so, and the protocol
+/// does not claim to guard against that.
+///
+/// If lcores are stuck, a sum of first sendings and one of what was sent again can follow each other at once, and some
+/// results get lost downwards: who misses the first takes the second.
+fn tempt(jobs: &[JobPlan], links: &mut [LinkPlan], stuck: u32) {
+    let rough = jobs.iter().flat_map(|job| (0..job.ranks).map(|_| job.rough));
+    for (link, _) in links.iter_mut().zip(rough).filter(|(_, rough)| *rough) {
+        link.up = link.up.without_duplicates();
+        if stuck > 0 {
+            link.down = link.down.losing(STUCK_LOSS);
+        }
+    }
+}
+
 /// When a link is down.
 fn blackouts(random: &mut Random) -> Vec<(u64, u64)> {
     let mut down = Vec::new();
@@ -157,4 +221,60 @@ fn blackouts(random: &mut Random) -> Vec<(u64, u64)> {
         down.push((from, from + random.between(100 * MICRO, 60 * MILLI)));
     }
     down
+}
+
+#[cfg(test)]
+mod tests {
+    use pascaline_wire::{DType, Op};
+
+    use super::*;
+
+    fn draw(seed: u64, rough: u32) -> Plan {
+        Plan::draw_with(&mut Random::new(seed), rough)
+    }
+
+    #[test]
+    fn rough_values_are_for_sums_of_all_ranks_over_links_that_double_nothing() {
+        let (mut rough, mut stuck) = (0, 0);
+        for seed in 0..2000 {
+            let plan = draw(seed, 500_000);
+            let ranks = plan.jobs.iter().flat_map(|job| (0..job.ranks).map(move |_| job));
+            for (job, link) in ranks.zip(&plan.links).filter(|(job, _)| job.rough) {
+                assert!(!job.accept_partial && job.threshold.is_none() && job.ranks > 2, "{job:?}");
+                assert!(matches!(job.element.dtype, DType::F32 | DType::F64) && job.element.op == Op::Sum);
+                assert_eq!(link.up, link.up.without_duplicates());
+            }
+            rough += u32::from(plan.jobs.iter().any(|job| job.rough));
+            stuck += u32::from(plan.turns.stuck > 0);
+        }
+        assert!(rough > 400 && stuck > 150, "{rough} plans with rough values, {stuck} with stuck lcores");
+    }
+
+    /// Those of tests/schedules.rs.
+    #[test]
+    fn seeds_that_are_named_have_none() {
+        for seed in [
+            0x1_0000_0031,
+            0x1_0000_004a,
+            0x1_0000_809d,
+            0x1_0000_cf1e,
+            0x1_0001_66be,
+            45,
+            257,
+            0x1_0000_be05,
+            0x1_0003_648b,
+            9_068_960,
+            300_076_563,
+        ] {
+            assert!(draw(seed, 500_000).jobs.iter().all(|job| !job.rough), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn without_rough_values_a_seed_decides_what_it_did() {
+        let smooth = |seed: &u64| draw(*seed, 500_000).jobs.iter().all(|job| !job.rough);
+        for seed in (0..200).filter(smooth) {
+            assert_eq!(format!("{:?}", draw(seed, 500_000)), format!("{:?}", draw(seed, 0)), "seed {seed}");
+        }
+    }
 }

@@ -23,7 +23,7 @@ pub enum Violation {
         /// What it holds.
         got: String,
         /// What all contributions together make.
-        expected: i64,
+        expected: String,
     },
     /// What a worker reports about its results is not what they contain.
     #[error("job {job} rank {rank} finished operation {operation}, and its report is wrong: {why}")]
@@ -38,7 +38,10 @@ pub enum Violation {
         why: String,
     },
     /// Two ranks finished the same allreduce with different results.
-    #[error("job {job}: ranks {one} and {other} have finished operation {operation} with different results")]
+    #[error(
+        "job {job}: ranks {one} and {other} have finished operation {operation} with different results: \
+         element {index} is {mine} and {theirs}"
+    )]
     Differs {
         /// The job.
         job: u16,
@@ -48,6 +51,12 @@ pub enum Violation {
         other: u16,
         /// The operation.
         operation: usize,
+        /// The first element that differs.
+        index: usize,
+        /// What it is to the rank that finished first.
+        mine: String,
+        /// What it is to the other.
+        theirs: String,
     },
     /// A worker finished an allreduce with a contribution of a rank that cannot have made one.
     #[error(

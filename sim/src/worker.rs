@@ -8,7 +8,7 @@ use pascaline_worker::{
 };
 
 use crate::host::Host;
-use crate::oracle::{Contributor, encode};
+use crate::oracle::Contributor;
 use crate::plan::JobPlan;
 
 /// Where a worker is in its life.
@@ -233,7 +233,7 @@ impl Worker {
         let &elements = plan.operations.get(self.operation).filter(|_| !self.done)?;
         self.tensor.clear();
         for index in 0..elements {
-            encode(plan.element, who.value(plan.element, self.operation, index), &mut self.tensor);
+            plan.values().contribute(who, self.operation, index, &mut self.tensor);
         }
         let request = Request {
             bytes: self.tensor.len(),

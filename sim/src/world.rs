@@ -68,6 +68,9 @@ pub(crate) struct World<'a> {
     /// Which lcores have a turn coming, and when the control plane and the parameter server have one.
     turning: Vec<bool>,
     controlling: Option<u64>,
+    /// How often lcores have been stuck, and until when they are.
+    stuck: u64,
+    stuck_until: u64,
     serving: Option<u64>,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
@@ -113,12 +116,9 @@ impl<'a> World<'a> {
             }
         }
         let listed = plan.jobs.iter().all(|job| job.admitted);
-        let (up, down) = (plan.links.iter())
-            .map(|(conditions, down)| {
-                let link = |direction| Link::new(*conditions, direction, down.clone());
-                (link(Direction::Up { listed }), link(Direction::Down))
-            })
-            .unzip();
+        let up = plan.links.iter().map(|one| Link::new(one.up, Direction::Up { listed }, one.dark.clone()));
+        let down = plan.links.iter().map(|one| Link::new(one.down, Direction::Down, one.dark.clone()));
+        let (up, down) = (up.collect(), down.collect());
         Self {
             plan,
             random,
@@ -130,6 +130,8 @@ impl<'a> World<'a> {
             first_epoch: plan.first_epoch,
             turning: vec![false; plan.lcores],
             controlling: None,
+            stuck: 0,
+            stuck_until: 0,
             serving: None,
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),

@@ -6,6 +6,7 @@ use pascaline_aggregator::{Conflict, Order, Policy, Region};
 use pascaline_pipelines::membership::OnDeath;
 use pascaline_wire::{DType, Element, Op};
 
+use crate::oracle::Values;
 use crate::random::Random;
 
 /// What may make a job's allreduces fail. If nothing does, every one has to succeed.
@@ -31,6 +32,8 @@ pub(crate) struct JobPlan {
     pub(crate) in_flight: u16,
     pub(crate) window: u16,
     pub(crate) element: Element,
+    /// Its values are rough: their sums show in which order they were made.
+    pub(crate) rough: bool,
     /// Elements of each allreduce.
     pub(crate) operations: Vec<usize>,
     pub(crate) policy: Policy,
@@ -84,6 +87,7 @@ impl JobPlan {
             window,
             in_flight: narrow(random.between(1, u64::from(window))),
             element,
+            rough: false,
             policy: policy(random, window),
             wide_region: random.chance(700_000),
             threshold: None,
@@ -99,6 +103,34 @@ impl JobPlan {
             deadline: Duration::from_secs(20),
             linger: Duration::ZERO,
         }
+    }
+
+    /// The values that its workers contribute.
+    pub(crate) const fn values(&self) -> Values {
+        Values { element: self.element, rough: self.rough }
+    }
+
+    /// Makes its values rough, so many times in a million, if that can show anything: to be decided last.
+    ///
+    /// Every result must contain every rank, since sums of fewer are told apart by their exact values. That two numbers are
+    /// added makes no order; minima and maxima know none, and instead of integers there are floats. 16-bit floats are accumulated in 32
+    /// bits and rounded once, so that hardly any of their sums shows one.
+    pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
+        let complete = !self.excuse.threshold && (self.on_death == OnDeath::Fail || !self.excuse.kill);
+        let Element { dtype, op } = self.element;
+        let has_order = op == Op::Sum && !matches!(dtype, DType::F16 | DType::Bf16) && self.ranks > 2;
+        self.rough = complete && has_order && random.chance(chance);
+        if self.rough {
+            (self.accept_partial, self.on_death) = (false, OnDeath::Fail);
+            let dtype = if dtype == DType::I32 { DType::F32 } else { dtype };
+            self.element = Element { dtype, op };
+        }
+    }
+
+    /// News takes so much longer.
+    pub(super) fn wait(&mut self, longer: Duration) {
+        self.news += longer;
+        self.linger += longer;
     }
 
     /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.

@@ -6,7 +6,7 @@ use super::lives::nanos;
 use super::{EPOCH, World};
 use crate::faults::{Fault, Reach};
 use crate::io::Mood;
-use crate::plan::{MICRO, MILLI};
+use crate::plan::{MICRO, MILLI, STUCK_FOR, STUCK_TIMES};
 use crate::queue::What;
 use crate::sabotage::Sabotage;
 use crate::violation::Violation;
@@ -35,7 +35,12 @@ impl World<'_> {
                 self.faults.count(Fault::LcoreHeldUp);
                 after += self.random.below(2 * MILLI);
             }
-            self.queue.push(self.now + after, What::Turn { lcore });
+            if self.stuck < STUCK_TIMES && self.random.chance(self.plan.turns.stuck) {
+                self.faults.count(Fault::LcoreHeldUp);
+                self.stuck += 1;
+                self.stuck_until = self.now + self.random.between(20 * MILLI, STUCK_FOR);
+            }
+            self.queue.push(u64::max(self.now + after, self.stuck_until), What::Turn { lcore });
         }
     }
 

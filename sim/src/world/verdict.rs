@@ -5,7 +5,7 @@ use pascaline_worker::{Failure, JoinFailure, Left, Ranks, Refusal};
 use super::World;
 use super::lives::nanos;
 use crate::faults::Reach;
-use crate::oracle::{Contributor, combine, decode, encode};
+use crate::oracle::{Contributor, decode};
 use crate::plan::{Excuse, JobPlan, MILLI};
 use crate::violation::Violation;
 use crate::worker::{Ending, Milestone, Phase, Worker};
@@ -48,10 +48,7 @@ impl World<'_> {
         let alive = |rank: u16| self.others(number).all(|other| other.rank != rank || !other.is_dead());
         let known = self.results.iter().find(|(what, one, _)| *what == (job, root, operation) && alive(*one));
         match known {
-            Some((_, one, tensor)) if *tensor != worker.tensor => {
-                Err(Violation::Differs { job: plan.id, one: *one, other: worker.rank, operation })
-            }
-            Some(_) => Ok(()),
+            Some((_, one, tensor)) => differ(plan, operation, (*one, tensor), (worker.rank, &worker.tensor)),
             None => {
                 self.results.push(((job, root, operation), worker.rank, worker.tensor.clone()));
                 Ok(())
@@ -77,20 +74,13 @@ impl World<'_> {
         contributors: &[Option<Contributor>],
         missing: &Ranks,
     ) -> Result<Vec<Ranks>, Violation> {
-        let (element, operation) = (plan.element, worker.operation);
-        let size = element.dtype.size();
-        let inside = |set: &Ranks, index: usize| {
-            let there = contributors.iter().flatten().filter(|who| !set.contains(who.rank));
-            combine(element, there.map(|who| who.value(element, operation, index)))
-        };
-        let mut bytes = Vec::new();
-        let mut fits = |set: &Ranks, first: usize, packet: &[u8]| {
-            bytes.clear();
-            (first..first + packet.len() / size).for_each(|index| {
-                encode(element, inside(set, index), &mut bytes);
-            });
-            let same = bytes.chunks(size).zip(packet.chunks(size)).position(|(mine, theirs)| mine != theirs);
-            same.map_or(Ok(()), Err)
+        let (values, operation) = (plan.values(), worker.operation);
+        let size = values.element.dtype.size();
+        let fits = |set: &Ranks, first: usize, packet: &[u8]| {
+            let mut elements = (first..).zip(packet.chunks(size));
+            let wrong = elements
+                .find(|&(index, got)| !values.fits(without(contributors, set), operation, index, got));
+            wrong.map_or(Ok(()), |(index, _)| Err(index))
         };
         let absent: Ranks = (0..plan.ranks)
             .zip(contributors)
@@ -113,10 +103,10 @@ impl World<'_> {
                 if let (Some(missing), Ok(())) = (absent.iter().next(), whole) {
                     return Err(Violation::Incomplete { job, rank, operation, epoch: worker.root, missing });
                 }
-                let index = first + whole.err().unwrap_or(0);
+                let index = whole.err().unwrap_or(first);
                 let place = worker.tensor.chunks(size).nth(index).unwrap_or_default();
-                let got = decode(element, place);
-                let expected = inside(&Ranks::EMPTY, index);
+                let got = decode(values.element, place);
+                let expected = values.expected(without(contributors, &Ranks::EMPTY), operation, index);
                 return Err(Violation::WrongSum { job, rank, operation, index, elements, got, expected });
             };
             sets.push(set);
@@ -245,6 +235,27 @@ impl World<'_> {
             _ => Err(Violation::Overdue { job, rank, stage: "at work" }),
         }
     }
+}
+
+/// The contributors that are not in a set of ranks.
+fn without(all: &[Option<Contributor>], set: &Ranks) -> impl Iterator<Item = Contributor> {
+    all.iter().flatten().filter(|who| !set.contains(who.rank)).copied()
+}
+
+/// Two ranks that have finished the same operation must have the same bits.
+fn differ(
+    plan: &JobPlan,
+    operation: usize,
+    (one, mine): (u16, &[u8]),
+    (other, theirs): (u16, &[u8]),
+) -> Result<(), Violation> {
+    let size = plan.element.dtype.size();
+    let mut pairs = mine.chunks(size).zip(theirs.chunks(size)).enumerate();
+    let Some((index, (mine, theirs))) = pairs.find(|(_, (mine, theirs))| mine != theirs) else {
+        return Ok(());
+    };
+    let (mine, theirs) = (decode(plan.element, mine), decode(plan.element, theirs));
+    Err(Violation::Differs { job: plan.id, one, other, operation, index, mine, theirs })
 }
 
 /// All sets of these ranks but the empty one, the smallest first where that is easy.

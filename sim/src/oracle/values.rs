@@ -1,0 +1,167 @@
+//! The values that ranks contribute, and which results can be made of them.
+//!
+//! *Whole* numbers are so small that their sums are exact, in any order: whatever is missing, doubled or altered shows at once, and
+//! results are compared bit by bit. The order of additions leaves no trace in them. *Rough* values are for that: their sums are rounded with
+//! every addition, so that two sums of the same contributions differ in their last bits unless they were made in the
+//! same order. Of these an element may be what any order makes; that all ranks have the same bits is a question of its own.
+
+use arrayvec::ArrayVec;
+use pascaline_wire::{DType, Element, Op};
+use pascaline_worker::{bf16, f16};
+
+use super::Contributor;
+use crate::random::mix;
+
+/// The type of a job's values, and of which kind they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Values {
+    pub(crate) element: Element,
+    pub(crate) rough: bool,
+}
+
+impl Values {
+    /// Appends what a rank contributes to an element.
+    pub(crate) fn contribute(self, who: Contributor, operation: usize, index: usize, into: &mut Vec<u8>) {
+        match self.element.dtype {
+            DType::F64 if self.rough => into.extend(self.rough(who, operation, index).to_le_bytes()),
+            #[expect(clippy::cast_possible_truncation, reason = "it has been rounded before")]
+            _ if self.rough => into.extend((self.rough(who, operation, index) as f32).to_le_bytes()),
+            _ => encode(self.element, self.whole(who, operation, index), into),
+        }
+    }
+
+    /// Whether an element can be what the contributions of these ranks make.
+    pub(crate) fn fits(
+        self,
+        ranks: impl Iterator<Item = Contributor>,
+        operation: usize,
+        index: usize,
+        got: &[u8],
+    ) -> bool {
+        if !self.rough {
+            let mut expected = ArrayVec::<u8, 8>::new();
+            encode(self.element, self.combine(ranks, operation, index), &mut expected);
+            return *expected == *got;
+        }
+        let (sum, rounding) = self.sum(ranks, operation, index);
+        let got = match *got {
+            [a, b, c, d] => f64::from(f32::from_le_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => return false,
+        };
+        (got - sum).abs() <= rounding
+    }
+
+    /// What the contributions of these ranks make, in words.
+    pub(crate) fn expected(
+        self,
+        ranks: impl Iterator<Item = Contributor>,
+        operation: usize,
+        index: usize,
+    ) -> String {
+        if self.rough {
+            let (sum, rounding) = self.sum(ranks, operation, index);
+            format!("{sum} ± {rounding}")
+        } else {
+            self.combine(ranks, operation, index).to_string()
+        }
+    }
+
+    /// A whole number that differs from take to take, and so small that the sums of all ranks are exact. Never 0, so that
+    /// a missing contribution shows.
+    fn whole(self, who: Contributor, operation: usize, index: usize) -> i64 {
+        i64::try_from(1 + hash(who, operation, index) % most(self.element)).unwrap_or(1)
+    }
+
+    /// A number that differs from take to take, with every bit of the significand in use: 2¹⁰ and up to 2¹² more. To the
+    /// first two ranks' 2¹⁵ to 1.5 × 2¹⁵ are added instead, the same but for the sign. What the others lose if they
+    /// are added while one of these is inside shows as soon as the other has come.
+    fn rough(self, who: Contributor, operation: usize, index: usize) -> f64 {
+        let part = float(hash(who, operation, index)) / 2_f64.powi(52);
+        let nobody = Contributor { rank: u16::from(u8::MAX), take: 0, ..who };
+        let large = 2_f64.powi(15) + float(hash(nobody, operation, index) >> 50);
+        let value = match who.rank {
+            0 => large + part,
+            1 => -large - part,
+            _ => 2_f64.powi(10) + part,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "rounded to what the type has")]
+        if self.element.dtype == DType::F32 { f64::from(value as f32) } else { value }
+    }
+
+    /// What the operation makes of the ranks' whole numbers; 0 of none.
+    fn combine(self, ranks: impl Iterator<Item = Contributor>, operation: usize, index: usize) -> i64 {
+        let values = ranks.map(|who| self.whole(who, operation, index));
+        match self.element.op {
+            Op::Sum => values.sum(),
+            Op::Min => values.min().unwrap_or(0),
+            Op::Max => values.max().unwrap_or(0),
+        }
+    }
+
+    /// The sum of rough values in 64 bits, and how far one may be from it, in whatever order it was made. n − 1 additions change a
+    /// sum by less than n half units of rounding of the magnitudes' sum (Higham, Accuracy and Stability of Numerical
+    /// Algorithms, 4.2); twice, since this one may be rounded as well. For eight ranks that is less than 0.2, where the
+    /// smallest contribution is 2¹⁰.
+    fn sum(self, ranks: impl Iterator<Item = Contributor>, operation: usize, index: usize) -> (f64, f64) {
+        let unit = if self.element.dtype == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        let (mut sum, mut magnitudes, mut count) = (0.0, 0.0, 0.0);
+        for value in ranks.map(|who| self.rough(who, operation, index)) {
+            sum += value;
+            magnitudes += value.abs();
+            count += 1.0;
+        }
+        (sum, count * unit * magnitudes)
+    }
+}
+
+/// A number with as many bits as there are.
+#[expect(clippy::cast_precision_loss, reason = "rounded on purpose")]
+const fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// What makes a contribution differ from all others.
+fn hash(who: Contributor, operation: usize, index: usize) -> u64 {
+    let Contributor { job, rank, take } = who;
+    let who = u64::from(job) << 48 | u64::from(rank) << 40 | u64::from(take) << 32;
+    mix(who ^ (operation as u64) << 24 ^ index as u64 ^ 0x9e37_79b9_7f4a_7c15)
+}
+
+/// The largest whole number: that of eight ranks must not need more bits than the type has.
+const fn most(element: Element) -> u64 {
+    match element.dtype {
+        DType::F32 | DType::F64 | DType::I32 => 60_000,
+        DType::F16 => 255,
+        DType::Bf16 => 31,
+    }
+}
+
+/// Appends a whole number as an element's bytes.
+fn encode(element: Element, value: i64, into: &mut impl Extend<u8>) {
+    let small = i32::try_from(value).unwrap_or(i32::MAX);
+    #[expect(clippy::cast_precision_loss, reason = "below 2²⁴")]
+    let single = small as f32;
+    match element.dtype {
+        DType::F32 => into.extend(single.to_le_bytes()),
+        DType::F64 => into.extend(f64::from(small).to_le_bytes()),
+        DType::F16 => into.extend(f16::from_f32(single).to_le_bytes()),
+        DType::Bf16 => into.extend(bf16::from_f32(single).to_le_bytes()),
+        DType::I32 => into.extend(small.to_le_bytes()),
+    }
+}
+
+/// An element in words.
+pub(crate) fn decode(element: Element, bytes: &[u8]) -> String {
+    match (element.dtype, bytes) {
+        (DType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
+        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string(),
+        (DType::I32, &[a, b, c, d]) => i32::from_le_bytes([a, b, c, d]).to_string(),
+        (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_string(),
+        (DType::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).to_string(),
+        _ => format!("{bytes:02x?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
