@@ -254,7 +254,7 @@ impl<I: Io> Outcome<'_, I> {
         let header = Self::header_to_server(request.key, Kind::Reminder, request.element, job.fan_in, 0);
         let Some(header) = header else { return self.emitter.recycle(packet) };
         let nothing = Payload { offset: request.offset, len: 0, total: 0 };
-        let header = Header { rank: request.rank, ..header };
+        let header = Header { rank: request.rank, priority: request.priority, ..header };
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
     }
 

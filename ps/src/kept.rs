@@ -6,6 +6,8 @@
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 
+use pascaline_wire::round;
+
 use crate::entry::Content;
 
 /// A result.
@@ -71,6 +73,17 @@ impl Kept {
     /// From when on the latest result that has been forgotten was kept: what has been kept since then is known.
     pub(crate) const fn forgotten(&self) -> Option<Duration> {
         self.forgotten
+    }
+
+    /// A rank that has promised to wait for round `promised` lacks the result. If that is not the round that it was agreed upon in, the
+    /// number was damaged on its way, and the rank would wait for ever: from now on it is the result whatever was
+    /// promised. That is the case anyway, as long as it is kept: no later vote begins.
+    pub(crate) fn insist(&mut self, psn: u32, promised: u16) {
+        if let Some(finished) = self.results.get_mut(&psn)
+            && !round::admits(promised, finished.round)
+        {
+            finished.round = round::TAKEN;
+        }
     }
 
     /// Whether a rank that came late may be sent the result now: `most` times per `interval`. A `contribution` that comes just

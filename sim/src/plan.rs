@@ -16,9 +16,8 @@ pub(crate) use upset::Upset;
 pub(crate) const MICRO: u64 = 1_000;
 pub(crate) const MILLI: u64 = 1_000_000;
 
-/// How many of the jobs that can have rough values do, in millionths. None as long as two ranks may get sums of one PSN whose last
-/// bits differ (README.md, "Limits").
-const ROUGH: u32 = 0;
+/// How many of the jobs that can have rough values do, in millionths.
+const ROUGH: u32 = 500_000;
 
 /// One of the numbers with which seeds that tests name for what went wrong in their schedules have no rough values: what comes with these
 /// would change the schedules.

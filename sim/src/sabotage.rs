@@ -45,6 +45,8 @@ pub enum Sabotage {
     ServerCountsTwice,
     /// The parameter server forgets nothing when a job enters its next generation.
     ServerForgetsNothing,
+    /// The parameter server takes everything for sent for the first time, and gives out each sum without asking.
+    ServerNeverAsks,
     /// The parameter server changes a bit of what it sends.
     ServerAlters,
     /// The parameter server keeps spent packets.
@@ -82,6 +84,7 @@ impl Sabotage {
         Self::DeafToHeartbeats,
         Self::ServerCountsTwice,
         Self::ServerForgetsNothing,
+        Self::ServerNeverAsks,
         Self::ServerAlters,
         Self::LeakToServer,
         Self::LeakPacket,

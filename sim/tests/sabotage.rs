@@ -4,8 +4,8 @@
 
 use pascaline_sim::{Sabotage, Violation, schedule};
 
-/// Schedules among which a defect must show: some take a death, two lives or a result without all ranks to show at all.
-const SCHEDULES: u64 = 600;
+/// Schedules among which a defect must show: some take a death, two lives, a result without all ranks or one that nobody gets to show at all.
+const SCHEDULES: u64 = 620;
 
 /// Asserts that a defect is found as what it is, in one of the first schedules, and that the finding tells what happened.
 #[track_caller]
@@ -56,6 +56,7 @@ is_found! {
     a_rank_lost_that_was_heard_of: DeafToHeartbeats => Violation::Misjudged { .. },
     a_partial_counted_twice_by_the_server: ServerCountsTwice => Violation::WrongSum { .. },
     a_server_that_mixes_generations: ServerForgetsNothing => Violation::WrongSum { .. },
+    a_second_sum_that_nobody_was_asked_about: ServerNeverAsks => Violation::Differs { .. },
     a_server_that_changes_what_it_sends: ServerAlters => Violation::WrongSum { .. },
     a_buffer_that_the_server_keeps: LeakToServer => Violation::Leak { what: "frame", .. },
     a_buffer_that_is_never_given_back: LeakPacket => Violation::Leak { what: "frame", .. },

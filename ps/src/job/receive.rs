@@ -210,6 +210,7 @@ impl Job {
         }
         let psn = header.psn;
         if self.kept.get(psn).is_some() {
+            self.kept.insist(psn, header.priority);
             self.answer_late(now, header, counters);
             return Ok(Outcome::Late);
         }

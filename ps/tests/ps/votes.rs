@@ -78,6 +78,22 @@ fn what_was_all_sent_again_waits_for_the_promise_of_every_rank() {
 }
 
 #[test]
+fn a_rank_that_waits_for_a_round_that_never_was_gets_the_result_all_the_same() {
+    let mut server = server(3);
+    ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1), &again(rank)));
+    let (_, round) = asked(&mut server);
+    ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
+    assert_eq!(result(&mut server).header.priority, round);
+    let cases = [(round, round), (round::NONE, round), (round ^ 4, round::TAKEN), (round, round::TAKEN)];
+    for (at, (promised, answered)) in (9..).zip(cases) {
+        let mut reminder = Packet::reminder(2, PSN, 3);
+        reminder.header.priority = promised;
+        give(&mut server, ms(at), &reminder);
+        assert_eq!(take(&mut server)[0].1.header.priority, answered);
+    }
+}
+
+#[test]
 fn a_result_that_some_rank_has_taken_ends_the_vote() {
     let mut server = server(3);
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1), &again(rank)));

@@ -114,12 +114,13 @@ impl JobPlan {
     ///
     /// Every result must contain every rank, since sums of fewer are told apart by their exact values. That two numbers are
     /// added makes no order; minima and maxima know none, and instead of integers there are floats. 16-bit floats are accumulated in 32
-    /// bits and rounded once, so that hardly any of their sums shows one.
+    /// bits and rounded once, so that hardly any of their sums shows one. Where there is no server, nobody watches over the bits
+    /// (protocol, section 11).
     pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
         let complete = !self.excuse.threshold && (self.on_death == OnDeath::Fail || !self.excuse.kill);
         let Element { dtype, op } = self.element;
         let has_order = op == Op::Sum && !matches!(dtype, DType::F16 | DType::Bf16) && self.ranks > 2;
-        self.rough = complete && has_order && random.chance(chance);
+        self.rough = complete && has_order && random.chance(chance) && self.policy.server;
         if self.rough {
             (self.accept_partial, self.on_death) = (false, OnDeath::Fail);
             let dtype = if dtype == DType::I32 { DType::F32 } else { dtype };

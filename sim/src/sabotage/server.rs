@@ -14,6 +14,11 @@ pub(crate) fn incoming(sabotage: Sabotage, packet: &mut [u8]) -> Option<Vec<u8>>
             set(packet, &Header { epoch: 0, ..header });
             None
         }
+        Sabotage::ServerNeverAsks => {
+            let (header, _) = Header::parse(packet).ok()?;
+            set(packet, &Header { flags: header.flags.without(Flags::RETRANSMISSION), ..header });
+            None
+        }
         _ => None,
     }
 }
