@@ -15,12 +15,12 @@ use pascaline_wire::{self as wire, DType, Element};
 use crate::handed::Handed;
 use crate::handoff::{self, Receiver, Sender};
 use crate::lanes::{Groups, Lanes};
-use crate::part::{Part, SetHead};
+use crate::part::{At, Part, SetHead};
 use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
 use crate::request::{Contribution, Opening, Request, Verb};
 use crate::session::Session;
-use crate::set::{Choice, MAX_WAYS, Set};
+use crate::set::{Choice, Limit, MAX_WAYS, Set};
 use crate::sink::{Cause, Displaced, Refusal, Reminded, Sink};
 use crate::slot::{Contents, Hold, Slot};
 
@@ -114,6 +114,8 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     /// Sets of the shared part; regions come behind it.
     pub(crate) shared_sets: usize,
     age_limit: u64,
+    /// The same, as directories have it.
+    oldest: Limit,
     remind_interval: u32,
     /// Which session is at home in which set.
     pub(crate) lanes: Lanes,
@@ -161,10 +163,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let &PoolConfig { slots, reserved, ways, age_limit, remind_interval } = config;
         let sets = slots / ways;
         let lanes = Lanes::new(lcores);
+        let age_limit = u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX);
         let pool = Arc::new(Self {
             config: *config,
             shared_sets: (slots - reserved) / ways,
-            age_limit: u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX),
+            age_limit,
+            oldest: Limit::of(age_limit),
             remind_interval: u32::try_from(remind_interval.as_micros()).unwrap_or(u32::MAX),
             lanes,
             groups: Groups::new((slots - reserved) / ways, lanes),
@@ -525,35 +529,40 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.opened(&request.contribution());
     }
 
-    /// Opens a way with a contribution in brief, where nothing has to be asked: its key is not here, what the way holds is
-    /// nobody's loss, and the job's rules are plain. Gives the packet back, and nothing is done, if not.
+    /// Opens a slot with a contribution in brief, where nothing has to be asked: its key is not here, what the slot holds is
+    /// nobody's loss, and the job's rules are plain. The packet is taken out then; if not, nothing is done. `kept` if it is to be a
+    /// slot that keeps contributions until all are there: else none of those is opened.
     #[inline(always)]
     pub(crate) fn open_brief<S: Sink<B, WORDS>>(
         &self,
-        set: &mut Set<'_, B, WORDS>,
-        way: usize,
+        at: At<'_, B, WORDS>,
         opening: &Opening<'_>,
-        packet: B,
+        kept: bool,
+        packet: &mut Option<B>,
         sink: &mut S,
-    ) -> Option<B> {
+    ) -> bool {
+        let At { directory, slot, way } = at;
         let &Opening { brief, rules, offset, now, .. } = opening;
-        let (key, shape) = (brief.key(), brief.shape());
-        let Some(kernel) = self.kernels[usize::from(brief.element())] else { return Some(packet) };
+        let tag = brief.key().tag();
+        let Some(kernel) = self.kernels[usize::from(brief.element())] else { return false };
         let whole = kernel.combine.is_none() || rules.order() == Order::Rank;
-        let plain = rules.are_plain()
+        let plain = whole == kept
+            && rules.are_plain()
             && brief.needed() > 1
             && brief.rank() < RankSet::<WORDS>::CAPACITY
-            && packet.bytes().len() >= usize::from(offset) + usize::from(shape.payload_len())
-            && set.directory.is_free_for(key.tag(), way, set.slots.len(), now, self.age_limit);
-        let Some(slot) = set.slots.get_mut(way).filter(|_| plain) else { return Some(packet) };
-        if let Some(before) = slot.give_up_result() {
-            set.directory.vacated(way);
+            && directory.is_free_for(tag, way, now, self.oldest);
+        let (offset, len) = (usize::from(offset), usize::from(brief.shape().payload_len()));
+        let Some(packet) = packet.take_if(|packet| plain && packet.trim(offset, len)) else { return false };
+        if let Some((before, spent)) = slot.give_up_result() {
+            if let Some(packet) = spent {
+                sink.spent(packet);
+            }
             sink.displaced(before, Displaced::Result, Cause::Age);
         }
-        slot.open_brief(opening, packet, whole);
-        set.occupy(way, key, now);
+        slot.open_brief(opening, packet, kept);
+        directory.occupy(tag, way, now);
         sink.opened(&brief.contribution(now));
-        None
+        true
     }
 
     /// Empties a way, if there is something in it.

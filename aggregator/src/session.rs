@@ -11,7 +11,7 @@ use pascaline_buffer::PacketBuf;
 use crate::handed::{Alike, Handed};
 use crate::handoff::{Receiver, Sender};
 use crate::key::{Key, Tag};
-use crate::part::Part;
+use crate::part::{At, Part};
 use crate::policy::{Order, Region};
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
@@ -215,22 +215,43 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
             Brought::One => return Ok(Brevity::Added),
             Brought::Nothing => {}
         }
-        let Some(packet) = packet else { return Ok(Brevity::Added) };
-        if !self.is_home(place.set) {
-            return Err(packet);
-        }
-        let (set, ways) = (self.pool.lanes.own(place.set), self.pool.config.ways);
-        let way = (place.hint as usize).wrapping_sub(set * ways);
-        let Some(mut owned) = self.part.set(set).filter(|_| way < ways) else { return Err(packet) };
-        match self.pool.open_brief(&mut owned, way, opening, packet, sink) {
-            None => Ok(Brevity::Concluded),
+        let opened = self.open_brief(place, opening, false, &mut packet, sink)
+            || self.open_brief(place, opening, true, &mut packet, sink);
+        match packet {
             Some(packet) => Err(packet),
+            None => Ok(if opened { Brevity::Concluded } else { Brevity::Added }),
         }
+    }
+
+    #[inline(always)]
+    fn open_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        kept: bool,
+        packet: &mut Option<B>,
+        sink: &mut S,
+    ) -> bool {
+        // A slot is foreseen only where this session is at home.
+        let foreseen = self.pool.lanes.own(place.set) == self.part.set_of(place.hint);
+        let Some(at) = self.part.at(place.hint) else { return false };
+        foreseen && self.pool.open_brief(at, opening, kept, packet, sink)
     }
 
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
     fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+        let Some(At { directory, slot, way }) = self.part.at(place.hint) else { return };
+        if let Some(result) = slot.complete_plain() {
+            directory.use_result(way);
+            return sink.completed(&brief.contribution(now), false, result);
+        }
+        self.conclude_doubtful(place, brief, now, sink);
+    }
+
+    /// The same where more has to be asked.
+    #[inline(never)]
+    fn conclude_doubtful<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
         let (slot, ways) = (place.hint as usize, self.pool.config.ways);
         if let Some(mut owned) = self.part.set(slot / ways) {
             self.pool.conclude(&mut owned, slot % ways, &brief.contribution(now), sink);
@@ -481,13 +502,28 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.seat.add_brief(place, brief, offset, now, bytes, sink)
     }
 
+    /// Opens the slot that was [foreseen](Self::foresee) with a contribution in brief, in the plain case, where contributions are added
+    /// as they come: then the packet is taken out, and there is an event. If not, nothing is done, and
+    /// [`take_brief`](Self::take_brief) may know more.
+    #[inline(always)]
+    #[must_use]
+    pub fn open_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: &mut Option<B>,
+        sink: &mut S,
+    ) -> bool {
+        self.seat.open_brief(place, opening, false, packet, sink)
+    }
+
     /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
     /// opens the slot that was foreseen, in the plain case; unless it is only kept and not the last one, with an event. The packet
     /// comes back, and nothing is done, in any other case: then it is to be [offered](Self::offer_at).
     ///
     /// # Errors
     /// The packet.
-    #[inline(never)]
+    #[inline(always)]
     pub fn take_brief<S: Sink<B, WORDS>>(
         &mut self,
         place: Place,

@@ -183,15 +183,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// As [`open`](Self::open), where it has been found that everything is plain.
+    /// As [`open`](Self::open), where it has been found that everything is plain; with a packet that is nothing but a payload.
     #[inline(always)]
     pub(crate) fn open_brief(&mut self, opening: &Opening<'_>, mut packet: B, whole: bool) {
-        let &Opening { brief, rules, priority, offset, now } = opening;
+        let &Opening { brief, rules, priority, now, .. } = opening;
         debug_assert!(matches!(self.hold, Hold::Empty));
         self.ranks = RankSet::EMPTY;
         let fits = self.ranks.insert(brief.rank());
-        let entire = packet.trim(usize::from(offset), usize::from(brief.shape().payload_len()));
-        debug_assert!(fits && entire, "the pool has checked both");
+        debug_assert!(fits, "the pool has checked it");
         self.name = brief.name;
         self.touched = micros(now);
         self.reminded = None;
@@ -218,12 +217,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.hold = Hold::Whole(contributions);
     }
 
-    /// Lets go of the result, if there is one; says whose it was.
+    /// Lets go of the result, if there is one; says whose it was, and gives the packet back if nobody else holds it.
     #[inline(always)]
-    pub(crate) fn give_up_result(&mut self) -> Option<Key> {
+    pub(crate) fn give_up_result(&mut self) -> Option<(Key, Option<B>)> {
         let Hold::Done(_) = self.hold else { return None };
-        self.hold = Hold::Empty;
-        Some(self.key())
+        let Hold::Done(result) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        Some((self.key(), B::thaw(result)))
     }
 
     /// What can be said against a packet that does not agree with the contributions inside.
@@ -495,7 +494,22 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     #[inline]
     fn keep(&mut self, result: B::Shared) {
         self.payload = result.descriptor().cast_mut();
-        self.hold = Hold::Done(result);
+        debug_assert!(matches!(self.hold, Hold::Empty));
+        // There is nothing to be dropped.
+        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Done(result)));
+    }
+
+    /// Makes the accumulator the result, where everything is plain: contributions were added as they came, all ranks are inside, and
+    /// nothing has been noted that would have to be looked at. Else nothing is done.
+    #[inline(always)]
+    pub(crate) fn complete_plain(&mut self) -> Option<Aggregate<'_, B::Shared>> {
+        let plain = self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in();
+        if !plain || !matches!(self.hold, Hold::Open(_)) {
+            return None;
+        }
+        let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        self.keep(packet.freeze());
+        self.aggregate()
     }
 
     /// Takes the accumulator out, with everything added.

@@ -257,6 +257,29 @@ impl<I: Io> Outcome<'_, I> {
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
     }
 
+    /// A slot was vacated, of which more is to be said than that a result made room.
+    #[inline(never)]
+    fn lost(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
+        if cause == Cause::Preempted {
+            self.count(Counter::Preempted);
+            self.count_of(key, JobEvent::Preempted);
+        }
+        if cause == Cause::NoRoom {
+            self.count(Counter::Conflicts);
+        }
+        match what {
+            Displaced::Result => self.count(Counter::DisplacedResults),
+            Displaced::GivenUp => {
+                self.count(Counter::DisplacedPartials);
+                self.count_of(key, JobEvent::GivenUp);
+            }
+            Displaced::Partial(_) | Displaced::Originals(_) => {
+                let sent = self.evict(key, what);
+                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
+            }
+        }
+    }
+
     /// Tells a worker why its packet was dropped, at most once per interval.
     #[cold]
     pub(crate) fn refuse(&mut self, now: u64, to: &Endpoint, header: &Header, objection: Objection) {
@@ -500,23 +523,10 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
 
     #[inline]
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
-        if cause == Cause::Preempted {
-            self.count(Counter::Preempted);
-            self.count_of(key, JobEvent::Preempted);
-        }
-        if cause == Cause::NoRoom {
-            self.count(Counter::Conflicts);
-        }
-        match what {
-            Displaced::Result => self.count(Counter::DisplacedResults),
-            Displaced::GivenUp => {
-                self.count(Counter::DisplacedPartials);
-                self.count_of(key, JobEvent::GivenUp);
-            }
-            Displaced::Partial(_) | Displaced::Originals(_) => {
-                let sent = self.evict(key, what);
-                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
-            }
+        match (what, cause) {
+            // A result that makes room, as for nearly every PSN.
+            (Displaced::Result, Cause::Age) => self.count(Counter::DisplacedResults),
+            (what, cause) => self.lost(key, what, cause),
         }
     }
 }

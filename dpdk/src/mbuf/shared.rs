@@ -43,6 +43,18 @@ impl SharedMbuf {
         ManuallyDrop::new(self).0
     }
 
+    /// The packet, if this is its only holder and there is no segment behind the first; else this holder is gone.
+    #[inline]
+    pub(super) fn into_exclusive(self) -> Option<Mbuf> {
+        // Acquire: former holders' reads come before the next owner's writes.
+        if self.is_single() && self.count().load(Ordering::Acquire) == 1 {
+            // SAFETY: the first and only segment of a packet that was an `Mbuf` before it was frozen, or a copy of one, with memory of
+            // its own; the one count is ours, and nobody can make another one of it, since we give up the pointer.
+            return Some(unsafe { Mbuf::from_exclusive(self.into_reference()) });
+        }
+        None
+    }
+
     /// Holders at this moment.
     #[must_use]
     pub fn holders(&self) -> u16 {
