@@ -122,7 +122,7 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     /// The sets of the shared part.
     pub(crate) groups: Groups,
     /// By element code.
-    kernels: Box<[Option<Kernel>; 256]>,
+    kernels: Box<[Kernel; 256]>,
     /// Partials of the jobs that have a quota, by job.
     held: Box<[AtomicU32]>,
     of: PhantomData<fn(B)>,
@@ -145,8 +145,12 @@ impl<B: PacketBuf> Default for Ends<B> {
 struct Kernel {
     /// One at a time; none where bits would be lost by that.
     combine: Option<Combine>,
-    /// All at once.
-    in_order: InOrder,
+    /// All at once; none if there is no such code.
+    in_order: Option<InOrder>,
+}
+
+impl Kernel {
+    const NONE: Self = Self { combine: None, in_order: None };
 }
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
@@ -210,7 +214,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let Some(sets @ 1..) = slots.checked_div(config.ways) else { return 0 };
         sets.saturating_mul(size_of::<SetHead>())
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
-            .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Option<Kernel>; 256]>())
+            .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
             .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<Handed<B>>()))
     }
 
@@ -229,25 +233,25 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
 
     #[inline]
     pub(crate) fn kernel(&self, element: u8) -> Option<InOrder> {
-        self.kernels[usize::from(element)].map(|kernel| kernel.in_order)
+        self.kernels[usize::from(element)].in_order
     }
 
     #[inline(always)]
     pub(crate) fn combine(&self, element: u8) -> Option<Combine> {
-        self.kernels[usize::from(element)]?.combine
+        self.kernels[usize::from(element)].combine
     }
 
     /// True if all contributions are to be kept until they can be added at once.
     #[inline]
     fn whole(&self, request: &Request) -> bool {
         request.rules.order() == Order::Rank
-            || self.kernels[usize::from(request.element)].is_some_and(|kernel| kernel.combine.is_none())
+            || self.kernel(request.element).is_some() && self.combine(request.element).is_none()
     }
 }
 
 /// The kernels by element code.
-fn table(kernels: &Kernels) -> Box<[Option<Kernel>; 256]> {
-    let mut table = Box::new([None; 256]);
+fn table(kernels: &Kernels) -> Box<[Kernel; 256]> {
+    let mut table = Box::new([Kernel::NONE; 256]);
     for (code, place) in (0..=u8::MAX).zip(table.iter_mut()) {
         let Some(Element { dtype, op }) = Element::from_code(code) else { continue };
         let of = match dtype {
@@ -262,7 +266,7 @@ fn table(kernels: &Kernels) -> Box<[Option<Kernel>; 256]> {
             wire::Op::Min => Op::Min,
             wire::Op::Max => Op::Max,
         };
-        *place = Some(Kernel { combine: kernels.combine(of, by), in_order: kernels.in_order(of, by) });
+        *place = Kernel { combine: kernels.combine(of, by), in_order: Some(kernels.in_order(of, by)) };
     }
     table
 }
@@ -544,9 +548,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let At { directory, slot, way } = at;
         let &Opening { brief, rules, offset, now, .. } = opening;
         let tag = brief.key().tag();
-        let Some(kernel) = self.kernels[usize::from(brief.element())] else { return false };
+        let kernel = self.kernels[usize::from(brief.element())];
         let whole = kernel.combine.is_none() || rules.order() == Order::Rank;
         let plain = whole == kept
+            && kernel.in_order.is_some()
             && rules.are_plain()
             && brief.needed() > 1
             && brief.rank() < RankSet::<WORDS>::CAPACITY

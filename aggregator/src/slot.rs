@@ -303,24 +303,24 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         bytes: &[u8],
         combine: Combine,
     ) -> Brought {
-        let count = self.count + 1;
-        let expected = brief.name == self.name
-            && brief.shape == self.shape
-            && count <= brief.needed()
-            && brief.rank() < brief.shape.fan_in()
-            && !self.ranks.contains(brief.rank())
-            && matches!(self.hold, Hold::Open(_));
-        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return Brought::Nothing };
-        if !expected {
+        if brief.name != self.name || brief.shape != self.shape || !matches!(self.hold, Hold::Open(_)) {
             return Brought::Nothing;
         }
+        let (rank, count) = (brief.rank(), self.count + 1);
+        if count > brief.needed() || rank >= brief.shape.fan_in() {
+            return Brought::Nothing;
+        }
+        let Some((word, bit)) = self.ranks.place(rank) else { return Brought::Nothing };
+        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return Brought::Nothing };
+        if *word & bit != 0 {
+            return Brought::Nothing;
+        }
+        *word |= bit;
         // SAFETY: as in `add`.
         let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
         if combine(into, from) {
             self.note_flags(true, false);
         }
-        let new = self.ranks.insert(brief.rank());
-        debug_assert!(new);
         self.count = count;
         self.touch(now);
         if count == brief.needed() { Brought::Last } else { Brought::One }

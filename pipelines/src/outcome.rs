@@ -175,7 +175,7 @@ impl<I: Io> Outcome<'_, I> {
 
     /// Counts a result that was made here, and gives it out: with the rank that completed it, and how long after the first,
     /// if one did.
-    #[inline]
+    #[inline(always)]
     fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<(u16, u64)>) {
         self.count(Counter::Completed);
         let table = self.table;
@@ -209,7 +209,7 @@ impl<I: Io> Outcome<'_, I> {
         self.give_out(job, result);
     }
 
-    #[inline]
+    #[inline(always)]
     fn give_out(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {
             self.count(Counter::Overflowed);
