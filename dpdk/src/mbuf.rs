@@ -286,7 +286,7 @@ unsafe impl PacketBuf for Mbuf {
         SharedMbuf::new(self)
     }
 
-    #[inline]
+    #[inline(always)]
     fn thaw(shared: SharedMbuf) -> Option<Self> {
         shared.into_exclusive()
     }

@@ -106,11 +106,9 @@ impl PlainGradient<'_> {
     #[must_use]
     #[inline(always)]
     pub fn brief(&self) -> Brief {
-        /// Flags that have to be noted in the slot.
-        const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
-        let Plain { psn, element, flags, payload_len } = self.plain;
+        let Plain { psn, element, noteworthy, payload_len, .. } = self.plain;
         let brief = self.flow.terms.brief(psn, element, payload_len);
-        if flags & NOTEWORTHY == 0 { brief } else { brief.noteworthy() }
+        if noteworthy { brief.noteworthy() } else { brief }
     }
 }
 

@@ -521,7 +521,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.count(Counter::HandedOff);
     }
 
-    #[inline]
+    #[inline(always)]
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
         match (what, cause) {
             // A result that makes room, as for nearly every PSN.

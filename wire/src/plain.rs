@@ -75,6 +75,8 @@ pub struct Plain {
     pub element: u8,
     /// The bits of its [`Flags`], none of which make it anything but plain.
     pub flags: u8,
+    /// True if it carries [`Flags::OVERFLOW`] or [`Flags::RETRANSMISSION`].
+    pub noteworthy: bool,
     /// Length of the payload, which begins at [`HEADERS`]: a whole number of elements, at least one.
     pub payload_len: u16,
 }
@@ -130,12 +132,12 @@ impl Expected {
             reason = "8 bits of the word, which is as it lies in memory"
         )]
         let (flags, element) = ((udp.to_le() >> 48) as u8, (udp.to_le() >> 56) as u8);
-        let payload_len = lengths.payload_len;
-        plain.then(|| Plain { psn: half(head, 50).to_be(), element, flags, payload_len })
+        let Lengths { payload_len, noteworthy, .. } = *lengths;
+        plain.then(|| Plain { psn: half(head, 50).to_be(), element, flags, noteworthy, payload_len })
     }
 }
 
-/// What a plain gradient says of its lengths and its element, and what follows, once that has been found right: the same for
+/// What a plain gradient says of its lengths, its element and whether there is something special about it, and what follows, once that has been found right: the same for
 /// most packets that come one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
@@ -145,29 +147,35 @@ pub struct Lengths {
     /// The longest payload that there may be.
     most: u16,
     payload_len: u16,
+    noteworthy: bool,
 }
+
+/// Flags that have to be noted beside a sum.
+const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 
 impl Lengths {
     /// Those of no frame.
-    pub const NONE: Self = Self { said: 0, end: usize::MAX, most: 0, payload_len: 0 };
+    pub const NONE: Self = Self { said: 0, end: usize::MAX, most: 0, payload_len: 0, noteworthy: false };
 
-    /// The length of the datagram, that of the packet, and the element, of two words as they lie in memory: those at 14 and 38.
+    /// The length of the datagram, that of the packet, flags, and the element, of two words as they lie in memory: those at 14 and 38.
     #[inline(always)]
     const fn said(ip: u64, udp: u64) -> u64 {
-        udp.to_le() & 0xff00_0000_0000_ffff | ip.to_le() & 0xffff_0000
+        const MASK: u64 = 0xff00_0000_0000_ffff | (NOTEWORTHY as u64) << 48;
+        udp.to_le() & MASK | ip.to_le() & 0xffff_0000
     }
 
     /// Whether what is said is right, and what follows.
     #[cold]
     #[inline(never)]
     fn check(said: u64, most: u16) -> Option<Self> {
-        let [a, b, c, d, .., element] = said.to_le_bytes();
+        let [a, b, c, d, .., flags, element] = said.to_le_bytes();
         let (udp_len, total) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let payload_len = udp_len.checked_sub(30)?;
         let right = u32::from(total) == u32::from(udp_len) + 20
             && (1..=most).contains(&payload_len)
             && payload_len & SIZE_MASK[usize::from(element)] == 0;
-        right.then(|| Self { said, end: usize::from(udp_len) + 34, most, payload_len })
+        let (end, noteworthy) = (usize::from(udp_len) + 34, flags != 0);
+        right.then_some(Self { said, end, most, payload_len, noteworthy })
     }
 }
 

@@ -77,6 +77,7 @@ fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
         psn: header.psn,
         element: header.element.code(),
         flags: header.flags.bits(),
+        noteworthy: header.flags.has(Flags::OVERFLOW) || header.flags.has(Flags::RETRANSMISSION),
         payload_len: u16::try_from(payload.len()).unwrap(),
     })
 }

@@ -44,7 +44,7 @@ impl SharedMbuf {
     }
 
     /// The packet, if this is its only holder and there is no segment behind the first; else this holder is gone.
-    #[inline]
+    #[inline(always)]
     pub(super) fn into_exclusive(self) -> Option<Mbuf> {
         // Acquire: former holders' reads come before the next owner's writes.
         if self.is_single() && self.count().load(Ordering::Acquire) == 1 {
