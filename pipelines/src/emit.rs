@@ -51,9 +51,9 @@ pub struct Emitter<I: Io> {
     stages: Vec<Stage<I::Buf>>,
     headers: ArrayVec<I::Buf, BURST>,
     spent: ArrayVec<I::Buf, BURST>,
-    /// The headers of results like the last one.
-    like: Like,
+    /// What plain packets with the last result had in common, and with what results besides.
     common: PlainCommon,
+    like: Like,
     /// Counts.
     pub tally: Tally,
 }
@@ -282,19 +282,19 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// Sends a result to members that are reached through one port, as most are: a header buffer for each, the payload shared.
+    /// Sends the result that has been [prepared](Self::prepare) to members that are reached through one port, as most are: a header
+    /// buffer for each, the payload shared.
     #[inline(always)]
     fn send_plain(
         &mut self,
         port: usize,
         heads: &[PlainHead],
-        common: &PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
-        let sent = self.compose(port, heads, common, payload, len);
+        let sent = self.compose(port, heads, payload, len);
         if let Some(rest @ [_, ..]) = heads.get(sent..) {
-            self.send_rest(port, rest, common, payload, len);
+            self.send_rest(port, rest, payload, len);
         }
     }
 
@@ -304,7 +304,6 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         mut heads: &[PlainHead],
-        common: &PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
@@ -313,7 +312,7 @@ impl<I: Io> Emitter<I> {
             return self.tally.add(Counter::TransmitDropped, heads.len() as u64);
         }
         while !heads.is_empty() {
-            let sent = self.compose(port, heads, common, payload, len);
+            let sent = self.compose(port, heads, payload, len);
             heads = heads.get(sent..).unwrap_or_default();
             if sent == 0 && !self.make_room(port, heads.len()) {
                 return;
@@ -327,14 +326,13 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         heads: &[PlainHead],
-        common: &PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) -> usize {
         if self.headers.is_empty() {
             self.io.header_buffers(&mut self.headers);
         }
-        let Some(stage) = self.stages.get_mut(port) else { return 0 };
+        let (common, Some(stage)) = (&self.common, self.stages.get_mut(port)) else { return 0 };
         let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
             head.write(out, common);
         });
@@ -429,13 +427,12 @@ impl<I: Io> Emitter<I> {
         result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) {
         let len = result.payload.bytes().len();
-        let common = self.common(result, len);
+        let plain = self.prepare(result, len);
         for group in table.groups(job) {
-            match &common {
-                Some(common) if self.io.multi_segment(group.port()) => {
-                    self.send_plain(group.port(), table.heads(group), common, result.payload, len);
-                }
-                _ => self.send_singly(job, table.ranks(group), result),
+            if plain && self.io.multi_segment(group.port()) {
+                self.send_plain(group.port(), table.heads(group), result.payload, len);
+            } else {
+                self.send_singly(job, table.ranks(group), result);
             }
         }
         if job.has_others() {
@@ -443,17 +440,19 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// What plain packets with a result, whose payload is so long, have in common: mostly the same as those with the one before, but
-    /// for the PSN. `None` if there are none.
+    /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same as those with the one
+    /// before, but for the PSN. False if there are none.
     #[inline(always)]
-    fn common<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> Option<PlainCommon> {
-        let like = Like::of(result, u16::try_from(len).ok()?);
+    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> bool {
+        let Ok(short) = u16::try_from(len) else { return false };
+        let like = Like::of(result, short);
         if like != self.like {
             self.like = Like::NONE;
-            self.common = common(result)?;
-            self.like = like;
+            let Some(common) = common(result) else { return false };
+            (self.like, self.common) = (like, common);
         }
-        Some(self.common.with_psn(result.key.psn()))
+        self.common.set_psn(result.key.psn());
+        true
     }
 
     /// Sends a result to some ranks, whatever their headers and ports are like.
@@ -474,12 +473,11 @@ impl<I: Io> Emitter<I> {
     }
 }
 
-/// What plain packets with a result have in common, but for the PSN.
+/// What plain packets with a result have in common.
 #[cold]
 #[inline(never)]
 fn common<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<PlainCommon> {
-    let header = Header { psn: 0, ..result_header(result)? };
-    Heads::new(&header, result.payload.bytes().len()).ok()?.plain()
+    heads(result)?.plain()
 }
 
 /// What the packets of a result have in common. `None` for an element code that is not one, or a payload that no

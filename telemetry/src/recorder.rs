@@ -93,10 +93,11 @@ impl Recorder {
     /// Records `count` packets that took `nanos` each.
     #[inline]
     pub fn record(&mut self, nanos: u64, count: u64) {
-        if let Some(counted) = self.current.places.get_mut(place(nanos.clamp(1, LONGEST_NS))) {
-            *counted += count;
-            self.current.empty = false;
-        }
+        let counts = &mut *self.current;
+        // Times that are too long are counted at the last place.
+        let at = place(nanos.max(1)).min(PLACES - 1);
+        counts.places[at] += count;
+        counts.empty = false;
     }
 
     /// Hands over what has been recorded, if the reader is ready for it. To be called now and then; never waits.

@@ -257,14 +257,14 @@ impl PlainCommon {
     /// Those of no packets.
     pub const NONE: Self = Self { lanes: [u64x2::ZERO; 3], ipv4_len: 0 };
 
-    /// The same for another PSN, where these are for PSN 0.
-    #[must_use]
+    /// Makes them those of another PSN.
     #[inline(always)]
-    pub fn with_psn(&self, psn: u32) -> Self {
-        let [first, second, third] = self.lanes;
-        // The PSN lies at 50 to 54, in the left half of the bytes from 48 on.
-        let psn = u64x2::new([(u64::from(psn) << 16).to_be(), 0]);
-        Self { lanes: [first, second, third | psn], ipv4_len: self.ipv4_len }
+    pub fn set_psn(&mut self, psn: u32) {
+        // It lies at 50 to 54, in the left half of the bytes from 48 on.
+        const OTHERS: u64 = !(0xffff_ffff << 16);
+        let [left, right] = self.lanes[2].to_array();
+        let left = (u64::from_be(left) & OTHERS | u64::from(psn) << 16).to_be();
+        self.lanes[2] = u64x2::new([left, right]);
     }
 }
 
