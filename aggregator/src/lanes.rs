@@ -29,6 +29,12 @@ impl Lanes {
         self.count as usize
     }
 
+    /// True if there is a single one.
+    #[inline(always)]
+    pub(crate) const fn is_one(self) -> bool {
+        self.mask == 0
+    }
+
     /// The lcore of a set; and of a PSN, where there is a choice.
     #[inline(always)]
     pub(crate) const fn of(self, number: u32) -> u32 {
@@ -60,8 +66,7 @@ impl Lanes {
     /// sets than lcores.
     #[inline(always)]
     pub(crate) const fn place(self, spread_job: u32, psn: u32, groups: Groups) -> u32 {
-        #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
-        let group = crate::key::place(spread_job, psn, groups.groups as usize) as u32;
+        let group = groups.among_all(spread_job, psn);
         if groups.of == 1 { group } else { group * groups.of + self.of(psn) }
     }
 }
@@ -82,5 +87,12 @@ impl Groups {
             0 => Self { groups: sets, of: 1 },
             groups => Self { groups, of: lanes.count },
         }
+    }
+
+    /// The group of a PSN; with a single lcore, its set.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 2^28 slots")]
+    pub(crate) const fn among_all(self, spread_job: u32, psn: u32) -> u32 {
+        crate::key::place(spread_job, psn, self.groups as usize) as u32
     }
 }

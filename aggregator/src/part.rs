@@ -16,7 +16,15 @@ const _: () = assert!(size_of::<SetHead>() == 64);
 pub(crate) struct Part<B: PacketBuf, const WORDS: usize> {
     heads: Box<[SetHead]>,
     slots: Box<[Slot<B, WORDS>]>,
+    /// A power of two.
     ways: usize,
+}
+
+/// A slot, and where it is.
+pub(crate) struct At<'a, B: PacketBuf, const WORDS: usize> {
+    pub(crate) directory: &'a mut Directory,
+    pub(crate) slot: &'a mut Slot<B, WORDS>,
+    pub(crate) way: usize,
 }
 
 impl<B: PacketBuf, const WORDS: usize> Part<B, WORDS> {
@@ -57,6 +65,20 @@ impl<B: PacketBuf, const WORDS: usize> Part<B, WORDS> {
     #[inline(always)]
     pub(crate) fn slot_mut(&mut self, number: u32) -> Option<&mut Slot<B, WORDS>> {
         self.slots.get_mut(number as usize)
+    }
+
+    /// The set of a slot, by its number among all of them.
+    #[inline(always)]
+    pub(crate) const fn set_of(&self, number: u32) -> usize {
+        number as usize >> self.ways.trailing_zeros()
+    }
+
+    /// A slot, by its number, with the directory of its set and its way there.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, number: u32) -> Option<At<'_, B, WORDS>> {
+        let (set, number) = (self.set_of(number), number as usize);
+        let directory = &mut self.heads.get_mut(set)?.0;
+        Some(At { directory, slot: self.slots.get_mut(number)?, way: number & (self.ways - 1) })
     }
 
     /// All of them.

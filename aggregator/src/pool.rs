@@ -15,12 +15,12 @@ use pascaline_wire::{self as wire, DType, Element};
 use crate::handed::Handed;
 use crate::handoff::{self, Receiver, Sender};
 use crate::lanes::{Groups, Lanes};
-use crate::part::{Part, SetHead};
+use crate::part::{At, Part, SetHead};
 use crate::policy::{Conflict, Order};
 use crate::rankset::RankSet;
 use crate::request::{Contribution, Opening, Request, Verb};
 use crate::session::Session;
-use crate::set::{Choice, MAX_WAYS, Set};
+use crate::set::{Choice, Limit, MAX_WAYS, Set};
 use crate::sink::{Cause, Displaced, Refusal, Reminded, Sink};
 use crate::slot::{Contents, Hold, Slot};
 
@@ -114,13 +114,15 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     /// Sets of the shared part; regions come behind it.
     pub(crate) shared_sets: usize,
     age_limit: u64,
+    /// The same, as directories have it.
+    oldest: Limit,
     remind_interval: u32,
     /// Which session is at home in which set.
     pub(crate) lanes: Lanes,
     /// The sets of the shared part.
     pub(crate) groups: Groups,
     /// By element code.
-    kernels: Box<[Option<Kernel>; 256]>,
+    kernels: Box<[Kernel; 256]>,
     /// Partials of the jobs that have a quota, by job.
     held: Box<[AtomicU32]>,
     of: PhantomData<fn(B)>,
@@ -143,8 +145,12 @@ impl<B: PacketBuf> Default for Ends<B> {
 struct Kernel {
     /// One at a time; none where bits would be lost by that.
     combine: Option<Combine>,
-    /// All at once.
-    in_order: InOrder,
+    /// All at once; none if there is no such code.
+    in_order: Option<InOrder>,
+}
+
+impl Kernel {
+    const NONE: Self = Self { combine: None, in_order: None };
 }
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
@@ -161,10 +167,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let &PoolConfig { slots, reserved, ways, age_limit, remind_interval } = config;
         let sets = slots / ways;
         let lanes = Lanes::new(lcores);
+        let age_limit = u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX);
         let pool = Arc::new(Self {
             config: *config,
             shared_sets: (slots - reserved) / ways,
-            age_limit: u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX),
+            age_limit,
+            oldest: Limit::of(age_limit),
             remind_interval: u32::try_from(remind_interval.as_micros()).unwrap_or(u32::MAX),
             lanes,
             groups: Groups::new((slots - reserved) / ways, lanes),
@@ -206,7 +214,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let Some(sets @ 1..) = slots.checked_div(config.ways) else { return 0 };
         sets.saturating_mul(size_of::<SetHead>())
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
-            .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Option<Kernel>; 256]>())
+            .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
             .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<Handed<B>>()))
     }
 
@@ -225,25 +233,25 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
 
     #[inline]
     pub(crate) fn kernel(&self, element: u8) -> Option<InOrder> {
-        self.kernels[usize::from(element)].map(|kernel| kernel.in_order)
+        self.kernels[usize::from(element)].in_order
     }
 
     #[inline(always)]
     pub(crate) fn combine(&self, element: u8) -> Option<Combine> {
-        self.kernels[usize::from(element)]?.combine
+        self.kernels[usize::from(element)].combine
     }
 
     /// True if all contributions are to be kept until they can be added at once.
     #[inline]
     fn whole(&self, request: &Request) -> bool {
         request.rules.order() == Order::Rank
-            || self.kernels[usize::from(request.element)].is_some_and(|kernel| kernel.combine.is_none())
+            || self.kernel(request.element).is_some() && self.combine(request.element).is_none()
     }
 }
 
 /// The kernels by element code.
-fn table(kernels: &Kernels) -> Box<[Option<Kernel>; 256]> {
-    let mut table = Box::new([None; 256]);
+fn table(kernels: &Kernels) -> Box<[Kernel; 256]> {
+    let mut table = Box::new([Kernel::NONE; 256]);
     for (code, place) in (0..=u8::MAX).zip(table.iter_mut()) {
         let Some(Element { dtype, op }) = Element::from_code(code) else { continue };
         let of = match dtype {
@@ -258,7 +266,7 @@ fn table(kernels: &Kernels) -> Box<[Option<Kernel>; 256]> {
             wire::Op::Min => Op::Min,
             wire::Op::Max => Op::Max,
         };
-        *place = Some(Kernel { combine: kernels.combine(of, by), in_order: kernels.in_order(of, by) });
+        *place = Kernel { combine: kernels.combine(of, by), in_order: Some(kernels.in_order(of, by)) };
     }
     table
 }
@@ -535,35 +543,41 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.opened(&request.contribution());
     }
 
-    /// Opens a way with a contribution in brief, where nothing has to be asked: its key is not here, what the way holds is
-    /// nobody's loss, and the job's rules are plain. Gives the packet back, and nothing is done, if not.
+    /// Opens a slot with a contribution in brief, where nothing has to be asked: its key is not here, what the slot holds is
+    /// nobody's loss, and the job's rules are plain. The packet is taken out then; if not, nothing is done. `kept` if it is to be a
+    /// slot that keeps contributions until all are there: else none of those is opened.
     #[inline(always)]
     pub(crate) fn open_brief<S: Sink<B, WORDS>>(
         &self,
-        set: &mut Set<'_, B, WORDS>,
-        way: usize,
+        at: At<'_, B, WORDS>,
         opening: &Opening<'_>,
-        packet: B,
+        kept: bool,
+        packet: &mut Option<B>,
         sink: &mut S,
-    ) -> Option<B> {
+    ) -> bool {
+        let At { directory, slot, way } = at;
         let &Opening { brief, rules, offset, now, .. } = opening;
-        let (key, shape) = (brief.key(), brief.shape());
-        let Some(kernel) = self.kernels[usize::from(brief.element())] else { return Some(packet) };
+        let tag = brief.key().tag();
+        let kernel = self.kernels[usize::from(brief.element())];
         let whole = kernel.combine.is_none() || rules.order() == Order::Rank;
-        let plain = rules.are_plain()
+        let plain = whole == kept
+            && kernel.in_order.is_some()
+            && rules.are_plain()
             && brief.needed() > 1
             && brief.rank() < RankSet::<WORDS>::CAPACITY
-            && packet.bytes().len() >= usize::from(offset) + usize::from(shape.payload_len())
-            && set.directory.is_free_for(key.tag(), way, set.slots.len(), now, self.age_limit);
-        let Some(slot) = set.slots.get_mut(way).filter(|_| plain) else { return Some(packet) };
-        if let Some(before) = slot.give_up_result() {
-            set.directory.vacated(way);
+            && directory.is_free_for(tag, way, now, self.oldest);
+        let (offset, len) = (usize::from(offset), usize::from(brief.shape().payload_len()));
+        let Some(packet) = packet.take_if(|packet| plain && packet.trim(offset, len)) else { return false };
+        if let Some((before, spent)) = slot.give_up_result() {
+            if let Some(packet) = spent {
+                sink.spent(packet);
+            }
             sink.displaced(before, Displaced::Result, Cause::Age);
         }
-        slot.open_brief(opening, packet, whole);
-        set.occupy(way, key, now);
+        slot.open_brief(opening, packet, kept);
+        directory.occupy(tag, way, now);
         sink.opened(&brief.contribution(now));
-        None
+        true
     }
 
     /// Empties a way, if there is something in it.

@@ -11,7 +11,7 @@ use pascaline_buffer::PacketBuf;
 use crate::handed::{Alike, Handed};
 use crate::handoff::{Receiver, Sender};
 use crate::key::{Key, Tag};
-use crate::part::Part;
+use crate::part::{At, Part};
 use crate::policy::{Order, Region};
 use crate::pool::Pool;
 use crate::prefetch::prefetch;
@@ -140,11 +140,17 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         self.pool.lanes.of(set) == self.lane
     }
 
+    /// The number of a set among this session's own; `ONLY` as in [`Session::place_as`].
     #[inline(always)]
-    fn foresee(&mut self, place: &mut Place) {
-        let own = self.pool.lanes.own(place.set);
+    fn own<const ONLY: bool>(&self, set: u32) -> usize {
+        if ONLY { set as usize } else { self.pool.lanes.own(set) }
+    }
+
+    #[inline(always)]
+    fn foresee<const ONLY: bool>(&mut self, place: &mut Place) {
+        let own = self.own::<ONLY>(place.set);
         place.hint = match self.part.directory(own) {
-            Some(directory) if self.is_home(place.set) => {
+            Some(directory) if ONLY || self.is_home(place.set) => {
                 let ways = self.pool.config.ways;
                 let way = directory.likely(place.tag(), ways);
                 // A pool has at most 2^28 slots.
@@ -209,22 +215,43 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
             Brought::One => return Ok(Brevity::Added),
             Brought::Nothing => {}
         }
-        let Some(packet) = packet else { return Ok(Brevity::Added) };
-        if !self.is_home(place.set) {
-            return Err(packet);
-        }
-        let (set, ways) = (self.pool.lanes.own(place.set), self.pool.config.ways);
-        let way = (place.hint as usize).wrapping_sub(set * ways);
-        let Some(mut owned) = self.part.set(set).filter(|_| way < ways) else { return Err(packet) };
-        match self.pool.open_brief(&mut owned, way, opening, packet, sink) {
-            None => Ok(Brevity::Concluded),
+        let opened = self.open_brief(place, opening, false, &mut packet, sink)
+            || self.open_brief(place, opening, true, &mut packet, sink);
+        match packet {
             Some(packet) => Err(packet),
+            None => Ok(if opened { Brevity::Concluded } else { Brevity::Added }),
         }
+    }
+
+    #[inline(always)]
+    fn open_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        kept: bool,
+        packet: &mut Option<B>,
+        sink: &mut S,
+    ) -> bool {
+        // A slot is foreseen only where this session is at home.
+        let foreseen = self.pool.lanes.own(place.set) == self.part.set_of(place.hint);
+        let Some(at) = self.part.at(place.hint) else { return false };
+        foreseen && self.pool.open_brief(at, opening, kept, packet, sink)
     }
 
     /// The last contribution has been added to the slot that was foreseen.
     #[inline(never)]
     fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+        let Some(At { directory, slot, way }) = self.part.at(place.hint) else { return };
+        if let Some(result) = slot.complete_plain() {
+            directory.use_result(way);
+            return sink.completed(&brief.contribution(now), false, result);
+        }
+        self.conclude_doubtful(place, brief, now, sink);
+    }
+
+    /// The same where more has to be asked.
+    #[inline(never)]
+    fn conclude_doubtful<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
         let (slot, ways) = (place.hint as usize, self.pool.config.ways);
         if let Some(mut owned) = self.part.set(slot / ways) {
             self.pool.conclude(&mut owned, slot % ways, &brief.contribution(now), sink);
@@ -304,30 +331,58 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         Place::new(pool.lanes.place(key.spread_job(), key.psn(), pool.groups), key.tag())
     }
 
+    /// True if this is the pool's only session, which is at home in all sets.
+    #[must_use]
+    #[inline]
+    pub fn is_only(&self) -> bool {
+        self.seat.pool.lanes.is_one()
+    }
+
     /// Where a PSN belongs that is sent on these terms.
     #[must_use]
     #[inline(always)]
     pub fn place_on(&self, terms: &Terms, psn: u32) -> Place {
-        let set = if terms.region.sets == 0 {
-            self.seat.pool.lanes.place(terms.spread_job, psn, self.seat.pool.groups)
-        } else {
-            self.set_in(terms.region, psn)
+        self.place_as::<false>(terms, psn)
+    }
+
+    /// As [`place_on`](Self::place_on), where it has been asked beforehand, once for many, whether this session is the
+    /// [only one](Self::is_only): if `ONLY` is said of one that is not, packets go to wrong sets.
+    #[must_use]
+    #[inline(always)]
+    pub fn place_as<const ONLY: bool>(&self, terms: &Terms, psn: u32) -> Place {
+        let (lanes, groups) = (self.seat.pool.lanes, self.seat.pool.groups);
+        debug_assert!(!ONLY || lanes.is_one());
+        let set = match (terms.region.sets, ONLY) {
+            (0, true) => groups.among_all(terms.spread_job, psn),
+            (0, false) => lanes.place(terms.spread_job, psn, groups),
+            _ => self.set_in(terms.region, psn),
         };
         Place::new(set, terms.tag(psn))
     }
 
-    /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only.
+    /// Asks the processor to bring in what a request for a key of this place will look at first; a hint only. `ONLY` as in
+    /// [`place_as`](Self::place_as).
     #[inline(always)]
-    pub fn prefetch(&self, place: Place) {
+    pub fn prefetch<const ONLY: bool>(&self, place: Place) {
         // Past the end nothing is fetched, and nothing goes wrong.
-        self.seat.part.prefetch_head(self.seat.pool.lanes.own(place.set));
+        self.seat.part.prefetch_head(self.seat.own::<ONLY>(place.set));
     }
 
     /// Looks ahead, once what [`prefetch`](Self::prefetch) brought in has arrived: which slot will probably be used for
     /// the key, and asks for it. To be done once. Where another session is at home, nothing is foreseen.
     #[inline(always)]
     pub fn foresee(&mut self, place: &mut Place) {
-        self.seat.foresee(place);
+        self.seat.foresee::<false>(place);
+    }
+
+    /// The same for many places.
+    #[inline(always)]
+    pub fn foresee_all<'a>(&mut self, places: impl Iterator<Item = &'a mut Place>) {
+        if self.is_only() {
+            places.for_each(|place| self.seat.foresee::<true>(place));
+        } else {
+            places.for_each(|place| self.seat.foresee::<false>(place));
+        }
     }
 
     /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
@@ -447,13 +502,28 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.seat.add_brief(place, brief, offset, now, bytes, sink)
     }
 
+    /// Opens the slot that was [foreseen](Self::foresee) with a contribution in brief, in the plain case, where contributions are added
+    /// as they come: then the packet is taken out, and there is an event. If not, nothing is done, and
+    /// [`take_brief`](Self::take_brief) may know more.
+    #[inline(always)]
+    #[must_use]
+    pub fn open_brief<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: &mut Option<B>,
+        sink: &mut S,
+    ) -> bool {
+        self.seat.open_brief(place, opening, false, packet, sink)
+    }
+
     /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
     /// opens the slot that was foreseen, in the plain case; unless it is only kept and not the last one, with an event. The packet
     /// comes back, and nothing is done, in any other case: then it is to be [offered](Self::offer_at).
     ///
     /// # Errors
     /// The packet.
-    #[inline(never)]
+    #[inline(always)]
     pub fn take_brief<S: Sink<B, WORDS>>(
         &mut self,
         place: Place,
@@ -498,7 +568,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             });
             places.extend(place);
         }
-        places.iter_mut().for_each(|place| seat.foresee(place));
+        places.iter_mut().for_each(|place| seat.foresee::<false>(place));
         places.iter().take(AHEAD).for_each(|place| seat.prefetch_contents(*place));
         for n in 0..AHEAD {
             from.peek(n, |handed| prefetch_payload(handed));

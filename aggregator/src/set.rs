@@ -36,6 +36,21 @@ const fn ticks(nanos: u64) -> u16 {
     (nanos >> TICK) as u16
 }
 
+/// The age from which on a partial may have to go, in units of [`TICK`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(u16);
+
+impl Limit {
+    /// So many nanoseconds.
+    #[expect(clippy::cast_possible_truncation, reason = "at most half of what 16 bits hold")]
+    pub(crate) const fn of(nanos: u64) -> Self {
+        const MOST: u64 = 1 << 15;
+        // A longer limit is as good as half a minute: who is older than that is looked at.
+        let ticks = nanos >> TICK;
+        Self(if ticks < MOST { ticks } else { MOST } as u16)
+    }
+}
+
 /// The slots of a set, in the hands of the session that is at home there.
 pub(crate) struct Set<'a, B: PacketBuf, const WORDS: usize> {
     pub(crate) directory: &'a mut Directory,
@@ -137,17 +152,25 @@ impl Directory {
     }
 
     /// True if a key with this tag, which is not here, would get this way without much ado: it holds no partial, and no partial
-    /// that might have to go first is older than the limit, in nanoseconds. Partials need not be looked at for that, which
+    /// that might have to go first is older than the limit. Partials need not be looked at for that, which
     /// would be a cache line for each; one that is a minute older than the limit passes for a young one now and then.
     #[inline(always)]
-    pub(crate) fn is_free_for(&self, tag: Tag, way: usize, ways: usize, now: u64, limit: u64) -> bool {
-        // A longer limit is as good as half a minute: who is older than that is looked at.
-        let (now, limit) = (ticks(now), (limit >> TICK).min(1 << 15) as u16);
+    pub(crate) fn is_free_for(&self, tag: Tag, way: usize, now: u64, limit: Limit) -> bool {
         // All ways at once, since which ones are open is nothing that a processor can predict.
-        let ages = u16x8::splat(now) - u16x8::new(self.opened);
-        let old = u16x8::splat(limit).saturating_sub(ages).simd_eq(u16x8::ZERO).to_bitmask();
+        let ages = u16x8::splat(ticks(now)) - u16x8::new(self.opened);
+        let old = u16x8::splat(limit.0).saturating_sub(ages).simd_eq(u16x8::ZERO).to_bitmask();
         let open = u32::from(self.used & !self.results);
-        way < ways && (old | 1 << (way % MAX_WAYS)) & open == 0 && self.candidates(tag) == 0
+        (old | 1 << (way % MAX_WAYS)) & open == 0 && self.candidates(tag) == 0
+    }
+
+    /// Notes that a way, which is empty now or held a result, is about to hold a key with this tag.
+    #[inline(always)]
+    pub(crate) fn occupy(&mut self, tag: Tag, way: usize, now: u64) {
+        let way = way % MAX_WAYS;
+        self.opened[way] = ticks(now);
+        self.tags[way] = tag.0;
+        self.used |= 1 << way;
+        self.results &= !(1 << way);
     }
 
     /// Notes that a way is empty.
@@ -289,13 +312,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// Notes that a way, which is empty now, is about to hold this key.
     #[inline]
     pub(crate) fn occupy(&mut self, way: usize, key: Key, now: u64) {
-        if let Some(opened) = self.directory.opened.get_mut(way) {
-            *opened = ticks(now);
-        }
-        if let Some(tag) = self.directory.tags.get_mut(way) {
-            *tag = key.tag().0;
-            self.directory.used |= 1 << way;
-        }
+        self.directory.occupy(key.tag(), way, now);
     }
 
     /// Notes that a way is empty.

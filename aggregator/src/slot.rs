@@ -187,15 +187,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// As [`open`](Self::open), where it has been found that everything is plain.
+    /// As [`open`](Self::open), where it has been found that everything is plain; with a packet that is nothing but a payload.
     #[inline(always)]
     pub(crate) fn open_brief(&mut self, opening: &Opening<'_>, mut packet: B, whole: bool) {
-        let &Opening { brief, rules, priority, offset, now } = opening;
+        let &Opening { brief, rules, priority, now, .. } = opening;
         debug_assert!(matches!(self.hold, Hold::Empty));
         self.ranks = RankSet::EMPTY;
         let fits = self.ranks.insert(brief.rank());
-        let entire = packet.trim(usize::from(offset), usize::from(brief.shape().payload_len()));
-        debug_assert!(fits && entire, "the pool has checked both");
+        debug_assert!(fits, "the pool has checked it");
         self.name = brief.name;
         self.touched = micros(now);
         self.reminded = None;
@@ -222,12 +221,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.hold = Hold::Whole(contributions);
     }
 
-    /// Lets go of the result, if there is one; says whose it was.
+    /// Lets go of the result, if there is one; says whose it was, and gives the packet back if nobody else holds it.
     #[inline(always)]
-    pub(crate) fn give_up_result(&mut self) -> Option<Key> {
+    pub(crate) fn give_up_result(&mut self) -> Option<(Key, Option<B>)> {
         let Hold::Done(_) = self.hold else { return None };
-        self.hold = Hold::Empty;
-        Some(self.key())
+        let Hold::Done(result) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        Some((self.key(), B::thaw(result)))
     }
 
     /// What can be said against a packet that does not agree with the contributions inside.
@@ -309,24 +308,24 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         bytes: &[u8],
         combine: Combine,
     ) -> Brought {
-        let count = self.count + 1;
-        let expected = brief.name == self.name
-            && brief.shape == self.shape
-            && count <= brief.needed()
-            && brief.rank() < brief.shape.fan_in()
-            && !self.ranks.contains(brief.rank())
-            && matches!(self.hold, Hold::Open(_));
-        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return Brought::Nothing };
-        if !expected {
+        if brief.name != self.name || brief.shape != self.shape || !matches!(self.hold, Hold::Open(_)) {
             return Brought::Nothing;
         }
+        let (rank, count) = (brief.rank(), self.count + 1);
+        if count > brief.needed() || rank >= brief.shape.fan_in() {
+            return Brought::Nothing;
+        }
+        let Some((word, bit)) = self.ranks.place(rank) else { return Brought::Nothing };
+        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return Brought::Nothing };
+        if *word & bit != 0 {
+            return Brought::Nothing;
+        }
+        *word |= bit;
         // SAFETY: as in `add`.
         let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
         if combine(into, from) {
             self.note_flags(true, false);
         }
-        let new = self.ranks.insert(brief.rank());
-        debug_assert!(new);
         self.count = count;
         self.touch(now);
         if count == brief.needed() { Brought::Last } else { Brought::One }
@@ -500,7 +499,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     #[inline]
     fn keep(&mut self, result: B::Shared) {
         self.payload = result.descriptor().cast_mut();
-        self.hold = Hold::Done(result);
+        debug_assert!(matches!(self.hold, Hold::Empty));
+        // There is nothing to be dropped.
+        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Done(result)));
         self.priority = round::NONE;
     }
 
@@ -518,6 +519,19 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// True if a rank that has promised to take no result but those of this round, if it is one, takes the one that is kept.
     pub(crate) fn serves(&self, promised: u16) -> bool {
         round::admits(promised, self.round())
+    }
+
+    /// Makes the accumulator the result, where everything is plain: contributions were added as they came, all ranks are inside, and
+    /// nothing has been noted that would have to be looked at. Else nothing is done.
+    #[inline(always)]
+    pub(crate) fn complete_plain(&mut self) -> Option<Aggregate<'_, B::Shared>> {
+        let plain = self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in();
+        if !plain || !matches!(self.hold, Hold::Open(_)) {
+            return None;
+        }
+        let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        self.keep(packet.freeze());
+        self.aggregate()
     }
 
     /// Takes the accumulator out, with everything added.

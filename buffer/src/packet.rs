@@ -71,6 +71,15 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// Makes the packet read-only, so that it can have several holders. Never copies.
     fn freeze(self) -> Self::Shared;
 
+    /// Gives up a holder of a read-only packet. If it was the only one, the packet comes back, whatever its length is by now, so
+    /// that it can be given back to its pool together with others; where that is not known, it is freed at once.
+    #[must_use]
+    #[inline]
+    fn thaw(shared: Self::Shared) -> Option<Self> {
+        drop(shared);
+        None
+    }
+
     /// Appends `tail` as a further segment, without copying it. At most one tail per packet.
     ///
     /// After this `bytes` is still only the first segment.

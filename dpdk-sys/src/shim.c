@@ -51,22 +51,22 @@ int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigne
 	const int failed = rte_mempool_get_bulk(pool, (void **)out, count);
 	const size_t data = sizeof(struct rte_mbuf) + rte_pktmbuf_priv_size(pool) + RTE_PKTMBUF_HEADROOM;
 
-	/* All that will be written: buffers may come from the pool's ring, where they have lain for long. */
-	for (unsigned int i = 0; !failed && i < count; i++) {
-		char *const mbuf = (char *)out[i];
+	if (failed)
+		return failed;
+	/* All that will be written is asked for: buffers may come from the pool's ring, where they have lain for long. Stores do not
+	 * wait for it, so that one round does not wait for the other. */
+#pragma GCC unroll 4
+	for (unsigned int i = 0; i < count; i++) {
+		struct rte_mbuf *const mbuf = out[i];
 
 		__builtin_prefetch(mbuf, 1);
-		__builtin_prefetch(mbuf + RTE_CACHE_LINE_MIN_SIZE, 1);
-		__builtin_prefetch(mbuf + data, 1);
-	}
-	for (unsigned int i = 0; !failed && i < count; i++) {
-		struct rte_mbuf *mbuf = out[i];
-
+		__builtin_prefetch((char *)mbuf + RTE_CACHE_LINE_MIN_SIZE, 1);
+		__builtin_prefetch((char *)mbuf + data, 1);
 		memcpy(&mbuf->data_off, &fresh, sizeof(fresh));
 		mbuf->ol_flags = 0;
 		memset(&mbuf->packet_type, 0, 12);
 	}
-	return failed;
+	return 0;
 }
 
 static void free_zone(struct rte_mempool_memhdr *chunk, void *zone)
@@ -144,20 +144,24 @@ void psc_mbuf_free(struct rte_mbuf *mbuf)
  * checked: the pointer is in the second cache line, and DPDK's own fast free relies on it, too. */
 void psc_mbuf_free_burst(struct rte_mbuf **mbufs, unsigned int count)
 {
+	struct rte_mempool *pool = count ? mbufs[0]->pool : NULL;
 	unsigned int start = 0, i;
 
+#pragma GCC unroll 4
 	for (i = 0; i < count; i++) {
 		struct rte_mbuf *mbuf = mbufs[i];
 
-		if (likely(mbuf->nb_segs == 1 && mbuf->pool == mbufs[start]->pool))
+		if (likely(mbuf->nb_segs == 1 && mbuf->pool == pool))
 			continue;
 		if (i > start)
-			rte_mempool_put_bulk(mbufs[start]->pool, (void *const *)&mbufs[start], i - start);
+			rte_mempool_put_bulk(pool, (void *const *)&mbufs[start], i - start);
 		rte_pktmbuf_free(mbuf);
 		start = i + 1;
+		if (start < count)
+			pool = mbufs[start]->pool;
 	}
 	if (count > start)
-		rte_mempool_put_bulk(mbufs[start]->pool, (void *const *)&mbufs[start], count - start);
+		rte_mempool_put_bulk(pool, (void *const *)&mbufs[start], count - start);
 }
 
 int psc_mbuf_linearize(struct rte_mbuf *mbuf)

@@ -286,6 +286,11 @@ unsafe impl PacketBuf for Mbuf {
         SharedMbuf::new(self)
     }
 
+    #[inline(always)]
+    fn thaw(shared: SharedMbuf) -> Option<Self> {
+        shared.into_exclusive()
+    }
+
     /// Appends `tail` by reference. A packet has one tail: a second one is a mistake of the caller, and is dropped.
     ///
     /// Whether the device sends such a packet as it is or the segments are copied together first is for the port to

@@ -33,6 +33,7 @@ use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
 use pascaline_wire::control::Action;
+use pascaline_wire::plain::Lengths;
 use pascaline_wire::{Element, UdpPorts};
 
 const FAN_IN: u16 = 8;
@@ -121,9 +122,10 @@ fn with_classifier<T>(act: impl FnOnce(&Classifier<'_>) -> T) -> T {
 fn parse() -> u32 {
     let frames = contributions();
     with_classifier(|classifier| {
+        let mut lengths = Lengths::NONE;
         counted(|| {
             for frame in &frames {
-                black_box(classifier.plain(black_box(frame)));
+                black_box(classifier.plain_after(black_box(frame), &mut lengths));
             }
         });
         assert!(frames.iter().all(|frame| classifier.plain(frame).is_some()));

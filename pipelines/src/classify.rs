@@ -9,7 +9,7 @@ use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{self, Flags, Header, Kind};
 use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
-use pascaline_wire::plain::{self, Plain};
+use pascaline_wire::plain::{self, Lengths, Plain};
 
 use crate::jobs::{Endpoint, Flow, Job, JobTable, Mode};
 use crate::shared::Setup;
@@ -106,11 +106,9 @@ impl PlainGradient<'_> {
     #[must_use]
     #[inline(always)]
     pub fn brief(&self) -> Brief {
-        /// Flags that have to be noted in the slot.
-        const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
-        let Plain { psn, element, flags, payload_len } = self.plain;
+        let Plain { psn, element, noteworthy, payload_len, .. } = self.plain;
         let brief = self.flow.terms.brief(psn, element, payload_len);
-        if flags & NOTEWORTHY == 0 { brief } else { brief.noteworthy() }
+        if noteworthy { brief.noteworthy() } else { brief }
     }
 }
 
@@ -166,11 +164,18 @@ impl Classifier<'_> {
     #[inline(always)]
     #[must_use]
     pub fn plain(&self, bytes: &[u8]) -> Option<PlainGradient<'_>> {
+        self.plain_after(bytes, &mut { Lengths::NONE })
+    }
+
+    /// The same for one of many: what it has in common with the one before is not checked again.
+    #[inline(always)]
+    #[must_use]
+    pub fn plain_after(&self, bytes: &[u8], before: &mut Lengths) -> Option<PlainGradient<'_>> {
         #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
         let port = self.port as u32;
         let (id, rank) = plain::job_and_rank(bytes)?;
         let flow = self.table.flow(id, rank)?;
-        let plain = flow.expected.read(bytes, self.setup.compared(), port, flow.most)?;
+        let plain = flow.expected.read(bytes, self.setup.compared(), port, flow.most, before)?;
         Some(PlainGradient { flow, plain })
     }
 

@@ -51,8 +51,34 @@ pub struct Emitter<I: Io> {
     stages: Vec<Stage<I::Buf>>,
     headers: ArrayVec<I::Buf, BURST>,
     spent: ArrayVec<I::Buf, BURST>,
+    /// What plain packets with the last result had in common, and with what results besides.
+    common: PlainCommon,
+    like: Like,
     /// Counts.
     pub tally: Tally,
+}
+
+/// What the headers of a result say beside its PSN, in two words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Like(u64, u64);
+
+impl Like {
+    /// Of no result: there is no such key.
+    const NONE: Self = Self(u64::MAX, 0);
+
+    #[inline(always)]
+    fn of<S>(result: &Aggregate<'_, S>, len: u16) -> Self {
+        // All that there is, so that nothing of what comes to it is forgotten.
+        let &Aggregate { key, element, fan_in, count, overflow, partial, first: _, round, payload: _ } =
+            result;
+        Self(
+            key.to_bits() >> 32
+                | u64::from(element) << 32
+                | u64::from(overflow) << 40
+                | u64::from(partial) << 41,
+            u64::from(fan_in) | u64::from(count) << 16 | u64::from(len) << 32 | u64::from(round) << 48,
+        )
+    }
 }
 
 impl<I: Io> Emitter<I> {
@@ -63,6 +89,8 @@ impl<I: Io> Emitter<I> {
             stages: (0..ports).map(|_| Stage { frames: ArrayVec::new(), bytes: 0 }).collect(),
             headers: ArrayVec::new(),
             spent: ArrayVec::new(),
+            like: Like::NONE,
+            common: PlainCommon::NONE,
             tally: Tally::default(),
         }
     }
@@ -255,34 +283,63 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// Sends a result to members that are reached through one port, as most are: a header buffer for each, the payload shared.
+    /// Sends the result that has been [prepared](Self::prepare) to members that are reached through one port, as most are: a header
+    /// buffer for each, the payload shared.
     #[inline(always)]
     fn send_plain(
         &mut self,
         port: usize,
-        mut heads: &[PlainHead],
-        common: &PlainCommon,
+        heads: &[PlainHead],
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
+        let sent = self.compose(port, heads, payload, len);
+        if let Some(rest @ [_, ..]) = heads.get(sent..) {
+            self.send_rest(port, rest, payload, len);
+        }
+    }
+
+    /// To those for whom there was no buffer at hand, or no room on the stage.
+    #[inline(never)]
+    fn send_rest(
+        &mut self,
+        port: usize,
+        mut heads: &[PlainHead],
+        payload: &<I::Buf as PacketBuf>::Shared,
+        len: usize,
+    ) {
+        if port >= self.stages.len() {
+            // A port that does not exist takes nothing.
+            return self.tally.add(Counter::TransmitDropped, heads.len() as u64);
+        }
         while !heads.is_empty() {
-            if self.headers.is_empty() {
-                self.io.header_buffers(&mut self.headers);
-            }
-            let Some(stage) = self.stages.get_mut(port) else {
-                // A port that does not exist takes nothing.
-                return self.tally.add(Counter::TransmitDropped, heads.len() as u64);
-            };
-            let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
-                head.write(out, common);
-            });
-            stage.bytes += sent * (PLAIN + len);
-            self.tally.add(Counter::ResultsSent, sent as u64);
+            let sent = self.compose(port, heads, payload, len);
             heads = heads.get(sent..).unwrap_or_default();
             if sent == 0 && !self.make_room(port, heads.len()) {
                 return;
             }
         }
+    }
+
+    /// As many packets of a result as there are buffers at hand and room on the port's stage. Returns how many.
+    #[inline(always)]
+    fn compose(
+        &mut self,
+        port: usize,
+        heads: &[PlainHead],
+        payload: &<I::Buf as PacketBuf>::Shared,
+        len: usize,
+    ) -> usize {
+        if self.headers.is_empty() {
+            self.io.header_buffers(&mut self.headers);
+        }
+        let (common, Some(stage)) = (&self.common, self.stages.get_mut(port)) else { return 0 };
+        let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
+            head.write(out, common);
+        });
+        stage.bytes += sent * (PLAIN + len);
+        self.tally.add(Counter::ResultsSent, sent as u64);
+        sent
     }
 
     /// Sends off a full stage. False if that was not what was missing, or did not help: then so many frames are given up.
@@ -363,27 +420,40 @@ impl<I: Io> Emitter<I> {
     }
 
     /// Sends a result to all members of its job.
-    #[inline(never)]
+    #[inline(always)]
     pub fn fan_out(
         &mut self,
         table: &JobTable,
         job: &Job,
         result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) {
-        let Some(heads) = heads(result) else { return };
-        let common = heads.plain();
         let len = result.payload.bytes().len();
+        let plain = self.prepare(result, len);
         for group in table.groups(job) {
-            match &common {
-                Some(common) if self.io.multi_segment(group.port()) => {
-                    self.send_plain(group.port(), table.heads(group), common, result.payload, len);
-                }
-                _ => self.send_singly(job, table.ranks(group), &heads, result.payload),
+            if plain && self.io.multi_segment(group.port()) {
+                self.send_plain(group.port(), table.heads(group), result.payload, len);
+            } else {
+                self.send_singly(job, table.ranks(group), result);
             }
         }
         if job.has_others() {
-            self.send_singly(job, job.others(), &heads, result.payload);
+            self.send_singly(job, job.others(), result);
         }
+    }
+
+    /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same as those with the one
+    /// before, but for the PSN. False if there are none.
+    #[inline(always)]
+    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> bool {
+        let Ok(short) = u16::try_from(len) else { return false };
+        let like = Like::of(result, short);
+        if like != self.like {
+            self.like = Like::NONE;
+            let Some(common) = common(result) else { return false };
+            (self.like, self.common) = (like, common);
+        }
+        self.common.set_psn(result.key.psn());
+        true
     }
 
     /// Sends a result to some ranks, whatever their headers and ports are like.
@@ -393,15 +463,22 @@ impl<I: Io> Emitter<I> {
         &mut self,
         job: &Job,
         ranks: &[u16],
-        heads: &Heads,
-        payload: &<I::Buf as PacketBuf>::Shared,
+        result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) {
+        let Some(heads) = heads(result) else { return };
         for &rank in ranks {
             if let Some(member) = job.member(rank) {
-                self.send_result(member, rank, heads, payload.clone());
+                self.send_result(member, rank, &heads, result.payload.clone());
             }
         }
     }
+}
+
+/// What plain packets with a result have in common.
+#[cold]
+#[inline(never)]
+fn common<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<PlainCommon> {
+    heads(result)?.plain()
 }
 
 /// What the packets of a result have in common. `None` for an element code that is not one, or a payload that no

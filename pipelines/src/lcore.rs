@@ -12,7 +12,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::{Address, Frame, Mac, Net};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::icmp;
-use pascaline_wire::plain;
+use pascaline_wire::plain::{self, Lengths};
 
 use crate::classify::{Class, Classifier, Counted, PAYLOAD_OFFSET, Payload};
 use crate::emit::{self, Emitter};
@@ -203,7 +203,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.emitter.tally.add(Counter::EmptyPolls, 1);
             return 0;
         }
-        packets.iter().for_each(PacketBuf::prefetch);
+        let mut bytes = 0;
+        for packet in &packets {
+            packet.prefetch();
+            bytes += packet.total_len();
+        }
         let now = self.emitter.io.now();
         self.emitter.tally.add(Counter::Received, received as u64);
         let mut gradients = Gradients::<I>::new();
@@ -213,7 +217,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if let Some(job) = self.end.tap().wanted() {
             self.end.tap().copy_burst(job, &self.setup, now, &packets);
         }
-        let bytes = self.sort(port, mac, &mut packets, &mut gradients, &mut others);
+        if self.session.is_only() {
+            self.sort::<true>(port, mac, &mut packets, &mut gradients, &mut others);
+        } else {
+            self.sort::<false>(port, mac, &mut packets, &mut gradients, &mut others);
+        }
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
         self.gradients(port, mac, now, &mut gradients);
         if !others.is_empty() {
@@ -227,20 +235,20 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 
     /// Tells plain gradients from other packets, and asks for the sets that they belong to: by the time the burst has been
-    /// sorted, the first ones are in the cache. Returns the bytes.
+    /// sorted, the first ones are in the cache.
     ///
-    /// A function of its own, as is the next one: inlined into the turn they would live in the stack instead of registers.
+    /// `ONLY` if this is the only lcore, asked once for the burst. A function of its own, as is the next one: inlined into the
+    /// turn they would live in the stack instead of registers.
     #[inline(never)]
-    fn sort(
+    fn sort<const ONLY: bool>(
         &self,
         port: usize,
         mac: Mac,
         packets: &mut ArrayVec<I::Buf, BURST>,
         gradients: &mut Gradients<I>,
         others: &mut ArrayVec<I::Buf, BURST>,
-    ) -> usize {
+    ) {
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
-        let mut bytes = 0;
         if self.table.is_wide() {
             for packet in packets.iter() {
                 if let Some((job, rank)) = plain::job_and_rank(packet.bytes()) {
@@ -248,20 +256,19 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 }
             }
         }
+        let mut lengths = Lengths::NONE;
         // Drained, not consumed: that would move the whole array first.
-        for packet in packets.drain(..) {
-            bytes += packet.total_len();
-            if let Some(gradient) = classifier.plain(packet.bytes())
+        gradients.extend(packets.drain(..).filter_map(|packet| {
+            if let Some(gradient) = classifier.plain_after(packet.bytes(), &mut lengths)
                 && !packet.bad_checksum()
             {
-                let place = self.session.place_on(&gradient.flow.terms, gradient.plain.psn);
-                self.session.prefetch(place);
-                gradients.push(Gradient { brief: gradient.brief(), place, packet: Some(packet) });
-            } else {
-                others.push(packet);
+                let place = self.session.place_as::<ONLY>(&gradient.flow.terms, gradient.plain.psn);
+                self.session.prefetch::<ONLY>(place);
+                return Some(Gradient { brief: gradient.brief(), place, packet: Some(packet) });
             }
-        }
-        bytes
+            others.push(packet);
+            None
+        }));
     }
 
     /// Asks for what is probably in no cache when it is needed, all of a burst's at once: where there are many slots, for results
@@ -287,9 +294,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Brings plain gradients into the pool.
     #[inline(never)]
     fn gradients(&mut self, port: usize, mac: Mac, now: u64, gradients: &mut Gradients<I>) {
-        for gradient in gradients.iter_mut() {
-            self.session.foresee(&mut gradient.place);
-        }
+        self.session.foresee_all(gradients.iter_mut().map(|gradient| &mut gradient.place));
         if self.session.is_deep() | self.table.is_wide() {
             self.look_far_ahead(gradients);
         }
@@ -318,6 +323,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
                 Brevity::Added => at += 1,
                 Brevity::Concluded => {
+                    at += 1;
+                    events += 1;
+                }
+                Brevity::Unsuited if Self::open(&mut self.session, now, &mut gradients[at], &mut outcome) => {
                     at += 1;
                     events += 1;
                 }

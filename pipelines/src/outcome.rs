@@ -176,7 +176,7 @@ impl<I: Io> Outcome<'_, I> {
 
     /// Counts a result that was made here, and gives it out: with the rank that completed it, and how long after the first,
     /// if one did.
-    #[inline]
+    #[inline(always)]
     fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<(u16, u64)>) {
         self.count(Counter::Completed);
         let table = self.table;
@@ -210,7 +210,7 @@ impl<I: Io> Outcome<'_, I> {
         self.give_out(job, result);
     }
 
-    #[inline]
+    #[inline(always)]
     fn give_out(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
         if result.overflow {
             self.count(Counter::Overflowed);
@@ -256,6 +256,29 @@ impl<I: Io> Outcome<'_, I> {
         let nothing = Payload { offset: request.offset, len: 0, total: 0 };
         let header = Header { rank: request.rank, priority: request.priority, ..header };
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
+    }
+
+    /// A slot was vacated, of which more is to be said than that a result made room.
+    #[inline(never)]
+    fn lost(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
+        if cause == Cause::Preempted {
+            self.count(Counter::Preempted);
+            self.count_of(key, JobEvent::Preempted);
+        }
+        if cause == Cause::NoRoom {
+            self.count(Counter::Conflicts);
+        }
+        match what {
+            Displaced::Result => self.count(Counter::DisplacedResults),
+            Displaced::GivenUp => {
+                self.count(Counter::DisplacedPartials);
+                self.count_of(key, JobEvent::GivenUp);
+            }
+            Displaced::Partial(_) | Displaced::Originals(_) => {
+                let sent = self.evict(key, what);
+                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
+            }
+        }
     }
 
     /// Tells a worker why its packet was dropped, at most once per interval.
@@ -504,25 +527,12 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.count(Counter::HandedOff);
     }
 
-    #[inline]
+    #[inline(always)]
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
-        if cause == Cause::Preempted {
-            self.count(Counter::Preempted);
-            self.count_of(key, JobEvent::Preempted);
-        }
-        if cause == Cause::NoRoom {
-            self.count(Counter::Conflicts);
-        }
-        match what {
-            Displaced::Result => self.count(Counter::DisplacedResults),
-            Displaced::GivenUp => {
-                self.count(Counter::DisplacedPartials);
-                self.count_of(key, JobEvent::GivenUp);
-            }
-            Displaced::Partial(_) | Displaced::Originals(_) => {
-                let sent = self.evict(key, what);
-                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
-            }
+        match (what, cause) {
+            // A result that makes room, as for nearly every PSN.
+            (Displaced::Result, Cause::Age) => self.count(Counter::DisplacedResults),
+            (what, cause) => self.lost(key, what, cause),
         }
     }
 }

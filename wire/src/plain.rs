@@ -75,6 +75,8 @@ pub struct Plain {
     pub element: u8,
     /// The bits of its [`Flags`], none of which make it anything but plain.
     pub flags: u8,
+    /// True if it carries [`Flags::OVERFLOW`] or [`Flags::RETRANSMISSION`].
+    pub noteworthy: bool,
     /// Length of the payload, which begins at [`HEADERS`]: a whole number of elements, at least one.
     pub payload_len: u16,
 }
@@ -99,36 +101,81 @@ impl Expected {
     /// Reads a frame from a port, if it is a plain gradient that is as expected where it is `compared`, with a payload of at most `most` bytes:
     /// everything that [`Frame::parse`](crate::Frame::parse), [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and
     /// [`Header::payload`] check has been checked. `None` says nothing about the frame.
+    ///
+    /// `lengths` are those of a frame that was read before, or [none](Lengths::NONE): what one says like the other is not checked
+    /// again.
     #[must_use]
     #[inline(always)]
-    pub fn read(&self, frame: &[u8], compared: &Compared, port: u32, most: u16) -> Option<Plain> {
+    pub fn read(
+        &self,
+        frame: &[u8],
+        compared: &Compared,
+        port: u32,
+        most: u16,
+        lengths: &mut Lengths,
+    ) -> Option<Plain> {
         let head = frame.first_chunk::<HEADERS>()?;
         if !self.line.matches(head, &compared.0) {
             return None;
         }
         // Whole words: compilers would take single bytes out of vectors that are there already.
         let (ip, udp) = (word(head, 14), word(head, 38));
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "16 and 8 bits of the words, which are as they lie in memory"
-        )]
-        let (total, udp_len, flags, element) = (
-            u16::from_le((ip.to_le() >> 16) as u16).to_be(),
-            u16::from_le(udp.to_le() as u16).to_be(),
-            (udp.to_le() >> 48) as u8,
-            (udp.to_le() >> 56) as u8,
-        );
-        let payload_len = u32::from(udp_len).wrapping_sub(30);
-        let plain = u32::from(total) == u32::from(udp_len) + 20
-            // At least one byte, and at most as many as there may be.
-            && payload_len.wrapping_sub(1) < u32::from(most)
-            && payload_len & u32::from(SIZE_MASK[usize::from(element)]) == 0
-            && usize::from(udp_len) + 34 <= frame.len()
+        let said = Lengths::said(ip, udp);
+        if said != lengths.said || most != lengths.most {
+            *lengths = Lengths::check(said, most)?;
+        }
+        let plain = lengths.end <= frame.len()
             && checksum_holds(ip, half(head, 22), self.addresses)
             && self.port == port;
-        #[allow(clippy::cast_possible_truncation, reason = "less than a UDP length, which has 16 bits")]
-        let payload_len = payload_len as u16;
-        plain.then(|| Plain { psn: half(head, 50).to_be(), element, flags, payload_len })
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "8 bits of the word, which is as it lies in memory"
+        )]
+        let (flags, element) = ((udp.to_le() >> 48) as u8, (udp.to_le() >> 56) as u8);
+        let Lengths { payload_len, noteworthy, .. } = *lengths;
+        plain.then(|| Plain { psn: half(head, 50).to_be(), element, flags, noteworthy, payload_len })
+    }
+}
+
+/// What a plain gradient says of its lengths, its element and whether there is something special about it, and what follows, once that has been found right: the same for
+/// most packets that come one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Lengths {
+    said: u64,
+    /// Where the datagram ends in the frame.
+    end: usize,
+    /// The longest payload that there may be.
+    most: u16,
+    payload_len: u16,
+    noteworthy: bool,
+}
+
+/// Flags that have to be noted beside a sum.
+const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
+
+impl Lengths {
+    /// Those of no frame.
+    pub const NONE: Self = Self { said: 0, end: usize::MAX, most: 0, payload_len: 0, noteworthy: false };
+
+    /// The length of the datagram, that of the packet, flags, and the element, of two words as they lie in memory: those at 14 and 38.
+    #[inline(always)]
+    const fn said(ip: u64, udp: u64) -> u64 {
+        const MASK: u64 = 0xff00_0000_0000_ffff | (NOTEWORTHY as u64) << 48;
+        udp.to_le() & MASK | ip.to_le() & 0xffff_0000
+    }
+
+    /// Whether what is said is right, and what follows.
+    #[cold]
+    #[inline(never)]
+    fn check(said: u64, most: u16) -> Option<Self> {
+        let [a, b, c, d, .., flags, element] = said.to_le_bytes();
+        let (udp_len, total) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let payload_len = udp_len.checked_sub(30)?;
+        let right = u32::from(total) == u32::from(udp_len) + 20
+            && (1..=most).contains(&payload_len)
+            && payload_len & SIZE_MASK[usize::from(element)] == 0;
+        let (end, noteworthy) = (usize::from(udp_len) + 34, flags != 0);
+        right.then_some(Self { said, end, most, payload_len, noteworthy })
     }
 }
 

@@ -171,8 +171,8 @@ impl Template {
         let head = header::from_words((u64::from(rank), 0, 0, 0));
         bytes[PLAIN - header::LEN..].copy_from_slice(&head);
         #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-        let base_sum = self.base_sum as u32;
-        Some(PlainHead { lanes: lanes(&bytes), base_sum })
+        let checksum = (!(self.base_sum as u16)).to_be();
+        Some(PlainHead { lanes: lanes(&bytes), checksum })
     }
 
     /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is written is
@@ -221,12 +221,11 @@ impl Heads {
         // From registers, for the reason that `Header::to_words` gives.
         let pair = |left: u64, right: u64| u64x2::new([left.to_be(), right.to_be()]);
         let lanes = [
-            u64x2::ZERO,
             pair(u64::from(self.ipv4_len) << 48, 0),
             pair(u64::from(self.udp_len), first >> 16),
             pair(first << 48 | second >> 16, second << 48 | u64::from(third) << 16 | u64::from(fourth)),
         ];
-        (self.ipv4_len != 0).then_some(PlainCommon { lanes, ipv4_len: self.ipv4_len })
+        (self.ipv4_len != 0).then_some(PlainCommon { lanes, ipv4_len: self.ipv4_len.to_be() })
     }
 
     /// The aggregation header for a rank.
@@ -241,26 +240,48 @@ impl Heads {
 #[derive(Debug, Clone, Copy)]
 pub struct PlainHead {
     lanes: [u64x2; 4],
-    /// The IPv4 header's sum with length 0.
-    base_sum: u32,
+    /// The checksum of the IPv4 header if its length were 0, as it lies in memory.
+    checksum: u16,
 }
 
-/// The headers of plain packets of one sum, as far as they are the same for all ranks; the other bits are zeros.
+/// The headers of plain packets of one sum, as far as they are the same for all ranks, behind the first 16 bytes; the other bits are
+/// zeros.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainCommon {
-    lanes: [u64x2; 4],
+    lanes: [u64x2; 3],
+    /// As it lies in memory.
     ipv4_len: u16,
+}
+
+impl PlainCommon {
+    /// Those of no packets.
+    pub const NONE: Self = Self { lanes: [u64x2::ZERO; 3], ipv4_len: 0 };
+
+    /// Makes them those of another PSN.
+    #[inline(always)]
+    pub fn set_psn(&mut self, psn: u32) {
+        // It lies at 50 to 54, in the left half of the bytes from 48 on.
+        const OTHERS: u64 = !(0xffff_ffff << 16);
+        let [left, right] = self.lanes[2].to_array();
+        let left = (u64::from_be(left) & OTHERS | u64::from(psn) << 16).to_be();
+        self.lanes[2] = u64x2::new([left, right]);
+    }
 }
 
 impl PlainHead {
     /// Writes the headers.
     #[inline(always)]
     pub fn write(&self, out: &mut [u8; PLAIN], common: &PlainCommon) {
-        for ((out, own), shared) in out.as_chunks_mut::<16>().0.iter_mut().zip(&self.lanes).zip(&common.lanes)
-        {
-            *out = bytemuck::cast(*own | *shared);
+        let [first, rest @ ..] = &self.lanes;
+        let [a, b, c] = rest;
+        let [d, e, f] = &common.lanes;
+        for (out, lane) in out.as_chunks_mut::<16>().0.iter_mut().zip([*first, *a | *d, *b | *e, *c | *f]) {
+            *out = bytemuck::cast(lane);
         }
-        out[24..26].copy_from_slice(&ipv4_checksum(self.base_sum, common.ipv4_len).to_be_bytes());
+        // The checksum is the complement of a sum, from which that of the length is taken off: in ones' complement, whatever the
+        // byte order (RFC 1624).
+        let (checksum, borrow) = self.checksum.overflowing_sub(common.ipv4_len);
+        out[24..26].copy_from_slice(&checksum.wrapping_sub(u16::from(borrow)).to_ne_bytes());
     }
 }
 

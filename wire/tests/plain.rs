@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test helper that cannot go on should say where")]
 
 use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
-use pascaline_wire::plain::{Compared, Expected, HEADERS, Plain, job_and_rank};
+use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain, job_and_rank};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn expected() -> Expected {
 
 /// What an appliance with one UDP port makes of a frame.
 fn read(expected: &Expected, bytes: &[u8], port: u32, most: u16) -> Option<Plain> {
-    expected.read(bytes, &Compared::of(ONE), port, most)
+    expected.read(bytes, &Compared::of(ONE), port, most, &mut { Lengths::NONE })
 }
 
 const HEADER: Header = Header {
@@ -77,6 +77,7 @@ fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
         psn: header.psn,
         element: header.element.code(),
         flags: header.flags.bits(),
+        noteworthy: header.flags.has(Flags::OVERFLOW) || header.flags.has(Flags::RETRANSMISSION),
         payload_len: u16::try_from(payload.len()).unwrap(),
     })
 }
@@ -122,7 +123,8 @@ fn every_port_of_the_appliance_is_as_good_and_no_other() {
             // Whichever of them the worker joined at.
             for joined in [FIRST_PORT, FIRST_PORT + count - 1] {
                 let expected = Expected::new(&Path { dst_port: joined, ..PATH }, &HEADER, PORT);
-                let plain = expected.read(&bytes, &Compared::of(ports), PORT, u16::MAX);
+                let plain =
+                    expected.read(&bytes, &Compared::of(ports), PORT, u16::MAX, &mut { Lengths::NONE });
                 assert_eq!(plain.is_some(), ports.has(port), "{port} of {count}");
                 assert_eq!(plain, ordinary(&bytes, ports));
             }
@@ -166,9 +168,14 @@ proptest! {
     #[test]
     fn both_paths_agree(
         changes in prop::collection::vec((prop_oneof![0usize..HEADERS, 36usize..38], any::<u8>()), 0..4),
-        len in 0usize..20, cut in 0usize..4, mend in any::<bool>(), count in 0u32..7,
+        len in 0usize..20, cut in 0usize..4, mend in any::<bool>(), count in 0u32..7, after in any::<bool>(),
     ) {
         let mut bytes = frame(&vec![3; len * 4], &HEADER);
+        // With what is remembered of the frame as it was, or of none.
+        let mut lengths = Lengths::NONE;
+        if after {
+            let _ = expected().read(&bytes, &Compared::of(ONE), PORT, u16::MAX, &mut lengths);
+        }
         for (at, value) in changes {
             bytes[at] = value;
         }
@@ -179,7 +186,8 @@ proptest! {
         }
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
         let ports = UdpPorts::new(FIRST_PORT, 1 << count).unwrap();
-        prop_assert_eq!(expected().read(&bytes, &Compared::of(ports), PORT, u16::MAX), ordinary(&bytes, ports));
+        let read = expected().read(&bytes, &Compared::of(ports), PORT, u16::MAX, &mut lengths);
+        prop_assert_eq!(read, ordinary(&bytes, ports));
     }
 
     #[test]

@@ -43,6 +43,18 @@ impl SharedMbuf {
         ManuallyDrop::new(self).0
     }
 
+    /// The packet, if this is its only holder and there is no segment behind the first; else this holder is gone.
+    #[inline(always)]
+    pub(super) fn into_exclusive(self) -> Option<Mbuf> {
+        // Acquire: former holders' reads come before the next owner's writes.
+        if self.is_single() && self.count().load(Ordering::Acquire) == 1 {
+            // SAFETY: the first and only segment of a packet that was an `Mbuf` before it was frozen, or a copy of one, with memory of
+            // its own; the one count is ours, and nobody can make another one of it, since we give up the pointer.
+            return Some(unsafe { Mbuf::from_exclusive(self.into_reference()) });
+        }
+        None
+    }
+
     /// Holders at this moment.
     #[must_use]
     pub fn holders(&self) -> u16 {
@@ -114,6 +126,12 @@ impl SharedMbuf {
         };
         if !self.is_single() {
             return false;
+        }
+        // The only holder, which is what a result has when it is made: nobody else can count, and a store is a tenth of what an atomic
+        // addition takes.
+        if self.count().load(Ordering::Relaxed) == 1 {
+            self.count().store(1 + more, Ordering::Relaxed);
+            return true;
         }
         // Below the limit before, and less than the limit more: no overflow. Relaxed, as in `count_up`.
         let fits = self.count().fetch_add(more, Ordering::Relaxed) < Self::MAX_HOLDERS;

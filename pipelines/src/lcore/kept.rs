@@ -31,6 +31,21 @@ impl<B> Incoming<B> for Gradient<B> {
 }
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
+    /// Opens a slot with a plain gradient, in the plain case; if not, nothing is done. Apart from [`take`](Self::take), which is a loop:
+    /// what a processor needs for that is much of what it takes to open a slot.
+    #[inline(never)]
+    pub(super) fn open(
+        session: &mut Session<I::Buf, WORDS>,
+        now: u64,
+        Gradient { brief, place, packet }: &mut Gradient<I::Buf>,
+        outcome: &mut Outcome<'_, I>,
+    ) -> bool {
+        let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { return false };
+        let Some(rules) = outcome.table.get(brief.key().job()).map(Job::rules) else { return false };
+        let opening = Opening { brief, rules, priority: plain::priority(bytes), offset: PAYLOAD_OFFSET, now };
+        session.open_brief(*place, &opening, packet, outcome)
+    }
+
     /// Brings in the first of some plain gradients, which could not be added in brief; and if it is of those that are kept until
     /// all are there, what follows, as long as it is of those, too, or opens a slot.
     #[inline(never)]

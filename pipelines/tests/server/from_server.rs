@@ -5,6 +5,7 @@ use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
+use pascaline_wire::round;
 
 use crate::common::appliance::{Bench, assert_results, four};
 use crate::common::frames::{Worker, bitmap, bytes};
@@ -33,6 +34,50 @@ fn a_result_is_kept_and_sent_to_all() {
     bench.serve(&header(&workers[0], Kind::Result, 1, 4), &bytes(&[9, 9]));
     assert_eq!(bench.appliance.dropped(DropReason::Duplicate), 1);
     assert!(bench.heard(0).is_empty());
+    bench.end();
+}
+
+#[test]
+fn a_result_has_the_round_in_which_it_was_agreed_upon() {
+    let (mut bench, workers) = embedded(first_come());
+    let rounds = |bench: &mut Bench| {
+        bench.heard(0).iter().map(|heard| (heard.header.kind, heard.header.priority)).collect::<Vec<_>>()
+    };
+    for (psn, round) in [(1, 7), (2, round::TAKEN), (3, round::NONE), (4, 7)] {
+        let header = Header { priority: round, ..header(&workers[0], Kind::Result, psn, 4) };
+        bench.serve(&header, &bytes(&[7, 8]));
+        assert_eq!(rounds(&mut bench), [(Kind::Result, round); 4]);
+        bench.feed(0, [&gradient(&workers[2], psn, 5)]);
+        assert_eq!(rounds(&mut bench), [(Kind::Result, round)]);
+    }
+    // One that is agreed upon later takes its place; one of which nobody knows does not.
+    for (round, heard) in [(round::NONE, 0), (8, 4), (8, 0), (round::TAKEN, 4), (9, 0)] {
+        let header = Header { priority: round, ..header(&workers[0], Kind::Result, 4, 4) };
+        bench.serve(&header, &bytes(&[7, 8]));
+        assert_eq!(rounds(&mut bench), vec![(Kind::Result, round); heard]);
+    }
+    // What is made here has none, whatever priority it had.
+    let frames: Vec<_> = workers.iter().map(|worker| gradient(worker, 5, 9)).collect();
+    bench.feed(0, frames.iter());
+    assert_eq!(rounds(&mut bench), [(Kind::Result, round::NONE); 4]);
+    bench.end();
+}
+
+/// Who waits for another round than that of what is kept is the server's business, which is told.
+#[test]
+fn a_reminder_of_who_has_promised_goes_to_the_server() {
+    let (mut bench, workers) = embedded(first_come());
+    let kept = Header { priority: 7, ..header(&workers[0], Kind::Result, 1, 4) };
+    bench.serve(&kept, &bytes(&[7, 8]));
+    assert_eq!(bench.heard(0).len(), 4);
+    for (promised, here) in [(round::NONE, true), (7, true), (6, false)] {
+        let reminder = Header { priority: promised, ..workers[2].header(Kind::Reminder, 1, 0) };
+        bench.feed(0, [&workers[2].frame(&reminder, &[])]);
+        assert_eq!(bench.heard(0).len(), usize::from(here));
+        let passed_on: Vec<_> =
+            bench.served().iter().map(|got| (got.header.rank, got.header.priority)).collect();
+        assert_eq!(passed_on, if here { vec![] } else { vec![(2, promised)] });
+    }
     bench.end();
 }
 
