@@ -533,8 +533,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink.opened(&request.contribution());
     }
 
-    /// Opens a slot with a contribution in brief, where nothing has to be asked: its key is not here, what the slot holds is
-    /// nobody's loss, and the job's rules are plain. The packet is taken out then; if not, nothing is done. `kept` if it is to be a
+    /// Opens a slot with a contribution in brief, of a job with plain rules, where nothing has to be asked: its key is not here, and
+    /// what the slot holds is nobody's loss. The packet is taken out then; if not, nothing is done. `kept` if it is to be a
     /// slot that keeps contributions until all are there: else none of those is opened.
     #[inline(always)]
     pub(crate) fn open_brief<S: Sink<B, WORDS>>(
@@ -552,7 +552,6 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let whole = kernel.combine.is_none() || rules.order() == Order::Rank;
         let plain = whole == kept
             && kernel.in_order.is_some()
-            && rules.are_plain()
             && brief.needed() > 1
             && brief.rank() < RankSet::<WORDS>::CAPACITY
             && directory.is_free_for(tag, way, now, self.oldest);

@@ -232,6 +232,10 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
+        // First, since jobs of which that is not so come here with each PSN.
+        if !opening.rules.are_plain() {
+            return false;
+        }
         // A slot is foreseen only where this session is at home.
         let foreseen = self.pool.lanes.own(place.set) == self.part.set_of(place.hint);
         let Some(at) = self.part.at(place.hint) else { return false };
