@@ -75,6 +75,12 @@ impl Rules {
         self.0 & (u32::MAX as u64 | Self::REGION) == 0
     }
 
+    /// The same in the job's own region, where it takes a look at what else is in the set.
+    #[inline(always)]
+    pub(crate) const fn are_plain_in_region(self) -> bool {
+        self.0 & (u32::MAX as u64 | Self::REGION) == Self::REGION
+    }
+
     /// [`Policy::conflict`]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 32")]

@@ -232,10 +232,31 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
+        // First, since jobs of which that is not so come here with each PSN.
+        if !opening.rules.are_plain() {
+            let plain = opening.rules.are_plain_in_region() && !kept;
+            return plain && self.open_in_region(place, opening, packet, sink);
+        }
         // A slot is foreseen only where this session is at home.
         let foreseen = self.pool.lanes.own(place.set) == self.part.set_of(place.hint);
         let Some(at) = self.part.at(place.hint) else { return false };
         foreseen && self.pool.open_brief(at, opening, kept, packet, sink)
+    }
+
+    #[inline(never)]
+    fn open_in_region<S: Sink<B, WORDS>>(
+        &mut self,
+        place: Place,
+        opening: &Opening<'_>,
+        packet: &mut Option<B>,
+        sink: &mut S,
+    ) -> bool {
+        let set = self.pool.lanes.own(place.set);
+        if set != self.part.set_of(place.hint) {
+            return false;
+        }
+        let Some(mut owned) = self.part.set(set) else { return false };
+        self.pool.open_in_region(&mut owned, opening, packet, sink)
     }
 
     /// The last contribution has been added to the slot that was foreseen.

@@ -211,7 +211,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     /// The way for a newcomer. `age_limit` is the number of nanoseconds after which a partial must yield to another PSN.
     pub(crate) fn choose(&mut self, request: &Request, age_limit: u64) -> Choice {
         if request.rules.region() {
-            return self.choose_in_region(request, age_limit);
+            return self.choose_in_region(request.key, request.now, age_limit);
         }
         if let Some(way) = self.empty() {
             return Choice::Way(way, Cause::Age);
@@ -275,8 +275,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
     ///
     /// Nor does a partial that somebody waits for go: only an abandoned one, which a late duplicate leaves behind when it meets
     /// a way from which a partial has just been fetched.
-    fn choose_in_region(&self, request: &Request, age_limit: u64) -> Choice {
-        let key = request.key;
+    pub(crate) fn choose_in_region(&self, key: Key, now: u64, age_limit: u64) -> Choice {
         let outdated = |other: Key| (other.job(), other.epoch()) != (key.job(), key.epoch());
         if let Some(way) = self.empty() {
             return Choice::Way(way, Cause::Age);
@@ -292,7 +291,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         }
         match oldest {
             Some((_, slot)) if key.is_before(slot.key()) => Choice::None(Refusal::Stale),
-            Some((way, slot)) if !slot.is_partial() || slot.is_abandoned(request.now, age_limit) => {
+            Some((way, slot)) if !slot.is_partial() || slot.is_abandoned(now, age_limit) => {
                 Choice::Way(way, Cause::Age)
             }
             _ => Choice::None(Refusal::Conflict),

@@ -126,6 +126,25 @@ fn a_shared_packet_returns_with_its_last_holder() {
 }
 
 #[test]
+fn the_only_holder_may_take_a_shared_packet_back() {
+    let eal = eal();
+    let pool = pool(&eal, 7);
+    let shared = packet(&pool, b"shared").freeze();
+    let mut head = packet(&pool, b"head");
+    head.append_shared(shared.clone());
+    assert!(Mbuf::thaw(shared).is_none(), "the chain holds it, too");
+    assert_eq!((head.to_vec(), pool.in_use()), (b"headshared".to_vec(), 2));
+    // Of several segments, each has a count of its own.
+    assert!(Mbuf::thaw(head.freeze()).is_none());
+    assert_full(&pool);
+    let mut back = Mbuf::thaw(packet(&pool, b"alone").freeze()).unwrap();
+    back.bytes_mut()[0] = b'A';
+    assert_eq!(back.bytes(), b"Alone");
+    Mbuf::free_bulk(&mut ArrayVec::<Mbuf, 1>::from([back]));
+    assert_full(&pool);
+}
+
+#[test]
 fn heads_share_one_tail() {
     let eal = eal();
     let pool = pool(&eal, 15);
