@@ -18,10 +18,19 @@
 //! 4. *In doubt*: something resent later than this was sent has its result, and for a timeout since then no result has
 //!    come of anything that was sent only once.
 
+//!
+//! **Congestion.** Loss says little about it, where a network loses packets for other reasons, and others' losses look like one's
+//! own. But results that take [`CONGESTED`] wait in queues that a rack does not need, or for a rank that is late, and then nothing is
+//! gained by more packets in flight either: beyond [the timeout's ceiling](crate::rtt::CEILING) everything would be sent again that is not lost. So each
+//! round trip that takes so long halves the number of packets that may be in flight, and each result that comes sooner allows one more.
+
 use core::time::Duration;
 
 use crate::rtt::Rtt;
 use crate::window::{Completion, Window};
+
+/// A round trip that says that too much is under way: a hundred times a rack's, and short of the timeout's ceiling.
+pub const CONGESTED: Duration = Duration::from_millis(20);
 
 /// What rule 4 knows.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +50,8 @@ pub struct Recovery {
     ambiguous: Option<Ambiguous>,
     /// When the last new result came, or the last probe was due, or the operation sent its first packet.
     quiet_since: Option<Duration>,
+    /// What was sent before this does not speak against what has been allowed since.
+    narrowed: Option<Duration>,
 }
 
 impl Recovery {
@@ -68,6 +79,9 @@ impl Recovery {
         self.rtt.on_result(now.saturating_sub(sent_at), ambiguous);
         self.quiet_since = Some(now);
         let due = now + self.rtt.timeout();
+        if !ambiguous {
+            self.judge(now, sent_at, window);
+        }
         if ambiguous {
             let doubt = self.ambiguous.get_or_insert(Ambiguous { sent_before: sent_at, due });
             doubt.sent_before = doubt.sent_before.max(sent_at);
@@ -77,6 +91,16 @@ impl Recovery {
             }
             self.newest = self.newest.max(Some(sent_at));
             window.lose_early(sent_at.saturating_sub(self.rtt.reordering()));
+        }
+    }
+
+    /// Adapts what may be in flight to how long the result of a packet took, or how long it has been waited for.
+    fn judge(&mut self, now: Duration, sent_at: Duration, window: &mut Window) {
+        if now.saturating_sub(sent_at) < CONGESTED {
+            window.widen();
+        } else if Some(sent_at) >= self.narrowed {
+            window.narrow();
+            self.narrowed = Some(now);
         }
     }
 
@@ -95,10 +119,12 @@ impl Recovery {
     pub fn on_timeout(&mut self, now: Duration, window: &mut Window) {
         let timeout = self.rtt.timeout();
         let doubt = self.ambiguous.take_if(|doubt| doubt.due <= now).map(|doubt| doubt.sent_before);
-        while window
-            .oldest_sending()
-            .is_some_and(|sent| Some(sent) < doubt || Some(sent) < self.newest && sent + timeout <= now)
-        {
+        let newest = self.newest;
+        let is_lost = |sent| Some(sent) < doubt || Some(sent) < newest && sent + timeout <= now;
+        while let Some(sent) = window.oldest_sending().filter(|&sent| is_lost(sent)) {
+            if now.saturating_sub(sent) >= CONGESTED {
+                self.judge(now, sent, window);
+            }
             window.lose_oldest();
         }
         if self.quiet_since.is_some_and(|since| since + timeout <= now) {

@@ -334,7 +334,7 @@ impl Session {
         let enough = self.operation.is_some()
             && self.rejoin.is_none()
             && unsent > self.window.in_flight()
-            && self.window.in_flight() >= u32::from(self.in_flight) / 4 * 3;
+            && self.window.in_flight() >= self.window.allowed() / 4 * 3;
         let gather = (self.recovery.rtt().smoothed().filter(|_| enough)? / GATHER_SHARE).min(GATHER_MOST);
         (gather >= GATHER_LEAST).then_some(gather)
     }

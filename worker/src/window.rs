@@ -1,6 +1,6 @@
 //! What is in flight: the state of each PSN of the running operation.
 //!
-//! Two limits at once. At most `in_flight` packets are on their way at any time, whatever their PSNs: results may come
+//! Two limits at once. At most `in_flight` packets are on their way at any time, or fewer while results take very long, whatever their PSNs: results may come
 //! in any order, and each makes room for one packet. And no PSN at or beyond `una + spread` is sent, where `una` is the
 //! oldest PSN without a result: it is this that lets the other ranks forget results older than `spread`.
 //!
@@ -11,6 +11,9 @@ use core::time::Duration;
 mod slots;
 
 use slots::{List, NIL, Slot, State};
+
+/// Packets that may be in flight however long results take.
+pub const LEAST_IN_FLIGHT: u32 = 16;
 
 /// Where a PSN stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct Window {
     slots: Box<[Slot]>,
     mask: u32,
     in_flight_limit: u32,
+    /// How many may be in flight now.
+    allowed: u32,
     spread: u32,
     start: u32,
     una: u32,
@@ -79,6 +84,7 @@ impl Window {
             slots: vec![Slot::NEW; ring as usize].into_boxed_slice(),
             mask: ring - 1,
             in_flight_limit: u32::from(in_flight.max(1)).min(spread),
+            allowed: u32::from(in_flight.max(1)).min(spread),
             spread,
             start: psn,
             una: psn,
@@ -111,7 +117,7 @@ impl Window {
             self.lost.remove(&mut self.slots, at);
             // The ring holds at most one unfinished PSN per slot, and it is less than a ring away from `una`.
             self.una.wrapping_add(at.wrapping_sub(self.una) & self.mask)
-        } else if self.flight.len < self.in_flight_limit
+        } else if self.flight.len < self.allowed
             && self.next != self.end
             && self.next.wrapping_sub(self.una) < self.spread
         {
@@ -228,6 +234,22 @@ impl Window {
         if self.flight.head != NIL {
             self.move_to_lost(self.flight.head);
         }
+    }
+
+    /// Halves the number of packets that may be in flight, but not below [`LEAST_IN_FLIGHT`] or the limit, if that is less.
+    pub fn narrow(&mut self) {
+        self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.in_flight_limit));
+    }
+
+    /// Allows one packet more in flight, up to the limit.
+    pub fn widen(&mut self) {
+        self.allowed = (self.allowed + 1).min(self.in_flight_limit);
+    }
+
+    /// How many packets may be in flight now.
+    #[must_use]
+    pub const fn allowed(&self) -> u32 {
+        self.allowed
     }
 
     /// Begins a new generation of the job: all that has no result is sent again, oldest PSN first, and counts as sent

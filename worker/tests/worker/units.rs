@@ -8,9 +8,9 @@ use pascaline_worker::answers::{Answers, INTERVAL, PER_INTERVAL};
 use pascaline_worker::kept::Kept;
 use pascaline_worker::op::divide;
 use pascaline_worker::partials::Partials;
-use pascaline_worker::recovery::Recovery;
+use pascaline_worker::recovery::{CONGESTED, Recovery};
 use pascaline_worker::rtt::{self, Rtt};
-use pascaline_worker::window::{Sending, Standing, Window};
+use pascaline_worker::window::{LEAST_IN_FLIGHT, Sending, Standing, Window};
 
 const fn us(micros: u64) -> Duration {
     Duration::from_micros(micros)
@@ -189,6 +189,57 @@ fn window_operations_follow_each_other() {
         }
         assert!(window.is_complete());
         assert_eq!(window.completed(), 3);
+    }
+}
+
+/// Sends all that may be sent; how many are in flight then.
+fn fill(now: Duration, window: &mut Window, recovery: &mut Recovery) -> u32 {
+    while window.send(now).is_some() {
+        recovery.on_sent(now);
+    }
+    window.in_flight()
+}
+
+#[test]
+fn results_that_take_long_narrow_the_window_once_a_round_trip_and_others_widen_it() {
+    let (mut window, mut recovery) = (Window::new(0, 128, 1024), Recovery::default());
+    window.begin(100_000);
+    let (mut now, mut psn) = (Duration::ZERO, 0);
+    let mut round_trip = |takes: Duration, window: &mut Window, recovery: &mut Recovery| {
+        let sent = fill(now, window, recovery);
+        now += takes;
+        for _ in 0..sent {
+            recovery.on_result(now, &window.complete(psn, false).unwrap(), window);
+            psn += 1;
+        }
+        sent
+    };
+    let just = CONGESTED - us(1);
+    let takes = [just, CONGESTED, CONGESTED, CONGESTED, CONGESTED, CONGESTED, us(50), us(50), just, us(50)];
+    let in_flight = takes.map(|takes| round_trip(takes, &mut window, &mut recovery));
+    assert_eq!(in_flight, [128, 128, 64, 32, 16, LEAST_IN_FLIGHT, 16, 32, 64, 128]);
+    // Never more than was asked for, however good it is, and never fewer than that, if it is little.
+    round_trip(us(50), &mut window, &mut recovery);
+    assert_eq!(window.allowed(), 128);
+    let mut small = Window::new(0, 3, 8);
+    small.narrow();
+    assert_eq!(small.allowed(), 3);
+}
+
+#[test]
+fn what_is_overdue_for_so_long_narrows_the_window_too_but_loss_alone_does_not() {
+    for (takes, allowed) in [(us(500), 64), (CONGESTED * 2, 32)] {
+        let (mut window, mut recovery) = (Window::new(0, 64, 1024), Recovery::default());
+        window.begin(1000);
+        fill(Duration::ZERO, &mut window, &mut recovery);
+        // The result of the first one is lost, those of the others come; what is sent then is resent, and late again.
+        for psn in 1..64 {
+            recovery.on_result(takes, &window.complete(psn, false).unwrap(), &mut window);
+        }
+        fill(takes, &mut window, &mut recovery);
+        let due = recovery.poll_timeout(&window).unwrap();
+        recovery.on_timeout(due, &mut window);
+        assert_eq!(window.allowed(), allowed, "{takes:?}");
     }
 }
 
