@@ -24,6 +24,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut server = Server::new(Config::default());
+//! server.witness(1); // It has been there since generation 7 began; else it would ask the ranks first.
 //! server.set_job(1, JobParams::new(2, 7))?;
 //! for rank in 0..2 {
 //!     let header = Header {
