@@ -8,8 +8,9 @@ use core::time::Duration;
 /// its timeouts is answered each time.
 pub const INTERVAL: Duration = Duration::from_millis(1);
 
-/// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 0.5 Gbit/s.
-pub const PER_INTERVAL: u32 = 64;
+/// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 2 Gbit/s. A parameter
+/// server that puts sums to the vote asks all ranks of many PSNs at once; with a quarter of this, iterations in which jobs displace each other took up to 40 % longer.
+pub const PER_INTERVAL: u32 = 256;
 
 /// What a reminder has asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

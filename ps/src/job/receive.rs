@@ -93,8 +93,8 @@ impl Job {
                 self.open_entry(now, header, Some(content), counters);
             }
             Some(entry) => {
-                entry.helped |=
-                    header.flags.has(Flags::BYPASS) || header.kind == Kind::Partial && entry.asked.is_some();
+                // How far apart contributions lose their conflicts says nothing of how long a partial waits for the other.
+                entry.helped |= header.kind == Kind::Gradient || entry.asked.is_some();
                 match &mut entry.content {
                     Some(there) => {
                         there.add(self.params.order_of(header.element), header, ranks, payload, &combiner);

@@ -61,17 +61,18 @@ fn the_timeout_doubles_to_its_ceiling_until_the_age_limit() {
     assert_eq!(server.usage(JOB).unwrap().bytes, 0);
 }
 
+/// A partial of one rank.
+fn half(rank: u16, psn: u32) -> Packet {
+    Packet::partial(&[rank], psn, 2, &contribution(rank, psn))
+}
+
 #[test]
 fn the_timeout_follows_the_time_to_completion_down_to_its_floor() {
     let mut server = server(2);
     for psn in 0..100 {
         let at = ms(u64::from(psn) * 10);
-        give(&mut server, at, &Packet::gradient(0, psn, 2, &contribution(0, psn)));
-        give(
-            &mut server,
-            at + Duration::from_micros(10),
-            &Packet::gradient(1, psn, 2, &contribution(1, psn)),
-        );
+        give(&mut server, at, &half(0, psn));
+        give(&mut server, at + Duration::from_micros(10), &half(1, psn));
         take(&mut server);
     }
     assert_eq!(server.usage(JOB).unwrap().timeout, ms(1));
@@ -79,24 +80,29 @@ fn the_timeout_follows_the_time_to_completion_down_to_its_floor() {
 
 #[test]
 fn what_was_asked_for_does_not_raise_the_timeout_and_what_was_not_does() {
-    let mut server = server(2);
-    for bypass in [true, false] {
-        let psn = PSN + u32::from(bypass);
-        let start = ms(1000 * u64::from(!bypass));
-        give(&mut server, start, &Packet::gradient(0, psn, 2, &contribution(0, psn)));
-        server.handle_timeout(start + ms(20));
-        take(&mut server);
-        let mut last = Packet::gradient(1, psn, 2, &contribution(1, psn));
-        if bypass {
-            last = last.flag(Flags::BYPASS);
+    for asked in [true, false] {
+        let mut server = server(2);
+        give(&mut server, ms(0), &half(0, PSN));
+        if asked {
+            server.handle_timeout(ms(20));
         }
-        give(&mut server, start + ms(200), &last);
-        take(&mut server);
-        let timeout = server.usage(JOB).unwrap().timeout;
-        assert_eq!(timeout, if bypass { ms(20) } else { ms(600) }, "bypass: {bypass}");
-        server.set_job(JOB, JobParams { epoch: EPOCH + 1, ..JobParams::new(2, EPOCH) }).unwrap();
-        server.set_job(JOB, JobParams::new(2, EPOCH)).unwrap();
+        give(&mut server, ms(200), &half(1, PSN));
+        assert_eq!(
+            server.usage(JOB).unwrap().timeout,
+            if asked { ms(20) } else { ms(600) },
+            "asked: {asked}"
+        );
     }
+    // Nor do contributions that come one by one.
+    let mut server = server(2);
+    for rank in 0..2 {
+        give(
+            &mut server,
+            ms(200 * u64::from(rank)),
+            &Packet::gradient(rank, PSN, 2, &contribution(rank, PSN)),
+        );
+    }
+    assert_eq!(server.usage(JOB).unwrap().timeout, ms(20));
 }
 
 #[test]
