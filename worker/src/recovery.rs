@@ -17,7 +17,6 @@
 //!
 //! 4. *In doubt*: something resent later than this was sent has its result, and for a timeout since then no result has
 //!    come of anything that was sent only once.
-
 //!
 //! **Congestion.** Loss says little about it, where a network loses packets for other reasons, and others' losses look like one's
 //! own. But results that take [`CONGESTED`] wait in queues that a rack does not need, or for a rank that is late, and then nothing is
@@ -79,9 +78,6 @@ impl Recovery {
         self.rtt.on_result(now.saturating_sub(sent_at), ambiguous);
         self.quiet_since = Some(now);
         let due = now + self.rtt.timeout();
-        if !ambiguous {
-            self.judge(now, sent_at, window);
-        }
         if ambiguous {
             let doubt = self.ambiguous.get_or_insert(Ambiguous { sent_before: sent_at, due });
             doubt.sent_before = doubt.sent_before.max(sent_at);
@@ -89,6 +85,7 @@ impl Recovery {
             if let Some(doubt) = &mut self.ambiguous {
                 doubt.due = due;
             }
+            self.judge(now, sent_at, window);
             self.newest = self.newest.max(Some(sent_at));
             window.lose_early(sent_at.saturating_sub(self.rtt.reordering()));
         }
