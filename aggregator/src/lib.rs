@@ -42,5 +42,5 @@ pub use policy::{Conflict, Order, Policy, Region};
 pub use pool::{Pool, PoolConfig, PoolConfigError};
 pub use rankset::RankSet;
 pub use request::{Brief, Contribution, Opening, Request, Rules, Shape, Terms, Verb};
-pub use session::{Brevity, Incoming, Kept, Place, Session, Verdict};
+pub use session::{Brevity, Incoming, Kept, Place, Session, Together, Verdict};
 pub use sink::{Aggregate, Cause, Displaced, Evicted, Originals, Refusal, Reminded, Sink};

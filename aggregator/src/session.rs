@@ -1,6 +1,7 @@
 //! One lcore's way into the pool, and the packets that travel between lcores.
 
 mod keep;
+mod together;
 
 use core::fmt;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::sink::{Cause, Refusal, Sink};
 use crate::slot::{Brought, Slot};
 
 pub use keep::{Incoming, Kept};
+pub use together::Together;
 
 /// One lcore's access to a pool: there are exactly as many as were asked for, and each has one user at a time.
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
@@ -325,6 +327,14 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     #[inline]
     pub fn supports(&self, element: u8) -> bool {
         self.seat.pool.kernel(element).is_some()
+    }
+
+    /// True if elements of this code are added one contribution at a time, unless their job wants them in the order of ranks: not
+    /// where bits would be lost by that.
+    #[must_use]
+    #[inline]
+    pub fn adds_singly(&self, element: u8) -> bool {
+        self.seat.pool.combine(element).is_some()
     }
 
     /// Where a key of a job with a region of its own belongs in this pool; the job's requests say

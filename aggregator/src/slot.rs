@@ -3,10 +3,11 @@
 //! Done is not freed: the result stays until another PSN wants the slot, so that a worker that lost it gets it again
 //! at once. An open slot owns its packets; a done one shares the result, and nobody can write to it any more.
 //!
-//! Contributions are added as they come. Where they are to be added in the order of ranks, or would lose bits if rounded after
-//! each addition, they are all kept until they are complete. (To let a few wait and add them together saves passes over the
-//! accumulator, but costs more than that: each has to come into the cache twice.)
+//! Contributions are added as they come, long ones of one burst together. Where they are to be added in the order of ranks, or would lose
+//! bits if rounded after each addition, they are all kept until they are complete. (To let short ones wait saves passes over
+//! the accumulator, but costs more than that: each has to come into the cache twice.)
 
+use arrayvec::ArrayVec;
 use pascaline_buffer::combine::{Combine, InOrder};
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_wire::Op;
@@ -30,6 +31,9 @@ pub(crate) enum Brought {
     /// And it is the last one.
     Last,
 }
+
+/// Contributions that are added to a slot at once, at the most: a burst.
+pub(crate) const TOGETHER: usize = 32;
 
 pub(crate) enum Hold<B: PacketBuf> {
     Empty,
@@ -329,6 +333,56 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.count = count;
         self.touch(now);
         if count == brief.needed() { Brought::Last } else { Brought::One }
+    }
+
+    /// As [`add_brief`](Self::add_brief), for some contributions and all at once, as far as each is one that is expected here.
+    /// Says how many these are, and what they have brought.
+    pub(crate) fn add_together<'a>(
+        &mut self,
+        contributions: impl Iterator<Item = (&'a Brief, &'a [u8])>,
+        offset: u16,
+        now: u64,
+        combine: Combine,
+        in_order: InOrder,
+    ) -> (Brought, usize) {
+        if !matches!(self.hold, Hold::Open(_)) {
+            return (Brought::Nothing, 0);
+        }
+        let mut payloads = ArrayVec::<&[u8], TOGETHER>::new();
+        let mut brought = Brought::Nothing;
+        for (brief, bytes) in contributions.take(TOGETHER) {
+            let (rank, count) = (brief.rank(), self.count + 1);
+            let expected = brief.name == self.name
+                && brief.shape == self.shape
+                && count <= brief.needed()
+                && rank < brief.shape.fan_in();
+            let (Some(from), true) = (bytes.get(range(offset, brief.shape.payload_len())), expected) else {
+                break;
+            };
+            if !self.ranks.insert(rank) {
+                break;
+            }
+            payloads.push(from);
+            self.count = count;
+            brought = if count == brief.needed() { Brought::Last } else { Brought::One };
+            if brought == Brought::Last {
+                break;
+            }
+        }
+        if payloads.is_empty() {
+            return (Brought::Nothing, 0);
+        }
+        // SAFETY: as in `add`.
+        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
+        let overflow = match *payloads {
+            [from] => combine(into, from),
+            ref all => in_order(into, all),
+        };
+        if overflow {
+            self.note_flags(true, false);
+        }
+        self.touch(now);
+        (brought, payloads.len())
     }
 
     /// True if of the PSN of a contribution only one is missing.

@@ -26,6 +26,14 @@ impl Incoming<HeapBuf> for Item {
         self.place
     }
 
+    fn brief(&self) -> &Brief {
+        &self.brief
+    }
+
+    fn packet(&self) -> Option<&HeapBuf> {
+        self.packet.as_ref()
+    }
+
     fn parts(&mut self) -> (&Brief, &mut Option<HeapBuf>) {
         (&self.brief, &mut self.packet)
     }

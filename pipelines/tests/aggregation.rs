@@ -8,8 +8,11 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::appliance::{Bench, Plan, assert_results, four, single_slot};
 use common::frames::{Heard, UDP_PORT, Worker};
+use pascaline_aggregator::Order;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
@@ -71,6 +74,53 @@ proptest! {
             }
         }
         prop_assert_eq!(bench.appliance.get(Counter::Completed), 1);
+        bench.end();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Contributions to a PSN that come in one burst are added together where payloads are long.
+    #[test]
+    fn long_payloads_in_any_order_with_any_duplicates_give_every_member_its_results(
+        order in Just((0..12).chain(0..12).collect::<Vec<usize>>()).prop_shuffle(), twice in 0usize..13, by_rank in any::<bool>(),
+    ) {
+        const ELEMENTS: usize = 600;
+        let mut plan = Plan::one_armed();
+        plan.jobs[0].max_payload = 4096;
+        if by_rank {
+            plan.jobs[0].policy.order = Order::Rank;
+        }
+        let mut bench = Bench::new(&plan);
+        let mut workers: Vec<Worker> = (0..4).map(|rank| Worker::new(rank, 4)).collect();
+        workers.iter_mut().for_each(|worker| worker.payload = u16::try_from(ELEMENTS * 4).unwrap());
+        bench.join(&mut workers);
+        bench.heard(0);
+        // Each of four contributions to three PSNs, some of them twice.
+        let mut left = [1; 12];
+        (0..twice.min(12)).for_each(|at| left[at] += 1);
+        let frames: Vec<_> = order
+            .into_iter()
+            .filter(|&at| left[at] > 0 && { left[at] -= 1; true })
+            .map(|at| {
+                let worker = &workers[at % 4];
+                worker.gradient(u32::try_from(at / 4).unwrap(), &contribution(worker.rank, ELEMENTS))
+            })
+            .collect();
+        bench.feed(0, &frames);
+        let heard = bench.heard(0);
+        let replayed = usize::try_from(bench.appliance.get(Counter::Replayed)).unwrap();
+        prop_assert_eq!(heard.len(), 12 + replayed);
+        let sum = total(ELEMENTS);
+        for psn in 0..3 {
+            let results: Vec<_> = heard.iter().filter(|heard| heard.header.psn == psn).collect();
+            let ranks: BTreeSet<_> = results.iter().map(|heard| heard.header.rank).collect();
+            prop_assert_eq!(ranks.len(), 4);
+            prop_assert!(results.iter().all(|heard| common::frames::values(&heard.body) == sum));
+        }
+        let duplicates = bench.appliance.dropped(DropReason::Duplicate);
+        prop_assert_eq!(frames.len() as u64, 12 + duplicates + replayed as u64);
         bench.end();
     }
 }

@@ -12,7 +12,13 @@ pub trait Incoming<B> {
     /// Where it belongs; [foreseen](Session::foresee).
     fn place(&self) -> Place;
 
-    /// What it is, and its packet, if that has not been taken yet.
+    /// What it is.
+    fn brief(&self) -> &Brief;
+
+    /// Its packet, if that has not been taken yet.
+    fn packet(&self) -> Option<&B>;
+
+    /// Both, to take the packet.
     fn parts(&mut self) -> (&Brief, &mut Option<B>);
 }
 

@@ -25,6 +25,16 @@ impl<B> Incoming<B> for Gradient<B> {
     }
 
     #[inline(always)]
+    fn brief(&self) -> &Brief {
+        &self.brief
+    }
+
+    #[inline(always)]
+    fn packet(&self) -> Option<&B> {
+        self.packet.as_ref()
+    }
+
+    #[inline(always)]
     fn parts(&mut self) -> (&Brief, &mut Option<B>) {
         (&self.brief, &mut self.packet)
     }
