@@ -283,19 +283,20 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// Sends the result that has been [prepared](Self::prepare) to members that are reached through one port, as most are: a header
+    /// Sends a result, of whose packets so much has been [prepared](Self::prepare), to members that are reached through one port, as most are: a header
     /// buffer for each, the payload shared.
     #[inline(always)]
     fn send_plain(
         &mut self,
         port: usize,
         heads: &[PlainHead],
+        common: PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
-        let sent = self.compose(port, heads, payload, len);
+        let sent = self.compose(port, heads, common, payload, len);
         if let Some(rest @ [_, ..]) = heads.get(sent..) {
-            self.send_rest(port, rest, payload, len);
+            self.send_rest(port, rest, common, payload, len);
         }
     }
 
@@ -305,6 +306,7 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         mut heads: &[PlainHead],
+        common: PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
@@ -313,7 +315,7 @@ impl<I: Io> Emitter<I> {
             return self.tally.add(Counter::TransmitDropped, heads.len() as u64);
         }
         while !heads.is_empty() {
-            let sent = self.compose(port, heads, payload, len);
+            let sent = self.compose(port, heads, common, payload, len);
             heads = heads.get(sent..).unwrap_or_default();
             if sent == 0 && !self.make_room(port, heads.len()) {
                 return;
@@ -327,15 +329,16 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         heads: &[PlainHead],
+        common: PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) -> usize {
         if self.headers.is_empty() {
             self.io.header_buffers(&mut self.headers);
         }
-        let (common, Some(stage)) = (&self.common, self.stages.get_mut(port)) else { return 0 };
+        let Some(stage) = self.stages.get_mut(port) else { return 0 };
         let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
-            head.write(out, common);
+            head.write(out, &common);
         });
         stage.bytes += sent * (PLAIN + len);
         self.tally.add(Counter::ResultsSent, sent as u64);
@@ -429,11 +432,13 @@ impl<I: Io> Emitter<I> {
     ) {
         let len = result.payload.bytes().len();
         let plain = self.prepare(result, len);
+        // By value everywhere, to stay in registers.
         for group in table.groups(job) {
-            if plain && self.io.multi_segment(group.port()) {
-                self.send_plain(group.port(), table.heads(group), result.payload, len);
-            } else {
-                self.send_singly(job, table.ranks(group), result);
+            match plain {
+                Some(common) if self.io.multi_segment(group.port()) => {
+                    self.send_plain(group.port(), table.heads(group), common, result.payload, len);
+                }
+                _ => self.send_singly(job, table.ranks(group), result),
             }
         }
         if job.has_others() {
@@ -442,18 +447,16 @@ impl<I: Io> Emitter<I> {
     }
 
     /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same as those with the one
-    /// before, but for the PSN. False if there are none.
+    /// before, but for the PSN. `None` if there are none.
     #[inline(always)]
-    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> bool {
-        let Ok(short) = u16::try_from(len) else { return false };
+    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> Option<PlainCommon> {
+        let short = u16::try_from(len).ok()?;
         let like = Like::of(result, short);
         if like != self.like {
             self.like = Like::NONE;
-            let Some(common) = common(result) else { return false };
-            (self.like, self.common) = (like, common);
+            (self.like, self.common) = (like, common(result)?);
         }
-        self.common.set_psn(result.key.psn());
-        true
+        Some(self.common.with_psn(result.key.psn()))
     }
 
     /// Sends a result to some ranks, whatever their headers and ports are like.

@@ -257,14 +257,18 @@ impl PlainCommon {
     /// Those of no packets.
     pub const NONE: Self = Self { lanes: [u64x2::ZERO; 3], ipv4_len: 0 };
 
-    /// Makes them those of another PSN.
+    /// Those of another PSN.
+    ///
+    /// Not changed in place: what is written as half of a register and read as a whole one has to wait until it is in the cache.
+    #[must_use]
     #[inline(always)]
-    pub fn set_psn(&mut self, psn: u32) {
+    pub fn with_psn(mut self, psn: u32) -> Self {
         // It lies at 50 to 54, in the left half of the bytes from 48 on.
         const OTHERS: u64 = !(0xffff_ffff << 16);
-        let [left, right] = self.lanes[2].to_array();
-        let left = (u64::from_be(left) & OTHERS | u64::from(psn) << 16).to_be();
-        self.lanes[2] = u64x2::new([left, right]);
+        let others = u64x2::new([OTHERS.to_be(), u64::MAX]);
+        let psn = u64x2::new([(u64::from(psn) << 16).to_be(), 0]);
+        self.lanes[2] = self.lanes[2] & others | psn;
+        self
     }
 }
 

@@ -27,6 +27,9 @@ pub(super) struct Figures {
     pub(super) gbps_per_core: f64,
 }
 
+/// Frames that one turn sends at the most: a burst that completes a PSN of 1,024 ranks with each packet.
+const SENT: usize = 1 << 15;
+
 /// Packet I/O that hands out what was prepared and swallows what is sent.
 struct Prepared {
     /// Bursts, the last one first.
@@ -36,7 +39,7 @@ struct Prepared {
     clock: Clock,
     /// What was sent. A port's driver frees it when the device is done with it; here that is after each turn's measurement,
     /// apart from the frames that the device still has.
-    sent: Vec<Mbuf>,
+    sent: Box<ArrayVec<Mbuf, SENT>>,
     count: u64,
     /// A clock of packets, if time is to be virtual.
     virtual_ns: Option<u64>,
@@ -138,7 +141,7 @@ impl<const WORDS: usize> Bed<WORDS> {
             frames: frames.clone(),
             headers: headers.clone(),
             clock,
-            sent: Vec::with_capacity(8192),
+            sent: Box::new(ArrayVec::new()),
             count: 0,
             virtual_ns: load.contended.then_some(0),
         };
