@@ -416,6 +416,15 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         }
     }
 
+    /// Looks again, after something has come of what was foreseen for others: the place of a key. True if it is another slot now.
+    #[inline]
+    pub fn foresee_anew(&mut self, place: &mut Place, key: Key) -> bool {
+        let before = place.hint;
+        *place = Place::new(place.set, key.tag());
+        self.seat.foresee::<false>(place);
+        place.hint != before
+    }
+
     /// Once what [`foresee`](Self::foresee) asked for has arrived: asks for what the slot holds.
     #[inline(always)]
     pub fn prefetch_contents(&mut self, place: Place) {

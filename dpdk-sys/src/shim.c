@@ -107,20 +107,21 @@ static int populate_densely(struct rte_mempool *pool)
  * takes a pool for one dense piece, would hand the kernel packets that lie beyond the memory it has told it of, and lose
  * every frame that is in one. */
 struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t private_size,
-					 uint16_t data_room)
+					 uint16_t data_room, int lifo)
 {
+	const char *const ops = lifo ? "stack" : rte_mbuf_best_mempool_ops();
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = data_room, .mbuf_priv_size = private_size};
 	const unsigned int size = (unsigned int)sizeof(struct rte_mbuf) + private_size + data_room;
 	struct rte_mempool *pool;
 	int failed;
 
 	if (rte_eal_has_hugepages() || rte_eal_iova_mode() != RTE_IOVA_VA)
-		return rte_pktmbuf_pool_create(name, count, cache, private_size, data_room, SOCKET_ID_ANY);
+		return rte_pktmbuf_pool_create_by_ops(name, count, cache, private_size, data_room, SOCKET_ID_ANY, ops);
 	pool = rte_mempool_create_empty(name, count, size, cache, sizeof(private), SOCKET_ID_ANY,
 					RTE_MEMPOOL_F_NO_IOVA_CONTIG);
 	if (!pool)
 		return NULL;
-	failed = -rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+	failed = -rte_mempool_set_ops_byname(pool, ops, NULL);
 	if (!failed) {
 		rte_pktmbuf_pool_init(pool, &private);
 		failed = populate_densely(pool);

@@ -78,7 +78,7 @@ uint16_t psc_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint
 uint16_t psc_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count);
 
 struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t private_size,
-					 uint16_t data_room);
+					 uint16_t data_room, int lifo);
 struct rte_mbuf *psc_mbuf_alloc(struct rte_mempool *pool);
 int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count);
 void psc_mbuf_free(struct rte_mbuf *mbuf);

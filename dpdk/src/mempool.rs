@@ -2,7 +2,7 @@
 
 mod sizing;
 
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -139,6 +139,19 @@ impl Mempool {
     /// # Errors
     /// If the numbers cannot be, the name is taken, or memory does not suffice.
     pub fn new(eal: &Eal, config: &PoolConfig) -> Result<Self, PoolError> {
+        Self::create(eal, config, false)
+    }
+
+    /// Makes a pool of which those packets go out first that came back last, also beyond what lcores keep at hand: what is
+    /// written into all of them, and only for a short while, is in a cache then. The price is a lock where lcores meet.
+    ///
+    /// # Errors
+    /// As with [`new`](Self::new).
+    pub fn latest_first(eal: &Eal, config: &PoolConfig) -> Result<Self, PoolError> {
+        Self::create(eal, config, true)
+    }
+
+    fn create(eal: &Eal, config: &PoolConfig, lifo: bool) -> Result<Self, PoolError> {
         let PoolConfig { name, count, cache, room } = config.clone();
         let c_name = match CString::new(name.as_str()) {
             Ok(c_name) if name.len() < sys::PSC_NAME_MAX as usize => c_name,
@@ -152,7 +165,9 @@ impl Mempool {
             return Err(PoolError::RoomTooLarge { name, room, max: u16::MAX - HEADROOM });
         };
         // SAFETY: EAL runs, the name is terminated and copied; numbers are checked there too.
-        let raw = unsafe { sys::psc_mbuf_pool_create(c_name.as_ptr(), count, cache, PRIVATE, data_room) };
+        let raw = unsafe {
+            sys::psc_mbuf_pool_create(c_name.as_ptr(), count, cache, PRIVATE, data_room, c_int::from(lifo))
+        };
         match NonNull::new(raw) {
             Some(raw) => {
                 let eal = eal.inner().clone();

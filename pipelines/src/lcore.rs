@@ -575,6 +575,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn housekeeping(&mut self) {
         let table = Arc::clone(&self.table);
         let now = self.emitter.io.now();
+        self.emitter.now = now;
         let judge = |key: Key, first: Option<u64>| match table.get(key.job()) {
             Some(job) if job.epoch == key.epoch() => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);

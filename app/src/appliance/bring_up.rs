@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::{Pool, RankSet};
 use pascaline_buffer::combine::Kernels;
-use pascaline_dpdk::mempool::PoolConfig;
+use pascaline_dpdk::mempool::{PoolConfig, PoolError};
 use pascaline_dpdk::port::{Started, StartedPort, Steer, Steering};
 use pascaline_dpdk::{
     Clock, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, Port, PortConfig as DpdkPortConfig,
@@ -247,8 +247,8 @@ fn packet_pools(config: &Config, eal: &Eal) -> anyhow::Result<(Mempool, Mempool)
         cache: u32::from(CACHE),
         room: u16::try_from(HEADER_ROOM)?,
     };
-    let make = |pool: &PoolConfig| {
-        Mempool::new(eal, pool).map_err(|error| {
+    let made = |pool: &PoolConfig, made: Result<Mempool, PoolError>| {
+        made.map_err(|error| {
             let message = format!(
                 "{error} (the configuration needs {} packet buffers of {} bytes for rings, slots and lcores)",
                 pool.count, pool.room
@@ -260,7 +260,9 @@ fn packet_pools(config: &Config, eal: &Eal) -> anyhow::Result<(Mempool, Mempool)
             )
         })
     };
-    Ok((make(&frames)?, make(&headers)?))
+    let whole = made(&frames, Mempool::new(eal, &frames))?;
+    // A fan-out to many takes more than an lcore keeps at hand.
+    Ok((whole, made(&headers, Mempool::latest_first(eal, &headers))?))
 }
 
 /// What devices are asked to bring to the lcores' queues: each of several UDP ports to the lcore at which its PSNs are at home.

@@ -122,7 +122,7 @@ pub(crate) fn pools_of(eal: &Eal, name: &str, frames: u32, room: u16) -> anyhow:
         room,
     };
     let frames = Mempool::new(eal, &pool("frames", frames, room))?;
-    let headers = Mempool::new(eal, &pool("headers", 8191, u16::try_from(HEADER_ROOM)?))?;
+    let headers = Mempool::latest_first(eal, &pool("headers", 8191, u16::try_from(HEADER_ROOM)?))?;
     Ok((frames, headers))
 }
 

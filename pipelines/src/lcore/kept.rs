@@ -53,7 +53,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { return false };
         let Some(rules) = outcome.table.get(brief.key().job()).map(Job::rules) else { return false };
         let opening = Opening { brief, rules, priority: plain::priority(bytes), offset: PAYLOAD_OFFSET, now };
-        session.open_brief(*place, &opening, packet, outcome)
+        if session.open_brief(*place, &opening, packet, outcome) {
+            return true;
+        }
+        // Perhaps one before it in the burst got the slot that was foreseen for both.
+        session.foresee_anew(place, brief.key()) && session.open_brief(*place, &opening, packet, outcome)
     }
 
     /// Brings in the first of some plain gradients, which could not be added in brief; and if it is of those that are kept until
