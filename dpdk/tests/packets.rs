@@ -224,6 +224,20 @@ fn caches_of_lcores_count_as_available() {
 }
 
 #[test]
+fn what_came_back_last_goes_out_first_where_that_is_wanted() {
+    let eal = eal();
+    let config = || PoolConfig { name: format!("last{}", common::unique()), count: 63, cache: 0, room: 256 };
+    // Back again at once.
+    let address = |pool: &Mempool| pool.alloc().unwrap().bytes().as_ptr();
+    let latest_first = Mempool::latest_first(&eal, &config()).unwrap();
+    assert_eq!(address(&latest_first), address(&latest_first));
+    let in_turn = Mempool::new(&eal, &config()).unwrap();
+    assert_ne!(address(&in_turn), address(&in_turn));
+    assert_full(&latest_first);
+    assert_full(&in_turn);
+}
+
+#[test]
 fn impossible_pools_are_refused_by_name_and_size() {
     let eal = eal();
     let config = |name: &str, count, cache, room| PoolConfig { name: name.to_owned(), count, cache, room };
