@@ -4,40 +4,14 @@
 
 mod common;
 
-use common::{Event, Recorder};
-use pascaline_aggregator::{
-    Brevity, Brief, Incoming, Kept, Opening, Order, Place, Policy, Pool, PoolConfig, Rules, Session, Terms,
-};
+use common::{Event, Item, Recorder};
+use pascaline_aggregator::{Brevity, Kept, Opening, Order, Policy, Pool, PoolConfig, Rules, Session, Terms};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf, SharedBuf};
 use pascaline_wire::Element;
 
 const OFFSET: u16 = 5;
 const NOW: u64 = 1_000_000;
-
-struct Item {
-    brief: Brief,
-    place: Place,
-    packet: Option<HeapBuf>,
-}
-
-impl Incoming<HeapBuf> for Item {
-    fn place(&self) -> Place {
-        self.place
-    }
-
-    fn brief(&self) -> &Brief {
-        &self.brief
-    }
-
-    fn packet(&self) -> Option<&HeapBuf> {
-        self.packet.as_ref()
-    }
-
-    fn parts(&mut self) -> (&Brief, &mut Option<HeapBuf>) {
-        (&self.brief, &mut self.packet)
-    }
-}
 
 struct Rig<const WORDS: usize> {
     session: Session<HeapBuf, WORDS>,

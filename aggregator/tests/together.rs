@@ -6,9 +6,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Event, Parcel, Recorder, Who};
+use common::{Event, Item, Parcel, Recorder, Who};
 use pascaline_aggregator::{
-    Brevity, Brief, Incoming, Key, Opening, Order, Place, Policy, Pool, PoolConfig, Session, Terms, Together,
+    Brevity, Key, Opening, Order, Policy, Pool, PoolConfig, Session, Terms, Together,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
@@ -53,29 +53,10 @@ fn bursts() -> impl Strategy<Value = Vec<Vec<Step>>> {
     prop::collection::vec(prop::collection::vec(step, 1..33), 1..6)
 }
 
-struct Item {
-    parcel: Parcel,
-    brief: Brief,
-    place: Place,
-    packet: Option<HeapBuf>,
-}
-
-impl Incoming<HeapBuf> for Item {
-    fn place(&self) -> Place {
-        self.place
-    }
-
-    fn brief(&self) -> &Brief {
-        &self.brief
-    }
-
-    fn packet(&self) -> Option<&HeapBuf> {
-        self.packet.as_ref()
-    }
-
-    fn parts(&mut self) -> (&Brief, &mut Option<HeapBuf>) {
-        (&self.brief, &mut self.packet)
-    }
+/// A burst: contributions in brief, and what each of them is in full.
+struct Burst {
+    items: Vec<Item>,
+    parcels: Vec<Parcel>,
 }
 
 struct Rig {
@@ -93,7 +74,7 @@ impl Rig {
         Self { session, memory: HeapPool::new(), recorder: Recorder::default(), with_another: 0 }
     }
 
-    fn item(&mut self, step: &Step, policy: &Policy, now: u64) -> Item {
+    fn item(&mut self, step: &Step, policy: &Policy, now: u64) -> (Item, Parcel) {
         let Step { job, psn, rank, value, odd } = *step;
         let key = Key::new(job, 1, psn);
         // Long enough for whole registers and a rest.
@@ -109,12 +90,12 @@ impl Rig {
         }
         let place = self.session.place_on(&terms, psn);
         let packet = Some(parcel.packet(&self.memory));
-        Item { parcel, brief, place, packet }
+        (Item { brief, place, packet }, parcel)
     }
 
     /// A contribution that cannot be added in brief.
-    fn in_full(&mut self, item: &mut Item) {
-        let Item { parcel, brief, place, packet } = item;
+    fn in_full(&mut self, item: &mut Item, parcel: &Parcel) {
+        let Item { brief, place, packet } = item;
         let request = &parcel.request;
         let &pascaline_aggregator::Request { rules, priority, offset, now, .. } = request;
         let opening = Opening { brief, rules, priority, offset, now };
@@ -131,7 +112,8 @@ impl Rig {
     }
 
     /// Brings in a burst; `together` or one after the other. What has happened to each PSN, in order.
-    fn burst(&mut self, items: &mut [Item], together: bool) -> BTreeMap<(u16, u32), Vec<Event>> {
+    fn burst(&mut self, burst: Burst, together: bool) -> BTreeMap<(u16, u32), Vec<Event>> {
+        let Burst { mut items, parcels } = burst;
         self.session.foresee_all(items.iter_mut().map(|item| &mut item.place));
         let mut chains = Together::of(items.iter().map(|item| item.place));
         let mut happened = BTreeMap::<_, Vec<Event>>::new();
@@ -139,10 +121,10 @@ impl Rig {
             if chains.is_inside(at) {
                 continue;
             }
-            let Parcel { request, .. } = &items[at].parcel;
+            let Parcel { request, .. } = &parcels[at];
             let (key, offset, now) = (request.key, request.offset, request.now);
             let brevity = if together {
-                self.session.add_together(&mut chains, at, items, offset, now, &mut self.recorder)
+                self.session.add_together(&mut chains, at, &items, offset, now, &mut self.recorder)
             } else {
                 let Item { brief, place, packet, .. } = &items[at];
                 let bytes = packet.as_ref().unwrap().bytes();
@@ -151,11 +133,11 @@ impl Rig {
             // Only the last one leads to an event, and the pool says nothing of those before it.
             let conclusion = self.recorder.take();
             if brevity == Brevity::Unsuited {
-                self.in_full(&mut items[at]);
+                self.in_full(&mut items[at], &parcels[at]);
             } else {
                 let added = |(behind, item): (usize, &mut Item)| {
                     let inside = behind == at || chains.is_inside(behind);
-                    inside.then(|| item.packet.take()).flatten().map(|_| item.parcel.request.rank)
+                    inside.then(|| item.packet.take()).flatten().map(|_| item.brief.rank())
                 };
                 let ranks: Vec<_> = items.iter_mut().enumerate().skip(at).filter_map(added).collect();
                 self.with_another += ranks.len() - 1;
@@ -180,12 +162,14 @@ proptest! {
         let policies = [Policy::default(), Policy { order, ..Policy::default() }];
         let (mut left, mut right) = (Rig::new(), Rig::new());
         for (number, burst) in (1..).zip(bursts) {
-            let items = |rig: &mut Rig| -> Vec<Item> {
+            let prepared = |rig: &mut Rig| {
                 let policy = |step: &Step| &policies[usize::from(step.job - 1)];
-                burst.iter().map(|step| rig.item(step, policy(step), number * 1_000_000)).collect()
+                let (items, parcels) =
+                    burst.iter().map(|step| rig.item(step, policy(step), number * 1_000_000)).unzip();
+                Burst { items, parcels }
             };
-            let (mut together, mut singly) = (items(&mut left), items(&mut right));
-            prop_assert_eq!(left.burst(&mut together, true), right.burst(&mut singly, false));
+            let (together, singly) = (prepared(&mut left), prepared(&mut right));
+            prop_assert_eq!(left.burst(together, true), right.burst(singly, false));
         }
         prop_assert_eq!(left.session.packets(), right.session.packets());
         drop((left.session, right.session));
@@ -204,9 +188,9 @@ fn a_burst_is_added_in_one_go() {
         value: 1,
         odd: Odd::Nothing,
     };
-    let mut items: Vec<_> =
-        (0..PSNS * u32::from(RANKS)).map(|at| rig.item(&step(at), &Policy::default(), 1_000_000)).collect();
-    let happened = rig.burst(&mut items, true);
+    let (items, parcels) =
+        (0..PSNS * u32::from(RANKS)).map(|at| rig.item(&step(at), &Policy::default(), 1_000_000)).unzip();
+    let happened = rig.burst(Burst { items, parcels }, true);
     assert_eq!(happened.len(), PSNS as usize);
     for events in happened.values() {
         let [

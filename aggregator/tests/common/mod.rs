@@ -6,8 +6,8 @@ pub(crate) mod trace;
 use std::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Contribution, Displaced, Key, Policy, Pool, PoolConfig, RankSet, Refusal, Region,
-    Reminded, Request, Rules, Session, Sink, Verb, Verdict,
+    Aggregate, Brief, Cause, Contribution, Displaced, Incoming, Key, Place, Policy, Pool, PoolConfig,
+    RankSet, Refusal, Region, Reminded, Request, Rules, Session, Sink, Verb, Verdict,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
@@ -410,6 +410,31 @@ pub(crate) fn values(payload: &[u8]) -> Vec<i32> {
 /// Where a packet's payload lies in memory.
 pub(crate) fn payload_address(packet: &HeapBuf, request: &Request) -> *const u8 {
     packet.bytes()[usize::from(request.offset)..].as_ptr()
+}
+
+/// A contribution in brief on its way into a pool.
+pub(crate) struct Item {
+    pub(crate) brief: Brief,
+    pub(crate) place: Place,
+    pub(crate) packet: Option<HeapBuf>,
+}
+
+impl Incoming<HeapBuf> for Item {
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn brief(&self) -> &Brief {
+        &self.brief
+    }
+
+    fn packet(&self) -> Option<&HeapBuf> {
+        self.packet.as_ref()
+    }
+
+    fn parts(&mut self) -> (&Brief, &mut Option<HeapBuf>) {
+        (&self.brief, &mut self.packet)
+    }
 }
 
 /// The payload that these values make.
