@@ -365,9 +365,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             payloads.push(from);
             self.count = count;
             brought = if count == brief.needed() { Brought::Last } else { Brought::One };
-            if brought == Brought::Last {
-                break;
-            }
         }
         if payloads.is_empty() {
             return (Brought::Nothing, 0);
