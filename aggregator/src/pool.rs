@@ -571,7 +571,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             if let Some(packet) = spent {
                 sink.spent(packet);
             }
-            sink.made_room(before);
+            sink.displaced(before, Displaced::Result, Cause::Age);
         }
         slot.open_brief(opening, packet, kept);
         directory.occupy(tag, way, now);
@@ -607,7 +607,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             if let Some(packet) = spent {
                 sink.spent(packet);
             }
-            sink.made_room(before);
+            sink.displaced(before, Displaced::Result, Cause::Age);
         }
         slot.open_brief(opening, packet, false);
         set.directory.occupy(key.tag(), way, now);

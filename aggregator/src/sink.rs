@@ -164,11 +164,6 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     /// A [sweep](crate::Session::sweep) has come upon a partial, whose first contribution arrived at `first`, with these ranks inside.
     #[inline]
     fn seen(&mut self, _key: Key, _first: u64, _inside: &RankSet<WORDS>) {}
-    /// A result has made room for another PSN, as happens for nearly every one.
-    #[inline]
-    fn made_room(&mut self, key: Key) {
-        self.displaced(key, Displaced::Result, Cause::Age);
-    }
     /// A slot was vacated.
     fn displaced(&mut self, key: Key, what: Displaced<B>, cause: Cause);
 }

@@ -102,6 +102,14 @@ static int populate_densely(struct rte_mempool *pool)
 	return (unsigned int)count == pool->size ? 0 : ENOMEM;
 }
 
+static int has_mempool_driver(const char *name)
+{
+	for (unsigned int i = 0; i < rte_mempool_ops_table.num_ops; i++)
+		if (!strcmp(rte_mempool_ops_table.ops[i].name, name))
+			return 1;
+	return 0;
+}
+
 /* rte_pktmbuf_pool_create; but without hugepages, where a device is given addresses as the program has them, a packet
  * may reach across the end of a page. DPDK would let none do that, which nearly doubles the memory; and net_af_xdp, which
  * takes a pool for one dense piece, would hand the kernel packets that lie beyond the memory it has told it of, and lose
@@ -109,7 +117,7 @@ static int populate_densely(struct rte_mempool *pool)
 struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t private_size,
 					 uint16_t data_room, int lifo)
 {
-	const char *const ops = lifo ? "stack" : rte_mbuf_best_mempool_ops();
+	const char *const ops = lifo && has_mempool_driver("stack") ? "stack" : rte_mbuf_best_mempool_ops();
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = data_room, .mbuf_priv_size = private_size};
 	const unsigned int size = (unsigned int)sizeof(struct rte_mbuf) + private_size + data_room;
 	struct rte_mempool *pool;

@@ -143,7 +143,8 @@ impl Mempool {
     }
 
     /// Makes a pool of which those packets go out first that came back last, also beyond what lcores keep at hand: what is
-    /// written into all of them, and only for a short while, is in a cache then. The price is a lock where lcores meet.
+    /// written into all of them, and only for a short while, is in a cache then. The price is a lock where lcores meet. A DPDK
+    /// without its driver for stacks makes an ordinary pool of it.
     ///
     /// # Errors
     /// As with [`new`](Self::new).

@@ -47,8 +47,8 @@ impl<B: PacketBuf> Stage<B> {
 pub struct Emitter<I: Io> {
     /// The ports.
     pub io: I,
-    /// The time of the last look at the clock that is young enough for whatever is older than milliseconds.
-    pub now: u64,
+    /// When the sweep that is under way began.
+    pub swept_at: u64,
     /// What waits for each port.
     stages: Vec<Stage<I::Buf>>,
     headers: ArrayVec<I::Buf, BURST>,
@@ -88,7 +88,7 @@ impl<I: Io> Emitter<I> {
     pub fn new(io: I, ports: usize) -> Self {
         Self {
             io,
-            now: 0,
+            swept_at: 0,
             stages: (0..ports).map(|_| Stage { frames: ArrayVec::new(), bytes: 0 }).collect(),
             headers: ArrayVec::new(),
             spent: ArrayVec::new(),

@@ -336,7 +336,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mut events = 0;
         let mut at = 0;
         if Self::are_long(&self.session, gradients, outcome.table) {
-            (at, events) = Self::add_long(&mut self.session, &classifier, gradients, &mut outcome);
+            events = Self::add_long(&mut self.session, &classifier, gradients, &mut outcome);
+            at = gradients.len();
         }
         while at < gradients.len() {
             if let Some(coming) = gradients.get(at + AHEAD) {
@@ -575,7 +576,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     fn housekeeping(&mut self) {
         let table = Arc::clone(&self.table);
         let now = self.emitter.io.now();
-        self.emitter.now = now;
+        self.emitter.swept_at = now;
         let judge = |key: Key, first: Option<u64>| match table.get(key.job()) {
             Some(job) if job.epoch == key.epoch() => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);

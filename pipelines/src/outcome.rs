@@ -258,7 +258,7 @@ impl<I: Io> Outcome<'_, I> {
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
     }
 
-    /// A slot was vacated.
+    /// A slot was vacated, of which more is to be said than that a result made room.
     #[inline(never)]
     fn lost(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
         if cause == Cause::Preempted {
@@ -465,7 +465,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     fn seen(&mut self, key: Key, first: u64, inside: &RankSet<WORDS>) {
-        let now = self.emitter.now;
+        let now = self.emitter.swept_at;
         if now.saturating_sub(first) > LATE_NS
             && let Some(job) = Self::job_of(self.table, key)
         {
@@ -528,12 +528,12 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
     }
 
     #[inline(always)]
-    fn made_room(&mut self, _: Key) {
-        self.count(Counter::DisplacedResults);
-    }
-
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
-        self.lost(key, what, cause);
+        match (what, cause) {
+            // A result that makes room, as for nearly every PSN.
+            (Displaced::Result, Cause::Age) => self.count(Counter::DisplacedResults),
+            (what, cause) => self.lost(key, what, cause),
+        }
     }
 }
 

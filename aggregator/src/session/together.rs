@@ -4,7 +4,6 @@
 //! next contribution comes, so that most of the time goes into that; of those that came in one burst the sum is read and
 //! written once. Nothing waits for it: what has come is in the sum when the burst is over.
 
-use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 
 use super::{Brevity, Incoming, Place, Session};
@@ -75,16 +74,17 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         let Some(slot) = seat.part.slot_mut(place.hint) else { return Brevity::Unsuited };
         let kernel = seat.pool.combine(element).zip(seat.pool.kernel(element));
         let Some((combine, in_order)) = kernel else { return Brevity::Unsuited };
-        let mut members = ArrayVec::<(usize, &_), TOGETHER>::new();
-        members.extend(together.chain(at).filter_map(|at| Some((at, burst.get(at)?))).take(TOGETHER));
-        let contributions =
-            members.iter().map_while(|(_, incoming)| Some((incoming.brief(), incoming.packet()?.bytes())));
+        let contributions = together.chain(at).map_while(|at| {
+            let incoming = burst.get(at)?;
+            Some((incoming.brief(), incoming.packet()?.bytes()))
+        });
         let (brought, count) = slot.add_together(contributions, offset, now, combine, in_order);
         let mut last = None;
-        for &(at, incoming) in members.iter().take(count) {
-            together.inside |= 1 << at;
-            last = Some(incoming);
-        }
+        let inside = together.chain(at).take(count).fold(together.inside, |inside, at| {
+            last = burst.get(at);
+            inside | 1 << at
+        });
+        together.inside = inside;
         match (brought, last) {
             (Brought::One, Some(_)) => Brevity::Added,
             (Brought::Last, Some(last)) => {

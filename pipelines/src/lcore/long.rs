@@ -28,14 +28,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             && table.get(brief.key().job()).is_some_and(in_arrival)
     }
 
-    /// Brings plain gradients into the pool. Returns how many, which is all of them, and how many led to an event.
+    /// Brings all of these plain gradients into the pool. Returns how many led to an event.
     #[inline(never)]
     pub(super) fn add_long(
         session: &mut Session<I::Buf, WORDS>,
         classifier: &Classifier<'_>,
         gradients: &mut Gradients<I>,
         outcome: &mut Outcome<'_, I>,
-    ) -> (usize, usize) {
+    ) -> usize {
         let mut together = Together::of(gradients.iter().map(Incoming::place));
         let mut events = 0;
         for at in 0..gradients.len() {
@@ -53,6 +53,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 }
             }
         }
-        (gradients.len(), events)
+        events
     }
 }

@@ -27,8 +27,8 @@ pub(super) struct Figures {
     pub(super) gbps_per_core: f64,
 }
 
-/// Frames that one turn sends at the most: a burst that completes a PSN of 1,024 ranks with each packet.
-const SENT: usize = 1 << 15;
+/// Frames that there are at the most: a burst that completes a PSN of 1,024 ranks with each packet, and as many as a device has.
+const SENT: usize = (BURST + 1) * 1024;
 
 /// Packet I/O that hands out what was prepared and swallows what is sent.
 struct Prepared {
