@@ -36,6 +36,9 @@ def openmpi(peers: Path, stop: Stop) -> Path:
     """The rank's program, compiled; `mpirun` is then there as well."""
     _debian("mpirun", ("openmpi-bin",), stop)
     compiler = _debian("mpicc", ("libopenmpi-dev",), stop)
+    if not _has_header(compiler):
+        # The compiler comes with mpirun, what it compiles against does not.
+        _apt(stop, "libopenmpi-dev")
     source, program = _HERE / "peers/mpi_allreduce.c", peers / "mpi_allreduce"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         peers.mkdir(parents=True, exist_ok=True)
@@ -60,6 +63,11 @@ def gloo(peers: Path, stop: Stop) -> Path:
     if not _has_torch(python):
         raise Failure(f"PyTorch is installed in {peers / 'venv'} and has no Gloo")
     return python
+
+
+def _has_header(compiler: str) -> bool:
+    check = ("-E", "-include", "mpi.h", "-x", "c", os.devnull, "-o", os.devnull)
+    return run(compiler, *check, check=False, timeout=60).returncode == 0
 
 
 def _has_torch(python: Path) -> bool:

@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
         _say(f"{interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"{failure}" + (f"\n{failure.log}" if failure.log else ""))
+        _say(failure.whole)
         return 1
 
 
@@ -107,7 +107,7 @@ def _section(name: str, context: Context) -> Section:
         module.measure(context, section)
     except Failure as failure:
         section.failures.append(str(failure))
-        context.say(f"{name}: {failure}" + (f"\n{failure.log}" if failure.log else ""))
+        context.say(f"{name}: {failure.whole}")
     section.seconds = time.monotonic() - start
     context.say(f"{name}: {section.seconds:.0f} s")
     return section

@@ -24,7 +24,7 @@ def measure(context: Context, section: Section, parts: Sequence[str], rounds: in
             found = programs.json_of(f"sweep-{part}", command, context.files, context.stop, _SECONDS)
         except Failure as failure:
             section.failures.append(f"{part}: {failure}")
-            context.say(f"{part}: {failure}\n{failure.log}")
+            context.say(f"{part}: {failure.whole}")
             continue
         section.raw[part] = found
         for case in found["cases"]:

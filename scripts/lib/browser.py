@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
         _say(f"browser: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"browser: {failure}\n{failure.log}")
+        _say(f"browser: {failure.whole}")
         if options.json:
             print(json.dumps({"ok": False, "error": str(failure)}))
         return 1

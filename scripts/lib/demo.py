@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         _say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"demo: {failure}" + (f"\n{failure.log}" if failure.log else ""))
+        _say(f"demo: {failure.whole}")
         if options.json:
             print(report.dump({"ok": False, "error": str(failure)}), flush=True)
         return 1

@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         _say(f"observe: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"observe: {failure}\n{failure.log}")
+        _say(f"observe: {failure.whole}")
         if options.json:
             print(json.dumps({"ok": False, "error": str(failure)}))
         return 1

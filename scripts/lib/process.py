@@ -21,6 +21,11 @@ class Failure(Exception):
         super().__init__(message)
         self.log = log
 
+    @property
+    def whole(self) -> str:
+        """The message and what is known beyond it."""
+        return f"{self}\n{self.log}" if self.log else str(self)
+
 
 class Interrupted(Exception):
     """A signal asked the script to end."""

@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         print(f"soak: {interrupted}", file=sys.stderr)
         return interrupted.exit_code
     except Failure as failure:
-        print(f"soak: {failure}\n{failure.log}", file=sys.stderr)
+        print(f"soak: {failure.whole}", file=sys.stderr)
         return 1
 
 

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         print(f"trex/check: {interrupted}; everything is cleaned up", file=sys.stderr)
         return interrupted.exit_code
     except Failure as failure:
-        print(f"trex/check: {failure}\n{failure.log}", file=sys.stderr)
+        print(f"trex/check: {failure.whole}", file=sys.stderr)
         return 1
     failed = [name for name, good, _ in results if not good]
     print(f"{len(results) - len(failed)} passed, {len(failed)} failed", file=report, flush=True)
@@ -92,7 +92,7 @@ def _run(name: str, check: Callable[[], str], report: TextIO) -> tuple[str, bool
     except Interrupted:
         raise
     except Failure as failure:
-        good, detail = False, f"{failure}\n{failure.log}".strip()
+        good, detail = False, failure.whole
     except AssertionError as wrong:
         good, detail = False, str(wrong)
     except Exception:  # One broken check must not hide the others.

@@ -54,7 +54,7 @@ def measure(context: Context, section: Section) -> None:
                         found = reduce(network, sizes)
                 except Failure as failure:
                     section.failures.append(f"{name} with {count} workers: {failure}")
-                    context.say(f"{name}: {failure}\n{failure.log}")
+                    context.say(f"{name}: {failure.whole}")
                     continue
                 for size, seconds in found.items():
                     times.setdefault(name, {}).setdefault(size, []).append(seconds)
@@ -86,12 +86,14 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
         section.notes.append(programs.version("mpirun", "--version") + ", over TCP; ranks yield while they wait.")
     except Failure as failure:
         section.failures.append(f"Open MPI: {failure}")
+        context.say(f"Open MPI: {failure.whole}")
     try:
         python = install.gloo(context.peers, context.stop)
         peers[GLOO] = lambda network, sizes: reducers.gloo(context, network, python, sizes)
         section.notes.append("Gloo of PyTorch " + programs.version(str(python), "-c", "import torch; print(torch.__version__)") + ".")
     except Failure as failure:
         section.failures.append(f"Gloo: {failure}")
+        context.say(f"Gloo: {failure.whole}")
     return peers
 
 
