@@ -167,6 +167,31 @@ fn many_heads_share_one_tail_over_net_ring() {
 }
 
 #[test]
+fn what_is_discarded_is_not_copied_and_none_of_it_leaks() {
+    let eal = eal();
+    let pool = pool(&eal, 127);
+    let Single { port, mut rx, mut tx } = start(&eal, &format!("net_ring{}", unique()), &pool);
+    let payload = packet(&pool, &frame(7, 1400)[14..]).freeze();
+    let heads = (0..40).map(|seed| {
+        let mut head = packet(&pool, &frame(seed, 14));
+        head.append_shared(payload.clone());
+        head
+    });
+    send(&mut tx, heads.collect());
+    send(&mut tx, (0..24).map(|seed| packet(&pool, &frame(seed, 60))).collect());
+    drop(payload);
+    let mut discarded = 0;
+    while pool.in_use() > 0 {
+        let got = rx.discard();
+        assert!(got > 0, "{discarded} came out of the ring");
+        discarded += got;
+    }
+    assert_eq!((discarded, rx.discard(), rx.copied()), (64, 0, 0));
+    assert_eq!(port.stats().read().unwrap().rx_packets, 64);
+    assert_full(&pool);
+}
+
+#[test]
 fn tails_are_let_go_on_one_lcore_while_they_are_sent_on_another() {
     const ROUNDS: usize = 2000;
     const HEADS: usize = 8;

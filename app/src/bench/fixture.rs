@@ -104,7 +104,7 @@ pub(crate) fn eal_with(
 }
 
 /// Room for a frame.
-fn room(shape: &Shape) -> anyhow::Result<u16> {
+pub(crate) fn room(shape: &Shape) -> anyhow::Result<u16> {
     Ok(u16::try_from(shape.frame_len().next_multiple_of(1024).max(2048))?)
 }
 

@@ -9,6 +9,7 @@ mod olaf;
 mod policies;
 mod pool;
 mod report;
+mod ring;
 mod scrape;
 mod source;
 mod testpmd;
@@ -32,12 +33,14 @@ pub(crate) enum BenchCommand {
 
 A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
     Pool(pool::PoolArgs),
-    /// The whole pipeline over net_null (packets hot in cache) and over net_memif (source in another process), against
-    /// dpdk-testpmd macswap on the same ports plus the bare add
+    /// The whole pipeline over net_null (packets hot in cache), net_ring (source on another core) and net_memif (source in another process),
+    /// against dpdk-testpmd macswap on the same ports plus the bare add
     #[command(after_help = "Example:\n  pascaline bench pipeline --json --seconds 3
 
 The ratio is the time that nobody can save, divided by the time taken:
   (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)
+Over net_ring, dpdk-testpmd can only forward to itself what it has sent: there the ratio is to macswap_mpps, which a loop makes that sends each
+packet back to the same source. testpmd_io_mpps is what dpdk-testpmd makes without a look at packets.
 
 With --lcores 1,2 it compares two lcores with one instead, with all PSNs spread and with every packet on one slot, beside what two cores
 add at once.")]

@@ -8,20 +8,43 @@ use serde::Serialize;
 
 use super::fixture::{self, Arrival, EPOCH, Frames, L2, Load, median};
 use super::pool::{BareAdd, prepare};
-use super::testpmd::Testpmd;
-use super::{PipelineArgs, hot, memif};
+use super::ring::Between;
+use super::testpmd::{Mode, Testpmd};
+use super::{PipelineArgs, hot, memif, ring};
 
+/// Millions of packets per second over one kind of port.
 #[derive(Debug, Serialize)]
 struct Figures {
     mpps: f64,
     testpmd_mpps: f64,
+    testpmd_io_mpps: f64,
+    /// A loop that exchanges addresses, with the same source, where that is another one than dpdk-testpmd has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    macswap_mpps: Option<f64>,
     ratio: f64,
 }
 
-impl Figures {
-    fn new(mpps: Vec<f64>, testpmd: Vec<f64>, bare_add_ns: f64) -> Self {
-        let (mpps, testpmd_mpps) = (median(mpps), median(testpmd));
-        Self { mpps, testpmd_mpps, ratio: (1000.0 / testpmd_mpps + bare_add_ns) / (1000.0 / mpps) }
+/// The same, as measured.
+#[derive(Debug, Default)]
+struct Measured {
+    mpps: Vec<f64>,
+    testpmd: Vec<f64>,
+    testpmd_io: Vec<f64>,
+    macswap: Vec<f64>,
+}
+
+impl Measured {
+    fn testpmd(&mut self, [macswap, io]: [f64; 2]) {
+        self.testpmd.push(macswap);
+        self.testpmd_io.push(io);
+    }
+
+    fn figures(self, bare_add_ns: f64) -> Figures {
+        let (mpps, testpmd_mpps) = (median(self.mpps), median(self.testpmd));
+        let macswap_mpps = (!self.macswap.is_empty()).then(|| median(self.macswap));
+        let limit_ns = 1000.0 / macswap_mpps.unwrap_or(testpmd_mpps) + bare_add_ns;
+        let testpmd_io_mpps = median(self.testpmd_io);
+        Figures { mpps, testpmd_mpps, testpmd_io_mpps, macswap_mpps, ratio: limit_ns / (1000.0 / mpps) }
     }
 }
 
@@ -29,6 +52,7 @@ impl Figures {
 struct Report {
     bare_add_ns: f64,
     hot: Figures,
+    ring: Figures,
     memif: Figures,
     fan_in: u16,
     payload: u16,
@@ -37,46 +61,51 @@ struct Report {
     hugepages: bool,
 }
 
+/// Steps of a round, for those who watch.
+const STEPS: u64 = 8;
+
 pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     let eal = fixture::eal("bench-pipeline", args.main_core, vec![args.core])?;
     let hugepages = matches!(eal.memory(), pascaline_dpdk::Memory::Huge);
     let lcores = eal.lcores();
     let lcore = lcores.first().context("no lcore")?;
     let pools = fixture::pools(&eal, &args.shape)?;
-    let bar = indicatif::ProgressBar::new(u64::from(args.repeat) * 5);
+    let ring_pools = fixture::pools_of(&eal, "-ring", ring::BUFFERS, fixture::room(&args.shape)?)?;
+    let bar = indicatif::ProgressBar::new(u64::from(args.repeat) * STEPS);
     bar.set_style(indicatif::ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}")?);
     let step = |what: &'static str| {
         bar.set_message(what);
-        bar.tick();
+        bar.inc(1);
     };
-    let (mut add, mut hot_ours, mut hot_theirs, mut memif_ours, mut memif_theirs) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut add, mut hot, mut ring, mut memif) =
+        (Vec::new(), Measured::default(), Measured::default(), Measured::default());
     // In turns, so that a slow minute of the machine hits all of them alike.
     for _ in 0..args.repeat {
         step("the bare add");
         add.push(bare_add(&eal, std::slice::from_ref(lcore), args, &pools.0)?);
-        bar.inc(1);
-        step("hot: dpdk-testpmd macswap on net_null");
-        let mut testpmd = Testpmd::start(args, &hot::device(0, &args.shape), hugepages)?;
-        hot_theirs.push(testpmd.mpps(args.seconds)?);
-        testpmd.end()?;
-        bar.inc(1);
+        step("hot: dpdk-testpmd on net_null");
+        hot.testpmd(testpmd(args, &hot::device(0, &args.shape), hugepages, false)?);
         step("hot: pipeline on net_null");
-        hot_ours.push(hot::measure(&eal, lcore, args.shape, pools.clone(), args.seconds)?);
-        bar.inc(1);
-        step("memif: dpdk-testpmd macswap");
-        memif_theirs.push(testpmd_memif(args, hugepages)?);
-        bar.inc(1);
+        hot.mpps.push(hot::measure(&eal, lcore, args.shape, pools.clone(), args.seconds)?);
+        step("ring: dpdk-testpmd on net_ring");
+        ring.testpmd(testpmd(args, ring::DEVICE, hugepages, true)?);
+        step("ring: addresses exchanged");
+        ring.macswap.push(ring::measure(&eal, lcore, args, &ring_pools, Between::MacSwap)?);
+        step("ring: pipeline on net_ring");
+        ring.mpps.push(ring::measure(&eal, lcore, args, &ring_pools, Between::Pipeline)?);
+        step("memif: dpdk-testpmd");
+        let [macswap, io] = Mode::BOTH.map(|mode| testpmd_memif(args, mode, hugepages));
+        memif.testpmd([macswap?, io?]);
         step("memif: pipeline");
-        memif_ours.push(memif::measure(&eal, lcore, args, pools.clone())?);
-        bar.inc(1);
+        memif.mpps.push(memif::measure(&eal, lcore, args, pools.clone())?);
     }
     bar.finish_and_clear();
     let bare_add_ns = median(add);
     let report = Report {
         bare_add_ns,
-        hot: Figures::new(hot_ours, hot_theirs, bare_add_ns),
-        memif: Figures::new(memif_ours, memif_theirs, bare_add_ns),
+        hot: hot.figures(bare_add_ns),
+        ring: ring.figures(bare_add_ns),
+        memif: memif.figures(bare_add_ns),
         fan_in: args.shape.fan_in,
         payload: args.shape.payload,
         repeat: args.repeat,
@@ -87,10 +116,15 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         println!("bare add {bare_add_ns:.1} ns; fan-in {}, {} B payload", report.fan_in, report.payload);
-        for (name, figures) in [("hot", &report.hot), ("memif", &report.memif)] {
+        for (name, figures) in [("hot", &report.hot), ("ring", &report.ring), ("memif", &report.memif)] {
+            let macswap = figures.macswap_mpps.map(|mpps| format!("   macswap, same source {mpps:.2} Mpps"));
             println!(
-                "{name:6} {:6.2} Mpps   testpmd macswap {:6.2} Mpps   ratio to the limit {:.2}",
-                figures.mpps, figures.testpmd_mpps, figures.ratio
+                "{name:6} {:6.2} Mpps   ratio to the limit {:.2}   testpmd macswap {:6.2}, io {:6.2} Mpps{}",
+                figures.mpps,
+                figures.ratio,
+                figures.testpmd_mpps,
+                figures.testpmd_io_mpps,
+                macswap.unwrap_or_default()
             );
         }
     }
@@ -132,10 +166,19 @@ pub(super) fn bare_add(
     Ok(sum / f64::from(u32::try_from(lcores.len())?))
 }
 
+/// dpdk-testpmd on a device that needs nobody at the other end, in both modes.
+fn testpmd(args: &PipelineArgs, device: &str, hugepages: bool, own: bool) -> anyhow::Result<[f64; 2]> {
+    let mut testpmd = Testpmd::start(args, device, hugepages)?;
+    let mpps = testpmd.both(args.seconds, own)?;
+    testpmd.end()?;
+    Ok(mpps)
+}
+
 /// dpdk-testpmd in the appliance's place, with the same source.
-fn testpmd_memif(args: &PipelineArgs, hugepages: bool) -> anyhow::Result<f64> {
+fn testpmd_memif(args: &PipelineArgs, mode: Mode, hugepages: bool) -> anyhow::Result<f64> {
     let socket = memif::Socket::new("testpmd");
-    let testpmd = Testpmd::start(args, &memif::device(0, socket.path(), &args.shape), hugepages)?;
+    let mut testpmd = Testpmd::start(args, &memif::device(0, socket.path(), &args.shape), hugepages)?;
+    testpmd.forward(mode)?;
     let mut source = memif::start_source(args, socket.path(), Mac::default(), false)?;
     let report = source.report()?;
     testpmd.end()?;

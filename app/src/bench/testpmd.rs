@@ -1,4 +1,4 @@
-//! dpdk-testpmd in macswap mode on the same ports: what moving packets costs without touching their payload.
+//! dpdk-testpmd on the same ports: what moving packets costs without touching their payload.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,6 +13,29 @@ use super::{PipelineArgs, fixture};
 /// How long it may take to print what is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What it does with packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Exchanges the addresses of each.
+    MacSwap,
+    /// Looks into none.
+    Io,
+}
+
+impl Mode {
+    pub(super) const BOTH: [Self; 2] = [Self::MacSwap, Self::Io];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::MacSwap => "macswap",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// Bursts that it sends at the start where nobody else sends any.
+const FIRST: u32 = 8;
+
 /// A running dpdk-testpmd; ended when dropped.
 pub(super) struct Testpmd {
     child: Child,
@@ -21,7 +44,7 @@ pub(super) struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it on a device and lets it forward.
+    /// Starts it on a device.
     pub(super) fn start(args: &PipelineArgs, device: &str, hugepages: bool) -> anyhow::Result<Self> {
         let cores = format!("{},{}", args.main_core, args.core);
         // Into a pipe it would print nothing before it ends; stdbuf (coreutils) becomes the program that it starts.
@@ -42,12 +65,13 @@ impl Testpmd {
             command.arg("--no-huge");
         }
         command.args(["--vdev", device]);
-        command.args(["--", "-i", "--forward-mode=macswap", "--port-topology=loop", "--nb-cores=1"]);
+        command.args(["--", "-i", "--port-topology=loop", "--nb-cores=1"]);
         command.args(["--rxd=1024", "--txd=1024", "--burst=32", "--total-num-mbufs=8192"]);
         // As large as a frame needs. With the usual 2 KiB, DPDK puts one packet into each ordinary page, all at the same place, where they meet
         // in the same few places of the first-level cache: a third of what it makes otherwise, which would be no limit.
         let room = (usize::from(mempool::HEADROOM) + args.shape.frame_len()).next_multiple_of(64);
         command.arg(format!("--mbuf-size={room}"));
+        command.arg(format!("--txpkts={}", args.shape.frame_len()));
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -60,10 +84,32 @@ impl Testpmd {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
         });
-        let mut testpmd = Self { child, input, output };
-        testpmd.say("start")?;
-        testpmd.read_until("packets/burst")?;
-        Ok(testpmd)
+        Ok(Self { child, input, output })
+    }
+
+    /// Lets it forward.
+    pub(super) fn forward(&mut self, mode: Mode) -> anyhow::Result<()> {
+        self.begin(mode, "start")
+    }
+
+    /// Millions of packets per second in both modes, one after the other, over this time each. With `own` it sends what it forwards
+    /// itself, at the start: a device that gives back what it is given has nothing else.
+    pub(super) fn both(&mut self, seconds: u64, own: bool) -> anyhow::Result<[f64; 2]> {
+        let start = if own { format!("start tx_first {FIRST}") } else { "start".to_owned() };
+        let mut rates = [0.0; 2];
+        for (mode, rate) in Mode::BOTH.into_iter().zip(&mut rates) {
+            self.begin(mode, &start)?;
+            *rate = self.mpps(seconds)?;
+            // It also throws away what is on its way.
+            self.say("stop")?;
+        }
+        Ok(rates)
+    }
+
+    fn begin(&mut self, mode: Mode, start: &str) -> anyhow::Result<()> {
+        self.say(&format!("set fwd {}", mode.name()))?;
+        self.say(start)?;
+        self.read_until("packets/burst").map(drop)
     }
 
     fn say(&mut self, line: &str) -> anyhow::Result<()> {
@@ -83,7 +129,7 @@ impl Testpmd {
     }
 
     /// Millions of packets per second that it forwards, over this time.
-    pub(super) fn mpps(&mut self, seconds: u64) -> anyhow::Result<f64> {
+    fn mpps(&mut self, seconds: u64) -> anyhow::Result<f64> {
         // It prints the rate since it was last asked, so the first answer is the start of the measurement.
         self.rate()?;
         std::thread::sleep(Duration::from_secs(seconds));
@@ -99,6 +145,7 @@ impl Testpmd {
 
     /// Ends it as its users do.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
+        // It says so if it has been stopped already.
         self.say("stop")?;
         self.say("quit")?;
         self.child.wait().context("waiting for dpdk-testpmd")?;

@@ -75,6 +75,22 @@ impl RxQueue {
         kept
     }
 
+    /// Lets go of what has arrived, at most [`MAX_BURST`] packets, without reading it: also what [`rx`](Self::rx) would have to copy.
+    /// Tells how many there were.
+    pub fn discard(&mut self) -> usize {
+        let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
+        let mut odd = 0;
+        // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for MAX_BURST packets. Those
+        // received are ours, whatever they look like, and are given up.
+        unsafe {
+            #[allow(clippy::cast_possible_truncation, reason = "far fewer")]
+            let room = MAX_BURST as u16;
+            let got = sys::psc_rx_burst(self.port_id, self.queue_id, burst.as_mut_ptr(), room, &raw mut odd);
+            sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr(), u32::from(got));
+            usize::from(got)
+        }
+    }
+
     /// Packets that a driver delivered shared or in several segments, and that were copied.
     #[must_use]
     pub fn copied(&self) -> u64 {
