@@ -25,6 +25,8 @@ class Context:
     # Links' rates in Mbit/s for the allreduces; 0 for the default, which depends on the number of workers.
     mbit: int = 0
     workers: tuple[int, ...] = ()
+    # A checkout of OmniReduce.
+    omnireduce: Path | None = None
 
     def say(self, text: str) -> None:
         """Tells whoever is waiting what happens now."""

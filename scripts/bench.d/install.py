@@ -7,6 +7,7 @@ with `+cpu` wheels (PIP_INDEX_URL or PIP_EXTRA_INDEX_URL), it takes one of those
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,38 @@ def openmpi(peers: Path, stop: Stop) -> Path:
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         peers.mkdir(parents=True, exist_ok=True)
         run(compiler, "-O2", "-o", str(program), str(source), timeout=60)
+    return program
+
+
+def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
+    """OmniReduce's aggregator `ps`, the variant that is safe against losses, with its loops over a packet made such that a compiler can vectorise them:
+    as it stands, the number of elements might change with each that is written, and bytes are exchanged by inline assembly."""
+    daiet = checkout / "omnireduce-DPDK/daiet"
+    source = daiet / "ps/src/ps.cpp"
+    try:
+        text = source.read_text()
+    except OSError as error:
+        raise Failure(f"{source}: {error.strerror}; --omnireduce wants a checkout of sands-lab/omnireduce") from error
+    for function in (r"void ps_msg_setup\([^{]*\{", r"bool ps_aggregate_message\([^{]*\{"):
+        text, found = re.subn(function, lambda match: match[0] + " const uint32_t elements = num_updates;", text)
+        if found != 1:
+            raise Failure(f"{source} is not the aggregator that is known here: its functions have other names")
+    text, loops = re.subn(r"i < num_updates; i\+\+, entry\+\+", "i < elements; i++, entry++", text)
+    text, swaps = re.subn(r"rte_(?:be_to_cpu|cpu_to_be)_32\((entry->upd|base_ptr\[i\])\)", r"__builtin_bswap32(\1)", text)
+    if not loops or not swaps:
+        raise Failure(f"{source} is not the aggregator that is known here: its loops are others")
+    build = peers / "omnireduce"
+    (build / "boost").mkdir(parents=True, exist_ok=True)
+    (build / "boost/thread.hpp").write_text("#include <mutex>\nnamespace boost { using std::mutex; }\n")
+    (build / "ps.cpp").write_text(text)
+    flags = ["-O3", "-std=c++17", "-w", *run("pkg-config", "--cflags", "libdpdk").stdout.split(), "-march=native"]
+    flags += ["-DNOSCALING", "-DALGO2", "-DTIMERS", f"-I{build}", f"-I{source.parent}", f"-I{daiet / 'src'}"]
+    # Written for a DPDK from before the addresses of a frame got other names.
+    renamed = ["-Ds_addr=src_addr", "-Dd_addr=dst_addr"]
+    program = build / "omnireduce"
+    _run(stop, "g++", *flags, *renamed, "-c", str(build / "ps.cpp"), "-o", str(build / "ps.o"))
+    libraries = [*run("pkg-config", "--libs", "libdpdk").stdout.split(), "-lrte_net_ring"]
+    _run(stop, "g++", *flags, str(_HERE / "peers/omnireduce.cpp"), str(build / "ps.o"), *libraries, "-o", str(program))
     return program
 
 

@@ -31,6 +31,8 @@ examples:
   scripts/bench --quick                       fewer cases, shorter: at most five minutes once what it needs is installed
   scripts/bench --only allreduce,memory
   scripts/bench --only allreduce --workers 4 --mbit 200
+  scripts/bench --only pipeline --omnireduce ../omnireduce
+                                              beside the aggregator of a checkout of sands-lab/omnireduce, compiled here
   scripts/bench --strict                      exit code 1 if a goal is missed
   scripts/bench --quick --only allreduce --no-peers
                                               without Gloo and Open MPI: nothing is installed
@@ -83,7 +85,15 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
         for name in options.only:
             (files / name).mkdir()
             context = Context(
-                binary, files / name, peers, stop, options.quick, options.no_peers, options.mbit, tuple(options.workers)
+                binary,
+                files / name,
+                peers,
+                stop,
+                options.quick,
+                options.no_peers,
+                options.mbit,
+                tuple(options.workers),
+                options.omnireduce,
             )
             sections.append(_section(name, context))
     finally:
@@ -129,6 +139,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, help="where peers are installed that are no Debian packages [OUT/../bench-peers]")
     parser.add_argument("--install", action="store_true", help="install the peers, measure nothing")
     parser.add_argument("--no-peers", action="store_true", help="install no peers and do without them")
+    parser.add_argument("--omnireduce", type=Path, metavar="DIR", help="pipeline: measure the aggregator of this checkout of OmniReduce, too")
     parser.add_argument("--binary", type=Path, help="this program instead of one that is built now")
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a goal is missed")
     parser.add_argument("--json", action="store_true", help="print the report's JSON on standard output, the summary on standard error")
