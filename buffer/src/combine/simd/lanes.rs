@@ -15,6 +15,9 @@ pub(in super::super) unsafe trait Lanes: Copy {
     const BYTES: usize;
     /// Payload bytes of one element.
     const ELEMENT: usize;
+    /// Registers that [`combine`](super::payload::combine) joins before it asks whether there is more. Of registers of 512 bits, where
+    /// the question costs nothing, it is quickest to ask at each.
+    const IN_A_ROW: usize = 1;
 
     /// # Safety
     /// `from` points at `BYTES` readable bytes.

@@ -10,9 +10,23 @@ use super::lanes::{Finite, Lanes, Rule};
 pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[u8]) -> bool {
     let shorter = into.len().min(from.len());
     let (into, from) = (&mut into[..shorter - shorter % V::ELEMENT], &from[..shorter - shorter % V::ELEMENT]);
-    let (mut into, mut from) = (into.chunks_exact_mut(V::BYTES), from.chunks_exact(V::BYTES));
     // SAFETY: the caller's promise.
     let mut saturated = unsafe { R::clear() };
+    let mut row = 0;
+    if V::IN_A_ROW > 1 {
+        while into.len() - row >= V::IN_A_ROW * V::BYTES {
+            for register in 0..V::IN_A_ROW {
+                // SAFETY: so many registers' worth of bytes are left of both, which are equally long.
+                unsafe {
+                    let at = row + register * V::BYTES;
+                    let (a, b) = (into.as_mut_ptr().add(at), from.as_ptr().add(at));
+                    R::join(V::load(a), V::load(b), &mut saturated).store(a);
+                }
+            }
+            row += V::IN_A_ROW * V::BYTES;
+        }
+    }
+    let (mut into, mut from) = (into[row..].chunks_exact_mut(V::BYTES), from[row..].chunks_exact(V::BYTES));
     for (a, b) in (&mut into).zip(&mut from) {
         // SAFETY: both are chunks of as many bytes as the register has.
         unsafe { R::join(V::load(a.as_ptr()), V::load(b.as_ptr()), &mut saturated).store(a.as_mut_ptr()) };

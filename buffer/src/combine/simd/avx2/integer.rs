@@ -17,6 +17,7 @@ pub(super) struct I32(__m256i);
 unsafe impl Lanes for I32 {
     const BYTES: usize = 32;
     const ELEMENT: usize = 4;
+    const IN_A_ROW: usize = 4;
 
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
