@@ -18,6 +18,9 @@ pub(in super::super) unsafe trait Lanes: Copy {
     /// Registers that [`combine`](super::payload::combine) joins before it asks whether there is more. Of registers of 512 bits, where
     /// the question costs nothing, it is quickest to ask at each.
     const IN_A_ROW: usize = 1;
+    /// Registers that take part in one pass of [`in_order`](super::payload::in_order) over the inputs, 4 or 8: as many chains of dependent
+    /// additions as it takes to hide the latency of one, and no more than the processor has registers for.
+    const ABREAST: usize = 8;
 
     /// # Safety
     /// `from` points at `BYTES` readable bytes.

@@ -45,10 +45,6 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
     unsafe { R::any(saturated) }
 }
 
-/// Registers that take part in one pass over the inputs: as many chains of dependent additions as it takes to hide
-/// the latency of one.
-const ABREAST: usize = 8;
-
 /// [`InOrder`](super::super::InOrder)
 #[inline(always)]
 pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[&[u8]]) -> bool {
@@ -57,10 +53,17 @@ pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], f
     // SAFETY: the caller's promise.
     let mut saturated = unsafe { R::clear() };
     let mut at = 0;
-    while into.len() - at >= ABREAST * V::BYTES {
+    const { assert!(V::ABREAST == 4 || V::ABREAST == 8) };
+    while into.len() - at >= V::ABREAST * V::BYTES {
         // SAFETY: so many bytes are left of `into`, which is not longer than any input.
-        unsafe { columns::<V, R, ABREAST>(into, from, at, &mut saturated) };
-        at += ABREAST * V::BYTES;
+        unsafe {
+            if V::ABREAST == 4 {
+                columns::<V, R, 4>(into, from, at, &mut saturated);
+            } else {
+                columns::<V, R, 8>(into, from, at, &mut saturated);
+            }
+        }
+        at += V::ABREAST * V::BYTES;
     }
     while into.len() - at >= V::BYTES {
         // SAFETY: as above.

@@ -2,6 +2,7 @@
 
 mod float;
 mod integer;
+mod paired;
 mod part;
 mod sixteen;
 
@@ -9,10 +10,8 @@ use super::super::Kernels;
 use super::super::half::{Bf16, F16};
 use float::{F32, F64};
 use integer::I32;
+use paired::Paired;
 use sixteen::{ExactBf16, ExactF16, Widened};
-
-/// There are too few registers for two of each of those that are added abreast.
-type Paired<S> = Widened<S>;
 
 super::kernels!("avx2,f16c,popcnt");
 

@@ -1,0 +1,126 @@
+//! Floats of 16 bits, 16 at a time: those of one register become two of binary32.
+//!
+//! As with registers of 512 bits, which of them go into which of the two is of no importance as long as they come back to their places: to spread
+//! bfloat16 out in their order goes through the one unit that moves things between the halves of a register, twice for each
+//! register; a shift and a mask can be done by any.
+
+use core::arch::x86_64::{
+    __m256, __m256i, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_blend_epi16,
+    _mm256_castps_si256, _mm256_castsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
+    _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_set1_epi32,
+    _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256,
+};
+use core::marker::PhantomData;
+
+use super::super::super::half::{Bf16, F16};
+use super::super::lanes::{Lanes, Sums};
+use super::float::F32;
+use super::sixteen::Convert;
+
+/// A 16-bit type as these registers convert it.
+pub(super) trait Split: Copy {
+    /// The same values in binary32.
+    unsafe fn widen(narrow: __m256i) -> [__m256; 2];
+    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the canonical one.
+    unsafe fn narrow(wide: [__m256; 2]) -> __m256i;
+}
+
+impl Split for F16 {
+    /// The lower and the upper half.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn widen(narrow: __m256i) -> [__m256; 2] {
+        let halves = [_mm256_castsi256_si128(narrow), _mm256_extracti128_si256::<1>(narrow)];
+        // SAFETY: this function has the instruction set.
+        unsafe { [<Self as Convert>::widen(halves[0]), <Self as Convert>::widen(halves[1])] }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn narrow(wide: [__m256; 2]) -> __m256i {
+        // SAFETY: this function has the instruction set.
+        let halves = unsafe { [<Self as Convert>::narrow(wide[0]), <Self as Convert>::narrow(wide[1])] };
+        _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(halves[0]), halves[1])
+    }
+}
+
+impl Split for Bf16 {
+    /// Those in even places and those in odd ones.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn widen(narrow: __m256i) -> [__m256; 2] {
+        let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
+        let (even, odd) = (_mm256_slli_epi32::<16>(narrow), _mm256_and_si256(narrow, upper));
+        [_mm256_castsi256_ps(even), _mm256_castsi256_ps(odd)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn narrow(wide: [__m256; 2]) -> __m256i {
+        const ODD: i32 = 0b1010_1010;
+        _mm256_blend_epi16::<ODD>(_mm256_srli_epi32::<16>(rounded(wide[0])), rounded(wide[1]))
+    }
+}
+
+/// The nearest bfloat16 in the upper halves. The canonical NaN stays what it is.
+#[inline]
+#[target_feature(enable = "avx2,f16c,popcnt")]
+fn rounded(wide: __m256) -> __m256i {
+    let bits = _mm256_castps_si256(wide);
+    let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even)
+}
+
+/// 16 floats of 16 bits that have become binary32.
+#[derive(Clone, Copy)]
+pub(super) struct Paired<S>([__m256; 2], PhantomData<S>);
+
+// SAFETY: one load and one store of 256 bits, for unaligned addresses.
+unsafe impl<S: Split> Lanes for Paired<S> {
+    const BYTES: usize = 32;
+    const ELEMENT: usize = 2;
+    // Two registers each, of 16.
+    const ABREAST: usize = 4;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        let narrow = unsafe { _mm256_loadu_si256(from.cast()) };
+        // SAFETY: this function has the instruction set.
+        Self(unsafe { S::widen(narrow) }, PhantomData)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: this function has the instruction set.
+        let narrow = unsafe { S::narrow([F32(self.0[0]).settled().0, F32(self.0[1]).settled().0]) };
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_si256(to.cast(), narrow) };
+    }
+}
+
+impl<S: Split> Sums for Paired<S> {
+    type Flag = ();
+
+    #[inline]
+    unsafe fn clear() {}
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
+        Self([_mm256_add_ps(self.0[0], other.0[0]), _mm256_add_ps(self.0[1], other.0[1])], PhantomData)
+    }
+
+    #[inline]
+    unsafe fn any((): ()) -> bool {
+        false
+    }
+
+    /// Storing does it.
+    #[inline]
+    unsafe fn settled(self) -> Self {
+        self
+    }
+}
