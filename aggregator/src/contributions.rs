@@ -5,7 +5,6 @@ use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 
-use arrayvec::ArrayVec;
 use pascaline_buffer::combine::InOrder;
 use pascaline_buffer::{PacketBuf, Scratch};
 
@@ -207,20 +206,24 @@ impl<B: PacketBuf> Contributions<B> {
         kernel: InOrder,
         spent: &mut impl FnMut(B),
     ) -> Option<(B, bool)> {
-        let mut by_rank = [const { MaybeUninit::<NonNull<()>>::uninit() }; N];
+        // By rank, of those ranks that are inside.
+        let mut raws = [const { MaybeUninit::<NonNull<()>>::uninit() }; N];
+        let mut payloads = [const { MaybeUninit::<&[u8]>::uninit() }; N];
         let mut inside = [0_u64; WORDS];
         let mut place = |place: Place| {
             let Some(raw) = NonNull::new(place.packet()) else { return };
-            prefetch(raw.as_ptr());
             let (rank, bit) = (usize::from(place.rank()), 1 << (place.rank() % 64));
-            match (inside.get_mut(rank / 64), by_rank.get_mut(rank)) {
+            // SAFETY: a packet that was given up to the list, which forgets it.
+            let packet = ManuallyDrop::new(unsafe { B::from_raw(raw) });
+            match (inside.get_mut(rank / 64), raws.get_mut(rank), payloads.get_mut(rank)) {
                 // A rank is inside once.
-                (Some(word), Some(at)) if *word & bit == 0 => {
+                (Some(word), Some(at), Some(payload)) if *word & bit == 0 => {
                     *word |= bit;
                     at.write(raw);
+                    // SAFETY: the bytes stay where they are until the packet is taken back for good, below.
+                    payload.write(unsafe { &*ptr::from_ref(packet.bytes()) });
                 }
-                // SAFETY: a packet that was given up to the list, which forgets it.
-                _ => spent(unsafe { B::from_raw(raw) }),
+                _ => spent(ManuallyDrop::into_inner(packet)),
             }
         };
         while let Some(last) = self.count.checked_sub(1) {
@@ -231,34 +234,51 @@ impl<B: PacketBuf> Contributions<B> {
             place(core::mem::replace(&mut self.head, Place(link)));
             self.count = last - others;
         }
-        let mut first = None;
-        let mut others = ArrayVec::<NonNull<()>, N>::new();
-        let mut payloads = ArrayVec::<&[u8], N>::new();
-        for (at, mut ranks) in inside.into_iter().enumerate() {
-            while ranks != 0 {
-                let rank = at * 64 + ranks.trailing_zeros() as usize;
-                ranks &= ranks - 1;
-                // SAFETY: a packet was written there when the bit was set. It was given up to the list, which has forgotten it;
-                // one of `others` is taken back for good when its bytes, which stay where they are, are of no use any more. There
-                // are not more than N.
-                unsafe {
-                    let raw = by_rank.get_unchecked(rank).assume_init();
-                    let packet = B::from_raw(raw);
-                    if first.is_none() {
-                        first = Some(packet);
-                    } else {
-                        payloads.push_unchecked(&*ptr::from_ref(ManuallyDrop::new(packet).bytes()));
-                        others.push_unchecked(raw);
-                    }
-                }
-            }
-        }
-        let mut first = first?;
-        let overflow = kernel(first.bytes_mut(), &payloads);
-        // SAFETY: as above.
+        let count = close_ranks(&inside, &mut raws, &mut payloads);
+        // SAFETY: closed ranks are so many of those that have been written.
+        let (raws, payloads) =
+            unsafe { (raws.get(..count)?.assume_init_ref(), payloads.get(..count)?.assume_init_ref()) };
+        let ((&first, others), payloads) = (raws.split_first()?, payloads.get(1..)?);
+        // SAFETY: as above; here it is taken back for good, and its bytes are not among the payloads.
+        let mut first = unsafe { B::from_raw(first) };
+        let overflow = kernel(first.bytes_mut(), payloads);
+        // SAFETY: as above; the payloads are of no use any more.
         others.iter().for_each(|&raw| spent(unsafe { B::from_raw(raw) }));
         Some((first, overflow))
     }
+}
+
+/// Moves what is there of the ranks inside to the front, in their order. Returns how many there are. Mostly all are, and nothing is moved.
+#[inline(always)]
+fn close_ranks<A: Copy, C: Copy, const WORDS: usize>(
+    inside: &[u64; WORDS],
+    a: &mut [A],
+    c: &mut [C],
+) -> usize {
+    let mut count = 0;
+    for (at, &ranks) in inside.iter().enumerate() {
+        let without_gaps = ranks & ranks.wrapping_add(1) == 0 && (ranks == 0 || count == at * 64);
+        if !without_gaps {
+            return close_up(inside, a, c);
+        }
+        count += 64 - ranks.leading_zeros() as usize;
+    }
+    count
+}
+
+#[cold]
+fn close_up<A: Copy, C: Copy>(inside: &[u64], a: &mut [A], c: &mut [C]) -> usize {
+    let mut to = 0;
+    for (at, &word) in inside.iter().enumerate() {
+        let mut ranks = word;
+        while ranks != 0 {
+            let rank = at * 64 + ranks.trailing_zeros() as usize;
+            ranks &= ranks - 1;
+            (a[to], c[to]) = (a[rank], c[rank]);
+            to += 1;
+        }
+    }
+    to
 }
 
 impl<B: PacketBuf> Drop for Contributions<B> {
@@ -296,5 +316,35 @@ impl<B: PacketBuf> Iterator for Originals<B> {
 impl<B: PacketBuf> fmt::Debug for Originals<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Originals({:?})", self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::close_ranks;
+
+    /// Against the plain way, for ranks of two words with and without gaps.
+    #[test]
+    fn ranks_are_closed_in_their_order() {
+        let all = u64::MAX;
+        for inside in [
+            [0, 0],
+            [1, 0],
+            [0b1011, 0],
+            [0b10, 1],
+            [all, 0],
+            [all, 0b111],
+            [all, 0b101],
+            [all >> 1, 1],
+            [all, all],
+            [0, 9],
+        ] {
+            let expected: Vec<usize> =
+                (0..128).filter(|rank| inside[rank / 64] >> (rank % 64) & 1 != 0).collect();
+            let (mut a, mut c): ([usize; 128], [usize; 128]) =
+                (core::array::from_fn(|n| n), core::array::from_fn(|n| n));
+            let count = close_ranks(&inside, &mut a, &mut c);
+            assert_eq!((&a[..count], &c[..count]), (&expected[..], &expected[..]), "{inside:?}");
+        }
     }
 }

@@ -242,10 +242,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     }
 
     /// True if all contributions are to be kept until they can be added at once.
-    #[inline]
-    fn whole(&self, request: &Request) -> bool {
-        request.rules.order() == Order::Rank
-            || self.kernel(request.element).is_some() && self.combine(request.element).is_none()
+    #[inline(always)]
+    pub(crate) fn keeps(&self, element: u8, order: Order) -> bool {
+        let kernel = &self.kernels[usize::from(element)];
+        order == Order::Rank || kernel.in_order.is_some() && kernel.combine.is_none()
     }
 }
 
@@ -533,7 +533,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         if quota > 0 {
             held.fetch_add(1, Ordering::Relaxed);
         }
-        set.slots[way].open(request, packet, self.whole(request), quota > 0);
+        set.slots[way].open(request, packet, self.keeps(request.element, request.rules.order()), quota > 0);
         if request.needed <= 1
             && self.complete(set, way, sink)
             && let Some(result) = set.slots[way].aggregate()
@@ -544,14 +544,12 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     }
 
     /// Opens a slot with a contribution in brief, of a job with plain rules, where nothing has to be asked: its key is not here, and
-    /// what the slot holds is nobody's loss. The packet is taken out then; if not, nothing is done. `kept` if it is to be a
-    /// slot that keeps contributions until all are there: else none of those is opened.
+    /// what the slot holds is nobody's loss. The packet is taken out then; if not, nothing is done.
     #[inline(always)]
     pub(crate) fn open_brief<S: Sink<B, WORDS>>(
         &self,
         at: At<'_, B, WORDS>,
         opening: &Opening<'_>,
-        kept: bool,
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
@@ -560,8 +558,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let tag = brief.key().tag();
         let kernel = self.kernels[usize::from(brief.element())];
         let whole = kernel.combine.is_none() || rules.order() == Order::Rank;
-        let plain = whole == kept
-            && kernel.in_order.is_some()
+        let plain = kernel.in_order.is_some()
             && brief.needed() > 1
             && brief.rank() < RankSet::<WORDS>::CAPACITY
             && directory.is_free_for(tag, way, now, self.oldest);
@@ -573,7 +570,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
             sink.displaced(before, Displaced::Result, Cause::Age);
         }
-        slot.open_brief(opening, packet, kept);
+        slot.open_brief(opening, packet, whole);
         directory.occupy(tag, way, now);
         sink.opened(&brief.contribution(now));
         true

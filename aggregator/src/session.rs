@@ -94,6 +94,8 @@ pub enum Verdict {
 /// What has become of a contribution in brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brevity {
+    /// Nothing: the slot that was foreseen does not hold its PSN, and may be [opened](Session::open_brief) with it.
+    Absent,
     /// Nothing: it takes the whole request.
     Unsuited,
     /// It has been added.
@@ -187,6 +189,9 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         sink: &mut S,
     ) -> Brevity {
         let Some(slot) = self.part.slot_mut(place.hint) else { return Brevity::Unsuited };
+        if !slot.is_of(brief) {
+            return Brevity::Absent;
+        }
         let Some(combine) = self.pool.combine(brief.element()) else { return Brevity::Unsuited };
         match slot.add_brief(brief, offset, now, bytes, combine) {
             Brought::Nothing => Brevity::Unsuited,
@@ -217,8 +222,7 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
             Brought::One => return Ok(Brevity::Added),
             Brought::Nothing => {}
         }
-        let opened = self.open_brief(place, opening, false, &mut packet, sink)
-            || self.open_brief(place, opening, true, &mut packet, sink);
+        let opened = self.open_brief(place, opening, &mut packet, sink);
         match packet {
             Some(packet) => Err(packet),
             None => Ok(if opened { Brevity::Concluded } else { Brevity::Added }),
@@ -230,19 +234,17 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         &mut self,
         place: Place,
         opening: &Opening<'_>,
-        kept: bool,
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
         // First, since jobs of which that is not so come here with each PSN.
         if !opening.rules.are_plain() {
-            let plain = opening.rules.are_plain_in_region() && !kept;
-            return plain && self.open_in_region(place, opening, packet, sink);
+            return opening.rules.are_plain_in_region() && self.open_in_region(place, opening, packet, sink);
         }
         // A slot is foreseen only where this session is at home.
         let foreseen = self.pool.lanes.own(place.set) == self.part.set_of(place.hint);
         let Some(at) = self.part.at(place.hint) else { return false };
-        foreseen && self.pool.open_brief(at, opening, kept, packet, sink)
+        foreseen && self.pool.open_brief(at, opening, packet, sink)
     }
 
     #[inline(never)]
@@ -266,6 +268,19 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
     fn conclude<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
         let Some(At { directory, slot, way }) = self.part.at(place.hint) else { return };
         if let Some(result) = slot.complete_plain() {
+            directory.use_result(way);
+            return sink.completed(&brief.contribution(now), false, result);
+        }
+        self.conclude_kept(place, brief, now, sink);
+    }
+
+    /// The same where contributions were kept. Apart, since it takes much more of the stack.
+    #[inline(never)]
+    fn conclude_kept<S: Sink<B, WORDS>>(&mut self, place: Place, brief: &Brief, now: u64, sink: &mut S) {
+        let Some(At { directory, slot, way }) = self.part.at(place.hint) else { return };
+        if let Some(kernel) = self.pool.kernel(brief.element())
+            && let Some(result) = slot.complete_kept(kernel, &mut |packet| sink.spent(packet))
+        {
             directory.use_result(way);
             return sink.completed(&brief.contribution(now), false, result);
         }
@@ -542,9 +557,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.seat.add_brief(place, brief, offset, now, bytes, sink)
     }
 
-    /// Opens the slot that was [foreseen](Self::foresee) with a contribution in brief, in the plain case, where contributions are added
-    /// as they come: then the packet is taken out, and there is an event. If not, nothing is done, and
-    /// [`take_brief`](Self::take_brief) may know more.
+    /// Opens the slot that was [foreseen](Self::foresee) with a contribution in brief, in the plain case: then the packet is taken out,
+    /// and there is an event. If not, nothing is done.
     #[inline(always)]
     #[must_use]
     pub fn open_brief<S: Sink<B, WORDS>>(
@@ -554,7 +568,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         packet: &mut Option<B>,
         sink: &mut S,
     ) -> bool {
-        self.seat.open_brief(place, opening, false, packet, sink)
+        self.seat.open_brief(place, opening, packet, sink)
     }
 
     /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
@@ -638,7 +652,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         let mut packet = packet;
         if let Some(brief) = request.brief() {
             match seat.add_brief(place, &brief, request.offset, request.now, packet.bytes(), sink) {
-                Brevity::Unsuited => {}
+                Brevity::Absent | Brevity::Unsuited => {}
                 Brevity::Added => {
                     sink.added(&request.contribution());
                     return sink.spent(packet);

@@ -382,6 +382,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         (brought, payloads.len())
     }
 
+    /// True if it holds the PSN of a contribution, with the same element.
+    #[inline(always)]
+    pub(crate) const fn is_of(&self, brief: &Brief) -> bool {
+        brief.name == self.name
+    }
+
     /// True if of the PSN of a contribution only one is missing.
     #[inline(always)]
     pub(crate) const fn lacks_only(&self, brief: &Brief) -> bool {
@@ -576,13 +582,33 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// nothing has been noted that would have to be looked at. Else nothing is done.
     #[inline(always)]
     pub(crate) fn complete_plain(&mut self) -> Option<Aggregate<'_, B::Shared>> {
-        let plain = self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in();
-        if !plain || !matches!(self.hold, Hold::Open(_)) {
+        if !self.is_plain() || !matches!(self.hold, Hold::Open(_)) {
             return None;
         }
         let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
         self.keep(packet.freeze());
         self.aggregate()
+    }
+
+    /// As [`complete_plain`](Self::complete_plain), where contributions were kept: sums them.
+    #[inline(always)]
+    pub(crate) fn complete_kept(
+        &mut self,
+        kernel: InOrder,
+        spent: &mut impl FnMut(B),
+    ) -> Option<Aggregate<'_, B::Shared>> {
+        if !self.is_plain() || !matches!(self.hold, Hold::Whole(_)) {
+            return None;
+        }
+        let packet = self.sum(kernel, spent)?;
+        self.keep(packet.freeze());
+        self.aggregate()
+    }
+
+    /// True if all ranks are inside, and nothing has been noted that would have to be looked at.
+    #[inline(always)]
+    const fn is_plain(&self) -> bool {
+        self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in()
     }
 
     /// Takes the accumulator out, with everything added.

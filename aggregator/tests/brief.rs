@@ -98,7 +98,7 @@ impl Rig {
             // The one event that is left out.
             Brevity::Added => return vec![Event::Added(common::Who { key, rank: request.rank })],
             Brevity::Concluded => {}
-            Brevity::Unsuited => {
+            Brevity::Absent | Brevity::Unsuited => {
                 let (rules, priority) = (request.rules, request.priority);
                 let opening = Opening { brief: &brief, rules, priority, offset, now };
                 match self.session.take_brief(place, &opening, packet, sink) {

@@ -132,7 +132,7 @@ impl Rig {
             };
             // Only the last one leads to an event, and the pool says nothing of those before it.
             let conclusion = self.recorder.take();
-            if brevity == Brevity::Unsuited {
+            if matches!(brevity, Brevity::Absent | Brevity::Unsuited) {
                 self.in_full(&mut items[at], &parcels[at]);
             } else {
                 let added = |(behind, item): (usize, &mut Item)| {

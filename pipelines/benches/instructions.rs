@@ -34,7 +34,7 @@ use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
 use pascaline_wire::control::Action;
 use pascaline_wire::plain::Lengths;
-use pascaline_wire::{Element, UdpPorts};
+use pascaline_wire::{DType, Element, Op, UdpPorts};
 
 const FAN_IN: u16 = 8;
 /// PSNs of a case.
@@ -56,7 +56,7 @@ fn counted(act: impl FnOnce()) {
 /// A case: its name, and what does it and returns how many times.
 type Case = (&'static str, fn() -> u32);
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     ("parse", parse),
     ("parse-any", parse_any),
     ("pool-add", pool_add),
@@ -65,6 +65,7 @@ const CASES: [Case; 9] = [
     ("queue", queue),
     ("emit", emit),
     ("turn", turn),
+    ("turn-kept", turn_kept),
     ("kernel-f32", kernel),
 ];
 
@@ -259,7 +260,7 @@ impl Traffic {
                 let mut place = session.place_on(&gradient.flow.terms, gradient.plain.psn);
                 session.foresee(&mut place);
                 let what = session.add_brief(place, &brief, PAYLOAD_OFFSET, 1, packet.bytes(), sink);
-                unsuited += u32::from(what == Brevity::Unsuited);
+                unsuited += u32::from(matches!(what, Brevity::Absent | Brevity::Unsuited));
             }
         });
         assert_eq!(unsuited, 0);
@@ -372,6 +373,16 @@ fn emit() -> u32 {
 
 /// A packet, from reception to recycling, and its share of the results.
 fn turn() -> u32 {
+    turns(Element::I32_SUM)
+}
+
+/// The same where contributions are kept until all are there.
+fn turn_kept() -> u32 {
+    turns(Element { dtype: DType::F16, op: Op::Sum })
+}
+
+/// Packets with elements of a type, as many of 16 bits as fill the payload.
+fn turns(element: Element) -> u32 {
     let clock = Clock::default();
     clock.advance(1 << 40);
     let slab = Slab::new(4096);
@@ -388,7 +399,7 @@ fn turn() -> u32 {
     appliance.lcores[0].io().tx.clear();
     for psn in 0..PSNS {
         for rank in 0..FAN_IN {
-            let frame = Worker { epoch, ..worker(rank) }.gradient(psn, &[1; ELEMENTS]);
+            let frame = Worker { epoch, element, ..worker(rank) }.gradient(psn, &[1; ELEMENTS]);
             appliance.lcores[0].io().rx.push_back(slab.take(&frame).unwrap());
         }
     }

@@ -351,11 +351,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     at += 1;
                     events += 1;
                 }
-                Brevity::Unsuited if Self::open(&mut self.session, now, &mut gradients[at], &mut outcome) => {
+                Brevity::Absent if Self::open(&mut self.session, now, &mut gradients[at], &mut outcome) => {
                     at += 1;
                     events += 1;
                 }
-                Brevity::Unsuited => {
+                Brevity::Absent | Brevity::Unsuited => {
                     let rest = &mut gradients[at..];
                     let Taken { taken, led } = Self::take(&mut self.session, &classifier, rest, &mut outcome);
                     at += taken;

@@ -72,6 +72,9 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         let Some(first) = burst.get(at) else { return Brevity::Unsuited };
         let (place, element) = (first.place(), first.brief().element());
         let Some(slot) = seat.part.slot_mut(place.hint) else { return Brevity::Unsuited };
+        if !slot.is_of(first.brief()) {
+            return Brevity::Absent;
+        }
         let kernel = seat.pool.combine(element).zip(seat.pool.kernel(element));
         let Some((combine, in_order)) = kernel else { return Brevity::Unsuited };
         let contributions = together.chain(at).map_while(|at| {

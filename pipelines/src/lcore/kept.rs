@@ -1,6 +1,6 @@
 //! Plain gradients that are not just added: those that open a slot, are kept until all are there, or want a closer look.
 
-use pascaline_aggregator::{Brevity, Brief, Incoming, Opening, Place, Session};
+use pascaline_aggregator::{Brief, Incoming, Kept, Opening, Place, Session};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::plain;
@@ -60,8 +60,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         session.foresee_anew(place, brief.key()) && session.open_brief(*place, &opening, packet, outcome)
     }
 
-    /// Brings in the first of some plain gradients, which could not be added in brief; and if it is of those that are kept until
-    /// all are there, what follows, as long as it is of those, too, or opens a slot.
+    /// Brings in those of some plain gradients that are kept until all are there, from the first on; if that is none of them, brings it
+    /// in on its own.
     #[inline(never)]
     pub(super) fn take(
         session: &mut Session<I::Buf, WORDS>,
@@ -70,41 +70,21 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         outcome: &mut Outcome<'_, I>,
     ) -> Taken {
         let now = classifier.now;
-        let mut done = Taken { taken: 0, led: 0 };
-        let mut keeping = false;
-        while let Some(Gradient { brief, place, packet }) = gradients.get_mut(done.taken) {
-            done.taken += 1;
-            let Some(packet) = packet.take() else { break };
-            let job = outcome.table.get(brief.key().job());
-            let (rules, priority) =
-                (job.map(Job::rules).unwrap_or_default(), plain::priority(packet.bytes()));
+        let Kept { taken, concluded } = session.keep_brief(gradients, PAYLOAD_OFFSET, now, outcome);
+        if taken > 0 {
+            return Taken { taken, led: concluded };
+        }
+        if let Some(Gradient { brief, place, packet }) = gradients.first_mut()
+            && let Some(packet) = packet.take()
+        {
+            let rules = outcome.table.get(brief.key().job()).map(Job::rules).unwrap_or_default();
+            let priority = plain::priority(packet.bytes());
             let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
-            let packet = match session.hand_over_brief(*place, &opening, packet, outcome) {
-                Ok(()) => {
-                    done.led += 1;
-                    break;
-                }
-                Err(packet) => packet,
-            };
-            match session.take_brief(*place, &opening, packet, outcome) {
-                Ok(Brevity::Added) => keeping = true,
-                Ok(_) => done.led += 1,
-                Err(packet) => {
-                    done.led += 1;
-                    Self::explain(session, classifier, brief, *place, packet, outcome);
-                }
-            }
-            if !keeping {
-                break;
-            }
-            let kept = session.keep_brief(&mut gradients[done.taken..], PAYLOAD_OFFSET, now, outcome);
-            done.taken += kept.taken;
-            done.led += kept.concluded;
-            if kept.taken == 0 {
-                break;
+            if let Err(packet) = session.hand_over_brief(*place, &opening, packet, outcome) {
+                Self::explain(session, classifier, brief, *place, packet, outcome);
             }
         }
-        done
+        Taken { taken: 1, led: 1 }
     }
 
     /// Offers the pool a plain gradient with all that there is to be said about it.

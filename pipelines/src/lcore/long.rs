@@ -46,9 +46,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             match session.add_together(&mut together, at, gradients, PAYLOAD_OFFSET, now, outcome) {
                 Brevity::Added => {}
                 Brevity::Concluded => events += 1,
-                Brevity::Unsuited if Self::open(session, now, &mut gradients[at], outcome) => events += 1,
+                Brevity::Absent if Self::open(session, now, &mut gradients[at], outcome) => events += 1,
                 // One at a time: of those behind it, some may be inside.
-                Brevity::Unsuited => {
+                Brevity::Absent | Brevity::Unsuited => {
                     events += Self::take(session, classifier, &mut gradients[at..=at], outcome).led;
                 }
             }
