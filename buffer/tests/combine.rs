@@ -31,6 +31,13 @@ fn the_widest_set_is_the_last_and_there_is_always_one() {
     assert_eq!(Kernels::detect().isa, sets[sets.len() - 1].isa);
 }
 
+/// The other tests are of the sets that there are: here, there has to be this one.
+#[test]
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+fn neon_is_among_the_sets() {
+    assert!(Kernels::available().iter().any(|set| set.isa == "neon"));
+}
+
 /// Values near the edges of the range are as likely as others, so that saturation happens.
 fn edgy_i32() -> impl Strategy<Value = i32> {
     prop_oneof![any::<i32>(), i32::MAX - 3..=i32::MAX, i32::MIN..=i32::MIN + 3, -3..=3]

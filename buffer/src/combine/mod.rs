@@ -16,7 +16,7 @@ mod element;
 mod half;
 pub mod scalar;
 mod set;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 mod simd;
 mod wide;
 
@@ -80,6 +80,8 @@ impl Kernels {
             sets.extend(simd::avx2::kernels());
             sets.extend(simd::avx512::kernels());
         }
+        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+        sets.extend(simd::neon::kernels());
         sets
     }
 

@@ -1,9 +1,9 @@
 //! Vector kernels: all `unsafe` of the kernels is here.
 //!
-//! Three layers. [`lanes`] says what a register of elements can do; [`avx2`] and [`avx512`] say how their registers
+//! Three layers. [`lanes`] says what a register of elements can do; `avx2`, `avx512` and `neon` say how their registers
 //! do it, with intrinsics. [`payload`] and [`wide`] hold the loops over payloads, written once for any register.
-//! `kernels!` makes an entry point of each loop for one instruction set. A further instruction set (NEON) is one more
-//! module like [`avx2`].
+//! `kernels!` makes an entry point of each loop for one instruction set. A further instruction set is one more module
+//! like `avx2`.
 //!
 //! Intrinsics, and not the auto-vectoriser: that prefers 256-bit registers on processors where 512-bit ones are
 //! faster, and has no saturating 32-bit add to offer.
@@ -98,5 +98,9 @@ macro_rules! entry {
 
 use {entry, kernels};
 
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;

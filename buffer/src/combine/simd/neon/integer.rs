@@ -1,0 +1,85 @@
+//! 128 bits of integers.
+
+use core::arch::aarch64::{
+    int32x4_t, uint32x4_t, vaddq_s32, vdupq_n_u32, veorq_s32, vld1q_u8, vmaxq_s32, vmaxvq_u32, vminq_s32,
+    vorrq_u32, vqaddq_s32, vreinterpretq_s32_u8, vreinterpretq_u8_s32, vreinterpretq_u32_s32, vst1q_u8,
+};
+
+use super::super::lanes::{Extremes, Finite, Lanes, Sums};
+
+/// 4 integers of 32 bits.
+#[derive(Clone, Copy)]
+pub(super) struct I32(int32x4_t);
+
+// SAFETY: one load and one store of 16 bytes, which as bytes have no alignment.
+unsafe impl Lanes for I32 {
+    const BYTES: usize = 16;
+    const ELEMENT: usize = 4;
+    const IN_A_ROW: usize = 4;
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        Self(vreinterpretq_s32_u8(unsafe { vld1q_u8(from) }))
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { vst1q_u8(to, vreinterpretq_u8_s32(self.0)) };
+    }
+}
+
+impl Sums for I32 {
+    type Flag = uint32x4_t;
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn clear() -> uint32x4_t {
+        vdupq_n_u32(0)
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn sum(self, other: Self, saturated: &mut uint32x4_t) -> Self {
+        let sum = vqaddq_s32(self.0, other.0);
+        // What was clamped is not what wraps around. The processor's own flag for it is outside of what Rust knows of.
+        let clamped = veorq_s32(sum, vaddq_s32(self.0, other.0));
+        *saturated = vorrq_u32(*saturated, vreinterpretq_u32_s32(clamped));
+        Self(sum)
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn any(saturated: uint32x4_t) -> bool {
+        vmaxvq_u32(saturated) != 0
+    }
+
+    #[inline]
+    unsafe fn settled(self) -> Self {
+        self
+    }
+}
+
+impl Extremes for I32 {
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn min(self, other: Self) -> Self {
+        Self(vminq_s32(self.0, other.0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    unsafe fn max(self, other: Self) -> Self {
+        Self(vmaxq_s32(self.0, other.0))
+    }
+}
+
+impl Finite for I32 {
+    #[inline]
+    unsafe fn non_finite(self) -> u32 {
+        0
+    }
+}

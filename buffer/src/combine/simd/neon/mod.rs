@@ -1,0 +1,29 @@
+//! Registers of 128 bits, of which there are 32.
+
+mod float;
+mod integer;
+mod sixteen;
+
+use std::arch::is_aarch64_feature_detected;
+
+use super::super::Kernels;
+use super::super::half::{Bf16, F16};
+use float::{F32, F64};
+use integer::I32;
+use sixteen::{ExactBf16, ExactF16, Widened};
+
+/// To spread 16-bit floats out in their order takes no more instructions than in any other, and there are registers enough
+/// for two of each of those that are added abreast.
+type Paired<S> = Widened<S>;
+
+super::kernels!("neon");
+
+/// The kernels of this instruction set, where the processor has it.
+pub(in super::super) fn kernels() -> Option<Kernels> {
+    is_aarch64_feature_detected!("neon").then_some(Kernels {
+        f32_sum: combine::<F32, Sum>,
+        i32_sum: combine::<I32, Sum>,
+        isa: "neon",
+        set: &SET,
+    })
+}
