@@ -29,6 +29,12 @@ pub(crate) fn prefetch<T>(address: *const T) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    // The intrinsic for this is not stable.
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above; the instruction changes neither registers nor flags.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;
 }
