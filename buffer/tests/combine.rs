@@ -24,6 +24,25 @@ fn scalar_i32_saturates_both_ways_and_says_so() {
     assert!(!scalar::i32_sum(&mut bytes([1i32.to_le_bytes()]), &bytes([2i32.to_le_bytes()])));
 }
 
+/// Each of these alone, wherever it is: among others that saturate, a kernel that overlooks one would not be found out.
+#[test]
+fn one_pair_that_saturates_is_enough() {
+    for set in Kernels::available() {
+        for (a, b) in [(i32::MIN, i32::MIN), (i32::MAX, i32::MAX), (i32::MIN, -1), (i32::MAX, 1)] {
+            for at in 0..40 {
+                let (mut into, mut from) = ([5i32; 40], [7i32; 40]);
+                (into[at], from[at]) = (a, b);
+                let mut sum = bytes(into.map(i32::to_le_bytes));
+                assert!(
+                    (set.i32_sum)(&mut sum, &bytes(from.map(i32::to_le_bytes))),
+                    "{set:?}: {a} + {b} at {at}"
+                );
+                assert_eq!(sum[4 * at..4 * at + 4], a.to_le_bytes(), "{set:?}: {a} + {b} at {at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_widest_set_is_the_last_and_there_is_always_one() {
     let sets = Kernels::available();
