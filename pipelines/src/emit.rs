@@ -53,7 +53,7 @@ pub struct Emitter<I: Io> {
     stages: Vec<Stage<I::Buf>>,
     headers: ArrayVec<I::Buf, BURST>,
     spent: ArrayVec<I::Buf, BURST>,
-    /// What plain packets with the last result had in common, and with what results besides.
+    /// What plain packets with the last result have in common, and with those of what other results, but for the PSN.
     common: PlainCommon,
     like: Like,
     /// Counts.
@@ -293,13 +293,12 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         heads: &[PlainHead],
-        common: PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
-        let sent = self.compose(port, heads, common, payload, len);
+        let sent = self.compose(port, heads, payload, len);
         if let Some(rest @ [_, ..]) = heads.get(sent..) {
-            self.send_rest(port, rest, common, payload, len);
+            self.send_rest(port, rest, payload, len);
         }
     }
 
@@ -309,7 +308,6 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         mut heads: &[PlainHead],
-        common: PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) {
@@ -318,7 +316,7 @@ impl<I: Io> Emitter<I> {
             return self.tally.add(Counter::TransmitDropped, heads.len() as u64);
         }
         while !heads.is_empty() {
-            let sent = self.compose(port, heads, common, payload, len);
+            let sent = self.compose(port, heads, payload, len);
             heads = heads.get(sent..).unwrap_or_default();
             if sent == 0 && !self.make_room(port, heads.len()) {
                 return;
@@ -332,7 +330,6 @@ impl<I: Io> Emitter<I> {
         &mut self,
         port: usize,
         heads: &[PlainHead],
-        common: PlainCommon,
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) -> usize {
@@ -340,6 +337,8 @@ impl<I: Io> Emitter<I> {
             self.io.header_buffers(&mut self.headers);
         }
         let Some(stage) = self.stages.get_mut(port) else { return 0 };
+        // By value, to stay in registers.
+        let common = self.common;
         let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
             head.write(out, &common);
         });
@@ -435,13 +434,11 @@ impl<I: Io> Emitter<I> {
     ) {
         let len = result.payload.bytes().len();
         let plain = self.prepare(result, len);
-        // By value everywhere, to stay in registers.
         for group in table.groups(job) {
-            match plain {
-                Some(common) if self.io.multi_segment(group.port()) => {
-                    self.send_plain(group.port(), table.heads(group), common, result.payload, len);
-                }
-                _ => self.send_singly(job, table.ranks(group), result),
+            if plain && self.io.multi_segment(group.port()) {
+                self.send_plain(group.port(), table.heads(group), result.payload, len);
+            } else {
+                self.send_singly(job, table.ranks(group), result);
             }
         }
         if job.has_others() {
@@ -450,16 +447,18 @@ impl<I: Io> Emitter<I> {
     }
 
     /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same as those with the one
-    /// before, but for the PSN. `None` if there are none.
+    /// before, but for the PSN. False if there are none.
     #[inline(always)]
-    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> Option<PlainCommon> {
-        let short = u16::try_from(len).ok()?;
+    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> bool {
+        let Ok(short) = u16::try_from(len) else { return false };
         let like = Like::of(result, short);
         if like != self.like {
             self.like = Like::NONE;
-            (self.like, self.common) = (like, common(result)?);
+            let Some(common) = common(result) else { return false };
+            (self.like, self.common) = (like, common);
         }
-        Some(self.common.with_psn(result.key.psn()))
+        self.common = self.common.with_psn(result.key.psn());
+        true
     }
 
     /// Sends a result to some ranks, whatever their headers and ports are like.

@@ -383,7 +383,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
         self.emitter.recycle(packet);
     }
 
-    #[inline]
+    #[inline(always)]
     fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(if alone { Counter::Opened } else { Counter::Hits });
@@ -529,10 +529,14 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
 
     #[inline(always)]
     fn displaced(&mut self, key: Key, what: Displaced<I::Buf>, cause: Cause) {
-        match (what, cause) {
+        match (&what, cause) {
             // A result that makes room, as for nearly every PSN.
-            (Displaced::Result, Cause::Age) => self.count(Counter::DisplacedResults),
-            (what, cause) => self.lost(key, what, cause),
+            (Displaced::Result, Cause::Age) => {
+                self.count(Counter::DisplacedResults);
+                // There is nothing to be dropped, but compilers ask.
+                core::mem::forget(what);
+            }
+            _ => self.lost(key, what, cause),
         }
     }
 }

@@ -41,10 +41,34 @@ impl<B> Incoming<B> for Gradient<B> {
 }
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
-    /// Opens a slot with a plain gradient, in the plain case; if not, nothing is done. Apart from [`take`](Self::take), which is a loop:
-    /// what a processor needs for that is much of what it takes to open a slot.
+    /// Opens a slot with a plain gradient, in the plain case; if not, nothing is done. Apart from [`take`](Self::take), and from the second
+    /// attempt: with those the processor's registers would not do.
     #[inline(never)]
     pub(super) fn open(
+        session: &mut Session<I::Buf, WORDS>,
+        now: u64,
+        gradient: &mut Gradient<I::Buf>,
+        outcome: &mut Outcome<'_, I>,
+    ) -> bool {
+        Self::open_foreseen(session, now, gradient, outcome)
+            || Self::open_anew(session, now, gradient, outcome)
+    }
+
+    /// The same, if another slot is foreseen now: perhaps a gradient before it in the burst got the one that was foreseen for both.
+    #[inline(never)]
+    fn open_anew(
+        session: &mut Session<I::Buf, WORDS>,
+        now: u64,
+        gradient: &mut Gradient<I::Buf>,
+        outcome: &mut Outcome<'_, I>,
+    ) -> bool {
+        session.foresee_anew(&mut gradient.place, gradient.brief.key())
+            && Self::open_foreseen(session, now, gradient, outcome)
+    }
+
+    /// The same in the slot that is foreseen.
+    #[inline(always)]
+    fn open_foreseen(
         session: &mut Session<I::Buf, WORDS>,
         now: u64,
         Gradient { brief, place, packet }: &mut Gradient<I::Buf>,
@@ -53,11 +77,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { return false };
         let Some(rules) = outcome.table.get(brief.key().job()).map(Job::rules) else { return false };
         let opening = Opening { brief, rules, priority: plain::priority(bytes), offset: PAYLOAD_OFFSET, now };
-        if session.open_brief(*place, &opening, packet, outcome) {
-            return true;
-        }
-        // Perhaps one before it in the burst got the slot that was foreseen for both.
-        session.foresee_anew(place, brief.key()) && session.open_brief(*place, &opening, packet, outcome)
+        session.open_brief(*place, &opening, packet, outcome)
     }
 
     /// Brings in those of some plain gradients that are kept until all are there, from the first on; if that is none of them, brings it
