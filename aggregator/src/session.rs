@@ -578,23 +578,6 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.seat.open_brief(place, opening, packet, sink)
     }
 
-    /// Takes in a contribution in brief that could not be added: keeps it where contributions are kept until all are there, or
-    /// opens the slot that was foreseen, in the plain case; unless it is only kept and not the last one, with an event. The packet
-    /// comes back, and nothing is done, in any other case: then it is to be [offered](Self::offer_at).
-    ///
-    /// # Errors
-    /// The packet.
-    #[inline(always)]
-    pub fn take_brief<S: Sink<B, WORDS>>(
-        &mut self,
-        place: Place,
-        opening: &Opening<'_>,
-        packet: B,
-        sink: &mut S,
-    ) -> Result<Brevity, B> {
-        self.seat.take_brief(place, opening, packet, sink)
-    }
-
     /// Sends off what has been handed over since the last time, and works off what other sessions have handed over to this one, up
     /// to a budget. To be called once per turn.
     pub fn resume<S: Sink<B, WORDS>>(&mut self, sink: &mut S) {

@@ -6,10 +6,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Event, Parcel, Recorder, signature};
-use pascaline_aggregator::{
-    Brevity, Conflict, Key, Opening, Order, Policy, Pool, PoolConfig, Region, Session, Terms,
-};
+use common::{Event, Item, Parcel, Recorder, signature};
+use pascaline_aggregator::{Brevity, Conflict, Key, Order, Policy, Pool, PoolConfig, Region, Session, Terms};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use proptest::prelude::*;
@@ -99,14 +97,9 @@ impl Rig {
             Brevity::Added => return vec![Event::Added(common::Who { key, rank: request.rank })],
             Brevity::Concluded => {}
             Brevity::Absent | Brevity::Unsuited => {
-                let (rules, priority) = (request.rules, request.priority);
-                let opening = Opening { brief: &brief, rules, priority, offset, now };
-                match self.session.take_brief(place, &opening, packet, sink) {
-                    Ok(Brevity::Added) => {
-                        return vec![Event::Added(common::Who { key, rank: request.rank })];
-                    }
-                    Ok(_) => {}
-                    Err(packet) => self.session.offer_at(place, request, packet, sink),
+                let mut item = Item { brief, place, packet: Some(packet) };
+                if item.bring_in(&mut self.session, request, sink) {
+                    return vec![Event::Added(common::Who { key, rank: request.rank })];
                 }
             }
         }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Event, Item, Recorder};
-use pascaline_aggregator::{Brevity, Kept, Opening, Order, Policy, Pool, PoolConfig, Rules, Session, Terms};
+use pascaline_aggregator::{Kept, Opening, Order, Policy, Pool, PoolConfig, Rules, Session, Terms};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf, SharedBuf};
 use pascaline_wire::Element;
@@ -43,11 +43,10 @@ impl<const WORDS: usize> Rig<WORDS> {
     }
 
     fn open(&mut self, psn: u32, rank: u16) {
-        let Item { brief, place, packet } = self.item(psn, rank);
+        let Item { brief, place, mut packet } = self.item(psn, rank);
         let rules = Rules::of(&Policy { order: Order::Rank, ..Policy::default() });
         let opening = Opening { brief: &brief, rules, priority: 0, offset: OFFSET, now: NOW };
-        let opened = self.session.take_brief(place, &opening, packet.unwrap(), &mut self.recorder);
-        assert!(matches!(opened, Ok(Brevity::Concluded)));
+        assert!(self.session.open_brief(place, &opening, &mut packet, &mut self.recorder));
         assert!(matches!(self.recorder.events.pop(), Some(Event::Opened(_))));
     }
 

@@ -7,9 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Event, Item, Parcel, Recorder, Who};
-use pascaline_aggregator::{
-    Brevity, Key, Opening, Order, Policy, Pool, PoolConfig, Session, Terms, Together,
-};
+use pascaline_aggregator::{Brevity, Key, Order, Policy, Pool, PoolConfig, Session, Terms, Together};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use proptest::prelude::*;
@@ -95,14 +93,9 @@ impl Rig {
 
     /// A contribution that cannot be added in brief.
     fn in_full(&mut self, item: &mut Item, parcel: &Parcel) {
-        let Item { brief, place, packet } = item;
         let request = &parcel.request;
-        let &pascaline_aggregator::Request { rules, priority, offset, now, .. } = request;
-        let opening = Opening { brief, rules, priority, offset, now };
-        match self.session.take_brief(*place, &opening, packet.take().unwrap(), &mut self.recorder) {
-            Ok(Brevity::Added) => self.added(request.key, request.rank),
-            Ok(_) => {}
-            Err(packet) => self.session.offer_at(*place, request, packet, &mut self.recorder),
+        if item.bring_in(&mut self.session, request, &mut self.recorder) {
+            self.added(request.key, request.rank);
         }
     }
 

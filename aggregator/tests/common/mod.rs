@@ -6,8 +6,8 @@ pub(crate) mod trace;
 use std::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Brief, Cause, Contribution, Displaced, Incoming, Key, Place, Policy, Pool, PoolConfig,
-    RankSet, Refusal, Region, Reminded, Request, Rules, Session, Sink, Verb, Verdict,
+    Aggregate, Brief, Cause, Contribution, Displaced, Incoming, Kept, Key, Opening, Place, Policy, Pool,
+    PoolConfig, RankSet, Refusal, Region, Reminded, Request, Rules, Session, Sink, Verb, Verdict,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
@@ -417,6 +417,33 @@ pub(crate) struct Item {
     pub(crate) brief: Brief,
     pub(crate) place: Place,
     pub(crate) packet: Option<HeapBuf>,
+}
+
+impl Item {
+    /// Brings in one that could not be added in brief, as lcores do. True if there is no event for it, but it has been taken in.
+    pub(crate) fn bring_in<const WORDS: usize>(
+        &mut self,
+        session: &mut Session<HeapBuf, WORDS>,
+        request: &Request,
+        sink: &mut impl Sink<HeapBuf, WORDS>,
+    ) -> bool {
+        let &Request { key, rules, priority, offset, now, .. } = request;
+        let opening = Opening { brief: &self.brief, rules, priority, offset, now };
+        if session.open_brief(self.place, &opening, &mut self.packet, sink)
+            || session.foresee_anew(&mut self.place, key)
+                && session.open_brief(self.place, &opening, &mut self.packet, sink)
+        {
+            return false;
+        }
+        match session.keep_brief(core::slice::from_mut(self), offset, now, sink) {
+            Kept { taken: 0, .. } => {
+                let packet = self.packet.take().expect("nobody has taken it");
+                session.offer_at(self.place, request, packet, sink);
+                false
+            }
+            Kept { concluded, .. } => concluded == 0,
+        }
+    }
 }
 
 impl Incoming<HeapBuf> for Item {
