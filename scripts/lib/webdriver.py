@@ -5,16 +5,21 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from netns import in_namespace
-from process import Child, Failure, Stop
+from process import LOG_TAIL_LINES, Child, Failure, Stop
 
 _ADDRESS = ("127.0.0.1", 9515)
 _READY_SECONDS = 20.0
 _ANSWER_SECONDS = 30.0
 _EXIT_SECONDS = 5.0
+# Chromium now and then ends while it starts, with nothing amiss (SeleniumHQ/selenium#17265); it then starts when asked again.
+_STARTS = 3
+_PAUSE_SECONDS = 1.0
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
@@ -27,7 +32,8 @@ class Browser:
         # The browser keeps its profile and caches in the run's own directory; it has no other home.
         home = files / "home"
         home.mkdir()
-        command = ["env", f"HOME={home}", "chromedriver", f"--port={_ADDRESS[1]}", "--log-level=WARNING"]
+        # Unless it is verbose, ChromeDriver drops what Chromium writes, and with it why Chromium would not start.
+        command = ["env", f"HOME={home}", "chromedriver", f"--port={_ADDRESS[1]}", "--verbose"]
         self._child = Child("chromedriver", command, files, namespace)
         self._session = ""
 
@@ -35,16 +41,34 @@ class Browser:
         """Returns once there is a window."""
         if not stop.wait_for(self._ready, _READY_SECONDS):
             raise Failure(f"ChromeDriver is not ready after {_READY_SECONDS:.0f} s", self._child.tail())
+        for start in range(1, _STARTS + 1):
+            try:
+                self._session = self._start(self._files / f"profile-{start}")
+                return
+            except (Failure, OSError, http.client.HTTPException) as failure:
+                if start == _STARTS:
+                    raise Failure(f"Chromium does not start: {failure}", self._said()) from failure
+                print(f"start {start} of {_STARTS} of Chromium: {failure}\n{self._said()}", file=sys.stderr)
+            stop.sleep(_PAUSE_SECONDS)
+
+    def _start(self, profile: Path) -> str:
+        """Starts Chromium; the name of the session."""
         # Chromium refuses its sandbox to root; what it shows is this very appliance's page.
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio"]
-        arguments += [f"--user-data-dir={self._files / 'profile'}", "--no-first-run", "--disable-extensions"]
+        arguments += [f"--user-data-dir={profile}", "--no-first-run", "--disable-extensions"]
         wanted = {
             "browserName": "chrome",
             "goog:chromeOptions": {"args": arguments, "excludeSwitches": ["enable-logging"]},
             "goog:loggingPrefs": {"browser": "ALL"},
         }
-        answer = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
-        self._session = answer["sessionId"]
+        answer: dict[str, str] = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        return answer["sessionId"]
+
+    def _said(self) -> str:
+        """What Chromium wrote when it was last started, between the lines of ChromeDriver, which begin with their time."""
+        log = self._child.err.read_text(errors="replace").rpartition("Launching chrome:")[2]
+        lines = [line for line in log.splitlines()[1:] if not re.match(r"\[\d+\.\d+\]\[", line)]
+        return "\n".join(lines[:LOG_TAIL_LINES]) or "it wrote nothing"
 
     def stop(self) -> None:
         """Ends browser and driver."""
