@@ -7,19 +7,19 @@
 //! bits if rounded after each addition, they are all kept until they are complete. (To let short ones wait saves passes over
 //! the accumulator, but costs more than that: each has to come into the cache twice.)
 
-use arrayvec::ArrayVec;
-use pascaline_buffer::combine::{Combine, InOrder};
-use pascaline_buffer::{PacketBuf, SharedBuf};
+mod brief;
+mod hints;
+mod result;
+
+use pascaline_buffer::PacketBuf;
+use pascaline_buffer::combine::Combine;
 use pascaline_wire::Op;
-use pascaline_wire::round;
-use pascaline_wire::trailer::Trailer;
 
 use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
-use crate::prefetch::prefetch;
 use crate::rankset::RankSet;
-use crate::request::{Brief, Opening, Request, Shape, name};
-use crate::sink::{Aggregate, Evicted, Refusal};
+use crate::request::{Request, Shape, name};
+use crate::sink::{Evicted, Refusal};
 
 /// What a contribution in brief has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,46 +191,11 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// As [`open`](Self::open), where it has been found that everything is plain; with a packet that is nothing but a payload.
-    #[inline(always)]
-    pub(crate) fn open_brief(&mut self, opening: &Opening<'_>, mut packet: B, whole: bool) {
-        let &Opening { brief, rules, priority, now, .. } = opening;
-        debug_assert!(matches!(self.hold, Hold::Empty));
-        self.ranks = RankSet::EMPTY;
-        let fits = self.ranks.insert(brief.rank());
-        debug_assert!(fits, "the pool has checked it");
-        self.name = brief.name;
-        self.touched = micros(now);
-        self.reminded = None;
-        self.shape = brief.shape;
-        self.count = 1;
-        self.priority = priority;
-        self.first = now & FIRST | if rules.server() { SERVER } else { 0 };
-        let hold = if whole {
-            let contributions = Contributions::new(brief.rank(), packet);
-            self.payload = contributions.line();
-            Hold::Whole(contributions)
-        } else {
-            self.payload = packet.bytes_mut().as_mut_ptr();
-            Hold::Open(packet)
-        };
-        // There is nothing to be dropped.
-        core::mem::forget(core::mem::replace(&mut self.hold, hold));
-    }
-
     /// Keeps the first contribution as it came.
     fn keep_first(&mut self, rank: u16, packet: B) {
         let contributions = Contributions::new(rank, packet);
         self.payload = contributions.line();
         self.hold = Hold::Whole(contributions);
-    }
-
-    /// Lets go of the result, if there is one; says whose it was, and gives the packet back if nobody else holds it.
-    #[inline(always)]
-    pub(crate) fn give_up_result(&mut self) -> Option<(Key, Option<B>)> {
-        let Hold::Done(_) = self.hold else { return None };
-        let Hold::Done(result) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
-        Some((self.key(), B::thaw(result)))
     }
 
     /// What can be said against a packet that does not agree with the contributions inside.
@@ -244,26 +209,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         } else {
             None
         }
-    }
-
-    /// Keeps a result from elsewhere. Whatever the slot held before must have been taken out. The packet comes back
-    /// if it is shorter than the request says.
-    pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
-        debug_assert!(matches!(self.hold, Hold::Empty));
-        let end = usize::from(request.offset) + usize::from(request.len);
-        let trailer = if request.partial { packet.bytes().len().saturating_sub(end) } else { 0 };
-        let Ok(all) = u16::try_from(usize::from(request.len) + trailer) else { return Err(packet) };
-        if !packet.trim(usize::from(request.offset), usize::from(all)) {
-            return Err(packet);
-        }
-        self.name = name(request.key, request.element);
-        self.first = request.now & FIRST | if request.overflow { OVERFLOW } else { 0 };
-        self.touched = micros(request.now);
-        self.shape = Shape::new(request.fan_in, request.len);
-        self.count = request.count;
-        self.keep(packet.freeze());
-        self.priority = request.priority;
-        Ok(())
     }
 
     /// True if this is a contribution that agrees with those inside and is not among them.
@@ -300,124 +245,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let overflow = combine(into, from);
         self.note(request, overflow);
         true
-    }
-
-    /// Adds a contribution, whose packet has these bytes, if it is one that is expected here, and the slot sums as packets come.
-    #[inline(always)]
-    pub(crate) fn add_brief(
-        &mut self,
-        brief: &Brief,
-        offset: u16,
-        now: u64,
-        bytes: &[u8],
-        combine: Combine,
-    ) -> Brought {
-        if brief.name != self.name || brief.shape != self.shape || !matches!(self.hold, Hold::Open(_)) {
-            return Brought::Nothing;
-        }
-        let (rank, count) = (brief.rank(), self.count + 1);
-        if count > brief.needed() || rank >= brief.shape.fan_in() {
-            return Brought::Nothing;
-        }
-        let Some((word, bit)) = self.ranks.place(rank) else { return Brought::Nothing };
-        let Some(from) = bytes.get(range(offset, brief.shape.payload_len())) else { return Brought::Nothing };
-        if *word & bit != 0 {
-            return Brought::Nothing;
-        }
-        *word |= bit;
-        // SAFETY: as in `add`.
-        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
-        if combine(into, from) {
-            self.note_flags(true, false);
-        }
-        self.count = count;
-        self.touch(now);
-        if count == brief.needed() { Brought::Last } else { Brought::One }
-    }
-
-    /// As [`add_brief`](Self::add_brief), for some contributions and all at once, as far as each is one that is expected here.
-    /// Says how many these are, and what they have brought.
-    pub(crate) fn add_together<'a>(
-        &mut self,
-        contributions: impl Iterator<Item = (&'a Brief, &'a [u8])>,
-        offset: u16,
-        now: u64,
-        combine: Combine,
-        in_order: InOrder,
-    ) -> (Brought, usize) {
-        if !matches!(self.hold, Hold::Open(_)) {
-            return (Brought::Nothing, 0);
-        }
-        let mut payloads = ArrayVec::<&[u8], TOGETHER>::new();
-        let mut brought = Brought::Nothing;
-        for (brief, bytes) in contributions.take(TOGETHER) {
-            let (rank, count) = (brief.rank(), self.count + 1);
-            let expected = brief.name == self.name
-                && brief.shape == self.shape
-                && count <= brief.needed()
-                && rank < brief.shape.fan_in();
-            let (Some(from), true) = (bytes.get(range(offset, brief.shape.payload_len())), expected) else {
-                break;
-            };
-            if !self.ranks.insert(rank) {
-                break;
-            }
-            payloads.push(from);
-            self.count = count;
-            brought = if count == brief.needed() { Brought::Last } else { Brought::One };
-        }
-        if payloads.is_empty() {
-            return (Brought::Nothing, 0);
-        }
-        // SAFETY: as in `add`.
-        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
-        let overflow = match *payloads {
-            [from] => combine(into, from),
-            ref all => in_order(into, all),
-        };
-        if overflow {
-            self.note_flags(true, false);
-        }
-        self.touch(now);
-        (brought, payloads.len())
-    }
-
-    /// True if it holds the PSN of a contribution, with the same element.
-    #[inline(always)]
-    pub(crate) const fn is_of(&self, brief: &Brief) -> bool {
-        brief.name == self.name
-    }
-
-    /// True if of the PSN of a contribution only one is missing.
-    #[inline(always)]
-    pub(crate) const fn lacks_only(&self, brief: &Brief) -> bool {
-        brief.name == self.name && self.count + 1 == brief.needed()
-    }
-
-    /// As [`add_brief`](Self::add_brief), for a slot that keeps contributions as they come. The packet is taken out if it is one
-    /// that is expected here.
-    #[inline(always)]
-    pub(crate) fn keep_brief(
-        &mut self,
-        brief: &Brief,
-        offset: u16,
-        now: u64,
-        packet: &mut Option<B>,
-    ) -> Brought {
-        let count = self.count + 1;
-        let expected = brief.name == self.name && brief.shape == self.shape && count <= brief.needed();
-        let (Hold::Whole(contributions), true) = (&mut self.hold, expected) else { return Brought::Nothing };
-        let Some((word, bit)) = self.ranks.place(brief.rank()) else { return Brought::Nothing };
-        let len = brief.shape.payload_len();
-        let fits = |packet: &mut B| *word & bit == 0 && packet.trim(usize::from(offset), usize::from(len));
-        let Some(packet) = packet.take_if(fits) else { return Brought::Nothing };
-        *word |= bit;
-        if contributions.push(brief.rank(), packet) {
-            self.payload = contributions.line();
-        }
-        self.count = count;
-        self.touch(now);
-        if count == brief.needed() { Brought::Last } else { Brought::One }
     }
 
     /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request says.
@@ -482,39 +309,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && matches!(self.hold, Hold::Open(_))
     }
 
-    /// Asks the processor to bring in what will be needed: the start of a partial's payload, the descriptor of a result,
-    /// which probably has to make room. A hint only, and without a question: to answer one costs as much.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self) {
-        for line in 0..4 {
-            prefetch(self.payload.wrapping_add(line * 64));
-        }
-    }
-
-    /// The same, if contributions are probably kept as they come: then there is only the line that says where they are.
-    #[inline(always)]
-    pub(crate) fn prefetch_node(&self) {
-        prefetch(self.payload);
-    }
-
-    /// If contributions are kept as they came, and one is missing: asks for what it takes to sum them. A hint only.
-    #[inline(always)]
-    pub(crate) fn prefetch_kept(&self) {
-        if let Hold::Whole(contributions) = &self.hold
-            && self.count + 1 >= self.fan_in()
-        {
-            contributions.prefetch(self.len());
-        }
-    }
-
-    /// The first lines of that: all of a result's descriptor.
-    #[inline(always)]
-    pub(crate) fn prefetch_start(&self) {
-        for line in 0..2 {
-            prefetch(self.payload.wrapping_add(line * 64));
-        }
-    }
-
     /// Notes that the slot is of use.
     #[inline]
     pub(crate) fn touch(&mut self, now: u64) {
@@ -528,119 +322,15 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.is_partial() && (enough || self.count >= self.fan_in())
     }
 
-    /// True if the slot holds a partial.
     /// The ranks inside.
     #[inline]
     pub(crate) const fn ranks(&self) -> &RankSet<WORDS> {
         &self.ranks
     }
 
+    /// True if the slot holds a partial.
     pub(crate) fn is_partial(&self) -> bool {
         matches!(self.hold, Hold::Open(_) | Hold::Whole(_))
-    }
-
-    /// Sums what is inside and keeps it as the result; false if there was nothing to sum.
-    #[inline]
-    pub(crate) fn complete(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> bool {
-        let Some(mut packet) = self.sum(kernel, spent) else { return false };
-        if self.count < self.fan_in() && !self.append_bitmap(&mut packet) {
-            // Without room for the bitmap nobody could tell what is inside.
-            spent(packet);
-            return false;
-        }
-        self.keep(packet.freeze());
-        true
-    }
-
-    /// Keeps a result.
-    #[inline]
-    fn keep(&mut self, result: B::Shared) {
-        self.payload = result.descriptor().cast_mut();
-        debug_assert!(matches!(self.hold, Hold::Empty));
-        // There is nothing to be dropped.
-        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Done(result)));
-        self.priority = round::NONE;
-    }
-
-    /// The round of a result: [`wire::round`](pascaline_wire::round). It takes the place of the priority, which only partials have.
-    pub(crate) const fn round(&self) -> u16 {
-        self.priority
-    }
-
-    /// True if a result of this round takes the place of the one that is kept: it has been agreed upon since.
-    pub(crate) fn yields_to(&self, round: u16) -> bool {
-        let kept = self.round();
-        matches!(self.hold, Hold::Done(_)) && round != round::NONE && kept != round::TAKEN && kept != round
-    }
-
-    /// True if a rank that has promised to take no result but those of this round, if it is one, takes the one that is kept.
-    pub(crate) fn serves(&self, promised: u16) -> bool {
-        round::admits(promised, self.round())
-    }
-
-    /// Makes the accumulator the result, where everything is plain: contributions were added as they came, all ranks are inside, and
-    /// nothing has been noted that would have to be looked at. Else nothing is done.
-    #[inline(always)]
-    pub(crate) fn complete_plain(&mut self) -> Option<Aggregate<'_, B::Shared>> {
-        if !self.is_plain() || !matches!(self.hold, Hold::Open(_)) {
-            return None;
-        }
-        let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
-        self.keep(packet.freeze());
-        let aggregate = self.aggregate()?;
-        debug_assert!(!aggregate.overflow && !aggregate.partial && aggregate.count == aggregate.fan_in);
-        // As is known, so that nobody asks.
-        let round = round::NONE;
-        Some(Aggregate { overflow: false, partial: false, count: aggregate.fan_in, round, ..aggregate })
-    }
-
-    /// As [`complete_plain`](Self::complete_plain), where contributions were kept: sums them.
-    #[inline(always)]
-    pub(crate) fn complete_kept(
-        &mut self,
-        kernel: InOrder,
-        spent: &mut impl FnMut(B),
-    ) -> Option<Aggregate<'_, B::Shared>> {
-        if !self.is_plain() || !matches!(self.hold, Hold::Whole(_)) {
-            return None;
-        }
-        let packet = self.sum(kernel, spent)?;
-        self.keep(packet.freeze());
-        self.aggregate()
-    }
-
-    /// True if all ranks are inside, and nothing has been noted that would have to be looked at.
-    #[inline(always)]
-    const fn is_plain(&self) -> bool {
-        self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in()
-    }
-
-    /// Takes the accumulator out, with everything added.
-    #[inline]
-    fn sum(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<B> {
-        match core::mem::replace(&mut self.hold, Hold::Empty) {
-            Hold::Open(packet) => Some(packet),
-            Hold::Whole(contributions) => {
-                let (packet, overflow) = contributions.sum::<WORDS>(kernel, spent)?;
-                if overflow {
-                    self.first |= OVERFLOW;
-                }
-                Some(packet)
-            }
-            other => {
-                self.hold = other;
-                None
-            }
-        }
-    }
-
-    /// Writes which ranks are inside behind a payload. False if there is no room.
-    #[cold]
-    fn append_bitmap(&self, packet: &mut B) -> bool {
-        let trailer = Trailer { bitmap: self.ranks.bitmap(self.fan_in()), ..Trailer::default() };
-        let len = usize::from(self.len());
-        packet.set_len(len + trailer.emitted_len())
-            && packet.bytes_mut().get_mut(len..).is_some_and(|place| trailer.emit(place).is_ok())
     }
 
     /// Takes out what is inside. A partial is made ready for the parameter server if it is `wanted` there; else its packets
@@ -675,23 +365,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
                 Contents::Nothing
             }
         }
-    }
-
-    /// The result, if there is one.
-    #[inline]
-    pub(crate) fn aggregate(&self) -> Option<Aggregate<'_, B::Shared>> {
-        let Hold::Done(payload) = &self.hold else { return None };
-        Some(Aggregate {
-            key: self.key(),
-            element: self.element(),
-            fan_in: self.fan_in(),
-            count: self.count,
-            overflow: self.overflow(),
-            partial: self.count < self.fan_in(),
-            first: self.first(),
-            round: self.round(),
-            payload,
-        })
     }
 
     /// The ranks inside an open slot, unless this was asked less than `interval` microseconds ago. Being waited for

@@ -1,0 +1,162 @@
+//! How a partial becomes the result that the slot keeps.
+
+use pascaline_buffer::combine::InOrder;
+use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_wire::round;
+use pascaline_wire::trailer::Trailer;
+
+use super::{FIRST, Hold, OVERFLOW, SERVER, Slot, micros};
+use crate::key::Key;
+use crate::request::{Request, Shape, name};
+use crate::sink::Aggregate;
+
+impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
+    /// Lets go of the result, if there is one; says whose it was, and gives the packet back if nobody else holds it.
+    #[inline(always)]
+    pub(crate) fn give_up_result(&mut self) -> Option<(Key, Option<B>)> {
+        let Hold::Done(_) = self.hold else { return None };
+        let Hold::Done(result) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        Some((self.key(), B::thaw(result)))
+    }
+
+    /// Keeps a result from elsewhere. Whatever the slot held before must have been taken out. The packet comes back
+    /// if it is shorter than the request says.
+    pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
+        debug_assert!(matches!(self.hold, Hold::Empty));
+        let end = usize::from(request.offset) + usize::from(request.len);
+        let trailer = if request.partial { packet.bytes().len().saturating_sub(end) } else { 0 };
+        let Ok(all) = u16::try_from(usize::from(request.len) + trailer) else { return Err(packet) };
+        if !packet.trim(usize::from(request.offset), usize::from(all)) {
+            return Err(packet);
+        }
+        self.name = name(request.key, request.element);
+        self.first = request.now & FIRST | if request.overflow { OVERFLOW } else { 0 };
+        self.touched = micros(request.now);
+        self.shape = Shape::new(request.fan_in, request.len);
+        self.count = request.count;
+        self.keep(packet.freeze());
+        self.priority = request.priority;
+        Ok(())
+    }
+
+    /// Sums what is inside and keeps it as the result; false if there was nothing to sum.
+    #[inline]
+    pub(crate) fn complete(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> bool {
+        let Some(mut packet) = self.sum(kernel, spent) else { return false };
+        if self.count < self.fan_in() && !self.append_bitmap(&mut packet) {
+            // Without room for the bitmap nobody could tell what is inside.
+            spent(packet);
+            return false;
+        }
+        self.keep(packet.freeze());
+        true
+    }
+
+    /// Keeps a result.
+    #[inline]
+    fn keep(&mut self, result: B::Shared) {
+        self.payload = result.descriptor().cast_mut();
+        debug_assert!(matches!(self.hold, Hold::Empty));
+        // There is nothing to be dropped.
+        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Done(result)));
+        self.priority = round::NONE;
+    }
+
+    /// The round of a result: [`wire::round`](pascaline_wire::round). It takes the place of the priority, which only partials have.
+    pub(crate) const fn round(&self) -> u16 {
+        self.priority
+    }
+
+    /// True if a result of this round takes the place of the one that is kept: it has been agreed upon since.
+    pub(crate) fn yields_to(&self, round: u16) -> bool {
+        let kept = self.round();
+        matches!(self.hold, Hold::Done(_)) && round != round::NONE && kept != round::TAKEN && kept != round
+    }
+
+    /// True if a rank that has promised to take no result but those of this round, if it is one, takes the one that is kept.
+    pub(crate) fn serves(&self, promised: u16) -> bool {
+        round::admits(promised, self.round())
+    }
+
+    /// Makes the accumulator the result, where everything is plain: contributions were added as they came, all ranks are inside, and
+    /// nothing has been noted that would have to be looked at. Else nothing is done.
+    #[inline(always)]
+    pub(crate) fn complete_plain(&mut self) -> Option<Aggregate<'_, B::Shared>> {
+        if !self.is_plain() || !matches!(self.hold, Hold::Open(_)) {
+            return None;
+        }
+        let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
+        self.keep(packet.freeze());
+        let aggregate = self.aggregate()?;
+        debug_assert!(!aggregate.overflow && !aggregate.partial && aggregate.count == aggregate.fan_in);
+        // As is known, so that nobody asks.
+        let round = round::NONE;
+        Some(Aggregate { overflow: false, partial: false, count: aggregate.fan_in, round, ..aggregate })
+    }
+
+    /// As [`complete_plain`](Self::complete_plain), where contributions were kept: sums them.
+    #[inline(always)]
+    pub(crate) fn complete_kept(
+        &mut self,
+        kernel: InOrder,
+        spent: &mut impl FnMut(B),
+    ) -> Option<Aggregate<'_, B::Shared>> {
+        if !self.is_plain() || !matches!(self.hold, Hold::Whole(_)) {
+            return None;
+        }
+        let packet = self.sum(kernel, spent)?;
+        self.keep(packet.freeze());
+        self.aggregate()
+    }
+
+    /// True if all ranks are inside, and nothing has been noted that would have to be looked at.
+    #[inline(always)]
+    const fn is_plain(&self) -> bool {
+        self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in()
+    }
+
+    /// Takes the accumulator out, with everything added.
+    #[inline]
+    fn sum(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<B> {
+        match core::mem::replace(&mut self.hold, Hold::Empty) {
+            Hold::Open(packet) => Some(packet),
+            Hold::Whole(contributions) => {
+                let (packet, overflow) = contributions.sum::<WORDS>(kernel, spent)?;
+                if overflow {
+                    self.first |= OVERFLOW;
+                }
+                Some(packet)
+            }
+            other => {
+                self.hold = other;
+                None
+            }
+        }
+    }
+
+    /// Writes which ranks are inside behind a payload. False if there is no room.
+    #[cold]
+    pub(super) fn append_bitmap(&self, packet: &mut B) -> bool {
+        let trailer = Trailer { bitmap: self.ranks.bitmap(self.fan_in()), ..Trailer::default() };
+        let len = usize::from(self.len());
+        packet.set_len(len + trailer.emitted_len())
+            && packet.bytes_mut().get_mut(len..).is_some_and(|place| trailer.emit(place).is_ok())
+    }
+
+    /// The result, if there is one.
+    #[inline]
+    pub(crate) fn aggregate(&self) -> Option<Aggregate<'_, B::Shared>> {
+        let Hold::Done(payload) = &self.hold else { return None };
+        Some(Aggregate {
+            key: self.key(),
+            element: self.element(),
+            fan_in: self.fan_in(),
+            count: self.count,
+            overflow: self.overflow(),
+            partial: self.count < self.fan_in(),
+            first: self.first(),
+            round: self.round(),
+            payload,
+        })
+    }
+}
