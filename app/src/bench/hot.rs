@@ -38,7 +38,7 @@ pub(super) fn measure(
     let mac = Mac(port.mac()?);
     let (mut rx, tx) = (rx.pop().context("a receive queue")?, tx.pop().context("a transmit queue")?);
     let hook_cycles = Arc::new(AtomicU64::new(0));
-    let hook = write_packets(&shape, mac, Arc::clone(&hook_cycles));
+    let hook = write_packets(&Load::plain(shape, L2), mac, (0, 1), Arc::clone(&hook_cycles));
     anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
     let clock = Clock::new(eal);
     let io = DpdkIo::new(
@@ -79,23 +79,24 @@ pub(super) fn measure(
     Ok(nanos(received) * 1e3 / nanos(elapsed))
 }
 
-/// The hook: makes a burst of empty packets the next contributions, and adds up how long that took.
+/// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from `first` on, and adds up how long
+/// that took.
 pub(super) fn write_packets(
-    shape: &Shape,
+    load: &Load,
     mac: Mac,
+    (first, of): (u32, u32),
     cycles: Arc<AtomicU64>,
 ) -> impl FnMut(&mut [Mbuf]) + Send + 'static {
-    let load = Load::plain(*shape, L2);
-    let writer = Frames::new(&load, mac, EPOCH);
-    let mut arrival = Arrival::new(&load);
-    let len = shape.frame_len();
+    let writer = Frames::new(load, mac, EPOCH);
+    let mut arrival = Arrival::new(load);
+    let len = load.shape.frame_len();
     move |packets| {
         let start = clock::cycles();
         for packet in packets {
             let (rank, psn) = arrival.next();
             if packet.set_len(len) {
                 let bytes = packet.bytes_mut();
-                writer.write_headers(bytes, rank, psn);
+                writer.write_headers(bytes, rank, psn.wrapping_mul(of).wrapping_add(first));
                 bytes[HEADERS..].copy_from_slice(writer.payload());
             }
         }

@@ -11,14 +11,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::StartedPort;
-use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mbuf, Mempool, Port, PortConfig, clock};
+use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mempool, Port, PortConfig};
 use pascaline_telemetry::{Counter, LcoreCounters};
 use pascaline_wire::Mac;
 use serde::Serialize;
 
-use super::fixture::{self, Arrival, Bench, EPOCH, Frames, HEADERS, L2, Load, Residence, Shape, median};
+use super::fixture::{self, Bench, L2, Load, Residence, Shape, median};
 use super::pool::nanos;
 use super::{PipelineArgs, hot, report};
 use crate::appliance::{DpdkIo, Queues};
@@ -155,7 +154,7 @@ fn measure(
     let (mut ios, mut hooks) = (Vec::new(), Vec::new());
     for (number, (mut rx, tx)) in (0..).zip(rx.into_iter().zip(tx)) {
         let cycles = Arc::new(AtomicU64::new(0));
-        let hook = write_packets(&load, mac, (number, u32::from(queues)), Arc::clone(&cycles));
+        let hook = hot::write_packets(&load, mac, (number, u32::from(queues)), Arc::clone(&cycles));
         anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
         hooks.push(cycles);
         let queues = Queues { rx, tx, multi_segment: port.active().tx_multi_segment };
@@ -258,29 +257,5 @@ fn drive(
         dropped: after.dropped_total(),
         handed_off: since(Counter::HandedOff),
         nanos: elapsed.saturating_sub(hook),
-    }
-}
-
-/// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from `first` on.
-fn write_packets(
-    load: &Load,
-    mac: Mac,
-    (first, of): (u32, u32),
-    cycles: Arc<AtomicU64>,
-) -> impl FnMut(&mut [Mbuf]) + Send + 'static {
-    let writer = Frames::new(load, mac, EPOCH);
-    let mut arrival = Arrival::new(load);
-    let len = load.shape.frame_len();
-    move |packets| {
-        let start = clock::cycles();
-        for packet in packets {
-            let (rank, psn) = arrival.next();
-            if packet.set_len(len) {
-                let bytes = packet.bytes_mut();
-                writer.write_headers(bytes, rank, psn.wrapping_mul(of).wrapping_add(first));
-                bytes[HEADERS..].copy_from_slice(writer.payload());
-            }
-        }
-        cycles.fetch_add(clock::cycles() - start, Ordering::Relaxed);
     }
 }

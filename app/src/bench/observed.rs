@@ -196,7 +196,7 @@ fn appliance(
         port.start(&PortConfig::default(), std::slice::from_ref(&frames)).map_err(|failure| failure.error)?;
     let mac = Mac(port.mac()?);
     let (mut rx, tx) = (rx.pop().context("a receive queue")?, tx.pop().context("a transmit queue")?);
-    let hook = hot::write_packets(&args.shape, mac, Arc::new(AtomicU64::new(0)));
+    let hook = hot::write_packets(&Load::plain(args.shape, L2), mac, (0, 1), Arc::new(AtomicU64::new(0)));
     anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
     let clock = Clock::new(eal);
     let queues = vec![Queues { rx, tx, multi_segment: port.active().tx_multi_segment }];
