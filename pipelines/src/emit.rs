@@ -337,10 +337,9 @@ impl<I: Io> Emitter<I> {
             self.io.header_buffers(&mut self.headers);
         }
         let Some(stage) = self.stages.get_mut(port) else { return 0 };
-        // By value, to stay in registers.
-        let common = self.common;
+        let common = &self.common;
         let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
-            head.write(out, &common);
+            head.write(out, common);
         });
         stage.bytes += sent * (PLAIN + len);
         self.tally.add(Counter::ResultsSent, sent as u64);
