@@ -17,7 +17,7 @@ _ADDRESS = ("127.0.0.1", 9515)
 _READY_SECONDS = 20.0
 _ANSWER_SECONDS = 30.0
 _EXIT_SECONDS = 5.0
-# Chromium now and then ends while it starts, with nothing amiss (SeleniumHQ/selenium#17265); it then starts when asked again.
+# Now and then Chromium ends while it starts, for no reason that is known (SeleniumHQ/selenium#17265).
 _STARTS = 3
 _PAUSE_SECONDS = 1.0
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -65,7 +65,7 @@ class Browser:
         return answer["sessionId"]
 
     def _said(self) -> str:
-        """What Chromium wrote when it was last started, between the lines of ChromeDriver, which begin with their time."""
+        """What Chromium wrote when it was last started: the lines that do not begin with a time, as ChromeDriver's do."""
         log = self._child.err.read_text(errors="replace").rpartition("Launching chrome:")[2]
         lines = [line for line in log.splitlines()[1:] if not re.match(r"\[\d+\.\d+\]\[", line)]
         return "\n".join(lines[:LOG_TAIL_LINES]) or "it wrote nothing"
