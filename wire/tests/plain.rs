@@ -1,85 +1,21 @@
 //! The fast path says nothing that the ordinary parsers would not say.
 #![allow(clippy::unwrap_used, reason = "a test helper that cannot go on should say where")]
 
-use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
+#[path = "common/plain.rs"]
+mod common;
+
+use common::{FIRST_PORT, HEADER, PATH, PORT, agree, expected, frame, mend, ordinary};
+use pascaline_wire::frame::{Address, VlanTags};
 use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain, job_and_rank};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
+use pascaline_wire::{Element, Flags, Header, UdpPorts};
 use proptest::prelude::*;
 
-const PATH: Path = Path {
-    dst_mac: Mac([2, 0, 0, 0, 0, 1]),
-    src_mac: Mac([2, 0, 0, 0, 0, 2]),
-    vlan: VlanTags::NONE,
-    dst: Address::from_v4([10, 77, 0, 254]),
-    src: Address::from_v4([10, 77, 0, 1]),
-    dst_port: FIRST_PORT,
-    src_port: 40000,
-};
-
-/// A multiple of every number of ports that there may be.
-const FIRST_PORT: u16 = 16_448;
-
-const PORT: u32 = 3;
-
 const ONE: UdpPorts = UdpPorts::single(FIRST_PORT);
-
-/// A plain gradient frame.
-fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
-    let mut bytes = vec![0xa5; HEADERS + payload.len()];
-    let len = Template::new(&PATH).write(&mut bytes, header, payload).unwrap();
-    bytes[len..].copy_from_slice(payload);
-    bytes
-}
-
-fn expected() -> Expected {
-    Expected::new(&PATH, &HEADER, PORT)
-}
 
 /// What an appliance with one UDP port makes of a frame.
 fn read(expected: &Expected, bytes: &[u8], port: u32, most: u16) -> Option<Plain> {
     expected.read(bytes, &Compared::of(ONE), port, most, &mut { Lengths::NONE })
-}
-
-const HEADER: Header = Header {
-    kind: Kind::Gradient,
-    flags: Flags::RETRANSMISSION,
-    element: Element::F32_SUM,
-    job: 7,
-    rank: 3,
-    psn: 0xdead_beef,
-    fan_in: 8,
-    count: 1,
-    priority: 9,
-    wnd_cap: 10,
-    tree: 11,
-    epoch: 12,
-};
-
-/// What the ordinary parsers make of a frame, if it is a plain gradient of the expected member.
-fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
-    let frame = Frame::parse(bytes).ok()?;
-    let Net::Ip(ip) = frame.net else { return None };
-    let udp = (ip.protocol == 17).then(|| ip.udp(bytes))?.ok()?;
-    let (header, rest) = Header::parse(&bytes[udp.body..udp.body + udp.body_len]).ok()?;
-    let (payload, trailer) = header.payload(rest).ok()?;
-    let as_expected = frame.vlan == VlanTags::NONE
-        && frame.dst == PATH.dst_mac
-        && (ip.src, ip.dst) == (PATH.src, PATH.dst)
-        && udp.src_port == PATH.src_port
-        && ports.has(udp.dst_port)
-        && header.kind == Kind::Gradient
-        && (header.job, header.rank, header.epoch) == (HEADER.job, HEADER.rank, HEADER.epoch)
-        && (header.fan_in, header.count) == (HEADER.fan_in, HEADER.count)
-        && !header.flags.has(Flags::BYPASS)
-        && trailer.is_none();
-    as_expected.then(|| Plain {
-        psn: header.psn,
-        element: header.element.code(),
-        flags: header.flags.bits(),
-        noteworthy: header.flags.has(Flags::OVERFLOW) || header.flags.has(Flags::RETRANSMISSION),
-        payload_len: u16::try_from(payload.len()).unwrap(),
-    })
 }
 
 #[test]
@@ -168,7 +104,7 @@ proptest! {
     #[test]
     fn both_paths_agree(
         changes in prop::collection::vec((prop_oneof![0usize..HEADERS, 36usize..38], any::<u8>()), 0..4),
-        len in 0usize..20, cut in 0usize..4, mend in any::<bool>(), count in 0u32..7, after in any::<bool>(),
+        len in 0usize..20, cut in 0usize..4, mended in any::<bool>(), count in 0u32..7, after in any::<bool>(),
     ) {
         let mut bytes = frame(&vec![3; len * 4], &HEADER);
         // With what is remembered of the frame as it was, or of none.
@@ -179,15 +115,11 @@ proptest! {
         for (at, value) in changes {
             bytes[at] = value;
         }
-        if mend {
-            bytes[24..26].fill(0);
-            let sum = pascaline_wire::checksum::finish(pascaline_wire::checksum::sum(&bytes[14..34]));
-            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        if mended {
+            mend(&mut bytes);
         }
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
-        let ports = UdpPorts::new(FIRST_PORT, 1 << count).unwrap();
-        let read = expected().read(&bytes, &Compared::of(ports), PORT, u16::MAX, &mut lengths);
-        prop_assert_eq!(read, ordinary(&bytes, ports));
+        agree(&bytes, UdpPorts::new(FIRST_PORT, 1 << count).unwrap(), &mut lengths);
     }
 
     #[test]
