@@ -91,6 +91,8 @@ class Section:
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
     load: float = 0.0
+    # The part of the cores' time that the machine's neighbours had meanwhile.
+    stolen: float = 0.0
 
     def add(self, *figures: Figure) -> None:
         """Takes figures in, in the order in which they are to be shown."""
@@ -106,5 +108,6 @@ class Section:
             "failures": self.failures,
             "seconds": round(self.seconds, 1),
             "load_average_before": self.load,
+            "stolen": round(self.stolen, 4),
             "raw": self.raw,
         }

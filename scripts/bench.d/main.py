@@ -21,6 +21,7 @@ import shaped  # noqa: E402
 from context import Context  # noqa: E402
 from figure import Section  # noqa: E402
 from process import Failure, Interrupted, Stop  # noqa: E402
+from stolen import Cores  # noqa: E402
 
 SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory")
 _LIMIT_SECONDS = 5400.0
@@ -112,13 +113,13 @@ def _section(name: str, context: Context) -> Section:
     module = importlib.import_module(f"sections.{name}")
     section = Section(name, module.TITLE, load=os.getloadavg()[0])
     context.say(f"{name} ...")
-    start = time.monotonic()
+    start, before = time.monotonic(), Cores.now()
     try:
         module.measure(context, section)
     except Failure as failure:
         section.failures.append(str(failure))
         context.say(f"{name}: {failure.whole}")
-    section.seconds = time.monotonic() - start
+    section.seconds, section.stolen = time.monotonic() - start, Cores.now().share_since(before)
     context.say(f"{name}: {section.seconds:.0f} s")
     return section
 

@@ -25,11 +25,18 @@ def machine() -> dict[str, Any]:
     )
     return {
         "cpu": model,
+        "vectors": vectors(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
         "system": next((line.partition("=")[2].strip('"') for line in _lines("/etc/os-release") if line.startswith("PRETTY_NAME=")), ""),
     }
+
+
+def vectors() -> str:
+    """The widest vector instructions that Pascaline has kernels for and the processor offers; empty for none of them."""
+    flags = {flag for line in _lines("/proc/cpuinfo") if line.startswith(("flags", "Features")) for flag in line.split()}
+    return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON")) if flag in flags), "")
 
 
 def commit(root: Path) -> str:
@@ -71,7 +78,7 @@ def markdown(said: dict[str, Any], sections: Sequence[Section]) -> str:
         f"{said['started']}, commit {said['commit'] or 'unknown'}, in {said['seconds']:.0f} s"
         + (", quick: fewer cases and shorter measurements" if said["quick"] else ""),
         "",
-        f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, {where['system']}, Linux {where['kernel']}",
+        f"{where['cpu']}, {where['vectors'] or 'no vectors'}, {where['cores']} cores, {where['memory_gib']} GiB, {where['system']}, Linux {where['kernel']}",
         "",
         "Each figure stands beside its limit or a peer from this same run: a ratio of both says something even where absolute times"
         " swing with what else the machine does. Where there are two ways to form a ratio it is the one that the goal is about.",
@@ -99,7 +106,8 @@ def _section(section: Section) -> list[str]:
         lines.append("")
     if any(figure.group for figure in section.figures):
         lines += [f"![{section.title}]({section.name}.svg)", ""]
-    lines += [f"*{section.seconds:.0f} s; load average before: {section.load:.1f}.*", ""]
+    around = f"load average before: {section.load:.1f}; other machines had {section.stolen:.0%} of the time that was wanted of the cores"
+    lines += [f"*{section.seconds:.0f} s; {around}.*", ""]
     return lines
 
 
