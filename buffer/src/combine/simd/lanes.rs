@@ -30,6 +30,18 @@ pub(in super::super) unsafe trait Lanes: Copy {
     /// `to` points at `BYTES` writable bytes.
     unsafe fn store(self, to: *mut u8);
 
+    /// Stores several, one behind the other: what has to be asked of each before can be asked of all at once.
+    ///
+    /// # Safety
+    /// `to` points at `N * BYTES` writable bytes.
+    #[inline(always)]
+    unsafe fn store_all<const N: usize>(all: [Self; N], to: *mut u8) {
+        for (index, one) in all.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { one.store(to.add(index * Self::BYTES)) };
+        }
+    }
+
     /// The elements in fewer bytes than fill the register, and zeros behind them.
     ///
     /// # Safety

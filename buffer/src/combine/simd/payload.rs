@@ -110,9 +110,10 @@ unsafe fn columns<V: Lanes, R: Rule<V>, const N: usize>(
                 *sum = R::join(*sum, V::load(input.add(index * V::BYTES)), saturated);
             }
         }
-        for (index, sum) in sums.iter().enumerate() {
-            R::settle(*sum).store(into.add(index * V::BYTES));
+        for sum in &mut sums {
+            *sum = R::settle(*sum);
         }
+        V::store_all(sums, into);
     }
 }
 

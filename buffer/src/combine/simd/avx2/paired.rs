@@ -5,10 +5,10 @@
 //! register; a shift and a mask can be done by any.
 
 use core::arch::x86_64::{
-    __m256, __m256i, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_blend_epi16,
-    _mm256_castps_si256, _mm256_castsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
-    _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_set1_epi32,
-    _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256,
+    __m256, __m256i, _CMP_UNORD_Q, _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_blend_epi16,
+    _mm256_castps_si256, _mm256_castsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps,
+    _mm256_extracti128_si256, _mm256_inserti128_si256, _mm256_loadu_si256, _mm256_movemask_ps, _mm256_or_ps,
+    _mm256_set1_epi32, _mm256_setzero_ps, _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256,
 };
 use core::marker::PhantomData;
 
@@ -98,6 +98,28 @@ unsafe impl<S: Split> Lanes for Paired<S> {
         let narrow = unsafe { S::narrow([F32(self.0[0]).settled().0, F32(self.0[1]).settled().0]) };
         // SAFETY: the caller's promise.
         unsafe { _mm256_storeu_si256(to.cast(), narrow) };
+    }
+
+    /// Mostly there is no NaN among them.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,popcnt")]
+    unsafe fn store_all<const N: usize>(all: [Self; N], to: *mut u8) {
+        let mut nans = _mm256_setzero_ps();
+        for Self([a, b], _) in all {
+            nans = _mm256_or_ps(nans, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b));
+        }
+        let none = _mm256_movemask_ps(nans) == 0;
+        for (index, one) in all.into_iter().enumerate() {
+            // SAFETY: the caller's promise; this function has the instruction set.
+            unsafe {
+                let to = to.add(index * Self::BYTES);
+                if none {
+                    _mm256_storeu_si256(to.cast(), S::narrow(one.0));
+                } else {
+                    one.store(to);
+                }
+            }
+        }
     }
 }
 
