@@ -8,8 +8,8 @@ use super::super::scalar::{Max, Min, Sum};
 /// A register full of elements.
 ///
 /// # Safety
-/// `load` reads, and `store` writes, `BYTES` bytes at any alignment and touches no others; `load_part` and
-/// `store_part` likewise for as many bytes as they are told. `BYTES` is at most [`WIDEST`], and a multiple of `ELEMENT`.
+/// `load` reads, and `store` writes, `BYTES` bytes at any alignment and touches no others; `store_all` likewise so many times as
+/// many, and `load_part` and `store_part` as many bytes as they are told. `BYTES` is at most [`WIDEST`], and a multiple of `ELEMENT`.
 pub(in super::super) unsafe trait Lanes: Copy {
     /// Payload bytes that fill the register.
     const BYTES: usize;

@@ -75,7 +75,7 @@ fn rounded(wide: __m256) -> __m256i {
 #[derive(Clone, Copy)]
 pub(super) struct Paired<S>([__m256; 2], PhantomData<S>);
 
-// SAFETY: one load and one store of 256 bits, for unaligned addresses.
+// SAFETY: one load, and for each register one store, of 256 bits, for unaligned addresses.
 unsafe impl<S: Split> Lanes for Paired<S> {
     const BYTES: usize = 32;
     const ELEMENT: usize = 2;
