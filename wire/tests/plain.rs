@@ -3,8 +3,16 @@
 
 #[path = "common/plain.rs"]
 mod common;
+#[path = "common/invariants.rs"]
+#[allow(
+    dead_code,
+    clippy::panic,
+    reason = "each test file uses its part, and helpers of tests fail by panicking"
+)]
+mod invariants;
 
-use common::{FIRST_PORT, HEADER, PATH, PORT, agree, expected, frame, mend, ordinary};
+use common::{FIRST_PORT, HEADER, PATH, PORT, agree, expected, frame, ordinary};
+use invariants::mend;
 use pascaline_wire::frame::{Address, VlanTags};
 use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain, job_and_rank};
 use pascaline_wire::template::{Path, Template};

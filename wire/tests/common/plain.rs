@@ -5,7 +5,7 @@
 use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
 use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts, checksum};
+use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
 
 pub(crate) const PATH: Path = Path {
     dst_mac: Mac([2, 0, 0, 0, 0, 1]),
@@ -73,14 +73,6 @@ pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
         noteworthy: header.flags.has(Flags::OVERFLOW) || header.flags.has(Flags::RETRANSMISSION),
         payload_len: u16::try_from(payload.len()).unwrap(),
     })
-}
-
-/// Writes the IPv4 header checksum anew, so that damage is seen by what comes after it.
-pub(crate) fn mend(bytes: &mut [u8]) {
-    let Some(header) = bytes.get_mut(14..34) else { return };
-    header[10..12].fill(0);
-    let sum = checksum::finish(checksum::sum(header));
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Both paths agree on a frame, whatever is remembered of those before it.
