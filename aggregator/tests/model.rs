@@ -35,6 +35,7 @@ struct Model {
     sweep_at: usize,
 }
 
+/// The sum of these contributions, with their ranks if they are not all.
 fn sum(inside: &[Parcel]) -> Sum {
     let first = &inside[0].request;
     let mut values = inside[0].values.clone();
@@ -53,7 +54,33 @@ fn sum(inside: &[Parcel]) -> Sum {
     }
     let count = u16::try_from(inside.len()).unwrap();
     let &pascaline_aggregator::Request { key, element, fan_in, now, .. } = first;
-    Sum { key, element, fan_in, count, overflow, first: now, inside: None, values }
+    let some = count < fan_in;
+    Sum { key, element, fan_in, count, overflow, first: now, inside: some.then(|| ranks(inside)), values }
+}
+
+fn ranks(inside: &[Parcel]) -> Vec<u16> {
+    let mut ranks: Vec<u16> = inside.iter().map(|parcel| parcel.request.rank).collect();
+    ranks.sort_unstable();
+    ranks
+}
+
+impl Entry {
+    /// True if all ranks are inside, or, unless the number of ranks is another one by now, as many as this request says are needed.
+    fn suffices(&self, parcel: &Parcel) -> bool {
+        let (fan_in, count) = (self.inside[0].request.fan_in, self.inside.len());
+        let enough = parcel.request.job_fan_in == fan_in && count >= usize::from(parcel.request.needed);
+        enough || count >= usize::from(fan_in)
+    }
+
+    /// Gives out what there is if that is enough by now.
+    fn release(&mut self, parcel: &Parcel) -> Option<Event> {
+        if self.result.is_some() || !self.suffices(parcel) {
+            return None;
+        }
+        let sum = sum(&self.inside);
+        self.result = Some(sum.clone());
+        Some(Event::Released(sum))
+    }
 }
 
 impl Model {
@@ -64,7 +91,7 @@ impl Model {
     fn offer(&mut self, parcel: &Parcel) -> Vec<Event> {
         match parcel.request.verb {
             Verb::Add => self.add(parcel),
-            Verb::Remind => vec![self.remind(parcel)],
+            Verb::Remind => self.remind(parcel),
             Verb::Install => self.install(parcel),
             Verb::Fetch | Verb::Release => panic!("traces have none"),
         }
@@ -112,10 +139,10 @@ impl Model {
             }
             entry.touched = r.now;
             if entry.inside.iter().any(|other| other.request.rank == r.rank) {
-                return refused(Refusal::Duplicate);
+                return entry.release(parcel).into_iter().chain(refused(Refusal::Duplicate)).collect();
             }
             entry.inside.push(parcel.clone());
-            if entry.inside.len() < usize::from(r.fan_in) {
+            if !entry.suffices(parcel) {
                 return vec![Event::Added(who)];
             }
             let sum = sum(&entry.inside);
@@ -126,7 +153,7 @@ impl Model {
             return refused(Refusal::FanInMismatch);
         }
         let Some(mut events) = self.make_room(r.key, r.now) else { return refused(Refusal::Conflict) };
-        let whole = (r.fan_in == 1).then(|| sum(std::slice::from_ref(parcel)));
+        let whole = (r.needed == 1).then(|| sum(std::slice::from_ref(parcel)));
         events.push(match whole.clone() {
             Some(sum) => Event::Completed { who, alone: true, sum },
             None => Event::Opened(who),
@@ -142,25 +169,26 @@ impl Model {
             .insert(parcel.request.key, Entry { inside, result, first: now, touched: now, reminded: None });
     }
 
-    fn remind(&mut self, parcel: &Parcel) -> Event {
+    fn remind(&mut self, parcel: &Parcel) -> Vec<Event> {
         let r = parcel.request;
+        let mut events = Vec::new();
         let known = match self.entries.get_mut(&r.key) {
             None => Known::Unknown,
             Some(entry) => {
                 entry.touched = r.now;
+                events.extend(entry.release(parcel));
                 match (&entry.result, entry.reminded) {
                     (Some(sum), _) => Known::Kept(sum.clone()),
                     (None, Some(last)) if r.now - last < REMIND_INTERVAL * TICK => Known::Recently,
                     _ => {
                         entry.reminded = Some(r.now);
-                        let mut ranks: Vec<u16> = entry.inside.iter().map(|p| p.request.rank).collect();
-                        ranks.sort_unstable();
-                        Known::Partial(ranks)
+                        Known::Partial(ranks(&entry.inside))
                     }
                 }
             }
         };
-        Event::Reminded(Who { key: r.key, rank: r.rank }, known)
+        events.push(Event::Reminded(Who { key: r.key, rank: r.rank }, known));
+        events
     }
 
     fn install(&mut self, parcel: &Parcel) -> Vec<Event> {

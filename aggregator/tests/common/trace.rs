@@ -29,6 +29,7 @@ enum Twist {
     Trailing,
     // These change what is summed.
     BothFanIns,
+    Fewer,
     Shorter,
     Float,
     Overflow,
@@ -40,7 +41,7 @@ fn twist(wild: bool) -> impl Strategy<Value = Twist> {
     let harmless = vec![RankOutOfRange, FanIn, JobFanIn, Count, ShortPacket, Unsupported, Offset, Trailing];
     let mut all = harmless;
     if wild {
-        all.extend([BothFanIns, Shorter, Float, Overflow, Huge]);
+        all.extend([BothFanIns, Fewer, Shorter, Float, Overflow, Huge]);
     }
     prop_oneof![3 => Just(None), 1 => proptest::sample::select(all)]
 }
@@ -64,6 +65,8 @@ fn apply(twist: Twist, parcel: &mut Parcel) {
             r.job_fan_in += 1;
             r.needed += 1;
         }
+        // The job needs one rank less than before, or than later.
+        Twist::Fewer => r.needed = r.needed.saturating_sub(1).max(1),
         Twist::Shorter => {
             parcel.values.pop();
             r.len = r.len.saturating_sub(4);
