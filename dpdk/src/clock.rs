@@ -50,14 +50,14 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.nanoseconds(cycles())
+        self.scale.nanoseconds(cycles().saturating_sub(self.origin))
     }
 
-    /// The time of a value of [`cycles`], in nanoseconds since the clock was made; 0 for what was before.
+    /// How long so many ticks last, in nanoseconds: for differences of [`cycles`], not for what it returns.
     #[inline]
     #[must_use]
-    pub fn nanoseconds(&self, cycles: u64) -> u64 {
-        self.scale.nanoseconds(cycles.saturating_sub(self.origin))
+    pub fn span_ns(&self, ticks: u64) -> u64 {
+        self.scale.nanoseconds(ticks)
     }
 }
 

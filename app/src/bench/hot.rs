@@ -24,14 +24,22 @@ pub(super) fn device(number: usize, shape: &Shape) -> String {
     format!("net_null{number},size={}", shape.frame_len())
 }
 
-/// Millions of packets per second, the time of the receive hook taken out.
+/// What one lcore did.
+pub(super) struct Seen {
+    /// Millions of packets per second, the time of the receive hook taken out.
+    pub mpps: f64,
+    /// What the receive hook took for each packet.
+    pub hook_ns: f64,
+}
+
+/// Measures for so many seconds, those of the hook included.
 pub(super) fn measure(
     eal: &Eal,
     lcore: &Lcore,
     shape: Shape,
     (frames, headers): (Mempool, Mempool),
     seconds: u64,
-) -> anyhow::Result<f64> {
+) -> anyhow::Result<Seen> {
     let port = Port::open(eal, &Device::Vdev(device(0, &shape)))?;
     let StartedPort { port, mut rx, mut tx } =
         port.start(&PortConfig::default(), std::slice::from_ref(&frames)).map_err(|failure| failure.error)?;
@@ -61,13 +69,13 @@ pub(super) fn measure(
             }
         }
         let elapsed = clock.now_ns() - start;
-        let hook = clock.nanoseconds(hook_cycles.load(Ordering::Relaxed) - hook_before);
+        let hook = hook_cycles.load(Ordering::Relaxed) - hook_before;
         let after = bench.counters.read();
         let received = after.get(Counter::Received) - before.get(Counter::Received);
         let completed = after.get(Counter::Completed) - before.get(Counter::Completed);
-        (received, completed, elapsed.saturating_sub(hook), after.unaccounted(), after.dropped_total())
+        (received, completed, elapsed, hook, after.unaccounted(), after.dropped_total())
     };
-    let (received, completed, elapsed, unaccounted, dropped) =
+    let (received, completed, elapsed, hook, unaccounted, dropped) =
         lcore.launch(run)?.join().map_err(|panic| anyhow::anyhow!("{panic}"))?;
     anyhow::ensure!(
         unaccounted == 0 && dropped == 0 && completed + 128 >= received / u64::from(shape.fan_in),
@@ -76,7 +84,18 @@ pub(super) fn measure(
     if port.stop().is_err() {
         anyhow::bail!("queues of the net_null port are still held");
     }
-    Ok(nanos(received) * 1e3 / nanos(elapsed))
+    let own = without_hook(&clock, elapsed, hook)?;
+    Ok(Seen { mpps: nanos(received) * 1e3 / nanos(own), hook_ns: nanos(elapsed - own) / nanos(received) })
+}
+
+/// What is left of a time without the receive hook, whose time is in the processor's ticks.
+pub(super) fn without_hook(clock: &Clock, elapsed_ns: u64, hook_ticks: u64) -> anyhow::Result<u64> {
+    let hook_ns = clock.span_ns(hook_ticks);
+    anyhow::ensure!(
+        0 < hook_ns && hook_ns < elapsed_ns,
+        "the receive hook took {hook_ns} of {elapsed_ns} ns: the measurement is void"
+    );
+    Ok(elapsed_ns - hook_ns)
 }
 
 /// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from `first` on, and adds up how long

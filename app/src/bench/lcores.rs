@@ -163,15 +163,15 @@ fn measure(
     let (benches, _common) = fixture::lcores::<_, 1>(&load, ios, mac, count)?;
     let all: Arc<[_]> = benches.iter().map(|bench| Arc::clone(&bench.counters)).collect();
     let gate = Arc::new(Gate::default());
-    let mut handles = Vec::new();
+    let (clock, mut handles) = (Clock::new(eal), Vec::new());
     for ((lcore, bench), cycles) in lcores.iter().zip(benches).zip(hooks) {
-        let (gate, clock, all) = (Arc::clone(&gate), Clock::new(eal), Arc::clone(&all));
+        let (gate, all) = (Arc::clone(&gate), Arc::clone(&all));
         handles.push(lcore.launch(move || drive(bench, &cycles, clock, &gate, &all, seconds))?);
     }
     let (mut mpps, mut received, mut completed, mut dropped, mut handed_off) = (0.0, 0, 0, 0, 0);
     for handle in handles {
         let seen = handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))?;
-        mpps += nanos(seen.received) * 1e3 / nanos(seen.nanos);
+        mpps += nanos(seen.received) * 1e3 / nanos(hot::without_hook(&clock, seen.nanos, seen.hook_ticks)?);
         received += seen.received;
         completed += seen.completed;
         dropped += seen.dropped;
@@ -202,8 +202,10 @@ struct Seen {
     completed: u64,
     dropped: u64,
     handed_off: u64,
-    /// Without the receive hook.
+    /// With the receive hook.
     nanos: u64,
+    /// What the receive hook took of it, in the processor's ticks.
+    hook_ticks: u64,
 }
 
 /// A turn, with as many packets as the window of the workers leaves.
@@ -244,7 +246,7 @@ fn drive(
         }
     }
     let elapsed = clock.now_ns() - start;
-    let hook = clock.nanoseconds(hook_cycles.load(Ordering::Relaxed) - hook_before);
+    let hook_ticks = hook_cycles.load(Ordering::Relaxed) - hook_before;
     let after = own.read();
     gate.done.fetch_add(1, Ordering::AcqRel);
     while gate.done.load(Ordering::Acquire) < count {
@@ -256,6 +258,7 @@ fn drive(
         completed: since(Counter::Completed),
         dropped: after.dropped_total(),
         handed_off: since(Counter::HandedOff),
-        nanos: elapsed.saturating_sub(hook),
+        nanos: elapsed,
+        hook_ticks,
     }
 }

@@ -21,6 +21,9 @@ struct Figures {
     /// A loop that exchanges addresses, with the same source, where that is another one than dpdk-testpmd has.
     #[serde(skip_serializing_if = "Option::is_none")]
     macswap_mpps: Option<f64>,
+    /// Nanoseconds per packet of the receive hook that writes them, which are taken out, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hook_ns: Option<f64>,
     ratio: f64,
 }
 
@@ -31,6 +34,7 @@ struct Measured {
     testpmd: Vec<f64>,
     testpmd_io: Vec<f64>,
     macswap: Vec<f64>,
+    hook_ns: Vec<f64>,
 }
 
 impl Measured {
@@ -42,9 +46,17 @@ impl Measured {
     fn figures(self, bare_add_ns: f64) -> Figures {
         let (mpps, testpmd_mpps) = (median(self.mpps), median(self.testpmd));
         let macswap_mpps = (!self.macswap.is_empty()).then(|| median(self.macswap));
+        let hook_ns = (!self.hook_ns.is_empty()).then(|| median(self.hook_ns));
         let limit_ns = 1000.0 / macswap_mpps.unwrap_or(testpmd_mpps) + bare_add_ns;
         let testpmd_io_mpps = median(self.testpmd_io);
-        Figures { mpps, testpmd_mpps, testpmd_io_mpps, macswap_mpps, ratio: limit_ns / (1000.0 / mpps) }
+        Figures {
+            mpps,
+            testpmd_mpps,
+            testpmd_io_mpps,
+            macswap_mpps,
+            hook_ns,
+            ratio: limit_ns / (1000.0 / mpps),
+        }
     }
 }
 
@@ -86,7 +98,9 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         step("hot: dpdk-testpmd on net_null");
         hot.testpmd(testpmd(args, &hot::device(0, &args.shape), hugepages, false)?);
         step("hot: pipeline on net_null");
-        hot.mpps.push(hot::measure(&eal, lcore, args.shape, pools.clone(), args.seconds)?);
+        let seen = hot::measure(&eal, lcore, args.shape, pools.clone(), args.seconds)?;
+        hot.mpps.push(seen.mpps);
+        hot.hook_ns.push(seen.hook_ns);
         step("ring: dpdk-testpmd on net_ring");
         ring.testpmd(testpmd(args, ring::DEVICE, hugepages, true)?);
         step("ring: addresses exchanged");
@@ -118,13 +132,15 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         println!("bare add {bare_add_ns:.1} ns; fan-in {}, {} B payload", report.fan_in, report.payload);
         for (name, figures) in [("hot", &report.hot), ("ring", &report.ring), ("memif", &report.memif)] {
             let macswap = figures.macswap_mpps.map(|mpps| format!("   macswap, same source {mpps:.2} Mpps"));
+            let hook = figures.hook_ns.map(|ns| format!("   without {ns:.1} ns for writing a packet"));
             println!(
-                "{name:6} {:6.2} Mpps   ratio to the limit {:.2}   testpmd macswap {:6.2}, io {:6.2} Mpps{}",
+                "{name:6} {:6.2} Mpps   ratio to the limit {:.2}   testpmd macswap {:6.2}, io {:6.2} Mpps{}{}",
                 figures.mpps,
                 figures.ratio,
                 figures.testpmd_mpps,
                 figures.testpmd_io_mpps,
-                macswap.unwrap_or_default()
+                macswap.unwrap_or_default(),
+                hook.unwrap_or_default()
             );
         }
     }

@@ -45,6 +45,10 @@ def measure(context: Context, section: Section) -> None:
         for key, where, goal in _PORTS:
             values = found[key]
             group = f"fan-in {fan_in}, {where}"
+            if "hook_ns" in values:
+                section.notes.append(
+                    f"Fan-in {fan_in}, net_null: the source, a receive hook, wrote each packet in {values['hook_ns']:.1f} ns, which are taken out."
+                )
             limit = 1000 / (1000 / values.get("macswap_mpps", values["testpmd_mpps"]) + found["bare_add_ns"])
             # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
             theirs = "" if "macswap_mpps" in values else group
