@@ -31,7 +31,7 @@ impl HeapPool {
     pub fn alloc(&self, bytes: &[u8], capacity: usize) -> HeapBuf {
         let room = capacity.max(bytes.len()) + ALIGN;
         let mut memory = vec![0u8; room].into_boxed_slice();
-        let base = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let base = base(&memory);
         memory[base..base + bytes.len()].copy_from_slice(bytes);
         self.live.fetch_add(1, Ordering::SeqCst);
         HeapBuf {
@@ -50,6 +50,11 @@ impl HeapPool {
 
 /// Packets start at cache lines, as mbufs do.
 const ALIGN: usize = 64;
+
+/// Where data begin in this memory.
+fn base(memory: &[u8]) -> usize {
+    memory.as_ptr().align_offset(ALIGN).min(ALIGN)
+}
 
 struct Live(Arc<AtomicUsize>);
 
@@ -151,6 +156,16 @@ unsafe impl PacketBuf for HeapBuf {
         fits
     }
 
+    fn renew(&mut self, room: usize) -> bool {
+        let inner = &mut *self.inner;
+        let base = base(&inner.memory);
+        let fits = room <= inner.memory.len() - base && inner.tail.is_none();
+        if fits {
+            (inner.start, inner.end, inner.bad_checksum) = (base, base, false);
+        }
+        fits
+    }
+
     fn freeze(self) -> HeapShared {
         HeapShared { inner: Arc::from(self.inner) }
     }
@@ -217,6 +232,7 @@ impl SharedBuf for HeapShared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrayvec::ArrayVec;
 
     #[test]
     fn a_packet_is_counted_until_its_last_holder_goes() {
@@ -260,6 +276,29 @@ mod tests {
         assert_eq!(packet.bytes(), &[1, 2, 3]);
         assert!(packet.trim(1, 1));
         assert_eq!(packet.bytes(), &[2]);
+    }
+
+    #[test]
+    fn a_renewed_packet_is_as_if_fresh() {
+        let pool = HeapPool::new();
+        let mut packet = pool.alloc(&[1, 2, 3, 4], 1024).with_bad_checksum();
+        let start = packet.bytes().as_ptr();
+        assert!(packet.trim(1, 2));
+        assert!(!packet.renew(2048));
+        assert_eq!((packet.bytes(), packet.bad_checksum()), (&[2, 3][..], true));
+        assert!(packet.renew(1024));
+        assert_eq!((packet.bytes(), packet.bad_checksum()), (&[][..], false));
+        assert!(packet.set_len(1024));
+        assert_eq!(packet.bytes().as_ptr(), start);
+        packet.append_shared(pool.alloc(b"tail", 4).freeze());
+        assert!(!packet.renew(1024));
+        // Those that do not serve are freed, and no more of them than have to be.
+        let mut spare = ArrayVec::<HeapBuf, 4>::new();
+        spare.extend([pool.alloc(b"left", 1024), pool.alloc(b"long", 1024), pool.alloc(b"short", 5), packet]);
+        let found = HeapBuf::renewed(&mut spare, 1024).unwrap();
+        assert_eq!((found.bytes(), spare.len(), pool.live()), (&[][..], 1, 2));
+        assert!(HeapBuf::renewed(&mut spare, 2048).is_none());
+        assert_eq!((spare.len(), pool.live()), (0, 1));
     }
 
     #[test]

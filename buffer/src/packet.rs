@@ -68,6 +68,21 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     #[must_use]
     fn set_len(&mut self, len: usize) -> bool;
 
+    /// Makes the packet one like those that come from its pool: empty, its start where the pool has it, and nothing known of what was
+    /// in it. False, and nothing done, where fewer than `room` bytes have room behind that, or if it has a tail.
+    #[must_use]
+    fn renew(&mut self, room: usize) -> bool;
+
+    /// The last of some packets, whatever is in them, that can be [renewed](Self::renew) with this room. Those that cannot are freed.
+    fn renewed<const N: usize>(spare: &mut ArrayVec<Self, N>, room: usize) -> Option<Self> {
+        while let Some(mut packet) = spare.pop() {
+            if packet.renew(room) {
+                return Some(packet);
+            }
+        }
+        None
+    }
+
     /// Makes the packet read-only, so that it can have several holders. Never copies.
     fn freeze(self) -> Self::Shared;
 
@@ -85,11 +100,11 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// After this `bytes` is still only the first segment.
     fn append_shared(&mut self, tail: Self::Shared);
 
-    /// Turns empty packets, taken from the end of `empty`, into ones of `LEN` bytes of headers followed by `tail`, and appends
-    /// them to `frames`, as long as there are both heads and packets and room. `write` writes the headers, whose contents are as
-    /// they happen to be; all of them. Returns how many there are.
+    /// Turns packets, whatever is in them, taken from the end of `spare`, into ones of `LEN` bytes of headers followed by `tail`, and appends
+    /// them to `frames`, as long as there are both heads and packets and room. Packets that cannot be [renewed](Self::renew) are
+    /// freed. `write` writes the headers, whose contents are as they happen to be; all of them. Returns how many there are.
     fn compose<T, const LEN: usize, const N: usize, const M: usize>(
-        empty: &mut ArrayVec<Self, N>,
+        spare: &mut ArrayVec<Self, N>,
         frames: &mut ArrayVec<Self, M>,
         tail: &Self::Shared,
         heads: &[T],
@@ -99,7 +114,7 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
             if frames.is_full() {
                 return done;
             }
-            let Some(mut packet) = empty.pop() else { return done };
+            let Some(mut packet) = Self::renewed(spare, LEN) else { return done };
             let whole = packet.set_len(LEN);
             match packet.bytes_mut().first_chunk_mut() {
                 Some(bytes) if whole => write(head, bytes),

@@ -12,6 +12,8 @@ use arrayvec::ArrayVec;
 use pascaline_buffer::{PacketBuf, Scratch};
 use pascaline_dpdk_sys::{self as sys, mbuf as field};
 
+use crate::mempool::HEADROOM;
+
 pub use shared::SharedMbuf;
 
 /// A packet that exactly one holder owns. Dropping it gives it back to its pool.
@@ -112,6 +114,14 @@ impl Mbuf {
         unsafe { sys::psc_mbuf_free_burst(packets.as_mut_ptr().cast(), count) };
     }
 
+    /// True if it has no tail, and so much room where its pool has its start.
+    #[inline(always)]
+    fn serves(&self, room: usize) -> bool {
+        // SAFETY: the mbuf is ours.
+        let size = unsafe { usize::from(*field::buf_len(self.as_raw())) };
+        size >= usize::from(HEADROOM) + room && self.segments() == 1
+    }
+
     /// Sets the length of the first segment, which the caller has checked to fit.
     #[inline]
     fn resize(&mut self, len: u16) {
@@ -162,15 +172,15 @@ pub(crate) unsafe fn is_exclusive(mbuf: *mut sys::rte_mbuf) -> bool {
 /// As [`compose`](PacketBuf::compose), one holder of the tail at a time.
 #[cold]
 fn compose_singly<T, const LEN: usize, const N: usize, const M: usize>(
-    empty: &mut ArrayVec<Mbuf, N>,
+    spare: &mut ArrayVec<Mbuf, N>,
     frames: &mut ArrayVec<Mbuf, M>,
     tail: &SharedMbuf,
     heads: &[T],
     mut write: impl FnMut(&T, &mut [u8; LEN]),
 ) -> usize {
-    let count = heads.len().min(empty.len()).min(frames.remaining_capacity());
+    let count = heads.len().min(frames.remaining_capacity());
     for (done, head) in heads[..count].iter().enumerate() {
-        let Some(mut packet) = empty.pop() else { return done };
+        let Some(mut packet) = Mbuf::renewed(spare, LEN) else { return done };
         let whole = packet.set_len(LEN);
         match packet.bytes_mut().first_chunk_mut() {
             Some(bytes) if whole => write(head, bytes),
@@ -282,6 +292,22 @@ unsafe impl PacketBuf for Mbuf {
     }
 
     #[inline]
+    fn renew(&mut self, room: usize) -> bool {
+        let serves = self.serves(room);
+        if serves {
+            let mbuf = self.as_raw();
+            // SAFETY: the mbuf is ours, and the start lies in its buffer.
+            unsafe {
+                *field::data_off(mbuf) = HEADROOM;
+                *field::ol_flags(mbuf) = 0;
+                *field::data_len(mbuf) = 0;
+                *field::pkt_len(mbuf) = 0;
+            }
+        }
+        serves
+    }
+
+    #[inline]
     fn freeze(self) -> SharedMbuf {
         SharedMbuf::new(self)
     }
@@ -315,19 +341,19 @@ unsafe impl PacketBuf for Mbuf {
     /// All fields in one go, and the holders of the tail counted at once: this is done for every result and member.
     #[inline(always)]
     fn compose<T, const LEN: usize, const N: usize, const M: usize>(
-        empty: &mut ArrayVec<Self, N>,
+        spare: &mut ArrayVec<Self, N>,
         frames: &mut ArrayVec<Self, M>,
         tail: &SharedMbuf,
         heads: &[T],
         mut write: impl FnMut(&T, &mut [u8; LEN]),
     ) -> usize {
-        let (have, held) = (empty.len(), frames.len());
+        let (have, held) = (spare.len(), frames.len());
         let count = heads.len().min(have).min(frames.remaining_capacity());
         if count == 0 {
             return 0;
         }
         let (Some(shared), Ok(len)) = (tail.reference_ahead(count), u16::try_from(LEN)) else {
-            return compose_singly(empty, frames, tail, heads, write);
+            return compose_singly(spare, frames, tail, heads, write);
         };
         // SAFETY: we hold a count on the tail, which is not written.
         let (segments, total) = unsafe {
@@ -336,8 +362,8 @@ unsafe impl PacketBuf for Mbuf {
         let mut done = 0;
         for head in &heads[..count] {
             // SAFETY: fewer than `count` are done, which is not more than there are.
-            let packet = unsafe { &*empty.as_ptr().add(have - 1 - done) };
-            if packet.room() < LEN || packet.segments() != 1 {
+            let packet = unsafe { &*spare.as_ptr().add(have - 1 - done) };
+            if !packet.serves(LEN) {
                 break;
             }
             let mbuf = packet.as_raw();
@@ -346,23 +372,27 @@ unsafe impl PacketBuf for Mbuf {
             // somebody holds it. The packet moves from one array to the other: what lies behind the lengths that are set below
             // is not looked at as packets, and `frames` has room for `count` more.
             unsafe {
+                *field::data_off(mbuf) = HEADROOM;
+                *field::ol_flags(mbuf) = 0;
                 *field::next(mbuf) = shared.as_ptr();
                 *field::nb_segs(mbuf) = segments;
                 *field::pkt_len(mbuf) = total;
                 *field::data_len(mbuf) = len;
-                let start = (*field::buf_addr(mbuf)).add(usize::from(*field::data_off(mbuf)));
+                let start = (*field::buf_addr(mbuf)).add(usize::from(HEADROOM));
                 write(head, &mut *start.cast());
                 frames.as_mut_ptr().add(held + done).write(Self(packet.0));
             }
             done += 1;
         }
-        // SAFETY: the last `done` packets of `empty` have been written behind those of `frames`.
+        // SAFETY: the last `done` packets of `spare` have been written behind those of `frames`.
         unsafe {
-            empty.set_len(have - done);
+            spare.set_len(have - done);
             frames.set_len(held + done);
         }
         if done < count {
+            // The next one does not serve.
             tail.uncount(count - done);
+            return done + compose_singly(spare, frames, tail, &heads[done..], write);
         }
         done
     }

@@ -170,6 +170,65 @@ fn heads_share_one_tail() {
     assert_full(&pool);
 }
 
+/// What was received has its start elsewhere, a length, and what the device said of it; a packet with a tail is of no use.
+#[test]
+fn headers_are_composed_in_whatever_there_was_in_a_packet() {
+    let eal = eal();
+    let pool = pool(&eal, 15);
+    let tail = packet(&pool, b"tail").freeze();
+    let flags = |packet: &mut Mbuf| {
+        // SAFETY: an mbuf that nobody else has, given back at once.
+        unsafe {
+            let raw = std::ptr::from_mut(packet).read().into_raw();
+            let flags = pascaline_dpdk_sys::mbuf::ol_flags(raw.as_ptr().cast());
+            std::ptr::from_mut(packet).write(Mbuf::from_raw(raw));
+            flags
+        }
+    };
+    let received = || {
+        let mut packet = packet(&pool, &[0xa5; 100]);
+        assert!(packet.trim(40, 20));
+        // SAFETY: of a packet that is ours.
+        unsafe { *flags(&mut packet) = pascaline_dpdk_sys::PSC_F_RX_L4_CKSUM_BAD };
+        assert!(packet.bad_checksum());
+        packet
+    };
+    let chained = || {
+        let mut packet = received();
+        packet.append_shared(tail.clone());
+        packet
+    };
+    let mut one = received();
+    assert!(!one.renew(2049), "there are 2048 bytes");
+    assert_eq!((one.bytes(), one.bad_checksum()), (&[0xa5; 20][..], true));
+    assert!(one.renew(2048) && !chained().renew(1));
+    assert_eq!((one.bytes(), one.total_len(), one.room(), one.bad_checksum()), (&[][..], 0, 2048, false));
+    // From the end: the one that has been renewed, three as they came with one of no use among them, and one that is not needed.
+    let mut spare = ArrayVec::<Mbuf, 6>::new();
+    spare.extend([received(), received(), received(), chained(), received(), one]);
+    let mut frames = ArrayVec::<Mbuf, 8>::new();
+    let compose = |spare: &mut _, frames: &mut _, heads: &[u8]| {
+        Mbuf::compose(spare, frames, &tail, heads, |head, out: &mut [u8; 3]| *out = [*head; 3])
+    };
+    assert_eq!(compose(&mut spare, &mut frames, &[1, 2, 3, 4]), 4);
+    assert_eq!((spare.len(), frames.len(), tail.holders(), pool.in_use()), (1, 4, 5, 6));
+    for (head, frame) in (1..).zip(&mut frames) {
+        assert_eq!(frame.to_vec(), [&[head; 3][..], b"tail"].concat());
+        assert_eq!((frame.total_len(), frame.segments(), frame.room()), (7, 2, 2048));
+        // SAFETY: of a packet that is ours.
+        assert_eq!(unsafe { *flags(frame) }, 0);
+    }
+    // No more than there are.
+    spare.push(chained());
+    assert_eq!(compose(&mut spare, &mut frames, &[5, 6]), 1);
+    assert_eq!((spare.len(), frames.len(), tail.holders(), pool.in_use()), (0, 5, 6, 6));
+    assert_eq!(frames[4].to_vec(), b"\x05\x05\x05tail");
+    frames.clear();
+    assert_eq!((tail.holders(), pool.in_use()), (1, 1));
+    drop(tail);
+    assert_full(&pool);
+}
+
 #[test]
 fn a_frozen_packet_may_have_a_tail_itself() {
     let eal = eal();

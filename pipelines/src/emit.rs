@@ -51,7 +51,10 @@ pub struct Emitter<I: Io> {
     pub swept_at: u64,
     /// What waits for each port.
     stages: Vec<Stage<I::Buf>>,
-    headers: ArrayVec<I::Buf, BURST>,
+    /// What results are sent with: packets whose payloads have been added, with whatever is in them, and buffers for headers where
+    /// there are none. The last one is in the first-level cache, very likely.
+    spare: ArrayVec<I::Buf, BURST>,
+    /// What is freed when the turn ends.
     spent: ArrayVec<I::Buf, BURST>,
     /// What plain packets with the last result have in common, and with those of what other results, but for the PSN.
     common: PlainCommon,
@@ -90,11 +93,19 @@ impl<I: Io> Emitter<I> {
             io,
             swept_at: 0,
             stages: (0..ports).map(|_| Stage { frames: ArrayVec::new(), bytes: 0 }).collect(),
-            headers: ArrayVec::new(),
+            spare: ArrayVec::new(),
             spent: ArrayVec::new(),
             like: Like::NONE,
             common: PlainCommon::NONE,
             tally: Tally::default(),
+        }
+    }
+
+    /// Takes a packet whose payload has been added, or made room: a result is sent with it, or it is freed.
+    #[inline(always)]
+    pub fn reuse(&mut self, packet: I::Buf) {
+        if let Err(full) = self.spare.try_push(packet) {
+            self.recycle(full.element());
         }
     }
 
@@ -196,16 +207,17 @@ impl<I: Io> Emitter<I> {
             stage.frames.clear();
             stage.bytes = 0;
         }
-        self.headers.clear();
+        self.spare.clear();
     }
 
     /// An empty buffer for headers.
     #[inline]
     pub fn header_buffer(&mut self) -> Option<I::Buf> {
-        if self.headers.is_empty() {
-            self.io.header_buffers(&mut self.headers);
+        let mut buffer = I::Buf::renewed(&mut self.spare, HEADER_ROOM);
+        if buffer.is_none() {
+            self.io.header_buffers(&mut self.spare);
+            buffer = I::Buf::renewed(&mut self.spare, HEADER_ROOM);
         }
-        let buffer = self.headers.pop();
         if buffer.is_none() {
             self.tally.add(Counter::NoBuffer, 1);
         }
@@ -333,12 +345,12 @@ impl<I: Io> Emitter<I> {
         payload: &<I::Buf as PacketBuf>::Shared,
         len: usize,
     ) -> usize {
-        if self.headers.is_empty() {
-            self.io.header_buffers(&mut self.headers);
+        if self.spare.is_empty() {
+            self.io.header_buffers(&mut self.spare);
         }
         let Some(stage) = self.stages.get_mut(port) else { return 0 };
         let common = &self.common;
-        let sent = I::Buf::compose(&mut self.headers, &mut stage.frames, payload, heads, |head, out| {
+        let sent = I::Buf::compose(&mut self.spare, &mut stage.frames, payload, heads, |head, out| {
             head.write(out, common);
         });
         stage.bytes += sent * (PLAIN + len);

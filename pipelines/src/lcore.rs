@@ -230,6 +230,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
         self.gradients(port, mac, now, &mut gradients);
+        // All of them have been taken out: there is nothing to be dropped, but compilers would look.
+        debug_assert!(gradients.iter().all(|gradient| gradient.packet.is_none()));
+        core::mem::forget(gradients);
         if !others.is_empty() {
             self.others(port, mac, now, others);
         }
@@ -346,7 +349,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let Some(Gradient { brief, place, packet }) = gradients.get_mut(at) else { break };
             let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { break };
             match self.session.add_brief(*place, brief, PAYLOAD_OFFSET, now, bytes, &mut outcome) {
-                Brevity::Added => at += 1,
+                Brevity::Added => {
+                    at += 1;
+                    // At once, so that the next result goes out with what is in the cache.
+                    if let Some(packet) = packet.take() {
+                        outcome.emitter.reuse(packet);
+                    }
+                }
                 Brevity::Concluded => {
                     at += 1;
                     events += 1;
@@ -368,10 +377,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         outcome.emitter.tally.add(Counter::Absorbed, hits);
         outcome.emitter.tally.add(Counter::Hits, hits);
         let mut counted = Counted::at(now);
-        for Gradient { brief, packet, .. } in gradients.drain(..) {
-            classifier.count(&brief, self.number, &mut counted);
-            if let Some(packet) = packet {
-                outcome.emitter.recycle(packet);
+        for Gradient { brief, packet, .. } in gradients {
+            classifier.count(brief, self.number, &mut counted);
+            if let Some(packet) = packet.take() {
+                outcome.emitter.reuse(packet);
             }
         }
     }

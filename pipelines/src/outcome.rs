@@ -380,7 +380,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
 
     #[inline]
     fn spent(&mut self, packet: I::Buf) {
-        self.emitter.recycle(packet);
+        self.emitter.reuse(packet);
     }
 
     #[inline(always)]

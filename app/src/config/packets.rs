@@ -78,6 +78,8 @@ impl Config {
         };
         let lcores = self.cores.value.len();
         let stages = STAGE * lcores * self.ports.len();
+        // What an lcore has at hand to send results with, of either kind: packets that have been added, or header buffers.
+        let spare = BURST * lcores;
         let demand = Demand {
             ports: self.ports.len(),
             queues: lcores,
@@ -89,13 +91,14 @@ impl Config {
             slots: self.kept_packets()
                 + self.spare_packets
                 + stages
+                + spare
                 + self.server_queues()
                 + self.update_queues(),
         };
         PacketBuffers {
             frames: buffers_needed(&demand),
             frame_room: room(self.ports.iter().map(|port| port.mtu).max().unwrap_or(0)),
-            headers: buffers_needed(&Demand { rx_desc: 0, slots: stages + BURST * lcores, ..demand }),
+            headers: buffers_needed(&Demand { rx_desc: 0, slots: stages + spare, ..demand }),
         }
     }
 

@@ -139,6 +139,15 @@ unsafe impl PacketBuf for SlabBuf {
         fits
     }
 
+    fn renew(&mut self, room: usize) -> bool {
+        let inner = self.inner_mut();
+        let fits = room <= ROOM && inner.tail.is_none();
+        if fits {
+            (inner.start, inner.end) = (0, 0);
+        }
+        fits
+    }
+
     fn freeze(self) -> SlabShared {
         self.inner().holders.store(1, Ordering::SeqCst);
         SlabShared(self.into_raw().cast())
