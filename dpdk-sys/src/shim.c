@@ -13,14 +13,16 @@ uint16_t psc_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint
 {
 	const uint16_t count = rte_eth_rx_burst(port, queue, out, room);
 	uint64_t flags = 0;
-	uint32_t shape = 0;
+	uint16_t shape = 1;
 
-	/* Only fields that the driver has just written, in the line that the caller reads next. */
+	/* Only fields that the driver has just written, in the line that the caller reads next, and each as wide as it was written.
+	 * No packet has no holder or no segment: if any has more than one, it shows. */
+#pragma GCC unroll 4
 	for (uint16_t i = 0; i < count; i++) {
 		flags |= out[i]->ol_flags;
-		shape |= (uint32_t)(rte_mbuf_refcnt_read(out[i]) ^ 1) | (uint32_t)(out[i]->nb_segs ^ 1);
+		shape |= rte_mbuf_refcnt_read(out[i]) | out[i]->nb_segs;
 	}
-	*odd = (shape || (flags & PSC_F_NOT_DIRECT) ? PSC_ODD_SHAPE : 0) |
+	*odd = (shape != 1 || (flags & PSC_F_NOT_DIRECT) ? PSC_ODD_SHAPE : 0) |
 	       (flags & PSC_F_RX_VLAN_STRIPPED ? PSC_ODD_VLAN : 0);
 	return count;
 }
