@@ -9,7 +9,9 @@ use super::lanes::{Finite, Lanes, Rule};
 #[inline(always)]
 pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[u8]) -> bool {
     let shorter = into.len().min(from.len());
-    let (into, from) = (&mut into[..shorter - shorter % V::ELEMENT], &from[..shorter - shorter % V::ELEMENT]);
+    let bytes = shorter - shorter % V::ELEMENT;
+    // SAFETY: no more than there are of either.
+    let (into, from) = unsafe { (into.get_unchecked_mut(..bytes), from.get_unchecked(..bytes)) };
     // SAFETY: the caller's promise.
     let mut saturated = unsafe { R::clear() };
     let mut row = 0;
@@ -24,6 +26,11 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
                 }
             }
             row += V::IN_A_ROW * V::BYTES;
+        }
+        // Mostly.
+        if row == into.len() {
+            // SAFETY: the caller's promise.
+            return unsafe { R::any(saturated) };
         }
     }
     let (mut into, mut from) = (into[row..].chunks_exact_mut(V::BYTES), from[row..].chunks_exact(V::BYTES));

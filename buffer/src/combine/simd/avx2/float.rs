@@ -29,7 +29,7 @@ impl F32 {
 unsafe impl Lanes for F32 {
     const BYTES: usize = 32;
     const ELEMENT: usize = 4;
-    const IN_A_ROW: usize = 4;
+    const IN_A_ROW: usize = 8;
 
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
@@ -131,7 +131,7 @@ impl F64 {
 unsafe impl Lanes for F64 {
     const BYTES: usize = 32;
     const ELEMENT: usize = 8;
-    const IN_A_ROW: usize = 4;
+    const IN_A_ROW: usize = 8;
 
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
