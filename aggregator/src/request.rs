@@ -208,8 +208,19 @@ impl Terms {
     #[must_use]
     #[inline(always)]
     pub const fn brief(&self, psn: u32, element: u8, len: u16) -> Brief {
-        let name = self.name | psn as u64 | (element as u64) << 56;
-        Brief { name, shape: Shape::new(self.fan_in, len), ranks: self.ranks }
+        self.brief_of(psn, (element as u64) << 56, (len as u32) << 16, u32::MAX)
+    }
+
+    /// The same, told where it lies in a contribution in brief: the element in the highest byte of a word, the bytes in the upper half of one, and
+    /// all ones unless it is [noteworthy](Brief::noteworthy), which leaves the lower half.
+    #[must_use]
+    #[inline(always)]
+    pub const fn brief_of(&self, psn: u32, element: u64, len: u32, ordinary: u32) -> Brief {
+        Brief {
+            name: self.name | psn as u64 | element,
+            shape: Shape(self.fan_in as u32 | len),
+            ranks: Ranks(self.ranks.0 & ordinary),
+        }
     }
 
     /// The short form of the key of a PSN.

@@ -133,3 +133,17 @@ proptest! {
         prop_assert_eq!((brief.memory.live(), full.memory.live()), (0, 0));
     }
 }
+
+/// What the packet path puts together itself says the same.
+#[test]
+fn parts_of_words_make_the_same_contribution() {
+    let terms = Terms::new(0x1234, 0x56, 2, RANKS, RANKS, None);
+    for (psn, element, len) in [(0, 0, 0), (7, 0xff, 1024), (u32::MAX, 0x81, u16::MAX)] {
+        let (code, bytes) = (u64::from(element) << 56, u32::from(len) << 16);
+        let brief = terms.brief(psn, element, len);
+        assert_eq!(terms.brief_of(psn, code, bytes, u32::MAX), brief);
+        assert_eq!(terms.brief_of(psn, code, bytes, u32::MAX >> 16), brief.noteworthy());
+        assert_eq!((brief.key(), brief.element(), brief.rank()), (Key::new(0x1234, 0x56, psn), element, 2));
+        assert_eq!((brief.shape().fan_in(), brief.shape().payload_len()), (RANKS, len));
+    }
+}

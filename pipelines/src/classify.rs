@@ -9,7 +9,7 @@ use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{self, Flags, Header, Kind};
 use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
-use pascaline_wire::plain::{self, Lengths, Plain};
+use pascaline_wire::plain::{self, Lengths, Plain, Words};
 
 use crate::jobs::{Endpoint, Flow, Job, JobTable, Mode};
 use crate::shared::Setup;
@@ -99,6 +99,8 @@ pub struct PlainGradient<'a> {
     pub flow: &'a Flow,
     /// What it says beyond that.
     pub plain: Plain,
+    /// Some of it once more, as words.
+    words: Words,
 }
 
 impl PlainGradient<'_> {
@@ -106,9 +108,8 @@ impl PlainGradient<'_> {
     #[must_use]
     #[inline(always)]
     pub fn brief(&self) -> Brief {
-        let Plain { psn, element, noteworthy, payload_len, .. } = self.plain;
-        let brief = self.flow.terms.brief(psn, element, payload_len);
-        if noteworthy { brief.noteworthy() } else { brief }
+        let Words { element, payload_len, ordinary } = self.words;
+        self.flow.terms.brief_of(self.plain.psn, element, payload_len, ordinary)
     }
 }
 
@@ -176,7 +177,7 @@ impl Classifier<'_> {
         let (id, rank) = plain::job_and_rank(bytes)?;
         let flow = self.table.flow(id, rank)?;
         let plain = flow.expected.read(bytes, self.setup.compared(), port, flow.most, before)?;
-        Some(PlainGradient { flow, plain })
+        Some(PlainGradient { flow, plain, words: *before.words() })
     }
 
     /// What a plain gradient with these bytes wants of the pool.

@@ -120,9 +120,9 @@ impl Expected {
         }
         // Whole words: compilers would take single bytes out of vectors that are there already.
         let (ip, udp) = (word(head, 14), word(head, 38));
-        let said = Lengths::said(ip, udp);
-        if said != lengths.said || most != lengths.most {
-            *lengths = Lengths::check(said, most)?;
+        let said = Lengths::said(ip, udp, most);
+        if said != lengths.said {
+            *lengths = Lengths::check(said)?;
         }
         let plain = lengths.end <= frame.len()
             && checksum_holds(ip, half(head, 22), self.addresses)
@@ -144,10 +144,33 @@ pub struct Lengths {
     said: u64,
     /// Where the datagram ends in the frame.
     end: usize,
-    /// The longest payload that there may be.
-    most: u16,
     payload_len: u16,
     noteworthy: bool,
+    words: Words,
+}
+
+/// The element, the length and whether there is something special, where they lie in words that are put together of them: worked out once for
+/// all frames that say the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words {
+    /// The element's code, in the highest byte.
+    pub element: u64,
+    /// The length of the payload in bytes, in the upper half.
+    pub payload_len: u32,
+    /// All ones; only the lower half of them where there is something special.
+    pub ordinary: u32,
+}
+
+impl Words {
+    /// Of these.
+    #[must_use]
+    pub const fn new(element: u8, payload_len: u16, noteworthy: bool) -> Self {
+        Self {
+            element: (element as u64) << 56,
+            payload_len: (payload_len as u32) << 16,
+            ordinary: if noteworthy { u16::MAX as u32 } else { u32::MAX },
+        }
+    }
 }
 
 /// Flags that have to be noted beside a sum.
@@ -155,27 +178,38 @@ const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 
 impl Lengths {
     /// Those of no frame.
-    pub const NONE: Self = Self { said: 0, end: usize::MAX, most: 0, payload_len: 0, noteworthy: false };
+    pub const NONE: Self =
+        Self { said: 0, end: usize::MAX, payload_len: 0, noteworthy: false, words: Words::new(0, 0, false) };
 
-    /// The length of the datagram, that of the packet, flags, and the element, of two words as they lie in memory: those at 14 and 38.
+    /// What was said by the frame that was read last, if it was plain.
+    #[must_use]
     #[inline(always)]
-    const fn said(ip: u64, udp: u64) -> u64 {
+    pub const fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// The length of the datagram, that of the packet, flags, and the element, of two words as they lie in memory: those at 14 and 38. Between
+    /// them, the longest payload that there may be. There is no frame without lengths, so that this is not 0.
+    #[inline(always)]
+    const fn said(ip: u64, udp: u64, most: u16) -> u64 {
         const MASK: u64 = 0xff00_0000_0000_ffff | (NOTEWORTHY as u64) << 48;
-        udp.to_le() & MASK | ip.to_le() & 0xffff_0000
+        udp.to_le() & MASK | ip.to_le() & 0xffff_0000 | (most as u64) << 32
     }
 
     /// Whether what is said is right, and what follows.
     #[cold]
     #[inline(never)]
-    fn check(said: u64, most: u16) -> Option<Self> {
-        let [a, b, c, d, .., flags, element] = said.to_le_bytes();
+    fn check(said: u64) -> Option<Self> {
+        let [a, b, c, d, e, f, flags, element] = said.to_le_bytes();
         let (udp_len, total) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let most = u16::from_le_bytes([e, f]);
         let payload_len = udp_len.checked_sub(30)?;
         let right = u32::from(total) == u32::from(udp_len) + 20
             && (1..=most).contains(&payload_len)
             && payload_len & SIZE_MASK[usize::from(element)] == 0;
         let (end, noteworthy) = (usize::from(udp_len) + 34, flags != 0);
-        right.then_some(Self { said, end, most, payload_len, noteworthy })
+        let words = Words::new(element, payload_len, noteworthy);
+        right.then_some(Self { said, end, payload_len, noteworthy, words })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Shared by the property tests and a fuzz target.
 
 use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
-use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain};
+use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain, Words};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
 
@@ -82,4 +82,7 @@ pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
 pub(crate) fn agree(bytes: &[u8], ports: UdpPorts, lengths: &mut Lengths) {
     let read = expected().read(bytes, &Compared::of(ports), PORT, u16::MAX, lengths);
     assert_eq!(read, ordinary(bytes, ports));
+    if let Some(plain) = read {
+        assert_eq!(*lengths.words(), Words::new(plain.element, plain.payload_len, plain.noteworthy));
+    }
 }
