@@ -55,7 +55,12 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
 /// [`InOrder`](super::super::InOrder)
 #[inline(always)]
 pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[&[u8]]) -> bool {
-    let shortest = from.iter().map(|input| input.len()).min().unwrap_or(0).min(into.len());
+    let shortest = if !from.is_empty() && from.iter().all(|input| input.len() >= into.len()) {
+        // Mostly. Compilers would look for the shortest four at a time, which takes longer for as few as there are.
+        into.len()
+    } else {
+        shortest(from)
+    };
     let into = &mut into[..shortest - shortest % V::ELEMENT];
     // SAFETY: the caller's promise.
     let mut saturated = unsafe { R::clear() };
@@ -91,6 +96,13 @@ pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], f
     }
     // SAFETY: the caller's promise.
     unsafe { R::any(saturated) }
+}
+
+/// The length of the shortest; 0 if there are none.
+#[cold]
+#[inline(never)]
+fn shortest(from: &[&[u8]]) -> usize {
+    from.iter().map(|input| input.len()).min().unwrap_or(0)
 }
 
 /// Brings `N` registers' worth of all inputs together, from byte `at` on.
