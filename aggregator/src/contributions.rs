@@ -44,8 +44,11 @@ const _: () = assert!(usize::BITS >= ADDRESS + u16::BITS);
 
 /// Packets that a node knows of, with itself.
 const NODE: u16 = 8;
-/// Lines of each payload that are asked for ahead of time, at the most; the processor foresees those behind by itself.
-const LINES: usize = 16;
+/// Lines of each payload that are asked for ahead of time, at the most; the processor foresees those behind by itself. So many where they are
+/// probably in no cache any more.
+pub(crate) const FAR_LINES: usize = 16;
+/// And where they probably are: more would only push others out of the first-level cache.
+pub(crate) const NEAR_LINES: usize = 6;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -163,9 +166,9 @@ impl<B: PacketBuf> Contributions<B> {
     }
 
     /// Asks for what [`sum`](Self::sum) needs of each packet of the latest node, and only those: who has many more
-    /// does not wait for one of them either. `len` is the length of a payload. A hint only.
+    /// does not wait for one of them either. `len` is the length of a payload, of which at most so many `LINES` are asked for. A hint only.
     #[inline(never)]
-    pub(crate) fn prefetch(&self, len: u16) {
+    pub(crate) fn prefetch<const LINES: usize>(&self, len: u16) {
         let Some(last) = self.count.checked_sub(1) else { return };
         let node = self.node();
         // SAFETY: a packet of the list; so many words have been written.

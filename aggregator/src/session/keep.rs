@@ -3,6 +3,7 @@
 use pascaline_buffer::PacketBuf;
 
 use super::{Place, Session};
+use crate::contributions::{FAR_LINES, NEAR_LINES};
 use crate::request::Brief;
 use crate::sink::Sink;
 use crate::slot::Brought;
@@ -51,6 +52,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) -> Kept {
         let mut kept = Kept { taken: 0, concluded: 0 };
+        let deep = self.is_deep();
         let seat = &mut self.seat;
         while let Some(coming) = incoming.get_mut(kept.taken) {
             let place = coming.place();
@@ -69,7 +71,11 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             if let Some(there) =
                 incoming.get(kept.taken + NEAR).and_then(|coming| seat.part.slot(coming.place().hint))
             {
-                there.prefetch_kept();
+                if deep {
+                    there.prefetch_kept::<FAR_LINES>();
+                } else {
+                    there.prefetch_kept::<NEAR_LINES>();
+                }
             }
             if let Some(there) =
                 incoming.get(kept.taken + AHEAD).and_then(|coming| seat.part.slot(coming.place().hint))

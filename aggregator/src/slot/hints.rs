@@ -21,13 +21,14 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         prefetch(self.payload);
     }
 
-    /// If contributions are kept as they came, and one is missing: asks for what it takes to sum them. A hint only.
+    /// If contributions are kept as they came, and one is missing: asks for what it takes to sum them, of each payload at most so many `LINES`.
+    /// A hint only.
     #[inline(always)]
-    pub(crate) fn prefetch_kept(&self) {
+    pub(crate) fn prefetch_kept<const LINES: usize>(&self) {
         if let Hold::Whole(contributions) = &self.hold
             && self.count + 1 >= self.fan_in()
         {
-            contributions.prefetch(self.len());
+            contributions.prefetch::<LINES>(self.len());
         }
     }
 
