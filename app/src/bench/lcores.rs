@@ -17,6 +17,7 @@ use pascaline_telemetry::{Counter, LcoreCounters};
 use pascaline_wire::Mac;
 use serde::Serialize;
 
+use super::distance::{Apart, Distance};
 use super::fixture::{self, Bench, L2, Load, Residence, Shape, median};
 use super::pool::nanos;
 use super::{PipelineArgs, hot, report};
@@ -69,6 +70,7 @@ struct Report {
     bare_add_both_ns: f64,
     /// What two cores add at once, by what one adds: more than that cannot be expected of anything here.
     bare_add_ratio: f64,
+    cores_apart_ns: Apart,
     fan_in: u16,
     payload: u16,
     repeat: u32,
@@ -85,10 +87,14 @@ pub(super) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     };
     let bare_add = |count: usize| report::bare_add(&eal, &lcores[..count], args, &pools.0);
     let (mut wide, mut narrow, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut distance, clock) = (Distance::default(), fixture::clock(&eal));
     for _ in 0..args.repeat {
         bare.push((bare_add(1)?, bare_add(2)?));
+        distance.look(&lcores[0], &clock)?;
         wide.push((measure(1, Spread::Wide)?, measure(2, Spread::Wide)?));
+        distance.look(&lcores[0], &clock)?;
         narrow.push((measure(1, Spread::OneSlot)?, measure(2, Spread::OneSlot)?));
+        distance.look(&lcores[0], &clock)?;
     }
     let of = |values: &[(f64, f64)], pick: fn(&(f64, f64)) -> f64| median(values.iter().map(pick).collect());
     let report = Report {
@@ -97,6 +103,7 @@ pub(super) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         bare_add_ns: of(&bare, |pair| pair.0),
         bare_add_both_ns: of(&bare, |pair| pair.1),
         bare_add_ratio: of(&bare, |pair| 2.0 * pair.0 / pair.1),
+        cores_apart_ns: distance.apart(),
         fan_in: args.shape.fan_in,
         payload: args.shape.payload,
         repeat: args.repeat,
@@ -120,6 +127,7 @@ pub(super) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         "bare add  one {:6.1} ns     both {:6.1} ns     ratio {:.2}, which is what two of these cores can do",
         report.bare_add_ns, report.bare_add_both_ns, report.bare_add_ratio
     );
+    println!("between measurements {}", report.cores_apart_ns);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! `pascaline bench`: what the packet path costs, each figure beside its limit from the same run.
 
+mod distance;
 mod fixture;
 mod hot;
 mod lcores;

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use pascaline_wire::Mac;
 use serde::Serialize;
 
+use super::distance::{Apart, Distance};
 use super::fixture::{self, Arrival, EPOCH, Frames, L2, Load, median};
 use super::pool::{BareAdd, prepare};
 use super::ring::Between;
@@ -63,6 +64,8 @@ impl Measured {
 #[derive(Debug, Serialize)]
 struct Report {
     bare_add_ns: f64,
+    /// Between the core of the lcore and that of the source.
+    cores_apart_ns: Apart,
     hot: Figures,
     ring: Figures,
     memif: Figures,
@@ -91,6 +94,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     };
     let (mut add, mut hot, mut ring, mut memif) =
         (Vec::new(), Measured::default(), Measured::default(), Measured::default());
+    let (mut distance, clock) = (Distance::default(), fixture::clock(&eal));
     // In turns, so that a slow minute of the machine hits all of them alike.
     for _ in 0..args.repeat {
         step("the bare add");
@@ -101,22 +105,26 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         let seen = hot::measure(&eal, lcore, args.shape, pools.clone(), args.seconds)?;
         hot.mpps.push(seen.mpps);
         hot.hook_ns.push(seen.hook_ns);
+        distance.look(lcore, &clock)?;
         step("ring: dpdk-testpmd on net_ring");
         ring.testpmd(testpmd(args, ring::DEVICE, hugepages, true)?);
         step("ring: addresses exchanged");
         ring.macswap.push(ring::measure(&eal, lcore, args, &ring_pools, Between::MacSwap)?);
         step("ring: pipeline on net_ring");
         ring.mpps.push(ring::measure(&eal, lcore, args, &ring_pools, Between::Pipeline)?);
+        distance.look(lcore, &clock)?;
         step("memif: dpdk-testpmd");
         let [macswap, io] = Mode::BOTH.map(|mode| testpmd_memif(args, mode, hugepages));
         memif.testpmd([macswap?, io?]);
         step("memif: pipeline");
         memif.mpps.push(memif::measure(&eal, lcore, args, pools.clone())?);
+        distance.look(lcore, &clock)?;
     }
     bar.finish_and_clear();
     let bare_add_ns = median(add);
     let report = Report {
         bare_add_ns,
+        cores_apart_ns: distance.apart(),
         hot: hot.figures(bare_add_ns),
         ring: ring.figures(bare_add_ns),
         memif: memif.figures(bare_add_ns),
@@ -130,6 +138,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         println!("bare add {bare_add_ns:.1} ns; fan-in {}, {} B payload", report.fan_in, report.payload);
+        println!("ring, memif: {}", report.cores_apart_ns);
         for (name, figures) in [("hot", &report.hot), ("ring", &report.ring), ("memif", &report.memif)] {
             let macswap = figures.macswap_mpps.map(|mpps| format!("   macswap, same source {mpps:.2} Mpps"));
             let hook = figures.hook_ns.map(|ns| format!("   without {ns:.1} ns for writing a packet"));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Any
 
 import install
 import programs
@@ -35,13 +36,11 @@ def measure(context: Context, section: Section) -> None:
         " each packet of the same source, which is on the other core in the same process and gives up results unread, but for some.",
     ]
     seconds, repeat = context.pick(2, 1), context.pick(3, 1)
-    peer, peer_mpps = _peer(context, section, seconds, repeat)
     for fan_in in (4, 8):
-        context.stop.check()
-        command = [str(context.binary), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
-        command += ["--seconds", str(seconds), "--repeat", str(repeat)]
-        found = programs.json_of(f"pipeline-{fan_in}", command, context.files, context.stop, 60 + 40 * seconds * repeat)
+        peer = _peer(context, section) if fan_in == _PEER_FAN_IN else None
+        found, beside = _in_turns(context, section, fan_in, seconds, repeat, peer)
         section.raw[f"fan-in {fan_in}"] = found
+        section.notes.append(f"Fan-in {fan_in}, net_ring and net_memif: {_apart(found)}")
         for key, where, goal in _PORTS:
             values = found[key]
             group = f"fan-in {fan_in}, {where}"
@@ -61,42 +60,86 @@ def measure(context: Context, section: Section) -> None:
                 section.add(
                     Figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label="macswap, same source"),
                 )
-            if key in peer_mpps and fan_in == _PEER_FAN_IN:
-                beside = Beside(peer, peer_mpps[key])
-                section.add(Figure(f"{group}, and the open peer", values["mpps"], "Mpps", beside, goal=_PEER_GOALS[key]))
+            if key in beside:
+                section.add(Figure(f"{group}, and the open peer", values["mpps"], "Mpps", beside[key], goal=_PEER_GOALS[key]))
     _two_lcores(context, section, seconds, repeat)
 
 
-def _peer(context: Context, section: Section, seconds: int, repeat: int) -> tuple[str, dict[str, float]]:
-    """What the open software aggregator makes, and what it is called: in this run, if there is a checkout of it."""
+def _peer(context: Context, section: Section) -> Path | None:
+    """The open software aggregator, if there is a checkout of it."""
+    if context.omnireduce is None:
+        return None
+    try:
+        return install.omnireduce(context.omnireduce.resolve(), context.peers, context.stop)
+    except Failure as failure:
+        _peer_failed(context, section, failure)
+        return None
+
+
+def _peer_failed(context: Context, section: Section, failure: Failure) -> None:
+    section.failures.append(f"OmniReduce: {failure}")
+    context.say(f"OmniReduce: {failure.whole}")
+
+
+def _in_turns(
+    context: Context, section: Section, fan_in: int, seconds: int, repeat: int, peer: Path | None
+) -> tuple[dict[str, Any], dict[str, Beside]]:
+    """The pipeline, in turns with the open peer if it is there; and what the peer makes, by kind of port."""
+    # By itself the pipeline takes all its turns in one process.
+    turns, each = (repeat, 1) if peer else (1, repeat)
+    ours: list[dict[str, Any]] = []
+    theirs: dict[str, list[float]] = {key: [] for key in _PEER_MPPS}
+    for turn in range(turns):
+        if peer:
+            try:
+                for key, mpps in theirs.items():
+                    context.stop.check()
+                    command = [str(peer), key, str(fan_in), "256", str(seconds), "1", "0"]
+                    mpps.append(programs.json_of(f"omnireduce-{key}-{turn}", command, context.files, context.stop, 60 + seconds)["mpps"])
+            except Failure as failure:
+                _peer_failed(context, section, failure)
+                peer = None
+        context.stop.check()
+        command = [str(context.binary), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
+        command += ["--seconds", str(seconds), "--repeat", str(each)]
+        ours.append(programs.json_of(f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each))
+    beside = _beside(section, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
+    return _medians(ours), beside
+
+
+def _beside(section: Section, theirs: dict[str, list[float]] | None) -> dict[str, Beside]:
+    """What the open peer makes, by kind of port: in this run, if it was measured."""
     what = "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against losses, of 1 KiB packets at fan-in 4"
-    if context.omnireduce is not None:
-        try:
-            found = _measure_peer(context, context.omnireduce.resolve(), seconds, repeat)
-        except Failure as failure:
-            section.failures.append(f"OmniReduce: {failure}")
-            context.say(f"OmniReduce: {failure.whole}")
-        else:
-            section.raw["OmniReduce"] = found
-            section.notes.append(f"{what}, was measured with the same PSNs in the same order; its sums were checked.")
-            return "OmniReduce, vectorised", {key: statistics.median(mpps) for key, mpps in found.items()}
+    if theirs:
+        section.raw["OmniReduce"] = theirs
+        section.notes.append(f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its sums were checked.")
+        return {key: Beside("OmniReduce, vectorised", statistics.median(mpps)) for key, mpps in theirs.items()}
     section.notes.append(
         f"{what}: {_PEER_MPPS['hot']} Mpps with packets in cache, {_PEER_MPPS['ring']} from another core. It cannot be had as a package: these figures"
         " are from another run on another machine, and machines differ by more than 2 here. With --omnireduce it is measured in this run."
     )
-    return "OmniReduce, vectorised (another machine)", _PEER_MPPS
+    return {key: Beside("OmniReduce, vectorised (another machine)", mpps) for key, mpps in _PEER_MPPS.items()}
 
 
-def _measure_peer(context: Context, checkout: Path, seconds: int, repeat: int) -> dict[str, list[float]]:
-    """Mpps by kind of port."""
-    program = install.omnireduce(checkout, context.peers, context.stop)
-    mpps: dict[str, list[float]] = {key: [] for key in _PEER_MPPS}
-    for turn in range(repeat):
-        for key, found in mpps.items():
-            context.stop.check()
-            command = [str(program), key, str(_PEER_FAN_IN), "256", str(seconds), "1", "0"]
-            found.append(programs.json_of(f"omnireduce-{key}-{turn}", command, context.files, context.stop, 60 + seconds)["mpps"])
-    return mpps
+def _medians(turns: list[dict[str, Any]]) -> dict[str, Any]:
+    """One report of several: the median of each figure, but for extremes, which stay extremes."""
+    merged: dict[str, Any] = {}
+    for key, value in turns[0].items():
+        values = [turn[key] for turn in turns]
+        if isinstance(value, dict):
+            merged[key] = _medians(values)
+        elif isinstance(value, float):
+            merged[key] = {"least": min, "most": max}.get(key, statistics.median)(values)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _apart(found: dict[str, Any]) -> str:
+    """How far apart the two cores were between the measurements: figures that take both follow from it."""
+    apart = found["cores_apart_ns"]
+    span = f"{apart['median']:.0f} ns ({apart['least']:.0f} to {apart['most']:.0f})"
+    return f"From one core to the other and back a cache line took {span} between the measurements."
 
 
 def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
@@ -109,7 +152,7 @@ def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -
     section.notes.append(
         f"Two lcores take both cores. The bare add alone makes {found['bare_add_ratio']:.2f} × on both at once."
         f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the packets went from lcore to lcore, the others were"
-        " combined before."
+        f" combined before. {_apart(found)}"
     )
     for key, what, least in (("spread", "PSNs spread, steered", 1.8), ("one_slot", "every packet on one set of slots", 1.0)):
         values = found[key]
