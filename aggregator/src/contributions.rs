@@ -45,7 +45,7 @@ const _: () = assert!(usize::BITS >= ADDRESS + u16::BITS);
 /// Packets that a node knows of, with itself.
 const NODE: u16 = 8;
 /// Lines of each payload that are asked for ahead of time, at the most; the processor foresees those behind by itself. So many where they are
-/// probably in no cache any more.
+/// probably not in the second-level cache any more.
 pub(crate) const FAR_LINES: usize = 16;
 /// And where they probably are: more would only push others out of the first-level cache.
 pub(crate) const NEAR_LINES: usize = 6;

@@ -36,6 +36,8 @@ pub struct Kept {
 const AHEAD: usize = 4;
 /// The same, for what is there.
 const NEAR: usize = 2;
+/// Slots of which a second-level cache holds what is kept, of eight ranks and 1 KiB each: a megabyte.
+const FEW: usize = 128;
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// Keeps contributions, from the first on, as long as each is one that is expected in the slot that was foreseen for it and
@@ -52,8 +54,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) -> Kept {
         let mut kept = Kept { taken: 0, concluded: 0 };
-        let deep = self.is_deep();
         let seat = &mut self.seat;
+        let few = seat.part.slots().len() <= FEW;
         while let Some(coming) = incoming.get_mut(kept.taken) {
             let place = coming.place();
             let Some(here) = seat.part.slot_mut(place.hint) else { break };
@@ -71,10 +73,10 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             if let Some(there) =
                 incoming.get(kept.taken + NEAR).and_then(|coming| seat.part.slot(coming.place().hint))
             {
-                if deep {
-                    there.prefetch_kept::<FAR_LINES>();
-                } else {
+                if few {
                     there.prefetch_kept::<NEAR_LINES>();
+                } else {
+                    there.prefetch_kept::<FAR_LINES>();
                 }
             }
             if let Some(there) =
