@@ -29,8 +29,8 @@ impl HeapPool {
     /// A packet holding a copy of `bytes`, with room for `capacity` bytes in all.
     #[must_use]
     pub fn alloc(&self, bytes: &[u8], capacity: usize) -> HeapBuf {
-        let room = capacity.max(bytes.len()) + ALIGN;
-        let mut memory = vec![0u8; room].into_boxed_slice();
+        let room = capacity.max(bytes.len());
+        let mut memory = vec![0u8; room + ALIGN].into_boxed_slice();
         let base = base(&memory);
         memory[base..base + bytes.len()].copy_from_slice(bytes);
         self.live.fetch_add(1, Ordering::SeqCst);
@@ -38,6 +38,8 @@ impl HeapPool {
             inner: Box::new(Inner {
                 scratch: Scratch { link: core::ptr::null_mut(), words: [0; 7] },
                 memory,
+                base,
+                limit: base + room,
                 start: base,
                 end: base + bytes.len(),
                 tail: None,
@@ -68,6 +70,10 @@ impl Drop for Live {
 struct Inner {
     scratch: Scratch,
     memory: Box<[u8]>,
+    /// Of the memory, what may be used: from here to the limit, and not what is left over because of where the memory happens to lie. What fits
+    /// must not depend on that, or the same seed would not do the same.
+    base: usize,
+    limit: usize,
     start: usize,
     end: usize,
     tail: Option<HeapShared>,
@@ -141,7 +147,7 @@ unsafe impl PacketBuf for HeapBuf {
     }
 
     fn retreat(&mut self, count: usize) -> bool {
-        let fits = count <= self.inner.start;
+        let fits = count <= self.inner.start - self.inner.base;
         if fits {
             self.inner.start -= count;
         }
@@ -149,19 +155,19 @@ unsafe impl PacketBuf for HeapBuf {
     }
 
     fn set_len(&mut self, len: usize) -> bool {
-        let fits = len <= self.inner.memory.len() - self.inner.start;
+        let inner = &mut *self.inner;
+        let fits = len <= inner.limit - inner.start;
         if fits {
-            self.inner.end = self.inner.start + len;
+            inner.end = inner.start + len;
         }
         fits
     }
 
     fn renew(&mut self, room: usize) -> bool {
         let inner = &mut *self.inner;
-        let base = base(&inner.memory);
-        let fits = room <= inner.memory.len() - base && inner.tail.is_none();
+        let fits = room <= inner.limit - inner.base && inner.tail.is_none();
         if fits {
-            (inner.start, inner.end, inner.bad_checksum) = (base, base, false);
+            (inner.start, inner.end, inner.bad_checksum) = (inner.base, inner.base, false);
         }
         fits
     }
@@ -299,6 +305,27 @@ mod tests {
         assert_eq!((found.bytes(), spare.len(), pool.live()), (&[][..], 1, 2));
         assert!(HeapBuf::renewed(&mut spare, 2048).is_none());
         assert_eq!((spare.len(), pool.live()), (0, 1));
+    }
+
+    /// Whatever is left over where it lies.
+    #[test]
+    fn what_fits_does_not_depend_on_where_it_lies() {
+        let pool = HeapPool::new();
+        let mut kept = Vec::new();
+        for size in 0..200 {
+            let mut packet = pool.alloc(&[7; 100], 100 + size % 3);
+            assert!(!packet.retreat(1) && !packet.set_len(101 + size % 3) && !packet.renew(101 + size % 3));
+            assert!(
+                packet.set_len(100 + size % 3)
+                    && packet.advance(9)
+                    && packet.retreat(9)
+                    && !packet.retreat(1)
+            );
+            assert!(packet.renew(100 + size % 3));
+            // So that the next one lies elsewhere.
+            kept.push((packet, vec![0_u8; size]));
+        }
+        assert_eq!(pool.live(), kept.len());
     }
 
     #[test]
