@@ -48,12 +48,17 @@ class Figure:
     # What the value is of: the bars that belong together, and the label of this one.
     group: str = ""
     label: str = ""
+    # The median of the ratios of neighbouring turns, if both took turns: what changes from turn to turn is in both then, but not in the
+    # medians of either.
+    of_turns: float | None = None
 
     @property
     def ratio(self) -> float | None:
         """The value and what is beside it, as one number; none without anything beside it."""
         if self.beside is None:
             return None
+        if self.of_turns is not None:
+            return self.of_turns
         above, below = (self.beside.value, self.value) if self.inverse else (self.value, self.beside.value)
         return above / below if below else None
 
@@ -61,6 +66,12 @@ class Figure:
     def met(self) -> bool | None:
         """Whether the goal is reached; none without a goal, or if there is nothing to compare with."""
         return self.goal.met(self.ratio) if self.goal and self.ratio is not None else None
+
+    def _ratio_is(self) -> str | None:
+        if self.beside is None:
+            return None
+        way = "beside / value" if self.inverse else "value / beside"
+        return way if self.of_turns is None else f"{way}, median of neighbouring turns"
 
     def to_json(self) -> dict[str, Any]:
         """All of it, what follows from it included."""
@@ -70,7 +81,7 @@ class Figure:
             "unit": self.unit,
             "beside": None if self.beside is None else {"name": self.beside.name, "value": self.beside.value},
             "ratio": self.ratio,
-            "ratio_is": None if self.beside is None else "beside / value" if self.inverse else "value / beside",
+            "ratio_is": self._ratio_is(),
             "goal": str(self.goal) if self.goal else None,
             "met": self.met,
         }
