@@ -54,7 +54,8 @@ appliance refused them.";
 /// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all elements: i32,
 /// minima and maxima bit by bit; sums and means of floats within the rounding that any order of additions can cause
 /// (f16 and bf16: one rounding for each part of the sum that made way in the appliance), or bit by bit with --order rank.
-/// Before each iteration the ranks meet in an allreduce of one element; neither this nor the check is part of the times.
+/// Before each iteration and before the check the ranks meet in an allreduce of one element; neither this nor the check is part of
+/// the times.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AllreduceArgs {
@@ -296,7 +297,7 @@ fn iterate<T: Sample>(
         for (index, place) in (0_u64..).zip(&mut tensor) {
             *place = T::sample(mine, index);
         }
-        // Ranks that are still busy with their check must not count as time of this iteration.
+        // Ranks that are still busy with their check must not count as time of this iteration...
         let (op, hints) = (args.op.into(), Hints::default());
         worker.allreduce_with(&mut [T::default()], op, hints)?;
         let before = cpu_seconds();
@@ -304,6 +305,8 @@ fn iterate<T: Sample>(
         outcome.cpu_seconds += cpu_seconds() - before;
         let seconds = report.elapsed.as_secs_f64();
         outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
+        // ... nor may the check of those who are done take the processor from those who are not.
+        let met = worker.allreduce_with(&mut [T::default()], op, hints);
         if !args.no_verify && report.partial.is_none() {
             match first_mismatch(args, iteration, &tensor, worker) {
                 None => outcome.verified += 1,
@@ -318,6 +321,8 @@ fn iterate<T: Sample>(
         if args.progress == Progress::Lines {
             eprintln!("{}", json!({"rank": args.rank, "iteration": iteration, "seconds": seconds}));
         }
+        // What this rank has is checked and told in any case.
+        met?;
         bar.set_message(format!("{:.3} Gbit/s", gigabits(size_of_val(tensor.as_slice()), seconds)));
         bar.inc(1);
     }
