@@ -27,7 +27,7 @@ use crate::appliance::{DpdkIo, Queues};
 const WARM_UP: u32 = 20_000;
 /// Packets that may be on their way from one lcore to the other; with what is counted late, fewer than there is room for.
 const WINDOW: u64 = 512;
-/// From one lcore's queue to the next one's; nobody uses those between. Those of net_null lie in an array of 40 bytes each, with counters
+/// From one lcore's queue to the next one's; nobody uses those between. Those of net_null lie in an array, each shorter than a line, with counters
 /// that each burst adds to atomically: side by side they share cache lines, as queues of devices do not.
 const APART: u16 = 4;
 /// Turns between two looks at the clock.
