@@ -170,9 +170,11 @@ impl Template {
         let mut bytes = *self.bytes.first_chunk::<PLAIN>().filter(|_| usize::from(self.len) == PLAIN)?;
         let head = header::from_words((u64::from(rank), 0, 0, 0));
         bytes[PLAIN - header::LEN..].copy_from_slice(&head);
+        // Of no length and with no identification, so that this makes the sum nothing.
         #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-        let checksum = (!(self.base_sum as u16)).to_be();
-        Some(PlainHead { lanes: lanes(&bytes), checksum })
+        let identification = !(self.base_sum as u16);
+        bytes[18..20].copy_from_slice(&identification.to_be_bytes());
+        Some(PlainHead { lanes: lanes(&bytes) })
     }
 
     /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is written is
@@ -221,11 +223,11 @@ impl Heads {
         // From registers, for the reason that `Header::to_words` gives.
         let pair = |left: u64, right: u64| u64x2::new([left.to_be(), right.to_be()]);
         let lanes = [
-            pair(u64::from(self.ipv4_len) << 48, 0),
+            pair(u64::from(self.ipv4_len) << 48, u64::from(!self.ipv4_len) << 48),
             pair(u64::from(self.udp_len), first >> 16),
             pair(first << 48 | second >> 16, second << 48 | u64::from(third) << 16 | u64::from(fourth)),
         ];
-        (self.ipv4_len != 0).then_some(PlainCommon { lanes, ipv4_len: self.ipv4_len.to_be() })
+        (self.ipv4_len != 0).then_some(PlainCommon { lanes })
     }
 
     /// The aggregation header for a rank.
@@ -236,12 +238,14 @@ impl Heads {
     }
 }
 
-/// The headers of plain packets to one rank, as far as they are always the same; the other bits are zeros.
+/// The headers of plain packets to one rank, as far as they are always the same; the other bits are zeros. A cache line.
+///
+/// The identification makes up for the addresses, so that the checksum of the IPv4 header is the complement of its length, whoever the
+/// packet is for: it may be anything in a datagram that must not be fragmented (RFC 6864, section 4.1).
 #[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
 pub struct PlainHead {
     lanes: [u64x2; 4],
-    /// The checksum of the IPv4 header if its length were 0, as it lies in memory.
-    checksum: u16,
 }
 
 /// The headers of plain packets of one sum, as far as they are the same for all ranks, behind the first 16 bytes; the other bits are
@@ -249,13 +253,11 @@ pub struct PlainHead {
 #[derive(Debug, Clone, Copy)]
 pub struct PlainCommon {
     lanes: [u64x2; 3],
-    /// As it lies in memory.
-    ipv4_len: u16,
 }
 
 impl PlainCommon {
     /// Those of no packets.
-    pub const NONE: Self = Self { lanes: [u64x2::ZERO; 3], ipv4_len: 0 };
+    pub const NONE: Self = Self { lanes: [u64x2::ZERO; 3] };
 
     /// Those of another PSN.
     ///
@@ -282,10 +284,6 @@ impl PlainHead {
         for (out, lane) in out.as_chunks_mut::<16>().0.iter_mut().zip([*first, *a | *d, *b | *e, *c | *f]) {
             *out = bytemuck::cast(lane);
         }
-        // The checksum is the complement of a sum, from which that of the length is taken off: in ones' complement, whatever the
-        // byte order (RFC 1624).
-        let (checksum, borrow) = self.checksum.overflowing_sub(common.ipv4_len);
-        out[24..26].copy_from_slice(&checksum.wrapping_sub(u16::from(borrow)).to_ne_bytes());
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use pascaline_wire::arp::{self, Arp, Operation};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::frame::protocol;
-use pascaline_wire::template::Template;
+use pascaline_wire::template::{Heads, PLAIN, Template};
 use pascaline_wire::trailer::{self, Bitmap, QueueState};
 use pascaline_wire::{Address, Flags, Frame, Header, Kind, Mac, Malformed, Net, NoRoom, Trailer, header};
 use proptest::prelude::*;
@@ -125,6 +125,34 @@ proptest! {
             prop_assert_eq!(common::slow_checksum_v6(l3, protocol::UDP, segment), 0);
             prop_assert_ne!(checksum, [0, 0], "which would mean none");
         }
+    }
+
+    /// What all members of a job get is what the template writes, but for the identification, which makes the checksum the same for all.
+    #[test]
+    fn plain_heads(
+        path in common::path(),
+        header in common::header(),
+        psn: u32,
+        len in 0..=65535 - PLAIN + 14,
+    ) {
+        let template = Template::new(&path);
+        let Some(head) = template.plain(header.rank) else {
+            prop_assert_ne!(template.len(), PLAIN);
+            return Ok(());
+        };
+        let mut written = [0xa5; PLAIN];
+        let common = Heads::new(&Header { psn: !psn, ..header }, len)?.plain().expect("what a datagram holds");
+        head.write(&mut written, &common.with_psn(psn));
+        prop_assert_eq!(common::slow_checksum(&[&written[14..34]]), 0);
+        prop_assert_eq!(written[20], 0x40, "not to be fragmented");
+
+        let mut expected = [0; PLAIN];
+        let heads = Heads::new(&Header { psn, ..header }, len)?;
+        template.write_for(&mut expected, &heads, header.rank, &[])?;
+        for changed in [18..20, 24..26] {
+            expected[changed.clone()].copy_from_slice(&written[changed]);
+        }
+        prop_assert_eq!(written, expected);
     }
 
     #[test]
