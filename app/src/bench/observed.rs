@@ -18,7 +18,7 @@ use pascaline_dpdk::{Clock, Device, Mempool, Port, PortConfig};
 use pascaline_wire::Mac;
 use serde::Serialize;
 
-use self::viewers::{Addresses, Rates, Seen};
+use self::viewers::{Addresses, Rates, Seen, Source};
 use super::fixture::{self, L2, Load, Shape, median};
 use super::hot;
 use crate::admin;
@@ -63,6 +63,7 @@ pub(crate) struct ObservedArgs {
 struct Figures {
     service_p50_us: f64,
     service_p99_us: f64,
+    /// Of the lcore's own time: the receive hook's is taken out.
     mpps: f64,
 }
 
@@ -107,12 +108,13 @@ pub(super) fn run(args: &ObservedArgs) -> anyhow::Result<ExitCode> {
     let addresses = Addresses { page: page.local_addr()?, api };
     let config = configuration(args, &addresses)?;
     let bound = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;
-    let appliance = appliance(args, &eal, lcore, pools)?;
+    let source = Source { clock: Clock::new(&eal), ticks: Arc::new(AtomicU64::new(0)) };
+    let appliance = appliance(args, &eal, lcore, pools, &source)?;
     let rates = Rates { calls: args.calls, scrapes: args.scrapes };
     let (pairs, seconds) = (args.pairs, args.seconds);
     let viewers = std::thread::Builder::new()
         .name("viewers".to_owned())
-        .spawn(move || viewers::watch(addresses, rates, pairs, seconds))?;
+        .spawn(move || viewers::watch(addresses, &source, rates, pairs, seconds))?;
     let code = serve(&config, appliance, Some(page), bound)?;
     let watched = viewers.join().map_err(|_| anyhow::anyhow!("the viewers' thread has panicked"))??;
     anyhow::ensure!(code == ExitCode::SUCCESS, "the appliance did not end well: the measurement is void");
@@ -190,15 +192,16 @@ fn appliance(
     eal: &pascaline_dpdk::Eal,
     lcore: pascaline_dpdk::Lcore,
     (frames, headers): (Mempool, Mempool),
+    source: &Source,
 ) -> anyhow::Result<Appliance> {
     let port = Port::open(eal, &Device::Vdev(hot::device(0, &args.shape)))?;
     let StartedPort { port, mut rx, mut tx } =
         port.start(&PortConfig::default(), std::slice::from_ref(&frames)).map_err(|failure| failure.error)?;
     let mac = Mac(port.mac()?);
     let (mut rx, tx) = (rx.pop().context("a receive queue")?, tx.pop().context("a transmit queue")?);
-    let hook = hot::write_packets(&Load::plain(args.shape, L2), mac, (0, 1), Arc::new(AtomicU64::new(0)));
+    let hook = hot::write_packets(&Load::plain(args.shape, L2), mac, (0, 1), Arc::clone(&source.ticks));
     anyhow::ensure!(rx.set_hook(hook), "the receive hook could not be installed");
-    let clock = Clock::new(eal);
+    let clock = source.clock;
     let queues = vec![Queues { rx, tx, multi_segment: port.active().tx_multi_segment }];
     let io = DpdkIo::new(queues, frames.clone(), headers.clone(), clock);
     let load = Load { jobs: args.jobs, ..Load::plain(args.shape, L2) };

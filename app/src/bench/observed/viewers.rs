@@ -2,12 +2,15 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use pascaline_dpdk::Clock;
 
-use super::median;
+use super::super::pool::nanos;
+use super::{hot, median};
 use crate::live::Snapshot;
 
 /// After others have come or gone, so long nobody measures: a sample of the appliance's lies wholly in one kind of window.
@@ -38,7 +41,30 @@ pub(super) struct Rates {
 pub(super) struct Seen {
     pub(super) p50: f64,
     pub(super) p99: f64,
+    /// Of the lcore's own time: the receive hook's is taken out.
     pub(super) packets_per_second: f64,
+}
+
+/// Who makes the packets, on the lcore's own time.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) clock: Clock,
+    /// What it has taken, in the processor's ticks.
+    pub(super) ticks: Arc<AtomicU64>,
+}
+
+impl Source {
+    /// Now: nanoseconds, and what it has taken so far.
+    fn read(&self) -> (u64, u64) {
+        (self.clock.now_ns(), self.ticks.load(Ordering::Relaxed))
+    }
+
+    /// How much longer the time from `before` to `after` is than without the source.
+    fn share(&self, before: (u64, u64), after: (u64, u64)) -> anyhow::Result<f64> {
+        let elapsed = after.0 - before.0;
+        let own = hot::without_hook(&self.clock, elapsed, after.1 - before.1)?;
+        Ok(nanos(elapsed) / nanos(own))
+    }
 }
 
 /// What was seen in all.
@@ -73,7 +99,13 @@ impl Switch {
 }
 
 /// Looks at the appliance in turns, then has it end.
-pub(super) fn watch(at: Addresses, rates: Rates, pairs: u16, seconds: u64) -> anyhow::Result<Watched> {
+pub(super) fn watch(
+    at: Addresses,
+    source: &Source,
+    rates: Rates,
+    pairs: u16,
+    seconds: u64,
+) -> anyhow::Result<Watched> {
     let agent = agent();
     let (switch, streamed) = (Switch::default(), AtomicUsize::new(0));
     let scrape = |_| get(&agent, &format!("http://{}/metrics", at.page));
@@ -85,7 +117,7 @@ pub(super) fn watch(at: Addresses, rates: Rates, pairs: u16, seconds: u64) -> an
         let scrapes = scope.spawn(|| repeat(&switch, rates.scrapes, scrape));
         let calls = scope.spawn(|| repeat(&switch, rates.calls, call));
         let stream = scope.spawn(|| stream(&switch, &at, &streamed));
-        let windows = windows(&agent, &at, &switch, pairs, Duration::from_secs(seconds));
+        let windows = windows(&agent, &at, source, &switch, pairs, Duration::from_secs(seconds));
         switch.over.store(true, Ordering::Relaxed);
         switch.on.store(false, Ordering::Relaxed);
         let gone = |_| anyhow::anyhow!("a viewer has panicked");
@@ -150,6 +182,7 @@ fn stream(switch: &Switch, at: &Addresses, streamed: &AtomicUsize) -> anyhow::Re
 fn windows(
     agent: &ureq::Agent,
     at: &Addresses,
+    source: &Source,
     switch: &Switch,
     pairs: u16,
     length: Duration,
@@ -159,7 +192,7 @@ fn windows(
         let window = |on: bool| {
             switch.on.store(on, Ordering::Relaxed);
             std::thread::sleep(SETTLE);
-            look(agent, at, length)
+            look(agent, at, source, length)
         };
         // Either kind comes first as often as the other: what changes steadily weighs on both.
         seen.push(if pair % 2 == 0 {
@@ -174,8 +207,8 @@ fn windows(
 }
 
 /// What the appliance's own samples say for so long.
-fn look(agent: &ureq::Agent, at: &Addresses, length: Duration) -> anyhow::Result<Seen> {
-    let (began, mut latest) = (Instant::now(), 0.0);
+fn look(agent: &ureq::Agent, at: &Addresses, source: &Source, length: Duration) -> anyhow::Result<Seen> {
+    let (began, before, mut latest) = (Instant::now(), source.read(), 0.0);
     let (mut p50, mut p99, mut rate) = (Vec::new(), Vec::new(), Vec::new());
     while began.elapsed() < length {
         std::thread::sleep(LOOK);
@@ -189,5 +222,6 @@ fn look(agent: &ureq::Agent, at: &Addresses, length: Duration) -> anyhow::Result
         }
     }
     ensure!(rate.iter().any(|rate| *rate > 0.0), "the lcore has received nothing: the measurement is void");
-    Ok(Seen { p50: median(p50), p99: median(p99), packets_per_second: median(rate) })
+    let share = source.share(before, source.read())?;
+    Ok(Seen { p50: median(p50), p99: median(p99), packets_per_second: median(rate) * share })
 }
