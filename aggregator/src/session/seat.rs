@@ -24,7 +24,7 @@ impl<B: PacketBuf, const WORDS: usize> Seat<B, WORDS> {
         self.pool.lanes.of(set) == self.lane
     }
 
-    /// The number of a set among this session's own; `ONLY` as in [`Session::place_as`].
+    /// The number of a set among this session's own; `ONLY` as in [`Session::place_as`](crate::Session::place_as).
     #[inline(always)]
     pub(super) fn own<const ONLY: bool>(&self, set: u32) -> usize {
         if ONLY { set as usize } else { self.pool.lanes.own(set) }

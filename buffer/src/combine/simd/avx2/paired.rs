@@ -63,7 +63,7 @@ impl Split for Bf16 {
     }
 }
 
-/// The bits of both. Of a mask of whole 16-bit places compilers make a blend with zeros, for which there are half as many units (Zen 4), the same
+/// The bits of both. Of a mask of whole 16-bit places compilers make a blend with zeros, for which there are half as many units (Zen 3), the same
 /// two that shift.
 #[inline]
 #[target_feature(enable = "avx2,f16c,popcnt")]
