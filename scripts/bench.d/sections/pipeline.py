@@ -20,6 +20,8 @@ TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare
 _PEER_MPPS = {"hot": 15.4, "ring": 6.0}
 _PEER_GOALS = {"hot": Goal(at_least=1.3), "ring": Goal(at_least=1.0)}
 _PEER_FAN_IN = 4
+# What the open peer makes over a kind of port, and the median of the ratios of neighbouring turns, if there were any.
+_Peers = dict[str, tuple[Beside, float | None]]
 _PORTS = (
     ("hot", "packets hot in cache (net_null)", Goal(at_least=0.60)),
     ("ring", "net_ring, source on another core", None),
@@ -31,11 +33,12 @@ def measure(context: Context, section: Section) -> None:
     """`pascaline bench pipeline` with both fan-ins of the goals."""
     section.notes += [
         "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd macswap per packet on the same"
-        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit.",
+        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit: the median of those"
+        " of neighbouring turns.",
         "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a loop that exchanges the addresses of"
         " each packet of the same source, which is on the other core in the same process and gives up results unread, but for some.",
     ]
-    seconds, repeat = context.pick(2, 1), context.pick(3, 1)
+    seconds, repeat = context.pick(2, 1), context.pick(5, 1)
     for fan_in in (4, 8):
         peer = _peer(context, section) if fan_in == _PEER_FAN_IN else None
         found, beside = _in_turns(context, section, fan_in, seconds, repeat, peer)
@@ -52,7 +55,7 @@ def measure(context: Context, section: Section) -> None:
             # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
             theirs = "" if "macswap_mpps" in values else group
             section.add(
-                Figure(group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline"),
+                Figure(group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline", of_turns=values["ratio"]),
                 Figure(f"{group}: dpdk-testpmd macswap", values["testpmd_mpps"], "Mpps", group=theirs, label="testpmd macswap"),
                 Figure(f"{group}: dpdk-testpmd io", values["testpmd_io_mpps"], "Mpps", group=theirs, label="testpmd io"),
             )
@@ -61,7 +64,10 @@ def measure(context: Context, section: Section) -> None:
                     Figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label="macswap, same source"),
                 )
             if key in beside:
-                section.add(Figure(f"{group}, and the open peer", values["mpps"], "Mpps", beside[key], goal=_PEER_GOALS[key]))
+                open_peer, of_turns = beside[key]
+                section.add(
+                    Figure(f"{group}, and the open peer", values["mpps"], "Mpps", open_peer, goal=_PEER_GOALS[key], of_turns=of_turns),
+                )
     _two_lcores(context, section, seconds, repeat)
 
 
@@ -83,7 +89,7 @@ def _peer_failed(context: Context, section: Section, failure: Failure) -> None:
 
 def _in_turns(
     context: Context, section: Section, fan_in: int, seconds: int, repeat: int, peer: Path | None
-) -> tuple[dict[str, Any], dict[str, Beside]]:
+) -> tuple[dict[str, Any], _Peers]:
     """The pipeline, in turns with the open peer if it is there; and what the peer makes, by kind of port."""
     # By itself the pipeline takes all its turns in one process.
     turns, each = (repeat, 1) if peer else (1, repeat)
@@ -103,22 +109,28 @@ def _in_turns(
         command = [str(context.binary), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
         command += ["--seconds", str(seconds), "--repeat", str(each)]
         ours.append(programs.json_of(f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each))
-    beside = _beside(section, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
+    beside = _beside(section, ours, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
     return _medians(ours), beside
 
 
-def _beside(section: Section, theirs: dict[str, list[float]] | None) -> dict[str, Beside]:
-    """What the open peer makes, by kind of port: in this run, if it was measured."""
+def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list[float]] | None) -> _Peers:
+    """What the open peer makes, by kind of port, and the median of the turns' ratios to it: in this run, if it was measured."""
     what = "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against losses, of 1 KiB packets at fan-in 4"
     if theirs:
         section.raw["OmniReduce"] = theirs
         section.notes.append(f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its sums were checked.")
-        return {key: Beside("OmniReduce, vectorised", statistics.median(mpps)) for key, mpps in theirs.items()}
+        return {
+            key: (
+                Beside("OmniReduce, vectorised", statistics.median(mpps)),
+                statistics.median(turn[key]["mpps"] / each for turn, each in zip(ours, mpps, strict=True)),
+            )
+            for key, mpps in theirs.items()
+        }
     section.notes.append(
         f"{what}: {_PEER_MPPS['hot']} Mpps with packets in cache, {_PEER_MPPS['ring']} from another core. It cannot be had as a package: these figures"
         " are from another run on another machine, and machines differ by more than 2 here. With --omnireduce it is measured in this run."
     )
-    return {key: Beside("OmniReduce, vectorised (another machine)", mpps) for key, mpps in _PEER_MPPS.items()}
+    return {key: (Beside("OmniReduce, vectorised (another machine)", mpps), None) for key, mpps in _PEER_MPPS.items()}
 
 
 def _medians(turns: list[dict[str, Any]]) -> dict[str, Any]:
