@@ -40,8 +40,9 @@ A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
 
 The ratio is the time that nobody can save, divided by the time taken:
   (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)
-of each turn; the median counts. Over net_ring, dpdk-testpmd can only forward to itself what it has sent: there the ratio is to macswap_mpps, which a loop makes that sends each
-packet back to the same source. testpmd_io_mpps is what dpdk-testpmd makes without a look at packets.
+of each turn; the median counts. Over net_ring, dpdk-testpmd can only forward to itself what it has sent: there the ratio is to
+macswap_mpps, which a loop makes that sends each packet back to the same source. testpmd_io_mpps is what dpdk-testpmd makes without a
+look at packets.
 
 With --lcores 1,2 it compares two lcores with one instead, with all PSNs spread and with every packet on one slot, beside what two cores
 add at once.")]
