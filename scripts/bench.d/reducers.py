@@ -85,8 +85,14 @@ def openmpi(
     """With what it chooses itself, or an algorithm that is forced upon it."""
     hosts = [shaped.address(rank) for rank in range(len(network.workers))]
     names = " ".join(f"{host}={name}" for host, name in zip(hosts, network.workers, strict=True))
+    # Real hosts do not share the files of their daemons. In namespaces all hosts have the same name, after which these files are called: where they
+    # were shared, one job in twenty never began.
+    files = context.files / "openmpi"
+    for host in hosts:
+        (files / host).mkdir(parents=True, exist_ok=True)
     command = [
-        "env", f"PASBENCH_HOSTS={names}", "mpirun", "--allow-run-as-root", "-np", str(len(hosts)),
+        "env", f"PASBENCH_HOSTS={names}", f"PASBENCH_FILES={files}", f"TMPDIR={files / hosts[0]}",
+        "mpirun", "--allow-run-as-root", "-np", str(len(hosts)),
         "--host", ",".join(f"{host}:1" for host in hosts), "--bind-to", "none",
         "--mca", "plm_rsh_agent", str(_HERE / "peers/mpi_agent"), "--mca", "plm_rsh_no_tree_spawn", "1",
         "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0",
