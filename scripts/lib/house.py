@@ -1,0 +1,208 @@
+"""The rules of the house that no compiler knows: `house.py [RULE...]` prints every place that breaks one.
+
+Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, and which room may
+use which: docs/architecture.md has the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_FILE_LINES = 400
+_FUNCTION_LINES = 60
+_COLUMNS = 110
+_RUST_LINES = 58_000
+_PREFIX = "pascaline-"
+_SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
+_PROSE = (".rs", ".md", ".py", ".toml", ".c", ".h", ".cpp", "")
+# Longest first: a raw string may hold a quote, and a lifetime begins like a character.
+_RUST_TOKENS = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)|[bc]?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^\\'])'""",
+    re.DOTALL,
+)
+_RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
+
+
+def main(arguments: list[str]) -> int:
+    """Checks the rules named, or all; exit code 1 if one is broken."""
+    parser = argparse.ArgumentParser(prog="house.py", description=__doc__, allow_abbrev=False)
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"of {', '.join(RULES)} (default: all)")
+    wanted = parser.parse_args(arguments).rules or list(RULES)
+    if unknown := set(wanted) - RULES.keys():
+        parser.error(f"no such rule: {', '.join(sorted(unknown))}")
+    broken = 0
+    for name in wanted:
+        places = list(RULES[name]())
+        print(*places, sep="\n", end="\n" if places else "")
+        print(f"{name}: {len(places)} places", flush=True)
+        broken += len(places)
+    return 1 if broken else 0
+
+
+@cache
+def _files() -> list[str]:
+    """What is in the repository and still there; a script has no suffix and begins with `#!`."""
+    listed = subprocess.run(
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
+
+
+def _texts(suffixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name in _files():
+        path = ROOT / name
+        if path.suffix in suffixes:
+            text = path.read_text(errors="replace")
+            if path.suffix or text.startswith("#!"):
+                yield name, text
+
+
+def _is_test(name: str) -> bool:
+    return name.endswith("/tests.rs") or "/tests/" in name
+
+
+def file_sizes() -> Iterator[str]:
+    """No source file is longer than one person keeps in mind."""
+    for name, text in _texts(_SIZED):
+        if (lines := text.count("\n")) > _FILE_LINES:
+            yield f"{name}: {lines} lines, at most {_FILE_LINES}"
+
+
+def function_sizes() -> Iterator[str]:
+    """No function either."""
+    for name, text in _texts((".rs", ".py")):
+        found = _rust_functions(text) if name.endswith(".rs") else _python_functions(text)
+        for function, line, lines in found:
+            if lines > _FUNCTION_LINES:
+                yield f"{name}:{line}: {function} has {lines} lines, at most {_FUNCTION_LINES}"
+
+
+def _python_functions(text: str) -> Iterator[tuple[str, int, int]]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _rust_functions(text: str) -> Iterator[tuple[str, int, int]]:
+    """Name, line and number of lines, from `fn` to the closing brace."""
+    code = _RUST_TOKENS.sub(lambda found: "\n" * found.group().count("\n"), text)
+    for function in _RUST_FUNCTION.finditer(code):
+        end = _end_of_body(code, function.end())
+        if end is not None:
+            line = code.count("\n", 0, function.start()) + 1
+            yield function.group(1), line, code.count("\n", function.start(), end) + 1
+
+
+def _end_of_body(code: str, at: int) -> int | None:
+    """Where the first pair of braces behind `at` ends; none for a signature without a body."""
+    depth = brackets = 0
+    for place in range(at, len(code)):
+        match code[place]:
+            case "(" | "[":
+                brackets += 1
+            case ")" | "]":
+                brackets -= 1
+            case ";" if depth == 0 and brackets == 0:
+                return None
+            case "{":
+                depth += 1
+            case "}":
+                depth -= 1
+                if depth <= 0:
+                    return place
+    return None
+
+
+def line_lengths() -> Iterator[str]:
+    """Comments and prose keep the width that rustfmt keeps for code. A row of a table cannot, nor can a lone word."""
+    for name, text in _texts(_PROSE):
+        for number, line in enumerate(text.splitlines(), 1):
+            table = name.endswith(".md") and line.lstrip("> ").startswith("|")
+            if len(line) > _COLUMNS and not table and len(line.split()) > 1:
+                yield f"{name}:{number}: {len(line)} columns, at most {_COLUMNS}"
+
+
+def rust_lines() -> Iterator[str]:
+    """The workspace does not grow without somebody deciding it."""
+    sizes: dict[str, int] = {}
+    for name, text in _texts((".rs",)):
+        room, _, rest = name.partition("/")
+        if rest.startswith("src/") and not _is_test(name):
+            sizes[room] = sizes.get(room, 0) + text.count("\n")
+    print(", ".join(f"{room} {lines}" for room, lines in sizes.items()), f"= {sum(sizes.values())} lines of Rust")
+    if sum(sizes.values()) > _RUST_LINES:
+        yield f"{sum(sizes.values())} lines of Rust outside tests, at most {_RUST_LINES}"
+
+
+def module_form() -> Iterator[str]:
+    """Modules are `foo.rs` beside `foo/`; tests of a module are a file of their own."""
+    for name, text in _texts((".rs",)):
+        if "/src/" in name and name.endswith("/mod.rs"):
+            yield f"{name}: write {name.removesuffix('/mod.rs')}.rs"
+        if "/src/" in name and re.search(r"^ *mod tests \{", text, re.MULTILINE):
+            yield f"{name}: tests go to {name.removesuffix('.rs')}/tests.rs"
+
+
+def dependencies() -> Iterator[str]:
+    """A room uses what its row in docs/architecture.md allows, and no crate ships with the test kit."""
+    allowed = _allowed()
+    for room, manifest in _manifests().items():
+        if room not in allowed:
+            yield f"docs/architecture.md: no row for `{room}`"
+            continue
+        used = {
+            name.removeprefix(_PREFIX)
+            for table in ("dependencies", "build-dependencies")
+            for name in manifest.get(table, {})
+            if name.startswith(_PREFIX)
+        }
+        for other in sorted(used - allowed[room]):
+            yield f"{room}/Cargo.toml: uses {other}, which its row in docs/architecture.md does not allow"
+        if "testkit" in used:
+            yield f"{room}/Cargo.toml: testkit is for [dev-dependencies]"
+    for room in sorted(allowed.keys() - _manifests().keys()):
+        yield f"docs/architecture.md: a row for `{room}`, which is no crate"
+
+
+def _manifests() -> dict[str, dict[str, dict[str, object]]]:
+    members = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
+    return {room: tomllib.loads((ROOT / room / "Cargo.toml").read_text()) for room in members}
+
+
+def _allowed() -> dict[str, set[str]]:
+    """The table whose last column is `may use`: for each room the rooms that it names, or all but those."""
+    rows: dict[str, str] = {}
+    inside = False
+    for line in (ROOT / "docs/architecture.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        inside = line.startswith("|") and (inside or cells[-1] == "may use")
+        if inside and (room := re.fullmatch(r"`([\w-]+)/?`", cells[0])):
+            rows[room.group(1)] = cells[-1]
+    named = {room: set(re.findall(r"`([\w-]+)`", cell)) for room, cell in rows.items()}
+    return {room: rows.keys() - named[room] if rows[room].startswith("all") else named[room] for room in rows}
+
+
+RULES: dict[str, Callable[[], Iterator[str]]] = {
+    "file-sizes": file_sizes,
+    "function-sizes": function_sizes,
+    "line-lengths": line_lengths,
+    "rust-lines": rust_lines,
+    "module-form": module_form,
+    "dependencies": dependencies,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
