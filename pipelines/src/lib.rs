@@ -19,6 +19,7 @@
 //! What the control plane decides reaches lcores as an immutable [`JobTable`], picked up between bursts.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod classify;
 pub mod emit;
 pub mod idle;
@@ -31,7 +32,6 @@ pub mod outcome;
 mod per_job;
 pub mod server;
 pub mod shared;
-pub mod tap;
 pub mod updates;
 
 pub use idle::{Idle, IdlePolicy};

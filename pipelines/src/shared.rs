@@ -9,9 +9,9 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::plain::Compared;
 
+use crate::capture::Tap;
 use crate::jobs::JobTable;
 use crate::membership::{ControlRequest, Reply};
-use crate::tap::Tap;
 
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

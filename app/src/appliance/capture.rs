@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pascaline_pipelines::tap::{Frame, SNAP, Tap};
+use pascaline_pipelines::capture::{Frame, SNAP, Tap};
 
 use crate::admin::{CaptureRequest, Captured, Problem, Reply, Respond as _};
 

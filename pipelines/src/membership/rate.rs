@@ -84,44 +84,4 @@ fn place(address: Address) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let mut bucket = Bucket::default();
-        let mut now = Duration::from_secs(5);
-        let admitted = |bucket: &mut Bucket, now, asked: u32| {
-            (0..asked).filter(|_| bucket.take(now, MEMBER) == Verdict::Admitted).count()
-        };
-        assert_eq!(admitted(&mut bucket, now, 1000), 64);
-        now += Duration::from_millis(50);
-        assert_eq!(admitted(&mut bucket, now, 1000), 10);
-        now += Duration::from_secs(100);
-        assert_eq!(admitted(&mut bucket, now, 1000), 64, "no more than it holds");
-    }
-
-    #[test]
-    fn who_asks_too_often_is_told_now_and_then() {
-        let mut bucket = Bucket::default();
-        let begin = Duration::from_secs(1);
-        let mut told = Vec::new();
-        for tick in 0..100_000 {
-            let now = begin + Duration::from_micros(10) * tick;
-            if bucket.take(now, MEMBER) == Verdict::Refused {
-                told.push(now);
-            }
-        }
-        assert!((9..=10).contains(&told.len()), "{}", told.len());
-        assert!(told.windows(2).all(|pair| pair[1] - pair[0] >= TELL));
-    }
-
-    #[test]
-    fn neighbours_do_not_share_a_bucket() {
-        let v4 = |low: u8| Address::from_v4([10, 77, 0, low]);
-        let v6 = |low: u8| Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, low]);
-        let places: std::collections::BTreeSet<_> =
-            (0..=255).flat_map(|low| [place(v4(low)), place(v6(low))]).collect();
-        assert!(places.len() > 384, "512 addresses in {} buckets", places.len());
-    }
-}
+mod tests;
