@@ -21,14 +21,22 @@ _INTERVAL = "1s"
 
 
 def check_files(directory: Path) -> str:
-    """`promtool check` on the configuration and the rules as they are shipped; what it says."""
-    config = run("promtool", "check", "config", str(directory / "prometheus.yml"), check=False)
-    rules = run("promtool", "check", "rules", str(directory / "rules.yml"), check=False)
-    said = config.stdout + config.stderr + rules.stdout + rules.stderr
-    if config.returncode or rules.returncode:
-        raise Failure("promtool refuses what is in conf/prometheus", said)
+    """Holds the shipped configuration and rules against promtool, and each alert against its test; what promtool says."""
+    said = ""
+    for words in (("check", "config", "prometheus.yml"), ("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml")):
+        done = run("promtool", *words[:2], str(directory / words[2]), check=False, timeout=60)
+        said += done.stdout + done.stderr
+        if done.returncode:
+            raise Failure(f"promtool {words[0]} {words[1]} rejects {words[2]}", said)
+    alerts = set(re.findall(r"- alert: (\w+)", (directory / "rules.yml").read_text()))
+    tests = (directory / "rules_test.yml").read_text()
+    silent = set(re.findall(r"alertname: (\w+), eval_time: \w+, exp_alerts: \[\]", tests))
+    fired = set(re.findall(r"alertname: (\w+)\n +eval_time: \w+\n +exp_alerts:\n +- exp_labels", tests))
+    if untested := alerts - (silent & fired):
+        raise Failure(f"rules_test.yml does not show both firing and silent: {', '.join(sorted(untested))}")
     found = re.findall(r"SUCCESS: (.*)", said)
-    return "; ".join(dict.fromkeys(line.replace(f"{directory}/", "") for line in found))
+    shown = f"{len(alerts)} alerts fire and stay silent as tested"
+    return "; ".join([*dict.fromkeys(line.replace(f"{directory}/", "") for line in found), shown])
 
 
 class Prometheus:
