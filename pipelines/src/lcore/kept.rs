@@ -5,7 +5,8 @@ use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::plain;
 
-use super::{Gradient, Lcore};
+use super::Lcore;
+use super::fast_path::Gradient;
 use crate::classify::{Classifier, PAYLOAD_OFFSET};
 use crate::io::Io;
 use crate::jobs::Job;

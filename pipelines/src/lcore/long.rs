@@ -2,7 +2,8 @@
 
 use pascaline_aggregator::{Brevity, Incoming, Order, Session, Together};
 
-use super::{Gradient, Gradients, Lcore};
+use super::Lcore;
+use super::fast_path::{Gradient, Gradients};
 use crate::classify::{Classifier, PAYLOAD_OFFSET};
 use crate::io::Io;
 use crate::jobs::{Job, JobTable};

@@ -1,0 +1,77 @@
+//! What an lcore looks after now and then, and at its end.
+
+use std::sync::Arc;
+
+use pascaline_aggregator::{Key, Verdict};
+use pascaline_telemetry::Found;
+
+use super::{HOUSEKEEPING, Lcore};
+use crate::io::Io;
+
+/// Sets that one round of housekeeping sweeps.
+const SWEEP: usize = 16;
+/// How often an lcore looks, when it ends, whether others have left something: some milliseconds.
+const LAST_TURNS: usize = 100_000;
+
+impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
+    pub(super) fn housekeeping(&mut self) {
+        let table = Arc::clone(&self.table);
+        let now = self.emitter.io.now();
+        self.emitter.swept_at = now;
+        let judge = |key: Key, first: Option<u64>| match table.get(key.job()) {
+            Some(job) if job.epoch == key.epoch() => {
+                let (limit, quota) = (job.policy.partial_after, job.policy.quota);
+                let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
+                // What keeps older PSNs out of a region, so that none is completed twice without all ranks, must stay there.
+                let guards = job.policy.region.is_some() && job.partials;
+                match () {
+                    () if late => Verdict::Release,
+                    // What nobody waits for must not use up the quota for ever.
+                    () if quota > 0 && !guards => Verdict::Expire(now),
+                    () => Verdict::Keep,
+                }
+            }
+            _ => Verdict::Vacate,
+        };
+        let mut left = SWEEP.min(self.session.sets());
+        while left > 0 {
+            let (set, mut found) = (self.session.next_swept(), Found::default());
+            let together = self.surveyor.sets_together(set, left);
+            left -= together;
+            let counted = |key, first| {
+                found.note(now, first);
+                judge(key, first)
+            };
+            self.with_pool(|session, outcome| session.sweep(together, counted, outcome));
+            self.surveyor.visited(set + together - 1, found);
+        }
+        self.emitter.flush();
+        if self.turns.is_multiple_of(HOUSEKEEPING) {
+            self.spread.publish();
+            self.service.publish();
+        }
+    }
+
+    /// The last turn: sends what waits, gives up what cannot be sent, publishes what was counted.
+    pub(super) fn finish(&mut self) {
+        // What others have left, and still may. They end at the same time, but for one that is stuck.
+        self.session.close();
+        for _ in 0..LAST_TURNS {
+            if self.session.has_waiting() {
+                self.with_pool(|session, outcome| session.resume(outcome));
+                self.emitter.flush();
+            } else if self.session.is_alone() {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        if let Some(updates) = &mut self.updates {
+            updates.finish(&mut self.emitter);
+        }
+        self.emitter.flush();
+        self.emitter.abandon();
+        self.counters.publish(&mut self.emitter.tally);
+        self.spread.publish();
+        self.service.publish();
+    }
+}
