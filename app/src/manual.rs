@@ -14,7 +14,7 @@ use clap_complete::Shell;
 #[command(after_help = "Examples:
   pascaline completions bash > /usr/share/bash-completion/completions/pascaline
   source <(pascaline completions zsh)")]
-pub(crate) struct CompletionsArgs {
+pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
@@ -26,14 +26,14 @@ pub(crate) struct CompletionsArgs {
 #[command(after_help = "Examples:
   pascaline man | man -l -
   pascaline man --output /usr/local/share/man/man1")]
-pub(crate) struct ManArgs {
+pub struct ManArgs {
     /// Write all pages into this directory instead
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 /// Prints the completions.
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
+pub fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
     let name = command.get_name().to_owned();
     // Into memory first: the generator panics when nobody reads on.
     let mut script = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> anyho
 }
 
 /// Prints the main page, or writes all of them.
-pub(crate) fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
+pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
     // `help` has no page.
     let command = command.disable_help_subcommand(true);
     match &args.output {

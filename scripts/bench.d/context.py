@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import build
 from process import Stop
 
 
@@ -27,6 +28,11 @@ class Context:
     workers: tuple[int, ...] = ()
     # A checkout of OmniReduce.
     omnireduce: Path | None = None
+
+    @property
+    def lab(self) -> Path:
+        """The program with the benches."""
+        return build.lab(self.binary)
 
     def say(self, text: str) -> None:
         """Tells whoever is waiting what happens now."""

@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     stop = Stop(_LIMIT_SECONDS)
     try:
-        binary = build.ready(stop, options.binary)
+        binary = build.ready(stop, options.binary, with_lab=True)
         build.become_root(Path(__file__).resolve(), arguments, binary)
         stop.restart_clock()
         peers = options.peers or options.out.parent / "bench-peers"

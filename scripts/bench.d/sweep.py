@@ -1,4 +1,4 @@
-"""`pascaline bench pool --sweep`, read: one figure per case, and one per requirement."""
+"""`pascaline-lab bench pool --sweep`, read: one figure per case, and one per requirement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def measure(context: Context, section: Section, parts: Sequence[str], rounds: in
     for part in parts:
         context.stop.check()
         context.say(f"{section.name}: {part}")
-        command = [str(context.binary), "bench", "pool", "--sweep", "--only", part, "--rounds", str(rounds), "--json"]
+        command = [str(context.lab), "bench", "pool", "--sweep", "--only", part, "--rounds", str(rounds), "--json"]
         try:
             found = programs.json_of(f"sweep-{part}", command, context.files, context.stop, _SECONDS)
         except Failure as failure:

@@ -15,13 +15,18 @@ ROOT = Path(__file__).resolve().parents[2]
 _GRACE_SECONDS = 10.0
 
 
-def ready(stop: Stop, binary: Path | None) -> Path:
-    """Runs scripts/setup and builds the release; returns the program. With `binary` there is nothing to build."""
+def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
+    """Runs scripts/setup and builds the release; returns the program. With `binary` there is nothing to build.
+
+    `with_lab` asks for pascaline-lab as well: see `lab`.
+    """
     _run([str(ROOT / "scripts/setup")], stop, "scripts/setup failed")
     if binary:
+        if with_lab:
+            lab(binary.resolve())
         return binary.resolve()
     cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
-    command = [cargo, "build", "--release", "--locked", "-p", "pascaline"]
+    command = [cargo, "build", "--release", "--locked", "-p", "pascaline", *(["-p", "pascaline-lab"] if with_lab else [])]
     # Cargo says where it put the program; the target directory may be anywhere.
     messages = _run([*command, "--message-format=json-render-diagnostics"], stop, "the build failed")
     for line in reversed(messages.splitlines()):
@@ -29,6 +34,14 @@ def ready(stop: Stop, binary: Path | None) -> Path:
         if message.get("executable") and message.get("target", {}).get("name") == "pascaline":
             return Path(message["executable"])
     raise Failure("cargo built no program named pascaline")
+
+
+def lab(binary: Path) -> Path:
+    """The laboratory's program, beside the other."""
+    found = binary.with_name("pascaline-lab")
+    if not found.is_file():
+        raise Failure(f"{found} is missing: build it with cargo build --release -p pascaline-lab")
+    return found
 
 
 def _run(command: list[str], stop: Stop, failure: str) -> str:

@@ -42,7 +42,9 @@ def main(arguments: list[str]) -> int:
     try:
         if options.cleanup:
             return _cleanup(arguments)
-        binary = build.ready(stop, options.binary)
+        # Updates are plotted by it, frames may be lost by it.
+        with_lab = options.mode == "olaf" or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
+        binary = build.ready(stop, options.binary, with_lab=with_lab)
         build.become_root(Path(__file__).resolve(), arguments, binary)
         show = olaf.demonstrate if options.mode == "olaf" else demonstrate
         outcome = show(options, binary, Stop(options.timeout))

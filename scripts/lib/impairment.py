@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import build
 from netns import Network
 from process import Child, Failure, Stop, run
 
@@ -74,7 +75,7 @@ class NoImpairment:
 
 
 class UserSpace:
-    """`pascaline impair`, one process per worker."""
+    """`pascaline-lab impair`, one process per worker."""
 
     def __init__(self, binary: Path, network: Network, rates: Rates, files: Path) -> None:
         self._binary, self._network, self._rates, self._files = binary, network, rates, files
@@ -92,10 +93,10 @@ class UserSpace:
                 "--seed": rates.seed + rank,
             }
             words = [str(word) for pair in options.items() for word in pair]
-            command = [str(self._binary), "impair", *words]
+            command = [str(build.lab(self._binary)), "impair", *words]
             self._bridges.append(Child(f"impair{rank}", command, self._files, self._network.middle))
         if not stop.wait_for(self._ready, _READY_SECONDS):
-            raise Failure("pascaline impair does not get ready", self._bridges[0].tail())
+            raise Failure("pascaline-lab impair does not get ready", self._bridges[0].tail())
 
     def _ready(self) -> bool:
         self.check()
@@ -118,7 +119,7 @@ class UserSpace:
             for direction in _last_object(bridge).values():
                 for key in sums:
                     sums[key] += direction[key]
-        return {"by": "pascaline impair", "asked": self._rates.asked(), **sums}
+        return {"by": "pascaline-lab impair", "asked": self._rates.asked(), **sums}
 
 
 class Netem:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import build
 import netns
 from appliance import TELEMETRY, UDP_PORT, Appliance, cores, device, fetch
 from metrics import Accounting, Metrics
@@ -135,7 +136,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         picture.parent.mkdir(parents=True, exist_ok=True)
         highest = loads[max(loads)]
         logs = [f"{name}, {max(loads):g} x the line's rate={highest[name].log}" for name in _DISCIPLINES]
-        run(str(binary), "plot", "aom", "--out", str(picture), *logs)
+        run(str(build.lab(binary)), "plot", "aom", "--out", str(picture), *logs)
         outcome = Outcome(loads, picture, problems)
         outcome.judge()
         return outcome

@@ -145,7 +145,7 @@ def parse(arguments: list[str]) -> Options:
         "--impairment",
         choices=("auto", "netem", "userspace"),
         default="auto",
-        help="who does it: the kernel's netem or `pascaline impair` (default auto: netem if the kernel has it)",
+        help="who does it: the kernel's netem or `pascaline-lab impair` (default auto: netem if the kernel has it)",
     )
     olaf = parser.add_argument_group("--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line")
     olaf.add_argument("--seconds", type=_between(2, 600), default=6, metavar="S", help="each run is measured (6)")

@@ -26,7 +26,7 @@ pub(crate) use bring_up::{Appliance, Machine};
 pub(crate) use control::run as serve;
 pub(crate) use explain::{Known, STRAGGLES_NS, Terms, Verdict, judge};
 pub(crate) use job_metrics::JobMetrics;
-pub(crate) use ports::{DpdkIo, Queues};
+pub use ports::{DpdkIo, Queues};
 
 /// Runs an appliance until SIGTERM, SIGINT or the order to drain.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {

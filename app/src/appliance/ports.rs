@@ -6,15 +6,18 @@ use pascaline_pipelines::{BURST, Io, STAGE};
 
 /// One lcore's queue pair of each port.
 #[derive(Debug)]
-pub(crate) struct Queues {
-    pub(crate) rx: RxQueue,
-    pub(crate) tx: TxQueue,
-    pub(crate) multi_segment: bool,
+pub struct Queues {
+    /// Receives.
+    pub rx: RxQueue,
+    /// Sends.
+    pub tx: TxQueue,
+    /// True if frames of more than one segment may be sent.
+    pub multi_segment: bool,
 }
 
 /// Packet I/O of one lcore over DPDK.
 #[derive(Debug)]
-pub(crate) struct DpdkIo {
+pub struct DpdkIo {
     queues: Vec<Queues>,
     frames: Mempool,
     headers: Mempool,
@@ -22,7 +25,9 @@ pub(crate) struct DpdkIo {
 }
 
 impl DpdkIo {
-    pub(crate) fn new(queues: Vec<Queues>, frames: Mempool, headers: Mempool, clock: Clock) -> Self {
+    /// Over these queues, by port; buffers come from these pools.
+    #[must_use]
+    pub fn new(queues: Vec<Queues>, frames: Mempool, headers: Mempool, clock: Clock) -> Self {
         Self { queues, frames, headers, clock }
     }
 }

@@ -4,7 +4,7 @@ use pascaline_aggregator::{Conflict, Order};
 
 /// Where in the pool a job's PSNs are kept (DSA, section II.A: the two classes of in-network aggregation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Addressing {
+pub enum Addressing {
     /// `hash(job, psn)`, in the part that all such jobs share: statistical.
     Shared,
     /// `psn mod size + offset`, in a part of the job's own: synchronous.
@@ -13,20 +13,23 @@ pub(crate) enum Addressing {
 
 /// What a profile sets; every key of it can be overridden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Preset {
-    pub(crate) addressing: Addressing,
-    pub(crate) conflict: Conflict,
-    pub(crate) order: Order,
+pub struct Preset {
+    /// Where PSNs are kept.
+    pub addressing: Addressing,
+    /// What decides a conflict.
+    pub conflict: Conflict,
+    /// When contributions are added.
+    pub order: Order,
     /// Whether a parameter server completes what the pool could not.
-    pub(crate) server: bool,
+    pub server: bool,
     /// Whether the ranks may have PSNs complete with fewer contributions than all (SetH and FBcast).
-    pub(crate) partials: bool,
+    pub partials: bool,
 }
 
 impl Addressing {
     /// The settings of a job whose configuration names no profile: the best that `bench policies` finds for its addressing.
     /// Whether that is a region follows from how much room the pool has (docs/policies.md, "The default").
-    pub(crate) const fn preset(self) -> Preset {
+    pub const fn preset(self) -> Preset {
         match self {
             Self::Region => Profile::Switchml.preset(),
             Self::Shared => Profile::Dsa.preset(),
@@ -36,7 +39,7 @@ impl Addressing {
 
 /// A paper's system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
+pub enum Profile {
     /// DSA, section III: a shared pool with preemption by priority.
     Dsa,
     /// ATP, as DSA's section II.A tells it: a shared pool, first come, first served.
@@ -51,7 +54,7 @@ pub(crate) enum Profile {
 
 impl Profile {
     /// The profiles by the names that they have in a configuration.
-    pub(crate) const NAMES: [(&str, Self); 5] = [
+    pub const NAMES: [(&str, Self); 5] = [
         ("dsa", Self::Dsa),
         ("atp", Self::Atp),
         ("switchml", Self::Switchml),
@@ -60,7 +63,7 @@ impl Profile {
     ];
 
     /// What the profile sets.
-    pub(crate) const fn preset(self) -> Preset {
+    pub const fn preset(self) -> Preset {
         const SHARED: Preset = Preset {
             addressing: Addressing::Shared,
             conflict: Conflict::FirstCome,

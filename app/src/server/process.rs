@@ -48,7 +48,7 @@ pub(crate) struct PsArgs {
     #[arg(long)]
     json: bool,
     /// Write a JSON line for each update of an asynchronous job: when it arrived, when it was generated, and how many it
-    /// stands for. `pascaline plot aom` draws the Age-of-Model from it
+    /// stands for. `pascaline-lab plot aom` draws the Age-of-Model from it
     #[arg(long, value_name = "FILE")]
     aom_log: Option<PathBuf>,
 }

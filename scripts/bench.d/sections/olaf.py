@@ -10,12 +10,12 @@ TITLE = "Olaf: the queue of asynchronous updates, beside FIFO and the paper"
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of `pascaline bench olaf`."""
+    """One run of `pascaline-lab bench olaf`."""
     section.notes.append(
         "Loss and age are from virtual time and follow from the seed; nanoseconds are of this run. Beside them is the FIFO queue with the"
         " same arrivals; docs/olaf.md compares with the paper, whose arrivals are not published."
     )
-    found = programs.json_of("olaf", [str(context.binary), "bench", "olaf", "--json"], context.files, context.stop, 120)
+    found = programs.json_of("olaf", [str(context.lab), "bench", "olaf", "--json"], context.files, context.stop, 120)
     section.raw["olaf"] = found
     for row in found["table1"]:
         case = f"{row['arrivals']} arrivals" + (f" in bursts of {row['burst']}" if row["burst"] else "") + f", {row['out_gbps']} Gbit/s"

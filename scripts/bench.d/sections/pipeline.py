@@ -30,7 +30,7 @@ _PORTS = (
 
 
 def measure(context: Context, section: Section) -> None:
-    """`pascaline bench pipeline` with both fan-ins of the goals."""
+    """`pascaline-lab bench pipeline` with both fan-ins of the goals."""
     section.notes += [
         "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd macswap per packet on the same"
         " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit: the median of those"
@@ -107,7 +107,7 @@ def _in_turns(
                 _peer_failed(context, section, failure)
                 peer = None
         context.stop.check()
-        command = [str(context.binary), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
+        command = [str(context.lab), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
         command += ["--seconds", str(seconds), "--repeat", str(each)]
         ours.append(programs.json_of(f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each))
     beside = _beside(section, ours, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
@@ -157,9 +157,9 @@ def _apart(found: dict[str, Any]) -> str:
 
 
 def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
-    """`pascaline bench pipeline --lcores 1,2`: PSNs spread over both, and every packet for one of them to sum."""
+    """`pascaline-lab bench pipeline --lcores 1,2`: PSNs spread over both, and every packet for one of them to sum."""
     context.stop.check()
-    command = [str(context.binary), "bench", "pipeline", "--json", "--lcores", "1,2"]
+    command = [str(context.lab), "bench", "pipeline", "--json", "--lcores", "1,2"]
     command += ["--seconds", str(seconds), "--repeat", str(repeat)]
     found = programs.json_of("pipeline-lcores", command, context.files, context.stop, 60 + 20 * seconds * repeat)
     section.raw["two lcores"] = found

@@ -18,7 +18,7 @@ _ROUNDS = 4000
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of `pascaline bench pool` per case, then its sweep; quick is without that, which fills gigabytes of memory."""
+    """One run of `pascaline-lab bench pool` per case, then its sweep; quick is without that, which fills gigabytes of memory."""
     section.notes.append(
         "ns per packet of parse, look-up, deduplication, add and result headers, beside the bare add of the same payloads with the"
         " same access pattern. Medians of rounds; cache: everything in L2; last level: accumulators and packets beyond L2."
@@ -26,7 +26,7 @@ def measure(context: Context, section: Section) -> None:
     for payload, fan_in, most in _CASES:
         context.stop.check()
         case = f"{payload} B, fan-in {fan_in}"
-        command = [str(context.binary), "bench", "pool", "--json", "--payload", str(payload), "--fan-in", str(fan_in)]
+        command = [str(context.lab), "bench", "pool", "--json", "--payload", str(payload), "--fan-in", str(fan_in)]
         found = programs.json_of(f"pool-{payload}-{fan_in}", [*command, "--rounds", str(_ROUNDS)], context.files, context.stop, _SECONDS)
         section.raw[case] = found
         for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):

@@ -10,7 +10,7 @@ TITLE = "Scale: what a packet costs with more jobs, workers and slots"
 
 
 def measure(context: Context, section: Section) -> None:
-    """Parts of `pascaline bench pool --sweep`; quick is without slots, which fill gigabytes of memory."""
+    """Parts of `pascaline-lab bench pool --sweep`; quick is without slots, which fill gigabytes of memory."""
     section.notes.append(
         "ns per packet of the pool beside the bare add of the same payloads, with more of one thing and everything else the same. The"
         " requirement is on the dearest case beside the cheapest, for jobs that take turns in windows of 32 PSNs and for those that do PSN by PSN;"

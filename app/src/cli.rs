@@ -1,0 +1,106 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, ConfigError};
+use crate::{admin_cmd, appliance, doctor, init, manual, server, top, worker_cmd};
+
+/// An in-network aggregator: sums the gradients of N workers while they cross the network
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  pascaline check conf/appliance.toml
+  pascaline run -c conf/appliance.toml
+  pascaline ps -c conf/appliance.toml
+  pascaline top
+  pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
+
+Benches, plots, experiments, impair and fuzz-protocol are commands of pascaline-lab.
+
+Environment:
+  RUST_LOG   what is logged, e.g. RUST_LOG=debug (default: info)"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an appliance until SIGTERM or SIGINT
+    ///
+    /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. SIGHUP puts the file's jobs
+    /// and limits in force as they are now, without touching the traffic of other jobs. Exit code 2: the
+    /// configuration cannot be put to use; 1: something failed later.
+    #[command(after_help = "Example:\n  pascaline run -c conf/appliance.toml")]
+    Run {
+        /// The configuration file
+        #[arg(short, long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    Ps(server::PsArgs),
+    /// Check a configuration file without touching any device
+    ///
+    /// Prints what it amounts to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine;
+    /// 2: it is not, and the error names line, column and remedy.
+    #[command(after_help = "Example:\n  pascaline check conf/appliance.toml")]
+    Check {
+        /// The configuration file
+        file: PathBuf,
+    },
+    /// Be a worker
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
+  pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms"
+    )]
+    Worker(WorkerCommand),
+    Explain(admin_cmd::ExplainArgs),
+    Doctor(doctor::DoctorArgs),
+    Init(init::InitArgs),
+    Top(top::TopArgs),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkerCommand {
+    Allreduce(worker_cmd::AllreduceArgs),
+    Olaf(worker_cmd::OlafArgs),
+}
+
+/// Runs the command that the arguments of this process name.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let outcome = match &cli.command {
+        Command::Run { config } => appliance::run(config),
+        Command::Ps(args) => server::run(args),
+        Command::Check { file } => check(file),
+        Command::Worker(WorkerCommand::Allreduce(args)) => worker_cmd::allreduce(args),
+        Command::Worker(WorkerCommand::Olaf(args)) => worker_cmd::olaf(args),
+        Command::Explain(args) => admin_cmd::explain(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Completions(args) => manual::completions(args, Cli::command()),
+        Command::Man(args) => manual::man(args, Cli::command()),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("pascaline: {error:#}");
+        ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+    })
+}
+
+fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let config = Config::load(file)?;
+    print!("{}: ok: {config}", file.display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,127 @@
+//! `pascaline-lab bench`: what the packet path costs, each figure beside its limit from the same run.
+
+mod distance;
+mod fixture;
+mod hot;
+mod lcores;
+mod memif;
+mod observed;
+mod olaf;
+mod policies;
+mod pool;
+mod report;
+mod ring;
+mod scrape;
+mod source;
+mod testpmd;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+pub(crate) use source::SourceArgs;
+
+/// Measure the packet path
+///
+/// Absolute times swing on shared machines; every figure is reported with its limit from the same run, as a ratio.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// The aggregator pool: parse, look up, deduplicate, add, emit results; against the bare add of the same payloads
+    #[command(after_help = "Examples:
+  pascaline-lab bench pool --json
+  pascaline-lab bench pool --policy dsa --fan-in 64 --dtype bf16 --order rank
+  pascaline-lab bench pool --sweep --only policies,types
+
+A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
+    Pool(pool::PoolArgs),
+    /// The whole pipeline over net_null (packets hot in cache), net_ring (source on another core) and net_memif (source in another process),
+    /// against dpdk-testpmd macswap on the same ports plus the bare add
+    #[command(after_help = "Example:\n  pascaline-lab bench pipeline --json --seconds 3
+
+The ratio is the time that nobody can save, divided by the time taken:
+  (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)
+of each turn; the median counts. Over net_ring, dpdk-testpmd can only forward to itself what it has sent: there the ratio is to
+macswap_mpps, which a loop makes that sends each packet back to the same source. testpmd_io_mpps is what dpdk-testpmd makes without a
+look at packets.
+
+With --lcores 1,2 it compares two lcores with one instead, with all PSNs spread and with every packet on one slot, beside what two cores
+add at once.")]
+    Pipeline(PipelineArgs),
+    /// The queue of asynchronous updates: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's figures; and what
+    /// the queue costs in nanoseconds, against the bare add of the same payloads
+    #[command(after_help = "Examples:
+  pascaline-lab bench olaf
+  pascaline-lab bench olaf --json --seed 7
+
+Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
+    Olaf(olaf::OlafArgs),
+    /// The pool's policies, where 8 jobs of 8 workers contend for it: completion times, how well it is used, and what goes to the
+    /// parameter server; in virtual time, beside DSA's Figures 8 to 11
+    #[command(after_help = "Examples:
+  pascaline-lab bench policies
+  pascaline-lab bench policies --quick --json
+  pascaline-lab bench policies --runs 9 --host-jitter 10
+
+Takes minutes on all cores, --quick seconds. Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
+the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
+    Policies(policies::PoliciesArgs),
+    /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted something
+    #[command(after_help = "Examples:
+  pascaline-lab bench scrape
+  pascaline-lab bench scrape --lcores 16 --jobs 1024 --json
+
+Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
+    Scrape(scrape::ScrapeArgs),
+    /// A whole appliance at full load, in turns left alone and looked at by everybody: scrapes, the page, 50 API calls per second.
+    /// What it does to the packets' service time and to packets/s
+    #[command(after_help = "Examples:
+  pascaline-lab bench observed
+  pascaline-lab bench observed --pairs 20 --json
+
+One lcore takes packets as fast as it can from a net_null port whose receive hook writes them. The main core does everything else: the control
+loop, the metrics, the page, the admin API, and those who ask. Windows of both kinds alternate; medians.")]
+    Observed(observed::ObservedArgs),
+    /// The traffic source that `bench pipeline` starts as another process
+    #[command(hide = true)]
+    Source(SourceArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PipelineArgs {
+    #[command(flatten)]
+    shape: fixture::Shape,
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Measurements of each kind, taken in turns; the median counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=15))]
+    repeat: u32,
+    /// The core of the lcore that is measured
+    #[arg(long, default_value_t = 1)]
+    core: usize,
+    /// The core of the traffic source and of everything else
+    #[arg(long, default_value_t = 0)]
+    main_core: usize,
+    /// Lcores: 1 compares one with its limit, 1,2 compares two with one; the second runs on the main core
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    lcores: Vec<u8>,
+    /// The dpdk-testpmd to compare with
+    #[arg(long, default_value = "dpdk-testpmd")]
+    testpmd: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &BenchCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        BenchCommand::Pool(args) => pool::run(args),
+        BenchCommand::Pipeline(args) if args.lcores.contains(&2) => lcores::run(args),
+        BenchCommand::Pipeline(args) => report::pipeline(args),
+        BenchCommand::Olaf(args) => olaf::run(args),
+        BenchCommand::Policies(args) => policies::run(args),
+        BenchCommand::Scrape(args) => scrape::run(args),
+        BenchCommand::Observed(args) => observed::run(args),
+        BenchCommand::Source(args) => source::run(args),
+    }
+}

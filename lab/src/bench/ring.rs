@@ -1,0 +1,149 @@
+//! The pipeline over net_ring: packets are handed over by their addresses, from another core and back to it. The source is in the same
+//! process, since rings of DPDK lie in its memory.
+//!
+//! A net_ring port receives what is sent to it. So there are two: the source sends to the one that the pipeline receives from, and the
+//! other way round.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use anyhow::Context as _;
+use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf;
+use pascaline_dpdk::port::StartedPort;
+use pascaline_dpdk::{
+    Clock, Device, Eal, Lcore, LcoreHandle, Mbuf, Mempool, Port, PortConfig, RxQueue, TxQueue,
+};
+use pascaline_wire::Mac;
+
+use super::PipelineArgs;
+use super::fixture::{self, EPOCH, Frames, L2, Load};
+use super::source::{Read, Source};
+use pascaline_app::laboratory::{DpdkIo, Queues};
+
+/// What is between the rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Between {
+    /// The pipeline.
+    Pipeline,
+    /// What sends each packet back with its addresses exchanged, as dpdk-testpmd does in macswap mode, which cannot be given rings of another
+    /// process.
+    MacSwap,
+}
+
+/// The port of which dpdk-testpmd makes one that receives what it sends.
+pub(super) const DEVICE: &str = "net_ring0";
+/// Packet buffers of the source: as many as the rings hold, and as caches of pools keep. Each is used again after as many others.
+pub(super) const BUFFERS: u32 = 4095;
+const BURST: usize = 32;
+/// Polls without a packet after which nothing is under way any more.
+const IDLE_POLLS: u32 = 1 << 20;
+
+/// Millions of packets per second that came back to the source.
+pub(super) fn measure(
+    eal: &Eal,
+    lcore: &Lcore,
+    args: &PipelineArgs,
+    pools: &(Mempool, Mempool),
+    between: Between,
+) -> anyhow::Result<f64> {
+    // Rings outlive their port: each has to have a name of its own.
+    static OPENED: AtomicU32 = AtomicU32::new(0);
+    let frames = &pools.0;
+    let open = || {
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let port = Port::open(eal, &Device::Vdev(format!("net_ring{number}")))?;
+        let started = port.start(&PortConfig::default(), std::slice::from_ref(frames));
+        anyhow::Ok(started.map_err(|failure| failure.error)?)
+    };
+    let StartedPort { port: there, rx: mut there_rx, tx: mut there_tx } = open()?;
+    let StartedPort { port: back, rx: mut back_rx, tx: mut back_tx } = open()?;
+    let mac = Mac(there.mac()?);
+    let ours = (there_rx.pop().context("a receive queue")?, back_tx.pop().context("a transmit queue")?);
+    let theirs = (back_rx.pop().context("a receive queue")?, there_tx.pop().context("a transmit queue")?);
+    let load = Load::plain(args.shape, L2);
+    // Payloads are added to where they are.
+    let writer = Frames::new(&load, mac, EPOCH).of_zeros();
+    let read = Read::Few { verify: between == Between::Pipeline };
+    let mut source = Source::new(&load, writer, frames.clone(), theirs, read)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let handle = match between {
+        Between::Pipeline => {
+            let (rx, tx) = ours;
+            let queues = Queues { rx, tx, multi_segment: back.active().tx_multi_segment };
+            let io = DpdkIo::new(vec![queues], frames.clone(), pools.1.clone(), Clock::new(eal));
+            aggregate(lcore, &load, io, mac, Arc::clone(&stop))?
+        }
+        Between::MacSwap => swap(lcore, ours, Arc::clone(&stop))?,
+    };
+    let report = source.measure(&Clock::new(eal), args.seconds);
+    // What a ring holds when it is closed, DPDK does not give back.
+    let mut idle = 0;
+    while idle < IDLE_POLLS {
+        idle = if source.drain() { 0 } else { idle + 1 };
+    }
+    stop.store(true, Ordering::Relaxed);
+    let Lost { unaccounted, dropped } = handle.join().map_err(|panic| anyhow::anyhow!("{panic}"))?;
+    drop(source);
+    anyhow::ensure!(
+        unaccounted == 0
+            && dropped == 0
+            && report.wrong == 0
+            && (report.checked > 0 || between == Between::MacSwap),
+        "{dropped} packets dropped, {} of {} results wrong: the measurement is void",
+        report.wrong,
+        report.checked
+    );
+    for port in [there, back] {
+        anyhow::ensure!(port.stop().is_ok(), "queues of a net_ring port are still held");
+    }
+    Ok(report.mpps)
+}
+
+/// What must not be.
+#[derive(Debug, Default)]
+struct Lost {
+    unaccounted: i128,
+    dropped: u64,
+}
+
+/// Lets the pipeline run until it is to stop.
+fn aggregate(
+    lcore: &Lcore,
+    load: &Load,
+    io: DpdkIo,
+    mac: Mac,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<LcoreHandle<Lost>> {
+    let (mut bench, common) = fixture::lcore::<_, 1>(load, io, mac)?;
+    Ok(lcore.launch(move || {
+        let _common = common;
+        while !stop.load(Ordering::Relaxed) {
+            bench.lcore.turn();
+        }
+        let account = bench.counters.read();
+        Lost { unaccounted: account.unaccounted(), dropped: account.dropped_total() }
+    })?)
+}
+
+/// Sends everything back until it is to stop.
+fn swap(
+    lcore: &Lcore,
+    (mut rx, mut tx): (RxQueue, TxQueue),
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<LcoreHandle<Lost>> {
+    Ok(lcore.launch(move || {
+        let mut packets = ArrayVec::<Mbuf, BURST>::new();
+        while !stop.load(Ordering::Relaxed) {
+            let waiting = packets.len();
+            rx.rx(&mut packets);
+            for packet in &mut packets[waiting..] {
+                if let Some(macs) = packet.bytes_mut().first_chunk_mut::<12>() {
+                    macs.rotate_left(6);
+                }
+            }
+            tx.tx(&mut packets);
+        }
+        Lost::default()
+    })?)
+}

@@ -1,0 +1,337 @@
+//! Two groups of clusters behind one bottleneck, of which one sends more often than the other (Olaf, section 8.3, tables 2
+//! and 3): what transmission control does about loss, age and fairness.
+//!
+//! ```text
+//! C1 … C5  (every 100 ms)     ── SW1, 5 places ──┐
+//!                                                ├── SW3, 8 places ── server
+//! C6 … C10 (every 100/300 ms) ── SW2, 5 places ──┘
+//! ```
+//!
+//! Queues, ages and the workers' transmission control are the product's; simulated are trainers, lines and the server, which
+//! acknowledges everything at once and to the whole cluster, with the state of SW3's queue. The paper does not say how fast
+//! the lines are. Times are in nanoseconds.
+
+#[cfg(test)]
+mod tests;
+
+use core::cmp::Reverse;
+use core::num::NonZeroU64;
+use core::time::Duration;
+use std::collections::BinaryHeap;
+
+use pascaline_buffer::HeapPool;
+use pascaline_ps::asynchronous::{Age, Pace, jain};
+use pascaline_queue::{Config, ConfigError, Discipline, Shaper, Update, Verdict};
+use pascaline_wire::Element;
+use pascaline_wire::trailer::QueueState;
+use pascaline_worker::asynchronous::session::PAUSE_UNIT;
+use pascaline_worker::asynchronous::{Control, Heard, Policy};
+
+use super::arrivals::{exponential, uniform};
+use super::bottleneck::{Bottleneck, Hold};
+use pascaline_sim::random::{Random, mix};
+
+const CLUSTERS: u16 = 10;
+/// Workers of each cluster.
+const WORKERS: u16 = 10;
+/// Bytes of an update on the lines.
+const BYTES: u16 = 1000;
+/// The places of SW1, SW2 and SW3.
+const PLACES: [u16; 3] = [5, 5, 8];
+const LAST: usize = 2;
+const MS: u64 = 1_000_000;
+/// How far an interval may be from its length with [`Senders::Jittered`].
+const JITTER: f64 = 0.1;
+/// From the server's receiving an update to the workers' receiving the acknowledgement.
+const REPLY: u64 = MS;
+
+/// When trainers have updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Senders {
+    /// At equal intervals, and all at the same time: in the order of their numbers.
+    Locked,
+    /// At intervals that are up to a tenth longer or shorter, beginning at a random time of the first.
+    Jittered,
+    /// Each one is a Poisson process.
+    Poisson,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scheme {
+    /// The queues' discipline.
+    pub(crate) discipline: Discipline,
+    /// The workers' transmission control.
+    pub(crate) policy: Policy,
+}
+
+/// The experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Table3 {
+    /// What chance follows from.
+    pub(crate) seed: u64,
+    /// Runs that are averaged.
+    pub(crate) runs: u32,
+    /// Virtual time of a run.
+    pub(crate) lasts: Duration,
+    /// From one update of a worker of the second group to the next: 300 ms in table 3, 100 ms in table 2.
+    pub(crate) slow: Duration,
+    /// Kilobits per second behind SW1 and behind SW2.
+    pub(crate) edge_kbps: u32,
+    /// Kilobits per second behind SW3.
+    pub(crate) last_kbps: u32,
+}
+
+/// What came of a scheme: means over the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Outcome {
+    /// Updates that trainers had.
+    pub(crate) updates: f64,
+    /// Updates that transmission control let pass.
+    pub(crate) sent: f64,
+    /// Those of them that were dropped, alone or inside of others, in percent.
+    pub(crate) lost_pct: f64,
+    /// Updates that the server has received, combined ones counted once.
+    pub(crate) received: f64,
+    /// Age-of-Model, averaged over time and over the clusters of each group, in milliseconds.
+    pub(crate) aom_ms: [f64; 2],
+    /// Jain's index of the clusters' averages over time.
+    pub(crate) jain: f64,
+}
+
+/// One of the paper's rows: loss in percent, ages in milliseconds, Jain's index as printed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Contest {
+    /// FIFO, Olaf, or Olaf with transmission control.
+    pub(crate) name: &'static str,
+    /// Loss in percent.
+    pub(crate) lost_pct: f64,
+    /// The two groups' Age-of-Model in milliseconds.
+    pub(crate) aom_ms: [f64; 2],
+    /// The fairness index.
+    pub(crate) jain: f64,
+}
+
+impl Table3 {
+    /// The paper's table 3.
+    pub(crate) const PAPER: [Contest; 3] = [
+        Contest { name: "FIFO", lost_pct: 86.0, aom_ms: [1381.0, 5382.0], jain: 0.86 },
+        Contest { name: "Olaf", lost_pct: 5.6, aom_ms: [243.0, 291.0], jain: 0.91 },
+        Contest { name: "Olaf_TC", lost_pct: 4.7, aom_ms: [263.0, 270.0], jain: 0.99 },
+    ];
+
+    /// What comes of one scheme.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not to be expected.
+    pub(crate) fn run(&self, senders: Senders, scheme: Scheme) -> Result<Outcome, ConfigError> {
+        let runs = self.runs.max(1);
+        let share = 1.0 / f64::from(runs);
+        let mut mean = Outcome::default();
+        for number in 0..runs {
+            let seed = mix(self.seed).wrapping_add(u64::from(number));
+            let one = World::new(self, senders, scheme, seed)?.run();
+            mean.updates += one.updates * share;
+            mean.sent += one.sent * share;
+            mean.lost_pct += one.lost_pct * share;
+            mean.received += one.received * share;
+            mean.jain += one.jain * share;
+            mean.aom_ms.iter_mut().zip(one.aom_ms).for_each(|(mean, one)| *mean += one * share);
+        }
+        Ok(mean)
+    }
+}
+
+/// What happens beside the lines' departures, in order of time and then of coming up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// An acknowledgement reaches all workers of a cluster: active clusters, places, waiting updates.
+    Ack { cluster: u16, pause: u16, state: (u16, u16, u32) },
+    /// A trainer has an update.
+    Update { worker: u16 },
+}
+
+struct World {
+    senders: Senders,
+    lasts: u64,
+    intervals: [u64; 2],
+    random: Random,
+    agenda: BinaryHeap<Reverse<(u64, Event)>>,
+    controls: Vec<Control>,
+    lines: Vec<Bottleneck>,
+    ages: Vec<Age>,
+    pace: Pace,
+    pool: HeapPool,
+    updates: u64,
+    sent: u64,
+    lost: u64,
+    received: u64,
+}
+
+impl World {
+    fn new(experiment: &Table3, senders: Senders, scheme: Scheme, seed: u64) -> Result<Self, ConfigError> {
+        let line = |at: usize| {
+            let kbps = if at == LAST { experiment.last_kbps } else { experiment.edge_kbps };
+            let rate = NonZeroU64::new(u64::from(kbps) * 1000).unwrap_or(NonZeroU64::MIN);
+            let config = Config {
+                discipline: scheme.discipline,
+                segments: PLACES[at],
+                clusters: u32::from(CLUSTERS),
+                ..Config::default()
+            };
+            Bottleneck::with_line(&config, Shaper::new(rate, Duration::ZERO), Hold::UntilBegun)
+        };
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let mut world = Self {
+            senders,
+            lasts: nanos(experiment.lasts),
+            intervals: [100 * MS, nanos(experiment.slow)],
+            random: Random::new(seed),
+            agenda: BinaryHeap::new(),
+            controls: Vec::new(),
+            lines: (0..PLACES.len()).map(line).collect::<Result<_, _>>()?,
+            ages: vec![Age::default(); usize::from(CLUSTERS)],
+            pace: Pace::default(),
+            pool: HeapPool::new(),
+            updates: 0,
+            sent: 0,
+            lost: 0,
+            received: 0,
+        };
+        for worker in 0..CLUSTERS * WORKERS {
+            world.controls.push(Control::new(scheme.policy, world.random.next()));
+            let first = match senders {
+                Senders::Locked => world.interval(worker),
+                Senders::Jittered => world.random.below(world.interval(worker)),
+                Senders::Poisson => world.gap(worker),
+            };
+            world.agenda.push(Reverse((first, Event::Update { worker })));
+        }
+        Ok(world)
+    }
+
+    const fn interval(&self, worker: u16) -> u64 {
+        self.intervals[group(worker / WORKERS)]
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "below hours"
+    )]
+    fn gap(&mut self, worker: u16) -> u64 {
+        let factor = match self.senders {
+            Senders::Locked => return self.interval(worker),
+            Senders::Jittered => 1.0 + JITTER * (2.0 * uniform(&mut self.random) - 1.0),
+            Senders::Poisson => exponential(&mut self.random),
+        };
+        (self.interval(worker) as f64 * factor) as u64
+    }
+
+    fn run(mut self) -> Outcome {
+        loop {
+            let line = (0..self.lines.len()).filter_map(|at| Some((self.lines[at].next()?, at))).min();
+            let due = self.agenda.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+            // What leaves at the same time leaves first.
+            match line {
+                Some((at, line)) if at <= due.min(self.lasts) => self.depart(at, line),
+                _ if due > self.lasts => break,
+                _ => {
+                    let Some(Reverse((now, event))) = self.agenda.pop() else { break };
+                    self.happen(now, event);
+                }
+            }
+        }
+        self.outcome()
+    }
+
+    fn happen(&mut self, now: u64, event: Event) {
+        match event {
+            Event::Ack { cluster, pause, state: (clusters, capacity, waiting) } => {
+                let queue = QueueState { clusters, capacity, waiting };
+                let heard = Heard { queue, pause: PAUSE_UNIT * u32::from(pause) };
+                let workers = usize::from(cluster * WORKERS)..usize::from((cluster + 1) * WORKERS);
+                for control in self.controls.get_mut(workers).unwrap_or_default() {
+                    control.on_ack(Duration::from_nanos(now), heard);
+                }
+            }
+            Event::Update { worker } => {
+                let next = now + self.gap(worker);
+                self.agenda.push(Reverse((next, Event::Update { worker })));
+                self.updates += 1;
+                let control = self.controls.get_mut(usize::from(worker));
+                if control.is_some_and(|control| control.permits(Duration::from_nanos(now))) {
+                    self.sent += 1;
+                    self.offer(now, group(worker / WORKERS), update(worker, now));
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, now: u64, line: usize, update: Update) {
+        let packet = self.pool.alloc(&[0; BYTES as usize], usize::from(BYTES));
+        if let Some(line) = self.lines.get_mut(line)
+            && line.offer(now, update, packet).verdict == Verdict::Full
+        {
+            self.lost += u64::from(update.count);
+        }
+    }
+
+    fn depart(&mut self, now: u64, line: usize) {
+        let Some(departure) = self.lines.get_mut(line).and_then(|line| line.finish(now)) else { return };
+        if line != LAST {
+            return self.offer(now, LAST, departure.update);
+        }
+        self.received += 1;
+        let cluster = departure.update.cluster;
+        if let Some(age) = self.ages.get_mut(cluster as usize) {
+            age.receive(now, departure.update.generated_ns);
+        }
+        let QueueState { clusters, capacity, waiting } = self
+            .lines
+            .get_mut(LAST)
+            .map_or(QueueState { clusters: 0, capacity: 0, waiting: 0 }, |line| line.state(now));
+        let cluster = u16::try_from(cluster).unwrap_or(0);
+        let age = Duration::from_nanos(now - departure.update.generated_ns);
+        let pause = self.pace.on_update(cluster, Duration::from_nanos(now), age);
+        let state = (clusters, capacity, waiting);
+        self.agenda.push(Reverse((now + REPLY, Event::Ack { cluster, pause, state })));
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+    fn outcome(self) -> Outcome {
+        let ages: Vec<f64> = self.ages.iter().map(|age| age.average(self.lasts) / MS as f64).collect();
+        let mean = |ages: &[f64]| ages.iter().sum::<f64>() / ages.len() as f64;
+        let (fast, slow) = ages.split_at(ages.len() / 2);
+        Outcome {
+            updates: self.updates as f64,
+            sent: self.sent as f64,
+            lost_pct: 100.0 * self.lost as f64 / self.sent as f64,
+            received: self.received as f64,
+            aom_ms: [mean(fast), mean(slow)],
+            jain: jain(&ages),
+        }
+    }
+}
+
+/// 0 for the first half of the clusters, 1 for the second.
+const fn group(cluster: u16) -> usize {
+    (cluster >= CLUSTERS / 2) as usize
+}
+
+fn update(worker: u16, now: u64) -> Update {
+    Update {
+        cluster: u32::from(worker / WORKERS),
+        worker,
+        psn: 0,
+        epoch: 0,
+        count: 1,
+        reward: 0.0,
+        generated_ns: now,
+        element: Element::F32_SUM,
+        offset: 0,
+        len: BYTES,
+        overflow: false,
+    }
+}

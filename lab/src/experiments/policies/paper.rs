@@ -1,0 +1,153 @@
+//! What DSA's Figures 8 to 11 say (section VII.B and C), in its setting: 8 jobs of 8 workers, 100 Gbit/s, 5 MB, packets of 306
+//! bytes. The curves are not in its text, the factors are.
+
+use super::experiment::Row;
+use super::setting::{Mix, Policy, ResultsAt, Setting};
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// How many times shorter jobs are.
+    Speedup,
+    /// How many times better the pool is used.
+    Utilisation,
+}
+
+impl Measure {
+    /// The name in reports.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Speedup => "speedup",
+            Self::Utilisation => "utilisation",
+        }
+    }
+}
+
+/// One of the systems that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side {
+    /// Who wins what.
+    pub(crate) policy: Policy,
+    /// Where the paper has its results made.
+    pub(crate) results_at: ResultsAt,
+}
+
+/// What a figure varies. Its text does not say how far, and what is shown for it here is over the same numbers for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    /// Nothing.
+    None,
+    /// The number of jobs; what counts is the greatest factor.
+    Jobs,
+    /// The number of workers of each job; what counts is the least factor.
+    Workers,
+}
+
+impl Sweep {
+    /// What is varied.
+    #[must_use]
+    pub(crate) const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Jobs => Some("jobs"),
+            Self::Workers => Some("workers"),
+        }
+    }
+
+    /// Jobs, and workers of each.
+    pub(super) const fn points(self) -> &'static [(u16, u16)] {
+        match self {
+            Self::None => &[(8, 8)],
+            Self::Jobs => &[(2, 8), (4, 8), (8, 8)],
+            Self::Workers => &[(8, 2), (8, 4), (8, 8)],
+        }
+    }
+}
+
+/// A factor that a figure shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Fact {
+    /// The figure.
+    pub(crate) figure: u8,
+    /// What is trained.
+    pub(crate) mix: Mix,
+    /// What is compared.
+    pub(crate) measure: Measure,
+    /// What is better.
+    pub(crate) of: Side,
+    /// Than what.
+    pub(crate) over: Side,
+    /// By how much; `None` if only that it is better is said.
+    pub(crate) factor: Option<f64>,
+    /// Over what.
+    pub(crate) sweep: Sweep,
+}
+
+const DSA: Side = Side { policy: Policy::Dsa, results_at: ResultsAt::Appliance };
+const ALWAYS: Side = Side { policy: Policy::Always, results_at: ResultsAt::Appliance };
+const COIN: Side = Side { policy: Policy::Coin, results_at: ResultsAt::Appliance };
+const SWITCHML: Side = Side { policy: Policy::SwitchMl, results_at: ResultsAt::Appliance };
+/// ATP's results leave from the server (DSA, section III.D: acknowledgements of a single spot).
+const ATP: Side = Side { policy: Policy::Atp, results_at: ResultsAt::Server };
+
+/// The systems as the paper has them.
+pub(super) const SIDES: [Side; 5] = [DSA, ATP, SWITCHML, ALWAYS, COIN];
+
+const fn fact(figure: u8, mix: Mix, measure: Measure, sides: (Side, Side), factor: f64) -> Fact {
+    Fact { figure, mix, measure, of: sides.0, over: sides.1, factor: Some(factor), sweep: Sweep::None }
+}
+
+/// All of them.
+pub(super) const FACTS: [Fact; 14] = [
+    Fact { sweep: Sweep::Jobs, ..fact(8, Mix::A, Measure::Speedup, (DSA, SWITCHML), 1.89) },
+    Fact { sweep: Sweep::Jobs, ..fact(8, Mix::A, Measure::Speedup, (DSA, ATP), 1.35) },
+    Fact { factor: None, sweep: Sweep::Workers, ..fact(9, Mix::A, Measure::Speedup, (DSA, SWITCHML), 1.0) },
+    Fact { factor: None, sweep: Sweep::Workers, ..fact(9, Mix::A, Measure::Speedup, (DSA, ATP), 1.0) },
+    fact(10, Mix::A, Measure::Utilisation, (DSA, SWITCHML), 2.27),
+    fact(10, Mix::A, Measure::Utilisation, (DSA, ATP), 1.45),
+    fact(10, Mix::B, Measure::Utilisation, (DSA, SWITCHML), 1.9),
+    fact(10, Mix::B, Measure::Utilisation, (DSA, ATP), 1.28),
+    fact(11, Mix::A, Measure::Speedup, (DSA, ATP), 1.35),
+    fact(11, Mix::A, Measure::Speedup, (ALWAYS, ATP), 1.19),
+    fact(11, Mix::A, Measure::Speedup, (COIN, ATP), 1.19),
+    fact(11, Mix::Both, Measure::Speedup, (DSA, ATP), 1.22),
+    fact(11, Mix::Both, Measure::Speedup, (ALWAYS, ATP), 1.05),
+    fact(11, Mix::Both, Measure::Speedup, (COIN, ATP), 1.05),
+];
+
+impl Fact {
+    /// How the paper has it.
+    #[must_use]
+    pub(crate) const fn remark(&self) -> &'static str {
+        match self.sweep {
+            Sweep::None => "",
+            Sweep::Jobs => "up to, over the number of jobs; here of 2, 4 and 8",
+            Sweep::Workers => "at least better, whatever the number of workers; here the least of 2, 4 and 8",
+        }
+    }
+
+    /// True if a sweep's factor is one of this system.
+    pub(super) fn needs(&self, sweep: Sweep, side: Side) -> bool {
+        self.sweep == sweep && (self.of == side || self.over == side)
+    }
+
+    /// The same factor as it comes out here, with so many slots in a set. `None` where not all of it was run.
+    pub(super) fn seen(&self, paper: &Setting, ways: usize, rows: &[Row]) -> Option<f64> {
+        let at = |&(jobs, ranks): &(u16, u16)| {
+            let find = |side: Side| {
+                let Side { policy, results_at } = side;
+                let wanted = Setting { jobs, ranks, policy, results_at, ways, mix: self.mix, ..*paper };
+                rows.iter().find(|row| row.setting == wanted)
+            };
+            let (of, over) = (find(self.of)?, find(self.over)?);
+            Some(match self.measure {
+                Measure::Speedup => over.completion_ms.median / of.completion_ms.median,
+                Measure::Utilisation => of.utilisation / over.utilisation,
+            })
+        };
+        let factors: Vec<f64> = self.sweep.points().iter().map(at).collect::<Option<_>>()?;
+        let best = if self.sweep == Sweep::Workers { f64::min } else { f64::max };
+        factors.into_iter().reduce(best)
+    }
+}

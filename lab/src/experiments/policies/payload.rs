@@ -1,0 +1,93 @@
+//! What is added up: eight bytes that tell whose they are, in place of the payload that they stand for.
+
+use core::fmt;
+
+use super::Violation;
+use pascaline_sim::random::mix;
+
+/// Two 32-bit integers. Their sum over all ranks is as it should be only if it has each rank's exactly once, and of this PSN.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Payload([i32; 2]);
+
+/// Bytes of it.
+pub(super) const LEN: u16 = 8;
+
+/// The most ranks of a job: each has a digit of its own.
+pub(super) const MAX_RANKS: u16 = 8;
+
+impl Payload {
+    /// What a rank contributes to a PSN.
+    pub(super) const fn of(job: u16, rank: u16, psn: u32) -> Self {
+        // The rank's own hexadecimal digit: how often it is inside can be read off the sum.
+        Self([1 << (4 * rank), Self::base(job, psn) + 1021 * rank as i32])
+    }
+
+    /// What all ranks contribute together.
+    pub(super) const fn sum(job: u16, ranks: u16, psn: u32) -> Self {
+        let all = ranks as i32;
+        let digits = if ranks >= MAX_RANKS { 0x1111_1111 } else { ((1 << (4 * ranks)) - 1) / 15 };
+        Self([digits, all * Self::base(job, psn) + 1021 * (all * (all - 1) / 2)])
+    }
+
+    /// A number of the PSN's own, below 2²⁴.
+    const fn base(job: u16, psn: u32) -> i32 {
+        (mix((job as u64) << 32 | psn as u64) >> 40) as i32
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; LEN as usize] {
+        let [first, second] = self.0.map(i32::to_le_bytes);
+        let mut bytes = [0; LEN as usize];
+        bytes[..4].copy_from_slice(&first);
+        bytes[4..].copy_from_slice(&second);
+        bytes
+    }
+
+    /// The payload at the start of a packet.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (first, rest) = bytes.split_first_chunk()?;
+        let second = rest.first_chunk()?;
+        Some(Self([i32::from_le_bytes(*first), i32::from_le_bytes(*second)]))
+    }
+
+    /// Checks what a rank has received as the result.
+    pub(super) fn check(self, job: u16, rank: u16, ranks: u16, psn: u32) -> Result<(), Violation> {
+        let expected = Self::sum(job, ranks, psn);
+        if self == expected { Ok(()) } else { Err(Violation::Sum { job, rank, psn, expected, got: self }) }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x} {}", self.0[0], self.0[1])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(to: Payload, more: Payload) -> Payload {
+        Payload([to.0[0] + more.0[0], to.0[1] + more.0[1]])
+    }
+
+    #[test]
+    fn the_sum_is_that_of_each_rank_once() {
+        for ranks in 1..=MAX_RANKS {
+            let all = (0..ranks).map(|rank| Payload::of(3, rank, 77)).fold(Payload::default(), add);
+            assert_eq!(all.check(3, 0, ranks, 77), Ok(()));
+            for rank in 0..ranks {
+                let twice = add(all, Payload::of(3, rank, 77));
+                assert!(twice.check(3, 0, ranks, 77).is_err(), "rank {rank} twice");
+            }
+            assert!(all.check(3, 0, ranks, 78).is_err(), "another PSN");
+            assert!(all.check(4, 0, ranks, 77).is_err(), "another job");
+        }
+    }
+
+    #[test]
+    fn bytes_come_back() {
+        let payload = Payload::of(1, 7, 9);
+        assert_eq!(Payload::from_bytes(&payload.to_bytes()), Some(payload));
+        assert_eq!(Payload::from_bytes(&[0; 7]), None);
+    }
+}

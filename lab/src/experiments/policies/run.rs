@@ -1,0 +1,368 @@
+//! One run: hosts, lines, the appliance and the servers under a virtual clock.
+
+use pascaline_wire::{Flags, Header, Kind, round};
+
+use super::agenda::{Agenda, NEVER};
+use super::line::Line;
+use super::outcome::{Datagram, EPOCH, Send, Tally, header};
+use super::payload::{MAX_RANKS, Payload};
+use super::server::{Host, clock};
+use super::setting::{LEAST_FRAME, MICRO, Setting};
+use super::switch::{Remains, Switch};
+use super::worker::{Down, Up, Worker};
+use super::{Run, Violation};
+use pascaline_sim::random::Random;
+
+/// When everything must be over: ten thousand times as long as an iteration takes.
+const DEADLINE: u64 = 20_000_000 * MICRO;
+
+/// What happens next.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// A worker's packet reaches the appliance.
+    Up(usize),
+    /// A worker looks at what it has received.
+    Poll(usize),
+    /// A packet reaches a job's server.
+    ToServer(usize),
+    /// A server's packet reaches the appliance.
+    FromServer(usize),
+    /// A server's timer is due.
+    Timer(usize),
+}
+
+/// Everything there is. Workers are numbered through, job by job.
+struct World {
+    setting: Setting,
+    agenda: Agenda,
+    workers: Vec<Worker>,
+    ups: Vec<Line<Up>>,
+    downs: Vec<Line<Down>>,
+    hosts: Vec<Host>,
+    to_servers: Vec<Line<(Datagram, bool)>>,
+    from_servers: Vec<Line<Datagram>>,
+    switch: Switch,
+    /// When each host may look again at the earliest.
+    earliest: Vec<u64>,
+    /// How hosts look.
+    polls: Random,
+    running: usize,
+    server_packets: u64,
+}
+
+impl World {
+    fn new(setting: &Setting) -> Result<Self, Violation> {
+        let (jobs, ranks) = (setting.jobs.clamp(1, 1000), setting.ranks.clamp(1, MAX_RANKS));
+        let setting = Setting { jobs, ranks, ..*setting };
+        // Starts and stragglers are the same for each policy.
+        let mut random = Random::new(setting.seed);
+        let (starts, jitter) = setting.chance();
+        let mut workers = Vec::new();
+        for job in 0..jobs {
+            let began = random.below(starts);
+            for rank in 0..ranks {
+                workers.push(Worker::new(&setting, (job, rank), began, random.below(jitter)));
+            }
+        }
+        let line = setting.line();
+        let seeds = random.next();
+        let seed = |number: usize| seeds.wrapping_add(number as u64);
+        let sources = u16::try_from(2 * workers.len()).unwrap_or(u16::MAX).saturating_add(3 * jobs);
+        let mut world = Self {
+            agenda: Agenda::new(sources),
+            ups: (0..workers.len()).map(|number| Line::new(line, seed(2 * number))).collect(),
+            downs: (0..workers.len()).map(|number| Line::new(line, seed(2 * number + 1))).collect(),
+            hosts: (0..jobs).map(|job| Host::new(&setting, job)).collect::<Result<_, _>>()?,
+            to_servers: (0..jobs).map(|job| Line::new(line, !seed(2 * usize::from(job)))).collect(),
+            from_servers: (0..jobs).map(|job| Line::new(line, !seed(2 * usize::from(job) + 1))).collect(),
+            switch: Switch::new(&setting)?,
+            earliest: vec![0; workers.len()],
+            polls: Random::new(random.next()),
+            running: workers.len(),
+            server_packets: 0,
+            workers,
+            setting,
+        };
+        for number in 0..world.workers.len() {
+            let ready = world.workers[number].next(0);
+            world.note(Source::Poll(number), ready);
+        }
+        Ok(world)
+    }
+
+    /// The number of a source on the agenda.
+    fn place(&self, source: Source) -> u16 {
+        let (workers, jobs) = (self.workers.len(), self.hosts.len());
+        let place = match source {
+            Source::Up(number) => number,
+            Source::Poll(number) => workers + number,
+            Source::ToServer(job) => 2 * workers + job,
+            Source::FromServer(job) => 2 * workers + jobs + job,
+            Source::Timer(job) => 2 * workers + 2 * jobs + job,
+        };
+        u16::try_from(place).unwrap_or(u16::MAX)
+    }
+
+    fn source(&self, place: u16) -> Source {
+        let (workers, jobs, place) = (self.workers.len(), self.hosts.len(), usize::from(place));
+        if place < workers {
+            Source::Up(place)
+        } else if place < 2 * workers {
+            Source::Poll(place - workers)
+        } else if place < 2 * workers + jobs {
+            Source::ToServer(place - 2 * workers)
+        } else if place < 2 * workers + 2 * jobs {
+            Source::FromServer(place - 2 * workers - jobs)
+        } else {
+            Source::Timer(place - 2 * workers - 2 * jobs)
+        }
+    }
+
+    fn note(&mut self, source: Source, time: u64) {
+        let place = self.place(source);
+        self.agenda.set(place, time);
+    }
+
+    /// Runs until every worker has finished.
+    fn run(&mut self) -> Result<(), Violation> {
+        let mut now = 0;
+        while self.running > 0 {
+            let (time, place) = self.agenda.next();
+            if time > DEADLINE {
+                return Err(self.stalled(now));
+            }
+            now = time;
+            self.step(now, place)?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything come to rest that is still under way, with what it leads to. A contribution that was sent again in vain may
+    /// have begun its PSN anew, for which servers ask in vain until they give it up.
+    fn settle(&mut self) -> Result<(), Violation> {
+        let until = DEADLINE + 2 * clock(Host::patience());
+        loop {
+            match self.agenda.next() {
+                (NEVER, _) => return Ok(()),
+                (now, _) if now > until => return Err(Violation::Restless),
+                (now, place) => self.step(now, place)?,
+            }
+        }
+    }
+
+    /// The next event.
+    fn step(&mut self, now: u64, place: u16) -> Result<(), Violation> {
+        match self.source(place) {
+            Source::Up(number) => self.arrive(now, number),
+            Source::Poll(number) => self.poll(now, number)?,
+            Source::ToServer(job) => {
+                if let Some((_, (datagram, whole))) = self.to_servers[job].receive(now) {
+                    self.hosts[job].receive(now, &datagram, whole);
+                }
+                self.note(Source::ToServer(job), self.to_servers[job].next());
+                self.drain_server(now, job);
+            }
+            Source::FromServer(job) => {
+                if let Some((_, datagram)) = self.from_servers[job].receive(now) {
+                    self.switch.served(now, &datagram);
+                }
+                self.note(Source::FromServer(job), self.from_servers[job].next());
+                self.drain_switch(now);
+            }
+            Source::Timer(job) => {
+                self.hosts[job].wake(now);
+                self.drain_server(now, job);
+            }
+        }
+        Ok(())
+    }
+
+    fn stalled(&self, now: u64) -> Violation {
+        let waiting = self.workers.iter().find(|worker| worker.deeds().finished.is_none());
+        let ((job, rank), psn) = waiting.map_or(((0, 0), 0), |worker| (worker.name(), worker.waits_for()));
+        Violation::Stalled { job, rank, psn, after_us: now / MICRO }
+    }
+
+    /// A worker's packet reaches the appliance.
+    fn arrive(&mut self, now: u64, number: usize) {
+        let arrived = self.ups[number].receive(now);
+        self.note(Source::Up(number), self.ups[number].next());
+        let Some((_, packet)) = arrived else { return };
+        let (job, rank) = self.workers[number].name();
+        let ranks = self.setting.ranks;
+        let head = |kind, psn, count| Header {
+            rank,
+            ..header(kind, pascaline_aggregator::Key::new(job, EPOCH, psn), ranks, count)
+        };
+        use pascaline_aggregator::Verb;
+        match packet {
+            Up::Gradient { psn, priority, again } => {
+                let flags = if again { Flags::RETRANSMISSION } else { Flags::NONE };
+                let header = Header { priority, flags, ..head(Kind::Gradient, psn, 1) };
+                self.switch.offer(now, Verb::Add, &header, &Payload::of(job, rank, psn).to_bytes());
+            }
+            Up::Original { psn, round } => {
+                let flags = Flags::BYPASS.with(Flags::RETRANSMISSION);
+                let header = Header { flags, priority: round, ..head(Kind::Gradient, psn, 1) };
+                self.switch.pass_on(header, &Payload::of(job, rank, psn).to_bytes());
+            }
+            Up::Result { psn, bypass } => {
+                let sum = Payload::sum(job, ranks, psn).to_bytes();
+                let header = Header { priority: round::TAKEN, ..head(Kind::Result, psn, ranks) };
+                if bypass {
+                    self.switch.pass_on(Header { flags: Flags::BYPASS, ..header }, &sum);
+                } else {
+                    self.switch.offer(now, Verb::Install, &header, &sum);
+                }
+            }
+            Up::Reminder { psn } => {
+                self.switch.offer(now, Verb::Remind, &head(Kind::Reminder, psn, 0), &[]);
+            }
+        }
+        self.drain_switch(now);
+    }
+
+    /// A worker looks at what it has received, and sends what it may.
+    fn poll(&mut self, now: u64, number: usize) -> Result<(), Violation> {
+        let worker = &mut self.workers[number];
+        let finished = worker.deeds().finished.is_some();
+        while let Some((_, packet)) = self.downs[number].receive(now) {
+            worker.receive(now, packet)?;
+        }
+        worker.wake(now);
+        let frame = self.setting.frame();
+        let up = &mut self.ups[number];
+        let mut changed = false;
+        while let Some(packet) = worker.send(now) {
+            let bytes = if matches!(packet, Up::Reminder { .. }) { LEAST_FRAME } else { frame };
+            changed |= up.send(now, bytes, packet);
+        }
+        self.running -= usize::from(!finished && worker.deeds().finished.is_some());
+        if changed {
+            self.note(Source::Up(number), self.ups[number].next());
+        }
+        let mean = u64::from(self.setting.poll_us) * MICRO;
+        self.earliest[number] = now + 1 + mean / 2 + self.polls.below(mean);
+        self.next_poll(number, self.workers[number].next(now));
+        Ok(())
+    }
+
+    /// A host looks when there is something to see, or its own time has come, but not at once again.
+    fn next_poll(&mut self, number: usize, own: u64) {
+        let at = self.downs[number].next().min(own).max(self.earliest[number]);
+        self.note(Source::Poll(number), at);
+    }
+
+    /// Sends what the appliance has to send.
+    fn drain_switch(&mut self, now: u64) {
+        let mut sends = self.switch.sends();
+        for send in sends.drain(..) {
+            match send {
+                Send::FanOut { job, psn, sum } => {
+                    for rank in 0..self.setting.ranks {
+                        self.down(now, (job, rank), self.setting.frame(), Down::Result { psn, sum });
+                    }
+                }
+                Send::Answer { job, rank, psn, sum } => {
+                    self.down(now, (job, rank), self.setting.frame(), Down::Result { psn, sum });
+                }
+                Send::Remind { job, rank, psn, bypass, round } => {
+                    self.down(now, (job, rank), LEAST_FRAME, Down::Remind { psn, bypass, round });
+                }
+                Send::ToServer { datagram, whole } => {
+                    let job = usize::from(datagram.header.job);
+                    let bytes = self.bytes(&datagram);
+                    self.server_packets += 1;
+                    if self.to_servers[job].send(now, bytes, (datagram, whole)) {
+                        self.note(Source::ToServer(job), self.to_servers[job].next());
+                    }
+                }
+            }
+        }
+        self.switch.give_back(sends);
+    }
+
+    fn down(&mut self, now: u64, (job, rank): (u16, u16), bytes: u64, packet: Down) {
+        if rank < self.setting.ranks {
+            let number = usize::from(job) * usize::from(self.setting.ranks) + usize::from(rank);
+            if self.downs[number].send(now, bytes, packet) {
+                let own = self.workers[number].next(now);
+                self.next_poll(number, own);
+            }
+        }
+    }
+
+    /// Sends what a server has to send, and sets its timer.
+    fn drain_server(&mut self, now: u64, job: usize) {
+        let mut changed = false;
+        while let Some(datagram) = self.hosts[job].send() {
+            let bytes = self.bytes(&datagram);
+            changed |= self.from_servers[job].send(now, bytes, datagram);
+        }
+        if changed {
+            self.note(Source::FromServer(job), self.from_servers[job].next());
+        }
+        let timer = self.hosts[job].next(now);
+        self.note(Source::Timer(job), timer);
+    }
+
+    /// Bytes of a packet to or from a server, as if its payload were as long as it should be.
+    fn bytes(&self, datagram: &Datagram) -> u64 {
+        if datagram.body.is_empty() { LEAST_FRAME } else { self.setting.frame() }
+    }
+
+    fn report(&self) -> Run {
+        let ranks = usize::from(self.setting.ranks);
+        let jobs: Vec<_> = self.workers.chunks(ranks).zip(self.switch.tally()).collect();
+        let mut completion = 0.0;
+        let mut utilisation = 0.0;
+        for (workers, tally) in &jobs {
+            let deeds = || workers.iter().map(Worker::deeds);
+            let end = deeds().filter_map(|deeds| deeds.finished).max().unwrap_or(NEVER);
+            let began = workers.first().map_or(0, Worker::began);
+            completion += (end - began) as f64 / 1e9;
+            let first = deeds().filter_map(|deeds| deeds.first_sent).min().unwrap_or(0);
+            let last = deeds().map(|deeds| deeds.last_result).max().unwrap_or(0);
+            let line = self.setting.line().byte * self.setting.frame();
+            let possible = (last - first) as f64 / line as f64 * (ranks - 1).max(1) as f64;
+            utilisation += tally.added as f64 / possible.max(1.0);
+        }
+        let count = jobs.len() as f64;
+        let sum = |of: fn(&Tally) -> u64| self.switch.tally().iter().map(of).sum::<u64>();
+        Run {
+            setting: self.setting,
+            completion_ms: completion / count,
+            utilisation: utilisation / count,
+            ps_packets: self.server_packets,
+            preemptions: sum(|tally| tally.preemptions),
+            pool_completions: sum(|tally| tally.completed),
+            ps_completions: self.hosts.iter().map(Host::completions).sum(),
+            refused: sum(|tally| tally.refused),
+            retransmissions: self.workers.iter().map(|worker| worker.deeds().retransmissions).sum(),
+            verified: self.workers.iter().map(|worker| worker.deeds().results).sum(),
+        }
+    }
+}
+
+/// Runs one cell of the comparison.
+///
+/// # Errors
+/// [`Violation`] if a sum is wrong, something waits for ever, a packet is lost in the pool, or there cannot be such a setting.
+pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
+    let mut world = World::new(setting)?;
+    world.run()?;
+    let report = world.report();
+    world.settle()?;
+    let expected = world.setting.results();
+    if report.verified != expected {
+        return Err(Violation::Results { expected, got: report.verified });
+    }
+    let Remains { packets, offered, answered } = world.switch.close();
+    if packets != 0 {
+        return Err(Violation::Leak { packets });
+    }
+    if offered != answered {
+        return Err(Violation::Unaccounted { offered, answered });
+    }
+    Ok(report)
+}

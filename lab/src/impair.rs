@@ -1,0 +1,182 @@
+//! `pascaline-lab impair`: a wire that loses, duplicates and reorders frames, in user space.
+//!
+//! Joins two interfaces by raw packet sockets and does to the frames between them what a bad link does. It stands in
+//! for the kernel's netem queueing discipline where the kernel has none, and says at the end what it really did.
+//! What happens to which frame is decided in [`link`], which knows no sockets; this part moves bytes.
+//!
+//! Bytes are passed on as they are: a frame whose sender left the UDP checksum to its interface arrives here, and at the
+//! other end, with that checksum unfinished. VLAN tags that the kernel keeps beside the frame are not carried over.
+
+mod link;
+mod port;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use self::link::{Counters, Impairment, Rates};
+use self::port::{BATCH, Frame, Port};
+
+/// How long to wait for a frame before looking whether it is time to stop.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Batches taken from one side before the other side and the clock get their turn.
+const BATCHES_PER_TURN: usize = 4;
+
+/// Join two interfaces by a wire that loses, duplicates and reorders frames
+///
+/// Works in user space, as a stand-in for the kernel's netem. Runs until SIGTERM or SIGINT, then sends the frames that it
+/// still holds back and prints one JSON object on stdout that says what it did in each direction.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pascaline-lab impair --left w0 --right a0 --loss 1 --duplicate 1 --reorder 1 --seed 7
+  ip netns exec middle pascaline-lab impair --left eth0 --right eth1 --loss 0.1")]
+pub(crate) struct ImpairArgs {
+    /// One interface
+    #[arg(long, value_name = "IFACE")]
+    left: String,
+    /// The other interface
+    #[arg(long, value_name = "IFACE")]
+    right: String,
+    /// Frames to lose, in percent, in each direction
+    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
+    loss: f64,
+    /// Frames to send twice, in percent, in each direction
+    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
+    duplicate: f64,
+    /// Frames to send later than up to three that follow them, in percent, in each direction
+    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
+    reorder: f64,
+    /// The same seed makes the same decisions for the same sequence of frames
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What is printed at the end.
+#[derive(Debug, Serialize)]
+struct Summary {
+    left_to_right: Counters,
+    right_to_left: Counters,
+}
+
+/// One direction: where frames come from, what happens to them and where they go.
+struct Direction {
+    link: Impairment<Frame>,
+    /// Frames about to be sent; kept between turns only for its memory.
+    out: Vec<Frame>,
+}
+
+impl Direction {
+    fn new(rates: Rates, seed: u64) -> Self {
+        Self { link: Impairment::new(rates, seed), out: Vec::with_capacity(2 * BATCH) }
+    }
+
+    /// Moves what waits at `from` to `to`, a bounded number of frames, and sends held frames that are due.
+    fn turn(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
+        for _ in 0..BATCHES_PER_TURN {
+            let batch = from.receive()?;
+            let now = Instant::now();
+            self.link.release_due(now, &mut self.out);
+            self.link.not_taken(batch.too_long);
+            let full = batch.frames.len() == BATCH;
+            for frame in batch.frames {
+                self.link.offer(now, frame, &mut self.out);
+            }
+            self.send(from, to)?;
+            if !full {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of all held frames and settles the account.
+    fn finish(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
+        self.turn(from, to)?;
+        self.link.flush(&mut self.out);
+        self.send(from, to)?;
+        self.link.not_taken(from.missed());
+        Ok(())
+    }
+
+    /// Sends what has been decided to leave; the frames' memory goes back to the port that they came from.
+    fn send(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
+        let refused = to.send(&self.out)?;
+        self.link.not_sent(refused);
+        from.recycle(self.out.drain(..));
+        Ok(())
+    }
+}
+
+/// Runs until a signal says to stop.
+///
+/// # Errors
+/// An interface does not exist, the process may not open raw sockets, or an interface disappears.
+pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .with_context(|| format!("cannot handle signal {signal}"))?;
+    }
+    anyhow::ensure!(args.left != args.right, "--left and --right name the same interface, {}", args.left);
+    let mut left = Port::open(&args.left)?;
+    let mut right = Port::open(&args.right)?;
+    let rates = Rates { loss: args.loss, duplicate: args.duplicate, reorder: args.reorder };
+    // The two directions must not share their fate: one seed, two sequences.
+    let mut rightward = Direction::new(rates, args.seed);
+    let mut leftward = Direction::new(rates, args.seed ^ 0x6c65_6674_7761_7264);
+
+    writeln!(std::io::stderr(), "impair: ready, {} <-> {}, seed {}", args.left, args.right, args.seed)?;
+    while !stop.load(Ordering::Relaxed) {
+        port::wait(&left, &right, timeout(&rightward, &leftward))?;
+        rightward.turn(&mut left, &mut right)?;
+        leftward.turn(&mut right, &mut left)?;
+    }
+
+    rightward.finish(&mut left, &mut right)?;
+    leftward.finish(&mut right, &mut left)?;
+    let summary =
+        Summary { left_to_right: rightward.link.counters(), right_to_left: leftward.link.counters() };
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How long nothing needs to be done unless a frame arrives.
+fn timeout(a: &Direction, b: &Direction) -> Duration {
+    let now = Instant::now();
+    [a, b]
+        .into_iter()
+        .filter_map(|direction| direction.link.next_due())
+        .map(|due| due.saturating_duration_since(now))
+        .min()
+        .map_or(IDLE, |due| due.min(IDLE))
+}
+
+/// Reads a percentage.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("{value} is not between 0 and 100")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn percentages_are_between_0_and_100() {
+        assert_eq!(percent("0"), Ok(0.0));
+        assert_eq!(percent("1.5"), Ok(1.5));
+        assert_eq!(percent("100"), Ok(100.0));
+        for bad in ["-1", "100.1", "NaN", "inf", "1%", ""] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

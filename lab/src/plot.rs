@@ -1,0 +1,224 @@
+//! `pascaline-lab plot`: pictures of what was measured.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use clap::{Args, Subcommand};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use serde::Deserialize;
+
+/// Draw pictures of what was measured
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlotCommand {
+    Aom(AomArgs),
+}
+
+/// Draw the Age-of-Model over time, from logs of `pascaline ps --aom-log`
+///
+/// One panel for each log, all to the same scale: a thin line for each cluster, and a thick one for their mean.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pascaline-lab plot aom --out aom.svg FIFO=fifo.jsonl Olaf=olaf.jsonl")]
+pub(crate) struct AomArgs {
+    /// The picture to be written, an SVG
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// A panel's title and its log
+    #[arg(required = true, value_name = "TITLE=FILE", value_parser = titled)]
+    logs: Vec<(String, PathBuf)>,
+}
+
+fn titled(text: &str) -> Result<(String, PathBuf), String> {
+    let (title, file) = text.split_once('=').ok_or("expected TITLE=FILE")?;
+    Ok((title.to_owned(), file.into()))
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &PlotCommand) -> anyhow::Result<ExitCode> {
+    let PlotCommand::Aom(AomArgs { out, logs }) = command;
+    let panels =
+        logs.iter().map(|(title, file)| Panel::read(title, file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut picture = String::new();
+    #[expect(clippy::cast_possible_truncation, reason = "a few panels")]
+    let width = PANEL.0 * panels.len() as u32;
+    draw(&SVGBackend::with_string(&mut picture, (width, PANEL.1)).into_drawing_area(), &panels)?;
+    std::fs::write(out, picture).with_context(|| format!("writing {}", out.display()))?;
+    println!("{}", out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Width and height of a panel.
+const PANEL: (u32, u32) = (560, 400);
+/// Points of a mean's line.
+const POINTS: u32 = 600;
+
+/// A line of a log.
+#[derive(Debug, Deserialize)]
+struct Arrival {
+    at_ns: u64,
+    job: u16,
+    generated_ns: u64,
+}
+
+/// A cluster's Age-of-Model: its corners, in seconds from the log's beginning and milliseconds of age.
+type Sawtooth = Vec<(f64, f64)>;
+
+#[derive(Debug)]
+struct Panel {
+    title: String,
+    clusters: Vec<Sawtooth>,
+    end: f64,
+}
+
+impl Panel {
+    fn read(title: &str, file: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        let arrivals = text.lines().map(serde_json::from_str).collect::<Result<Vec<Arrival>, _>>();
+        let arrivals = arrivals.with_context(|| format!("{} is no log of updates", file.display()))?;
+        ensure!(!arrivals.is_empty(), "{} has no updates", file.display());
+        Ok(Self::new(title, &arrivals))
+    }
+
+    fn new(title: &str, arrivals: &[Arrival]) -> Self {
+        let times = || arrivals.iter().map(|arrival| arrival.at_ns);
+        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        let seconds = |ns: u64| std::time::Duration::from_nanos(ns).as_secs_f64();
+        let mut newest: BTreeMap<u16, (u64, Sawtooth)> = BTreeMap::new();
+        for arrival in arrivals {
+            let at = seconds(arrival.at_ns - first);
+            let (newest, corners) =
+                newest.entry(arrival.job).or_insert_with(|| (arrival.generated_ns, Vec::new()));
+            let age = |newest: u64| 1e3 * seconds(arrival.at_ns.saturating_sub(newest));
+            corners.push((at, age(*newest)));
+            *newest = arrival.generated_ns.max(*newest);
+            corners.push((at, age(*newest)));
+        }
+        let end = seconds(last - first);
+        let clusters = newest.into_values().map(|(newest, mut corners)| {
+            corners.push((end, 1e3 * seconds(last.saturating_sub(newest))));
+            corners
+        });
+        Self { title: title.to_owned(), clusters: clusters.collect(), end }
+    }
+
+    /// The mean over the clusters that have begun.
+    fn mean(&self) -> Vec<(f64, f64)> {
+        let at = |point: u32| self.end * f64::from(point) / f64::from(POINTS);
+        let mean = |time: f64| {
+            let ages: Vec<f64> = self.clusters.iter().filter_map(|corners| age_at(corners, time)).collect();
+            #[expect(clippy::cast_precision_loss, reason = "a count of clusters")]
+            let count = ages.len().max(1) as f64;
+            ages.iter().sum::<f64>() / count
+        };
+        (0..=POINTS).map(at).map(|time| (time, mean(time))).collect()
+    }
+
+    fn highest(&self) -> f64 {
+        self.clusters.iter().flatten().map(|(_, age)| *age).fold(0.0, f64::max)
+    }
+}
+
+/// Between the corners an age grows by 1 ms in each.
+fn age_at(corners: &Sawtooth, time: f64) -> Option<f64> {
+    let before = corners.partition_point(|(at, _)| *at <= time).checked_sub(1)?;
+    let (at, age) = corners.get(before)?;
+    Some(age + 1e3 * (time - at))
+}
+
+fn draw<B>(area: &DrawingArea<B, Shift>, panels: &[Panel]) -> anyhow::Result<()>
+where
+    B: DrawingBackend,
+    B::ErrorType: 'static,
+{
+    area.fill(&WHITE)?;
+    let highest = panels.iter().map(Panel::highest).fold(0.0, f64::max).max(1.0) * 1.05;
+    let longest = panels.iter().map(|panel| panel.end).fold(0.0, f64::max).max(1e-3);
+    for (panel, area) in panels.iter().zip(area.split_evenly((1, panels.len()))) {
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .caption(&panel.title, ("sans-serif", 20))
+            .x_label_area_size(40)
+            .y_label_area_size(60)
+            .build_cartesian_2d(0.0..longest, 0.0..highest)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_desc("time, s")
+            .y_desc("Age-of-Model, ms")
+            .draw()?;
+        for (number, corners) in panel.clusters.iter().enumerate() {
+            let color = Palette99::pick(number).mix(0.45);
+            chart.draw_series(LineSeries::new(corners.iter().copied(), color))?;
+        }
+        chart
+            .draw_series(LineSeries::new(panel.mean(), BLACK.stroke_width(2)))?
+            .label(format!("mean of {} clusters", panel.clusters.len()))
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK.stroke_width(2)));
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.3))
+            .draw()?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn arrival(at: u64, job: u16, generated: u64) -> Arrival {
+        Arrival { at_ns: (1000 + at) * MS, job, generated_ns: (1000 + generated) * MS }
+    }
+
+    #[test]
+    fn corners_are_where_updates_arrive() {
+        let arrivals =
+            [arrival(0, 1, 0), arrival(10, 1, 6), arrival(10, 2, 10), arrival(30, 1, 5), arrival(40, 2, 40)];
+        let panel = Panel::new("x", &arrivals);
+        let rounded = |corners: &Sawtooth| -> Vec<(f64, f64)> {
+            corners.iter().map(|(at, age)| ((at * 1e3).round(), age.round())).collect()
+        };
+        assert_eq!(
+            rounded(&panel.clusters[0]),
+            // The update from 5 is older than the one from 6: the model does not get younger.
+            [(0.0, 0.0), (0.0, 0.0), (10.0, 10.0), (10.0, 4.0), (30.0, 24.0), (30.0, 24.0), (40.0, 34.0)]
+        );
+        assert_eq!(panel.highest().round().to_bits(), 34.0_f64.to_bits());
+        let mean = panel.mean();
+        let at = |ms: f64| {
+            mean.iter().min_by(|a, b| (a.0 - ms / 1e3).abs().total_cmp(&(b.0 - ms / 1e3).abs())).unwrap().1
+        };
+        assert!((at(5.0) - 5.0).abs() < 0.1, "one cluster has begun");
+        assert!((at(20.0) - 12.0).abs() < 0.1, "14 and 10");
+    }
+
+    #[test]
+    fn a_picture_has_a_panel_for_each_log() {
+        let panel =
+            |title| Panel::new(title, &[arrival(0, 1, 0), arrival(500, 1, 400), arrival(700, 2, 700)]);
+        let mut picture = String::new();
+        let area = SVGBackend::with_string(&mut picture, (1120, 400)).into_drawing_area();
+        draw(&area, &[panel("FIFO"), panel("Olaf")]).unwrap();
+        drop(area);
+        assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+        for text in ["FIFO", "Olaf", "Age-of-Model, ms", "time, s", "mean of 2 clusters"] {
+            assert!(picture.contains(text), "{text} is missing");
+        }
+        assert!(picture.matches("<polyline").count() >= 6, "two clusters and their mean, twice");
+    }
+
+    #[test]
+    fn logs_that_are_none_are_refused() {
+        assert!(titled("x").is_err());
+        let error = Panel::read("x", Path::new("/no/such/file")).unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"));
+    }
+}
