@@ -2,7 +2,7 @@
 //!
 //! Contributions to one PSN that meet on their way, in one turn of one lcore, are added there: one payload crosses between the
 //! cores instead of several, and the additions are done by as many lcores as receive. That is what switches do for each other in a
-//! tree of aggregators (ATP, section 3.7), inside one machine. Only what has nothing special about it is combined, where
+//! tree of aggregators (ATP), inside one machine. Only what has nothing special about it is combined, where
 //! contributions are added as they come and all ranks are needed.
 
 use pascaline_buffer::PacketBuf;

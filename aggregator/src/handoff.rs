@@ -4,8 +4,8 @@
 //! only grow, `tail` written by the sender and `head` by the receiver, and places between them. The sender makes known what it
 //! has put in when it has [published](Sender::publish) it, once for many, and the receiver what it has taken out
 //! when it has [acknowledged](Receiver::acknowledge) it; each keeps a copy of the other's counter and looks at the original
-//! only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program Modules", 1983; the copies are those of
-//! J. Giacomoni et al., "FastForward for Efficient Pipeline Parallelism", 2008, and of rings in the kernel and DPDK.)
+//! only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program Modules", 1983; the copies are
+//! those of P. Lee et al., "A Lock-Free, Cache-Efficient Shared Ring Buffer for Multi-Core Architectures", 2009.)
 
 use core::fmt;
 use core::mem::MaybeUninit;

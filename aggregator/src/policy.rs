@@ -4,15 +4,15 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Conflict {
-    /// The holder; the newcomer goes to the parameter server, or is refused (ATP, section 4).
+    /// The holder; the newcomer goes to the parameter server, or is refused (ATP).
     #[default]
     FirstCome = 0,
     /// The one with the higher priority; the loser goes to the parameter server. A newcomer that fails halves the
-    /// holder's priority, so that no slot is held for ever (DSA, section III.C).
+    /// holder's priority, so that no slot is held for ever (DSA, section V).
     Preempt = 1,
-    /// The newcomer (DSA, section VI: a strawman).
+    /// The newcomer (DSA, section VII.C: a strawman).
     Always = 2,
-    /// Either, with even chances (DSA, section VI: a strawman).
+    /// Either, with even chances (DSA, section VII.C: a strawman).
     Coin = 3,
 }
 

@@ -271,7 +271,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
 
     /// In a region a place belongs to one PSN after the other, and the ways hold the latest of them. One that is older than
     /// all of them has had its result, and must not get another: this is what makes it safe to complete a PSN without all
-    /// ranks. (SwitchML, section 3.5, alternates between two versions of a slot for the same end.)
+    /// ranks. (SwitchML alternates between two versions of a slot for the same end.)
     ///
     /// Nor does a partial that somebody waits for go: only an abandoned one, which a late duplicate leaves behind when it meets
     /// a way from which a partial has just been fetched.

@@ -492,7 +492,7 @@ pub struct CellsReading {
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,
     /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds since 1970; 0 for
-    /// none. Time from then on is the job's Age-of-Model (Olaf, section 3), as far as the appliance can see it.
+    /// none. Time from then on is the job's Age-of-Model (Olaf, section 2.2), as far as the appliance can see it.
     pub model_ns: u64,
     /// By rank.
     pub ranks: Vec<RankReading>,

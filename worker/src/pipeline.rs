@@ -1,4 +1,4 @@
-//! Asynchronous training without a server (iSwitch, papers/002, section 4.1 and Algorithm 1).
+//! Asynchronous training without a server (iSwitch, section 4.1 and Algorithm 1).
 //!
 //! The appliance completes an iteration with the gradients of H of N workers (a job with a `threshold`), and all workers
 //! get the same result. Each of them keeps the weights itself, and because all apply the same results in the same order, they

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// DSA, section IV: a shorter timeout makes spurious retransmissions.
+/// DSA, section VI: a shorter timeout makes spurious retransmissions.
 pub const FLOOR: Duration = Duration::from_millis(1);
 
 /// However slow the slowest rank is, a lost packet should be missed after this long. Affordable because a timeout

@@ -1,4 +1,4 @@
-//! The server of asynchronous training (Olaf, papers/000): each update changes its cluster's weights as it comes, and is
+//! The server of asynchronous training (Olaf): each update changes its cluster's weights as it comes, and is
 //! answered with them.
 //!
 //! A pure state machine like its synchronous sibling in this crate, and without timers: [`AsyncServer`] takes datagrams

@@ -1,4 +1,4 @@
-//! Asynchronous training (Olaf, papers/000): a worker sends an update whenever it has one, and waits for nobody.
+//! Asynchronous training (Olaf): a worker sends an update whenever it has one, and waits for nobody.
 //!
 //! [`control`] decides whether an update is sent, `outstanding` knows which ones are under way, [`session`] is a
 //! member's life: a pure state machine like its synchronous sibling in [`crate::session`], with which it shares the
