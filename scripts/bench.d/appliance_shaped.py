@@ -37,8 +37,17 @@ class Appliance:
     """A context manager: it is ready inside, and gone afterwards."""
 
     def __init__(
-        self, binary: Path, network: shaped.Shaped, files: Path, stop: Stop, *, window: int = 1024, slots: int = 0,
-        memory_mb: int = 512, ranks: int = 0, device: str = DEVICE,
+        self,
+        binary: Path,
+        network: shaped.Shaped,
+        files: Path,
+        stop: Stop,
+        *,
+        window: int = 1024,
+        slots: int = 0,
+        memory_mb: int = 512,
+        ranks: int = 0,
+        device: str = DEVICE,
     ) -> None:
         """As many slots as the window needs and as many ranks as the network has workers, unless said otherwise."""
         self._binary = binary

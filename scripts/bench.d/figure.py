@@ -23,7 +23,9 @@ class Goal:
 
     def met(self, ratio: float) -> bool:
         """Whether a ratio is within it."""
-        return (self.at_least is None or ratio >= self.at_least) and (self.at_most is None or ratio <= self.at_most)
+        return (self.at_least is None or ratio >= self.at_least) and (
+            self.at_most is None or ratio <= self.at_most
+        )
 
     def __str__(self) -> str:
         low = f"≥ {self.at_least:g}" if self.at_least is not None else ""

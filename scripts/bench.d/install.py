@@ -49,33 +49,57 @@ def openmpi(peers: Path, stop: Stop) -> Path:
 
 def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
     """OmniReduce's aggregator `ps`, the variant that is safe against losses, with its loops over a packet made such that a compiler can vectorise them:
-    as it stands, the number of elements might change with each that is written, and bytes are exchanged by inline assembly."""
+    as it stands, the number of elements might change with each that is written, and bytes are exchanged by inline assembly.
+    """
     daiet = checkout / "omnireduce-DPDK/daiet"
     source = daiet / "ps/src/ps.cpp"
     try:
         text = source.read_text()
     except OSError as error:
-        raise Failure(f"{source}: {error.strerror}; --omnireduce wants a checkout of sands-lab/omnireduce") from error
+        raise Failure(
+            f"{source}: {error.strerror}; --omnireduce wants a checkout of sands-lab/omnireduce"
+        ) from error
     for function in (r"void ps_msg_setup\([^{]*\{", r"bool ps_aggregate_message\([^{]*\{"):
-        text, found = re.subn(function, lambda match: match[0] + " const uint32_t elements = num_updates;", text)
+        text, found = re.subn(
+            function, lambda match: match[0] + " const uint32_t elements = num_updates;", text
+        )
         if found != 1:
-            raise Failure(f"{source} is not the aggregator that is known here: its functions have other names")
+            raise Failure(
+                f"{source} is not the aggregator that is known here: its functions have other names"
+            )
     text, loops = re.subn(r"i < num_updates; i\+\+, entry\+\+", "i < elements; i++, entry++", text)
-    text, swaps = re.subn(r"rte_(?:be_to_cpu|cpu_to_be)_32\((entry->upd|base_ptr\[i\])\)", r"__builtin_bswap32(\1)", text)
+    text, swaps = re.subn(
+        r"rte_(?:be_to_cpu|cpu_to_be)_32\((entry->upd|base_ptr\[i\])\)", r"__builtin_bswap32(\1)", text
+    )
     if not loops or not swaps:
         raise Failure(f"{source} is not the aggregator that is known here: its loops are others")
     build = peers / "omnireduce"
     (build / "boost").mkdir(parents=True, exist_ok=True)
     (build / "boost/thread.hpp").write_text("#include <mutex>\nnamespace boost { using std::mutex; }\n")
     (build / "ps.cpp").write_text(text)
-    flags = ["-O3", "-std=c++17", "-w", *run("pkg-config", "--cflags", "libdpdk").stdout.split(), "-march=native"]
+    flags = [
+        "-O3",
+        "-std=c++17",
+        "-w",
+        *run("pkg-config", "--cflags", "libdpdk").stdout.split(),
+        "-march=native",
+    ]
     flags += ["-DNOSCALING", "-DALGO2", "-DTIMERS", f"-I{build}", f"-I{source.parent}", f"-I{daiet / 'src'}"]
     # Written for a DPDK from before the addresses of a frame got other names.
     renamed = ["-Ds_addr=src_addr", "-Dd_addr=dst_addr"]
     program = build / "omnireduce"
     _run(stop, "g++", *flags, *renamed, "-c", str(build / "ps.cpp"), "-o", str(build / "ps.o"))
     libraries = [*run("pkg-config", "--libs", "libdpdk").stdout.split(), "-lrte_net_ring"]
-    _run(stop, "g++", *flags, str(_HERE / "peers/omnireduce.cpp"), str(build / "ps.o"), *libraries, "-o", str(program))
+    _run(
+        stop,
+        "g++",
+        *flags,
+        str(_HERE / "peers/omnireduce.cpp"),
+        str(build / "ps.o"),
+        *libraries,
+        "-o",
+        str(program),
+    )
     return program
 
 
@@ -85,7 +109,10 @@ def gloo(peers: Path, stop: Stop) -> Path:
     if _has_torch(python):
         return python
     peers.mkdir(parents=True, exist_ok=True)
-    print(f"bench: installing PyTorch into {peers / 'venv'}: minutes, and gigabytes unless pip finds a +cpu wheel", file=sys.stderr)
+    print(
+        f"bench: installing PyTorch into {peers / 'venv'}: minutes, and gigabytes unless pip finds a +cpu wheel",
+        file=sys.stderr,
+    )
     try:
         _run(stop, sys.executable, "-m", "venv", str(peers / "venv"))
     except Failure:
@@ -133,10 +160,17 @@ def _run(stop: Stop, *command: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
         )
     except FileNotFoundError as error:
-        raise Failure(f"there is no {command[0]}: install by hand what `scripts/bench --help` names") from error
+        raise Failure(
+            f"there is no {command[0]}: install by hand what `scripts/bench --help` names"
+        ) from error
     try:
         while True:
             stop.check()
@@ -150,4 +184,6 @@ def _run(stop: Stop, *command: str) -> None:
             child.terminate()
             child.wait(10)
     if child.returncode != 0:
-        raise Failure(f"failed ({child.returncode}): {' '.join(command)}", "\n".join(output.splitlines()[-15:]))
+        raise Failure(
+            f"failed ({child.returncode}): {' '.join(command)}", "\n".join(output.splitlines()[-15:])
+        )

@@ -106,7 +106,7 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
         print(json.dumps(said, ensure_ascii=False), flush=True)
     print(report.text(sections, said), file=sys.stderr if options.json else sys.stdout)
     _say(f"{options.out}/report.md, report.json and a picture per section, in {time.time() - started:.0f} s")
-    return 1 if said["failures"] or options.strict and said["goals_missed"] else 0
+    return 1 if said["failures"] or (options.strict and said["goals_missed"]) else 0
 
 
 def _section(name: str, context: Context) -> Section:
@@ -133,17 +133,42 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="fewer cases, shorter measurements")
-    parser.add_argument("--only", action="append", metavar="SECTION", help="only these sections, separated by commas")
-    parser.add_argument("--workers", type=_counts, default=[], metavar="N,...", help="allreduce: numbers of workers [2,4,8; quick: 4]")
-    parser.add_argument("--mbit", type=int, default=0, help="allreduce: rate of each worker's link [400 / workers]")
-    parser.add_argument("--out", type=Path, default=target / "bench", help="where the report goes [%(default)s]")
-    parser.add_argument("--peers", type=Path, help="where peers are installed that are no Debian packages [OUT/../bench-peers]")
+    parser.add_argument(
+        "--only", action="append", metavar="SECTION", help="only these sections, separated by commas"
+    )
+    parser.add_argument(
+        "--workers",
+        type=_counts,
+        default=[],
+        metavar="N,...",
+        help="allreduce: numbers of workers [2,4,8; quick: 4]",
+    )
+    parser.add_argument(
+        "--mbit", type=int, default=0, help="allreduce: rate of each worker's link [400 / workers]"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=target / "bench", help="where the report goes [%(default)s]"
+    )
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        help="where peers are installed that are no Debian packages [OUT/../bench-peers]",
+    )
     parser.add_argument("--install", action="store_true", help="install the peers, measure nothing")
     parser.add_argument("--no-peers", action="store_true", help="install no peers and do without them")
-    parser.add_argument("--omnireduce", type=Path, metavar="DIR", help="pipeline: measure the aggregator of this checkout of OmniReduce, too")
+    parser.add_argument(
+        "--omnireduce",
+        type=Path,
+        metavar="DIR",
+        help="pipeline: measure the aggregator of this checkout of OmniReduce, too",
+    )
     parser.add_argument("--binary", type=Path, help="this program instead of one that is built now")
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a goal is missed")
-    parser.add_argument("--json", action="store_true", help="print the report's JSON on standard output, the summary on standard error")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the report's JSON on standard output, the summary on standard error",
+    )
     options = parser.parse_args(arguments)
     named = [name for words in options.only or [] for name in words.split(",")]
     for name in named:

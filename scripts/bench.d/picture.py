@@ -19,14 +19,18 @@ def svg(section: Section) -> str:
     """The section's figures, group by group, what is beside a figure directly below it. Each group has a scale of its own."""
     rows: list[str] = []
     y = 44
-    for group, found in groupby((figure for figure in section.figures if figure.group), key=lambda figure: figure.group):
+    for group, found in groupby(
+        (figure for figure in section.figures if figure.group), key=lambda figure: figure.group
+    ):
         bars = _bars(list(found))
         scale = (_WIDTH - _LABEL - _VALUE) / (max(value for _, value, _, _ in bars) or 1.0)
         rows.append(_text(10, y + 4, group, weight="bold"))
         for label, value, unit, colour in bars:
             y += _ROW
             rows.append(_text(_LABEL - 8, y + 4, label, anchor="end"))
-            rows.append(f'<rect x="{_LABEL}" y="{y - 7}" width="{max(1.0, value * scale):.1f}" height="13" fill="{colour}"/>')
+            rows.append(
+                f'<rect x="{_LABEL}" y="{y - 7}" width="{max(1.0, value * scale):.1f}" height="13" fill="{colour}"/>'
+            )
             rows.append(_text(_LABEL + value * scale + 6, y + 4, f"{number(value)} {unit}"))
         y += _GAP
     head = _text(10, 20, section.title, size=15, weight="bold")
@@ -41,7 +45,15 @@ def number(value: float) -> str:
     size = abs(value)
     if size >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 1 else f"{value:.3g}"
+    return (
+        f"{value:.0f}"
+        if size >= 100
+        else f"{value:.1f}"
+        if size >= 10
+        else f"{value:.2f}"
+        if size >= 1
+        else f"{value:.3g}"
+    )
 
 
 def _bars(figures: list[Figure]) -> list[tuple[str, float, str, str]]:
@@ -58,7 +70,9 @@ def _bars(figures: list[Figure]) -> list[tuple[str, float, str, str]]:
     return bars
 
 
-def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, weight: str = "normal") -> str:
+def _text(
+    x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, weight: str = "normal"
+) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}">'
         f"{html.escape(text)}</text>"

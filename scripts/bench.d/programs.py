@@ -82,7 +82,9 @@ def whole_object(child: Child) -> dict[str, Any]:
 def version(*command: str, whole: bool = False) -> str:
     """What a program says about itself, its first line or the whole of it; empty if it is not there."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     said = (done.stdout or done.stderr).strip()

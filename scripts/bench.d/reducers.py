@@ -26,7 +26,9 @@ IN_FLIGHT = 64
 RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
 
 
-def pascaline(context: Context, network: shaped.Shaped, sizes: Mapping[int, int]) -> tuple[dict[int, float], dict[str, Any]]:
+def pascaline(
+    context: Context, network: shaped.Shaped, sizes: Mapping[int, int]
+) -> tuple[dict[int, float], dict[str, Any]]:
     """Also what the workers and the appliance counted."""
     times, counted = {}, {}
     with Appliance(context.binary, network, context.files, context.stop) as appliance:
@@ -37,7 +39,9 @@ def pascaline(context: Context, network: shaped.Shaped, sizes: Mapping[int, int]
                 "packets": sum(report["packets_sent"] for report in reports),
                 "retransmissions": sum(report["retransmissions"] for report in reports),
             }
-        counted["shapers_dropped"] = sum(network.shaper(rank)["dropped"] for rank in range(len(network.workers)))
+        counted["shapers_dropped"] = sum(
+            network.shaper(rank)["dropped"] for rank in range(len(network.workers))
+        )
         counted["port_missed"] = appliance.metrics().total("pascaline_port_missed_packets_total")
     return times, counted
 
@@ -47,8 +51,14 @@ def _workers(context: Context, network: shaped.Shaped, size: int, iterations: in
     try:
         for rank, namespace in enumerate(network.workers):
             options = {
-                "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": rank, "--ranks": len(network.workers),
-                "--bytes": size, "--iterations": iterations, "--payload": shaped.PAYLOAD, "--in-flight": IN_FLIGHT,
+                "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}",
+                "--job": JOB,
+                "--rank": rank,
+                "--ranks": len(network.workers),
+                "--bytes": size,
+                "--iterations": iterations,
+                "--payload": shaped.PAYLOAD,
+                "--in-flight": IN_FLIGHT,
             }
             words = [str(word) for option in options.items() for word in option]
             command = [str(context.binary), "worker", "allreduce", *words, "--json"]
@@ -63,24 +73,44 @@ def _workers(context: Context, network: shaped.Shaped, size: int, iterations: in
     return reports
 
 
-def gloo(context: Context, network: shaped.Shaped, python: Path, sizes: Mapping[int, int]) -> dict[int, float]:
+def gloo(
+    context: Context, network: shaped.Shaped, python: Path, sizes: Mapping[int, int]
+) -> dict[int, float]:
     """Through torch.distributed."""
     # A port of its own each time: the last one's connections may still be closing.
     meeting = f"{shaped.address(0)}:{next(_MEETING)}"
     children = []
     try:
         for rank, namespace in enumerate(network.workers):
-            command = [str(python), str(_HERE / "peers/gloo_rank.py"), str(rank), str(len(network.workers)), meeting, "eth0"]
-            children.append(programs.start(f"gloo{rank}", [*command, *_items(sizes)], context.files, namespace))
+            command = [
+                str(python),
+                str(_HERE / "peers/gloo_rank.py"),
+                str(rank),
+                str(len(network.workers)),
+                meeting,
+                "eth0",
+            ]
+            children.append(
+                programs.start(f"gloo{rank}", [*command, *_items(sizes)], context.files, namespace)
+            )
         programs.wait(children, context.stop, _SECONDS)
     finally:
         for child in children:
             child.stop(2.0)
-    return _slowest("Gloo", [report for child in children for report in programs.objects(child)], len(network.workers), sizes)
+    return _slowest(
+        "Gloo",
+        [report for child in children for report in programs.objects(child)],
+        len(network.workers),
+        sizes,
+    )
 
 
 def openmpi(
-    context: Context, network: shaped.Shaped, program: Path, sizes: Mapping[int, int], algorithm: tuple[str, ...] = ()
+    context: Context,
+    network: shaped.Shaped,
+    program: Path,
+    sizes: Mapping[int, int],
+    algorithm: tuple[str, ...] = (),
 ) -> dict[int, float]:
     """With what it chooses itself, or an algorithm that is forced upon it."""
     hosts = [shaped.address(rank) for rank in range(len(network.workers))]
@@ -91,15 +121,42 @@ def openmpi(
     for host in hosts:
         (files / host).mkdir(parents=True, exist_ok=True)
     command = [
-        "env", f"PASBENCH_HOSTS={names}", f"PASBENCH_FILES={files}", f"TMPDIR={files / hosts[0]}",
-        "mpirun", "--allow-run-as-root", "-np", str(len(hosts)),
-        "--host", ",".join(f"{host}:1" for host in hosts), "--bind-to", "none",
-        "--mca", "plm_rsh_agent", str(_HERE / "peers/mpi_agent"), "--mca", "plm_rsh_no_tree_spawn", "1",
-        "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0",
-        "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+        "env",
+        f"PASBENCH_HOSTS={names}",
+        f"PASBENCH_FILES={files}",
+        f"TMPDIR={files / hosts[0]}",
+        "mpirun",
+        "--allow-run-as-root",
+        "-np",
+        str(len(hosts)),
+        "--host",
+        ",".join(f"{host}:1" for host in hosts),
+        "--bind-to",
+        "none",
+        "--mca",
+        "plm_rsh_agent",
+        str(_HERE / "peers/mpi_agent"),
+        "--mca",
+        "plm_rsh_no_tree_spawn",
+        "1",
+        "--mca",
+        "oob_tcp_if_include",
+        "eth0",
+        "--mca",
+        "btl_tcp_if_include",
+        "eth0",
+        "--mca",
+        "pml",
+        "ob1",
+        "--mca",
+        "btl",
+        "tcp,self",
         # There are more ranks than cores: who waits must let the others work.
-        "--mca", "mpi_yield_when_idle", "1",
-        *algorithm, *programs.first([str(program), *_items(sizes)]),
+        "--mca",
+        "mpi_yield_when_idle",
+        "1",
+        *algorithm,
+        *programs.first([str(program), *_items(sizes)]),
     ]
     child = programs.start("mpirun", command, context.files, network.workers[0])
     programs.wait([child], context.stop, _SECONDS)
@@ -110,7 +167,9 @@ def _items(sizes: Mapping[int, int]) -> list[str]:
     return [f"{size}:{iterations}" for size, iterations in sizes.items()]
 
 
-def _slowest(name: str, reports: list[dict[str, Any]], ranks: int, sizes: Mapping[int, int]) -> dict[int, float]:
+def _slowest(
+    name: str, reports: list[dict[str, Any]], ranks: int, sizes: Mapping[int, int]
+) -> dict[int, float]:
     times = {}
     for size in sizes:
         found = [report for report in reports if report["bytes"] == size]

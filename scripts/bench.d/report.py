@@ -29,23 +29,46 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
-        "system": next((line.partition("=")[2].strip('"') for line in _lines("/etc/os-release") if line.startswith("PRETTY_NAME=")), ""),
+        "system": next(
+            (
+                line.partition("=")[2].strip('"')
+                for line in _lines("/etc/os-release")
+                if line.startswith("PRETTY_NAME=")
+            ),
+            "",
+        ),
     }
 
 
 def vectors() -> str:
     """The widest vector instructions that Pascaline has kernels for and the processor offers; empty for none of them."""
-    flags = {flag for line in _lines("/proc/cpuinfo") if line.startswith(("flags", "Features")) for flag in line.split()}
-    return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON")) if flag in flags), "")
+    flags = {
+        flag
+        for line in _lines("/proc/cpuinfo")
+        if line.startswith(("flags", "Features"))
+        for flag in line.split()
+    }
+    return next(
+        (
+            name
+            for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON"))
+            if flag in flags
+        ),
+        "",
+    )
 
 
 def commit(root: Path) -> str:
     """The state of the tree that was measured, as git names it; empty outside of one."""
-    done = run("git", "-C", str(root), "-c", "safe.directory=*", "describe", "--always", "--dirty", check=False)
+    done = run(
+        "git", "-C", str(root), "-c", "safe.directory=*", "describe", "--always", "--dirty", check=False
+    )
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def write(directory: Path, sections: Sequence[Section], *, quick: bool, root: Path, started: float) -> dict[str, Any]:
+def write(
+    directory: Path, sections: Sequence[Section], *, quick: bool, root: Path, started: float
+) -> dict[str, Any]:
     """Writes everything into the directory; returns what the JSON says."""
     directory.mkdir(parents=True, exist_ok=True)
     judged = [figure.met for section in sections for figure in section.figures if figure.met is not None]
@@ -112,27 +135,42 @@ def _section(section: Section) -> list[str]:
 
 
 def _row(figure: Figure) -> str:
-    beside = f"{figure.beside.name}: {picture.number(figure.beside.value)} {figure.unit}" if figure.beside else ""
+    beside = (
+        f"{figure.beside.name}: {picture.number(figure.beside.value)} {figure.unit}" if figure.beside else ""
+    )
     value = f"{picture.number(figure.value)} {figure.unit}"
     return f"| {figure.name} | {value} | {beside} | {_ratio(figure)} | {figure.goal or ''} | {_MARKS[figure.met]} |"
 
 
 def _ratio(figure: Figure) -> str:
-    return "" if figure.ratio is None else f"{figure.ratio:.3f}" if figure.ratio < 10 else f"{figure.ratio:.1f}"
+    return (
+        "" if figure.ratio is None else f"{figure.ratio:.3f}" if figure.ratio < 10 else f"{figure.ratio:.1f}"
+    )
 
 
 def text(sections: Sequence[Section], said: dict[str, Any]) -> str:
     """The figures with a goal, for a terminal."""
     rows = [
-        (_MARKS[figure.met], f"{section.name}: {figure.name}", f"{picture.number(figure.value)} {figure.unit}", _ratio(figure), str(figure.goal))
+        (
+            _MARKS[figure.met],
+            f"{section.name}: {figure.name}",
+            f"{picture.number(figure.value)} {figure.unit}",
+            _ratio(figure),
+            str(figure.goal),
+        )
         for section in sections
         for figure in section.figures
         if figure.met is not None
     ]
     width = max((len(row[1]) for row in rows), default=0)
-    lines = [f"{mark} {name:<{width}}  {value:>14}  {ratio:>7}  goal {goal}" for mark, name, value, ratio, goal in rows]
+    lines = [
+        f"{mark} {name:<{width}}  {value:>14}  {ratio:>7}  goal {goal}"
+        for mark, name, value, ratio, goal in rows
+    ]
     lines += [f"- not measured: {failure}" for failure in said["failures"]]
-    lines.append(f"{said['goals_met']} goals reached, {said['goals_missed']} missed, {len(said['failures'])} not measured")
+    lines.append(
+        f"{said['goals_met']} goals reached, {said['goals_missed']} missed, {len(said['failures'])} not measured"
+    )
     return "\n".join(lines)
 
 

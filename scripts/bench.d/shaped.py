@@ -82,10 +82,15 @@ class Shaped:
 
     def shaper(self, rank: int) -> dict[str, int]:
         """Frames that a worker's shapers, both directions, have dropped and passed on."""
-        text = run("ip", "netns", "exec", self.workers[rank], "tc", "-s", "qdisc", "show", "dev", "eth0").stdout
+        text = run(
+            "ip", "netns", "exec", self.workers[rank], "tc", "-s", "qdisc", "show", "dev", "eth0"
+        ).stdout
         text += run("ip", "netns", "exec", self.switch, "tc", "-s", "qdisc", "show", "dev", f"w{rank}").stdout
         found = re.findall(r"Sent \d+ bytes (\d+) pkt \(dropped (\d+)", text)
-        return {"sent": sum(int(sent) for sent, _ in found), "dropped": sum(int(dropped) for _, dropped in found)}
+        return {
+            "sent": sum(int(sent) for sent, _ in found),
+            "dropped": sum(int(dropped) for _, dropped in found),
+        }
 
     def _create(self) -> None:
         for name in self.namespaces:
@@ -110,7 +115,18 @@ class Shaped:
     def _plug(self, namespace: str, interface: str, port: str) -> None:
         one = ("name", interface, "mtu", str(MTU), "netns", namespace)
         other = ("name", port, "mtu", str(MTU), "netns", self.switch)
-        run("ip", "link", "add", *one, *self._veth_options, "type", "veth", "peer", *other, *self._veth_options)
+        run(
+            "ip",
+            "link",
+            "add",
+            *one,
+            *self._veth_options,
+            "type",
+            "veth",
+            "peer",
+            *other,
+            *self._veth_options,
+        )
         run("ip", "-n", self.switch, "link", "set", port, "master", "br0")
         run("ip", "-n", self.switch, "link", "set", port, "up")
         run("ip", "-n", namespace, "link", "set", interface, "up")
@@ -120,8 +136,21 @@ def _shape(namespace: str, interface: str, mbit: int) -> None:
     limit = max(256 * 1024, mbit * 1000 * _QUEUE_MS // 8)
     try:
         run(
-            "tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", "rate", f"{mbit}mbit",
-            "burst", str(burst(mbit)), "limit", str(limit),
+            "tc",
+            "-n",
+            namespace,
+            "qdisc",
+            "add",
+            "dev",
+            interface,
+            "root",
+            "tbf",
+            "rate",
+            f"{mbit}mbit",
+            "burst",
+            str(burst(mbit)),
+            "limit",
+            str(limit),
         )
     except Failure as failure:
         raise Failure(f"{failure}; this kernel needs sch_tbf to shape links", failure.log) from failure

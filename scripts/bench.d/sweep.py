@@ -14,12 +14,24 @@ _SECONDS = 900
 _ONE = Beside("1", 1.0)
 
 
-def measure(context: Context, section: Section, parts: Sequence[str], rounds: int, names: Sequence[str]) -> None:
+def measure(
+    context: Context, section: Section, parts: Sequence[str], rounds: int, names: Sequence[str]
+) -> None:
     """Runs the parts one by one, so that one that fails leaves the others. `names`: the keys of a case that tell it from the rest."""
     for part in parts:
         context.stop.check()
         context.say(f"{section.name}: {part}")
-        command = [str(context.lab), "bench", "pool", "--sweep", "--only", part, "--rounds", str(rounds), "--json"]
+        command = [
+            str(context.lab),
+            "bench",
+            "pool",
+            "--sweep",
+            "--only",
+            part,
+            "--rounds",
+            str(rounds),
+            "--json",
+        ]
         try:
             found = programs.json_of(f"sweep-{part}", command, context.files, context.stop, _SECONDS)
         except Failure as failure:
@@ -38,6 +50,10 @@ def _case(part: str, case: dict[str, Any], names: Sequence[str]) -> Figure:
     told = ", ".join(f"{name.replace('_', '-')} {case[name]}" for name in names if case.get(name) is not None)
     where = str(case["pool_in"]).replace("_", " ")
     return Figure(
-        f"{part}, {where}: {told}", case["pool_ns"], "ns/packet", Beside("bare add", case["bare_add_ns"]),
-        group=f"{part}, {where}", label=told,
+        f"{part}, {where}: {told}",
+        case["pool_ns"],
+        "ns/packet",
+        Beside("bare add", case["bare_add_ns"]),
+        group=f"{part}, {where}",
+        label=told,
     )

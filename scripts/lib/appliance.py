@@ -174,6 +174,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 def fetch(namespace: str, address: tuple[str, int], path: str) -> tuple[int, str]:
     """Status and body of a page that is served inside a namespace."""
+
     def request() -> tuple[int, str]:
         connection = http.client.HTTPConnection(*address, timeout=2)
         try:

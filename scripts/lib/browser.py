@@ -76,7 +76,10 @@ def main(arguments: list[str]) -> int:
     for problem in problems:
         print(f"✗ {problem}", file=report)
     if not problems:
-        print(f"✓ the page showed the job finishing: {seen['sums']} sums, verified by {_WORKERS} workers", file=report)
+        print(
+            f"✓ the page showed the job finishing: {seen['sums']} sums, verified by {_WORKERS} workers",
+            file=report,
+        )
     print(f"screenshots: {', '.join(seen['screenshots'])}", file=report)
     if options.json:
         print(json.dumps({"ok": not problems, "problems": problems, **seen}))
@@ -88,7 +91,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--binary", type=Path, help="use this pascaline instead of building it")
     directory = build.ROOT / "target/browser"
-    add("--screenshots", type=Path, default=directory, metavar="DIR", help="where they go (default: target/browser)")
+    add(
+        "--screenshots",
+        type=Path,
+        default=directory,
+        metavar="DIR",
+        help="where they go (default: target/browser)",
+    )
     add("--timeout", type=float, default=_TIMEOUT_SECONDS, metavar="S", help="give up after (120)")
     add("--json", action="store_true", help="one JSON object as the last line of standard output")
     return parser.parse_args(arguments)
@@ -121,7 +130,12 @@ def _test(options: argparse.Namespace, binary: Path, stop: Stop, problems: list[
         updates = asynchronous.Updates(binary, network, files)
         cleanup.callback(updates.stop)
         workers.start(_LOAD)
-        _await(stop, lambda: _job(browser).get("state") == "running", _RUNNING_SECONDS, "the page shows no running job")
+        _await(
+            stop,
+            lambda: _job(browser).get("state") == "running",
+            _RUNNING_SECONDS,
+            "the page shows no running job",
+        )
         shots = _views(browser, options.screenshots, "running", problems)
         if _job(browser).get("state") != "running":
             problems.append("the job was over before the screenshots were: give it more allreduces")
@@ -147,7 +161,9 @@ def _views(browser: Browser, directory: Path, when: str, problems: list[str]) ->
         fits = browser.run(_OVERFLOW)
         if fits["scrolls"] > 0 or fits["wide"]:
             problems.append(f"at {width} pixels, {when}, something is too wide: {fits}")
-        ground = browser.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        ground = browser.run(
+            "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+        )
         if (sum(ground[:3]) < 384) != (scheme == "dark"):
             problems.append(f"{scheme} is not {scheme}: the ground is {ground}")
         shots.append(directory / f"{width}-{scheme}-{when}.png")
@@ -163,7 +179,9 @@ def _check_job(browser: Browser, problems: list[str]) -> int:
         problems.append(f"the name of the job was not shown as it is: {job}")
     if job["rows"] != _WORKERS:
         problems.append(f"{job['rows']} ranks are shown")
-    shown = browser.run("return document.querySelector('#job-list .facts b').textContent.replaceAll('\\u202f', '')")
+    shown = browser.run(
+        "return document.querySelector('#job-list .facts b').textContent.replaceAll('\\u202f', '')"
+    )
     expected = _LOAD.allreduces * _LOAD.bytes // _LOAD.payload
     if int(shown) < expected:
         problems.append(f"the page shows {shown} sums; there were {expected}")

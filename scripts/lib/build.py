@@ -26,7 +26,15 @@ def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
             lab(binary.resolve())
         return binary.resolve()
     cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
-    command = [cargo, "build", "--release", "--locked", "-p", "pascaline", *(["-p", "pascaline-lab"] if with_lab else [])]
+    command = [
+        cargo,
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "pascaline",
+        *(["-p", "pascaline-lab"] if with_lab else []),
+    ]
     # Cargo says where it put the program; the target directory may be anywhere.
     messages = _run([*command, "--message-format=json-render-diagnostics"], stop, "the build failed")
     for line in reversed(messages.splitlines()):

@@ -86,7 +86,12 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         if options.policy not in _WITH_SERVER:
             window = min(window, options.pool_slots)
         settings = Settings(
-            options.driver, options.pool_slots, window, options.policy, options.order, options.jobs,
+            options.driver,
+            options.pool_slots,
+            window,
+            options.policy,
+            options.order,
+            options.jobs,
             # A machine that is busy elsewhere must not look like a reload that loses packets.
             ring=4096 if options.reload else 0,
             udp_ports=options.udp_ports,
@@ -132,7 +137,9 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         metrics = appliance.settled(stop)
         reloaded = reloads.to_json() if reloads else {}
         code = appliance.stop()
-        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, restarts=int(restarted), reloaded=reloaded)
+        outcome = report.Outcome(
+            options, results, metrics, bad.report(), pings, code, restarts=int(restarted), reloaded=reloaded
+        )
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")
         return outcome
@@ -164,7 +171,9 @@ def _load(options: Options) -> Load:
 def _remove(network: Network, files: Path, *, keep: bool) -> None:
     if keep and files.exists():
         (files / netns.KEPT).touch()
-        _say(f"kept: namespaces {' '.join(network.namespaces)}, files {files}\nremove them: scripts/demo --cleanup")
+        _say(
+            f"kept: namespaces {' '.join(network.namespaces)}, files {files}\nremove them: scripts/demo --cleanup"
+        )
         return
     network.destroy()
     shutil.rmtree(files, ignore_errors=True)

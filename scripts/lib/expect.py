@@ -17,7 +17,9 @@ def violations(found: dict[str, Any], expectations: list[str]) -> list[str]:
     """The expectations that do not hold, each with the values it speaks of."""
     bad = []
     for expectation in expectations:
-        names = [node.id for node in ast.walk(ast.parse(expectation, mode="eval")) if isinstance(node, ast.Name)]
+        names = [
+            node.id for node in ast.walk(ast.parse(expectation, mode="eval")) if isinstance(node, ast.Name)
+        ]
         missing = [name for name in names if name not in found]
         # Expressions come from scripts/test, not from outside.
         if missing or not eval(expectation, {"__builtins__": {}}, found):

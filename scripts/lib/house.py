@@ -142,7 +142,10 @@ def rust_lines() -> Iterator[str]:
         room, _, rest = name.partition("/")
         if rest.startswith("src/") and not _is_test(name):
             sizes[room] = sizes.get(room, 0) + text.count("\n")
-    print(", ".join(f"{room} {lines}" for room, lines in sizes.items()), f"= {sum(sizes.values())} lines of Rust")
+    print(
+        ", ".join(f"{room} {lines}" for room, lines in sizes.items()),
+        f"= {sum(sizes.values())} lines of Rust",
+    )
     if sum(sizes.values()) > _RUST_LINES:
         yield f"{sum(sizes.values())} lines of Rust outside tests, at most {_RUST_LINES}"
 

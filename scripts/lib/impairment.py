@@ -156,14 +156,16 @@ class Netem:
         """Part of the kernel."""
 
     def report(self) -> dict[str, Any]:
-        """netem counts what it drops; a duplicate shows as a packet more than the other port received."""
+        """Netem counts what it drops; a duplicate shows as a packet more than the other port received."""
         middle = self._network.middle or ""
         sums = dict.fromkeys(("received", "lost", "duplicated"), 0)
         for rank in range(len(self._network.workers)):
             for source, port in ((f"a{rank}", f"w{rank}"), (f"w{rank}", f"a{rank}")):
                 link = json.loads(run("ip", "-n", middle, "-s", "-j", "link", "show", "dev", source).stdout)
                 received = link[0]["stats64"]["rx"]["packets"]
-                queue = json.loads(run("tc", "-n", middle, "-s", "-j", "qdisc", "show", "dev", port).stdout)[0]
+                queue = json.loads(run("tc", "-n", middle, "-s", "-j", "qdisc", "show", "dev", port).stdout)[
+                    0
+                ]
                 sums["received"] += received
                 sums["lost"] += queue["drops"]
                 sums["duplicated"] += max(0, queue["packets"] + queue["drops"] - received)
@@ -172,7 +174,7 @@ class Netem:
 
 
 def choose(binary: Path, network: Network, rates: Rates, files: Path, wanted: str) -> Impairment:
-    """netem if the kernel has it, else user space; `wanted` may insist on one."""
+    """Netem if the kernel has it, else user space; `wanted` may insist on one."""
     if not rates.any:
         return NoImpairment()
     has_netem = wanted != "userspace" and _kernel_has_netem(network)

@@ -110,14 +110,18 @@ def interrupt(how: str, command: list[str]) -> list[str]:
     """Interrupts one demo; returns what is wrong afterwards."""
     demo = Terminal(command)
     # The bar shows the first finished allreduces: workers and appliance are in the middle of it.
-    if not demo.wait(lambda: re.search(r"\b[1-9]\d*/\d+ allreduces", demo.output) is not None, _START_SECONDS):
+    if not demo.wait(
+        lambda: re.search(r"\b[1-9]\d*/\d+ allreduces", demo.output) is not None, _START_SECONDS
+    ):
         os.kill(demo.pid, signal.SIGTERM)
         return [f"the demo did not get going:\n{demo.output}"]
     children = descendants(demo.pid)
     pids = {demo.pid, *children}
     problems = []
     if len(children) < 5 or len(namespaces(pids)) < 5:
-        problems.append(f"expected an appliance and 4 workers, found processes {children}, {namespaces(pids)}")
+        problems.append(
+            f"expected an appliance and 4 workers, found processes {children}, {namespaces(pids)}"
+        )
     if how == "ctrl-c":
         demo.press_ctrl_c()
     else:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-_SAMPLE = re.compile(r'(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+\S+)?')
+_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+\S+)?")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 
 RECEIVED = "pascaline_received_packets_total"
@@ -97,7 +97,10 @@ class Accounting:
     @property
     def holds(self) -> bool:
         """The appliance's promise: every packet is accounted for. Of nothing it proves nothing."""
-        return self.received > 0 and self.received == self.forwarded + self.absorbed + self.answered + self.dropped
+        return (
+            self.received > 0
+            and self.received == self.forwarded + self.absorbed + self.answered + self.dropped
+        )
 
 
 def _parse(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:

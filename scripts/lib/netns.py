@@ -115,6 +115,7 @@ def in_namespace(name: str, action: Callable[[], _T]) -> _T:
 
     Raises what the action raises. Cheaper than a process, and a socket made inside stays there for good.
     """
+
     def inside() -> _T:
         _enter(name)
         return action()

@@ -36,7 +36,9 @@ _WARM_UP_SECONDS = 8.0
 _PATIENCE_SECONDS = 30.0
 _BETWEEN_LOOKS = 2.0
 _RATE_INTERVAL, _SPAN = "10s", "1m"
-_ENDLESS = Load(allreduces=10**6, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=600)
+_ENDLESS = Load(
+    allreduces=10**6, bytes=1 << 20, dtype="f32", payload=1024, in_flight=64, seed=1, deadline=600
+)
 
 
 @dataclass
@@ -75,9 +77,14 @@ def main(arguments: list[str]) -> int:
     for text in found.without_data:
         print(f"✗ no data: {text}", file=report)
     print(f"alerts that fire: {', '.join(found.firing) or 'none'}", file=report)
-    print(f"metrics that neither panel nor rule asks for: {', '.join(found.nobody_asks) or 'none'}", file=report)
+    print(
+        f"metrics that neither panel nor rule asks for: {', '.join(found.nobody_asks) or 'none'}", file=report
+    )
     with_data = found.asked - len(found.without_data) - len(found.errors)
-    print(f"{'✓' if found.good else '✗'} {with_data} of {found.asked} expressions answered with data", file=report)
+    print(
+        f"{'✓' if found.good else '✗'} {with_data} of {found.asked} expressions answered with data",
+        file=report,
+    )
     if options.json:
         print(json.dumps({"ok": found.good, **vars(found)}))
     return 0 if found.good else 1
@@ -87,7 +94,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/observe", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add("--binary", type=Path, help="use this pascaline instead of building it")
-    add("--conf", type=Path, default=build.ROOT / "conf", metavar="DIR", help="what to check (default: conf/)")
+    add(
+        "--conf", type=Path, default=build.ROOT / "conf", metavar="DIR", help="what to check (default: conf/)"
+    )
     add("--timeout", type=float, default=_TIMEOUT_SECONDS, metavar="S", help="give up after (120)")
     add("--json", action="store_true", help="one JSON object as the last line of standard output")
     return parser.parse_args(arguments)
@@ -138,7 +147,9 @@ def _ask(prometheus: Prometheus, dashboard: Dashboard, found: _Findings, stop: S
     open_questions = asked
     end = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        open_questions = [expression for expression in open_questions if not _answered(prometheus, expression, found)]
+        open_questions = [
+            expression for expression in open_questions if not _answered(prometheus, expression, found)
+        ]
         if not open_questions or time.monotonic() > end:
             break
         stop.sleep(_BETWEEN_LOOKS)

@@ -83,7 +83,9 @@ class Outcome:
         """Looks at the highest load."""
         fifo, olaf = (self.loads[max(self.loads)][name] for name in _DISCIPLINES)
         if olaf.lost_pct >= fifo.lost_pct * _LOSS_SHARE:
-            self.problems.append(f"Olaf lost {olaf.lost_pct:.1f} %, more than a fifth of FIFO's {fifo.lost_pct:.1f} %")
+            self.problems.append(
+                f"Olaf lost {olaf.lost_pct:.1f} %, more than a fifth of FIFO's {fifo.lost_pct:.1f} %"
+            )
         if olaf.aom_ms >= fifo.aom_ms * _AGE_SHARE:
             self.problems.append(f"Olaf's models are {olaf.aom_ms:.0f} ms old, FIFO's {fifo.aom_ms:.0f} ms")
 
@@ -108,7 +110,13 @@ class Outcome:
             for load, runs in self.loads.items()
         ]
         highest = {name: figures.to_json() for name, figures in self.loads[max(self.loads)].items()}
-        return {"ok": self.good, **highest, "loads": rows, "picture": str(self.picture), "problems": self.problems}
+        return {
+            "ok": self.good,
+            **highest,
+            "loads": rows,
+            "picture": str(self.picture),
+            "problems": self.problems,
+        }
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
@@ -164,12 +172,17 @@ class _Run:
             cleanup.callback(appliance.stop)
             appliance.wait_ready(stop)
             log = self._files / "updates.jsonl"
-            command = [str(self._binary), "ps", "-c", str(self._files / "appliance.toml"), "--aom-log", str(log)]
+            command = [
+                str(self._binary),
+                "ps",
+                "-c",
+                str(self._files / "appliance.toml"),
+                "--aom-log",
+                str(log),
+            ]
             server = Child("ps", command, self._files, self._server_namespace)
             cleanup.callback(server.stop, _EXIT_SECONDS)
-            workers = [
-                self._worker(cluster, rank) for cluster in range(CLUSTERS) for rank in range(WORKERS)
-            ]
+            workers = [self._worker(cluster, rank) for cluster in range(CLUSTERS) for rank in range(WORKERS)]
             for worker in workers:
                 cleanup.callback(worker.stop, _EXIT_SECONDS)
 
@@ -181,7 +194,9 @@ class _Run:
                 return self._clusters_heard() == CLUSTERS
 
             if not stop.wait_for(running, _JOIN_SECONDS):
-                raise Failure("the workers' first updates do not arrive", f"{server.tail()}\n{appliance.tail()}")
+                raise Failure(
+                    "the workers' first updates do not arrive", f"{server.tail()}\n{appliance.tail()}"
+                )
             end = time.monotonic() + self._options.seconds
             while time.monotonic() < end:
                 stop.sleep(0.2)
@@ -255,7 +270,7 @@ class _Run:
         )
         jobs = "\n".join(
             f'[[jobs]]\nid = {1 + cluster}\nname = "cluster{1 + cluster}"\nfan_in = {WORKERS}\nmode = "olaf"\n'
-            f'members = [{", ".join([f"{chr(34)}{worker_address(cluster)}{chr(34)}"] * WORKERS)}]\n'
+            f"members = [{', '.join([f'{chr(34)}{worker_address(cluster)}{chr(34)}'] * WORKERS)}]\n"
             for cluster in range(CLUSTERS)
         )
         # The last port's table goes on: it is the one towards the server.

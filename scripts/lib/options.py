@@ -119,24 +119,62 @@ def parse(arguments: list[str]) -> Options:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--mode", choices=("sync", "olaf"), default="sync", help="allreduce, or asynchronous updates (default sync)")
+    add(
+        "--mode",
+        choices=("sync", "olaf"),
+        default="sync",
+        help="allreduce, or asynchronous updates (default sync)",
+    )
     add("--workers", type=_between(1, 64), default=4, metavar="N", help="ranks (default 4)")
-    add("--allreduces", type=_between(1, 10**6), default=10, metavar="N", help="how many each does (default 10)")
+    add(
+        "--allreduces",
+        type=_between(1, 10**6),
+        default=10,
+        metavar="N",
+        help="how many each does (default 10)",
+    )
     add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
     add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
-    add("--payload", type=_between(4, 9000), default=1024, metavar="BYTES", help="tensor bytes per packet (1024)")
-    add("--jobs", type=_between(1, 8), default=1, metavar="N", help="jobs that share the appliance (default 1)")
+    add(
+        "--payload",
+        type=_between(4, 9000),
+        default=1024,
+        metavar="BYTES",
+        help="tensor bytes per packet (1024)",
+    )
+    add(
+        "--jobs",
+        type=_between(1, 8),
+        default=1,
+        metavar="N",
+        help="jobs that share the appliance (default 1)",
+    )
     add(
         "--policy",
         choices=POLICIES,
         default="default",
         help="how jobs use the aggregator pool: a paper's system, or DSA's strawmen always and coin (docs/policies.md)",
     )
-    add("--order", choices=("arrival", "rank"), default="arrival", help="in which contributions are added (arrival)")
+    add(
+        "--order",
+        choices=("arrival", "rank"),
+        default="arrival",
+        help="in which contributions are added (arrival)",
+    )
     add("--restart-appliance", action="store_true", help="kill the appliance half way and start it again")
-    add("--reload", action="store_true", help="change the configuration again and again while the workers are at it")
+    add(
+        "--reload",
+        action="store_true",
+        help="change the configuration again and again while the workers are at it",
+    )
     add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
-    add("--in-flight", type=_between(1, 4096), default=128, metavar="N", help="packets per worker (default 128)")
+    add(
+        "--in-flight",
+        type=_between(1, 4096),
+        default=128,
+        metavar="N",
+        help="packets per worker (default 128)",
+    )
     bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
     bad.add_argument("--loss", type=_percent, default=0.0, metavar="PCT", help="lost")
     bad.add_argument("--duplicate", type=_percent, default=0.0, metavar="PCT", help="sent twice")
@@ -147,18 +185,36 @@ def parse(arguments: list[str]) -> Options:
         default="auto",
         help="who does it: the kernel's netem or `pascaline-lab impair` (default auto: netem if the kernel has it)",
     )
-    olaf = parser.add_argument_group("--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line")
-    olaf.add_argument("--seconds", type=_between(2, 600), default=6, metavar="S", help="each run is measured (6)")
-    olaf.add_argument(
-        "--loads", type=_loads, default=[1.5, 3.0, 12.0], metavar="X,Y", help="times the line's rate (1.5,3,12)"
+    olaf = parser.add_argument_group(
+        "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line"
     )
     olaf.add_argument(
-        "--picture", type=Path, default=_ROOT / "target/olaf-aom.svg", metavar="FILE", help="of the ages (target/olaf-aom.svg)"
+        "--seconds", type=_between(2, 600), default=6, metavar="S", help="each run is measured (6)"
+    )
+    olaf.add_argument(
+        "--loads",
+        type=_loads,
+        default=[1.5, 3.0, 12.0],
+        metavar="X,Y",
+        help="times the line's rate (1.5,3,12)",
+    )
+    olaf.add_argument(
+        "--picture",
+        type=Path,
+        default=_ROOT / "target/olaf-aom.svg",
+        metavar="FILE",
+        help="of the ages (target/olaf-aom.svg)",
     )
     more = parser.add_argument_group("more")
-    more.add_argument("--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)")
-    more.add_argument("--pool-slots", type=_between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)")
-    more.add_argument("--driver", choices=("af_packet", "af_xdp"), default="af_packet", help="of the DPDK ports")
+    more.add_argument(
+        "--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)"
+    )
+    more.add_argument(
+        "--pool-slots", type=_between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)"
+    )
+    more.add_argument(
+        "--driver", choices=("af_packet", "af_xdp"), default="af_packet", help="of the DPDK ports"
+    )
     more.add_argument(
         "--udp-ports",
         type=int,
@@ -167,12 +223,18 @@ def parse(arguments: list[str]) -> Options:
         metavar="N",
         help="ports of the appliance, over which PSNs are spread (default 1; more: 2, 4)",
     )
-    more.add_argument("--lcores", type=_between(1, 2), default=1, metavar="N", help="that the packets are spread over (1)")
-    more.add_argument("--timeout", type=_between(1, 86400), default=300, metavar="S", help="give up after (300)")
+    more.add_argument(
+        "--lcores", type=_between(1, 2), default=1, metavar="N", help="that the packets are spread over (1)"
+    )
+    more.add_argument(
+        "--timeout", type=_between(1, 86400), default=300, metavar="S", help="give up after (300)"
+    )
     more.add_argument("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
     more.add_argument("--keep", action="store_true", help="leave namespaces and files for inspection")
     more.add_argument("--cleanup", action="store_true", help="only remove what --keep or a killed run left")
-    more.add_argument("--json", action="store_true", help="last line of output: one JSON object; all else on stderr")
+    more.add_argument(
+        "--json", action="store_true", help="last line of output: one JSON object; all else on stderr"
+    )
     options = Options(**vars(parser.parse_args(arguments)))
     _check(parser, options)
     return options

@@ -23,7 +23,11 @@ _INTERVAL = "1s"
 def check_files(directory: Path) -> str:
     """Holds the shipped configuration and rules against promtool, and each alert against its test; what promtool says."""
     said = ""
-    for words in (("check", "config", "prometheus.yml"), ("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml")):
+    for words in (
+        ("check", "config", "prometheus.yml"),
+        ("check", "rules", "rules.yml"),
+        ("test", "rules", "rules_test.yml"),
+    ):
         done = run("promtool", *words[:2], str(directory / words[2]), check=False, timeout=60)
         said += done.stdout + done.stderr
         if done.returncode:
@@ -70,7 +74,9 @@ class Prometheus:
     def values(self, expression: str) -> list[float]:
         """The values that an expression has now, without those that are no numbers. Raises if it is wrong."""
         result = self._api("query", query=expression)["result"]
-        samples = [result] if result and not isinstance(result[0], dict) else [series["value"] for series in result]
+        samples = (
+            [result] if result and not isinstance(result[0], dict) else [series["value"] for series in result]
+        )
         return [value for _, text in samples if not math.isnan(value := float(text))]
 
     def label_values(self, metric: str, label: str) -> list[str]:
@@ -96,7 +102,9 @@ class Prometheus:
 
     def _api(self, path: str, **parameters: str) -> Any:
         status, body = self._get(f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
-        answer = json.loads(body) if body.startswith("{") else {"status": "error", "error": f"{status}: {body}"}
+        answer = (
+            json.loads(body) if body.startswith("{") else {"status": "error", "error": f"{status}: {body}"}
+        )
         if answer["status"] != "success":
             raise QueryError(answer["error"])
         return answer["data"]

@@ -22,7 +22,16 @@ _BETWEEN_SECONDS = 0.1
 _IN_FORCE_SECONDS = 10.0
 _SETTLE_SECONDS = 5.0
 # What a job that comes, goes or changes might do to the packets of others: none of it has another cause in a demo.
-_SUSPECT = ("unknown_job", "not_member", "wrong_epoch", "rank_spoofed", "halted", "server_full", "control_full", "unknown_psn")
+_SUSPECT = (
+    "unknown_job",
+    "not_member",
+    "wrong_epoch",
+    "rank_spoofed",
+    "halted",
+    "server_full",
+    "control_full",
+    "unknown_psn",
+)
 _ADDED = """
 [[jobs]]
 id = 100
@@ -86,7 +95,10 @@ class Reloads:
             raise Failure(f"reload {self._number} did not come to {wanted}", self._appliance.tail())
         there = any(job["id"] == 100 for job in self._appliance.admin("/api/v1/jobs")["jobs"])
         if there != jobs:
-            raise Failure(f"after reload {self._number} job 100 is {'' if there else 'not '}there", self._appliance.tail())
+            raise Failure(
+                f"after reload {self._number} job 100 is {'' if there else 'not '}there",
+                self._appliance.tail(),
+            )
         self._number += 1
         self._next = time.monotonic() + _BETWEEN_SECONDS
 
@@ -118,7 +130,13 @@ class Reloads:
             (self._original + _ADDED, False, True),
             (limits + _ADDED, False, True),
             (limits.replace("fan_in", "fan_out"), True, True),
-            (limits.replace('drain = "1s"', 'drain = "2s"').replace('age_limit = "500ms"', 'age_limit = "400ms"'), False, False),
+            (
+                limits.replace('drain = "1s"', 'drain = "2s"').replace(
+                    'age_limit = "500ms"', 'age_limit = "400ms"'
+                ),
+                False,
+                False,
+            ),
             (self._original, False, False),
         ]
         return variants[kind]
@@ -137,7 +155,10 @@ class Reloads:
             from_appliance=grown(m.SENT) - (now.received - before.received),
             refused=sum(drops.get(reason, 0) for reason in _SUSPECT),
             not_sent=metrics.total(m.TX_DROPPED) + metrics.total(m.NO_BUFFER),
-            unaccounted=accounting.received - accounting.forwarded - accounting.absorbed - accounting.answered
+            unaccounted=accounting.received
+            - accounting.forwarded
+            - accounting.absorbed
+            - accounting.answered
             - accounting.dropped,
             dropped_by_kernel=now.dropped - before.dropped,
         )

@@ -181,14 +181,28 @@ def _workers(outcome: Outcome) -> str:
                 ping,
             ]
         )
-    head = [*(["job"] if outcome.options.jobs > 1 else []), "rank", "goodput Gbit/s", "median ms", "min ms", "max ms", "packets", "resent", "exact", "ping"]
+    head = [
+        *(["job"] if outcome.options.jobs > 1 else []),
+        "rank",
+        "goodput Gbit/s",
+        "median ms",
+        "min ms",
+        "max ms",
+        "packets",
+        "resent",
+        "exact",
+        "ping",
+    ]
     return table(head, rows)
 
 
 def _totals(outcome: Outcome) -> str:
     options = outcome.options
     jobs = f" in each of {options.jobs} jobs" if options.jobs > 1 else ""
-    times = [_milliseconds(v) for v in (statistics.median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))]
+    times = [
+        _milliseconds(v)
+        for v in (statistics.median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))
+    ]
     return "\n".join(
         [
             f"{outcome.wanted} allreduces of {options.bytes / (1 << 20):g} MiB {options.dtype} by "
@@ -247,7 +261,9 @@ def _appliance(outcome: Outcome) -> str:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as they need to be, numbers to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)
+    ]
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:]])
 
 

@@ -42,7 +42,9 @@ class _Options:
 
 def main(arguments: list[str]) -> int:
     """Runs the soak; the last line of output is one JSON object. Exit code 0 if nothing grew and all was exact."""
-    parser = argparse.ArgumentParser(prog="soak.py", description="Continuous allreduces; memory may not grow.")
+    parser = argparse.ArgumentParser(
+        prog="soak.py", description="Continuous allreduces; memory may not grow."
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (default 60)")
     parser.add_argument("--workers", type=int, default=4, help="ranks (default 4)")
     parser.add_argument("--binary", type=Path, help="use this pascaline instead of building it")

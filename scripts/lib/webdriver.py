@@ -54,7 +54,13 @@ class Browser:
     def _start(self, profile: Path) -> str:
         """Starts Chromium; the name of the session."""
         # Chromium refuses its sandbox to root; what it shows is this very appliance's page.
-        arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--mute-audio"]
+        arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--mute-audio",
+        ]
         arguments += [f"--user-data-dir={profile}", "--no-first-run", "--disable-extensions"]
         wanted = {
             "browserName": "chrome",
@@ -101,7 +107,11 @@ class Browser:
     def look(self, width: int, height: int, scheme: str) -> None:
         """A window of this width, for a person who prefers light or dark."""
         self._chrome(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 700,
         )
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self._chrome("Emulation.setEmulatedMedia", media="screen", features=features)
@@ -114,7 +124,11 @@ class Browser:
     def console(self) -> list[str]:
         """Warnings and errors since the last call."""
         entries = self._post("/se/log", {"type": "browser"})
-        return [f"{entry['level']}: {entry['message']}" for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+        return [
+            f"{entry['level']}: {entry['message']}"
+            for entry in entries
+            if entry["level"] in ("SEVERE", "WARNING")
+        ]
 
     def _chrome(self, command: str, **parameters: Any) -> Any:
         return self._post("/goog/cdp/execute", {"cmd": command, "params": parameters})

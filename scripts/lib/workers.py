@@ -65,7 +65,8 @@ class Workers:
 
     def start(self, load: Load) -> None:
         """Starts every rank of every job, in an order that chance decides; `stop` ends those that were started, also if a
-        later one cannot be."""
+        later one cannot be.
+        """
         self._workers = []
         ranks = len(self._network.workers)
         places = [(job, rank) for job in range(load.jobs) for rank in range(ranks)]

@@ -54,10 +54,16 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/trex/check", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--offline", action="store_true", help="no appliance: vectors and compiler only; needs no root")
+    parser.add_argument(
+        "--offline", action="store_true", help="no appliance: vectors and compiler only; needs no root"
+    )
     parser.add_argument("--binary", type=Path, help="use this pascaline instead of building it")
-    parser.add_argument("--timeout", type=float, default=_TIMEOUT_SECONDS, metavar="S", help="give up after (150)")
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line of standard output")
+    parser.add_argument(
+        "--timeout", type=float, default=_TIMEOUT_SECONDS, metavar="S", help="give up after (150)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object as the last line of standard output"
+    )
     return parser.parse_args(arguments)
 
 

@@ -24,7 +24,10 @@ from pascaline_trex import Profile
 
 _PROFILES: list[tuple[Profile, list[str]]] = [
     (stl_gradients.register(), ["--ranks", "5", "--jobs", "3-4", "--psns", "40", "--epochs", "3=9,4=8"]),
-    (stl_gradients.register(), ["--ranks", "8", "--layout", "job", "--psns", "40", "--first-address", "10.1.0.250"]),
+    (
+        stl_gradients.register(),
+        ["--ranks", "8", "--layout", "job", "--psns", "40", "--first-address", "10.1.0.250"],
+    ),
     (stl_updates.register(), ["--generated-ns", "1763690000123456789", "--psns", "30", "--pps", "3000"]),
     (stl_malformed.register(), ["--refused", "--psns", "3", "--appliance-ipv6", "2001:db8::fe"]),
     (stl_control.register(), ["--session", "1763690000123456789", "--destination-mac", "02:00:00:00:00:77"]),
@@ -41,7 +44,9 @@ def vectors_agree(document: Path) -> str:
     """Every vector, both ways."""
     found = vectors.read(document)
     # One regular expression finds them: a document whose grammar has changed must not pass as one without vectors.
-    _need(document.read_text().count("```vector") == len(found) > 0, f"only {len(found)} vectors could be read")
+    _need(
+        document.read_text().count("```vector") == len(found) > 0, f"only {len(found)} vectors could be read"
+    )
     wrong = [f"{vector.name}: {line}" for vector in found for line in vectors.differences(vector)]
     _need(not wrong, "\n".join(wrong))
     malformed = sum(vector.malformed is not None for vector in found)
@@ -112,11 +117,15 @@ def compiled_profiles_agree() -> str:
     streams, compared = 0, 0
     for profile, tunables in _PROFILES:
         ours = profile.streams(profile.options().parse_args(tunables))
-        theirs = [stream.to_json() for stream in profile.get_streams(direction=0, tunables=tunables, port_id=0)]
+        theirs = [
+            stream.to_json() for stream in profile.get_streams(direction=0, tunables=tunables, port_id=0)
+        ]
         _need(len(ours) == len(theirs), f"{profile}: {len(theirs)} streams of {len(ours)}")
         for stream, compiled in zip(ours, theirs, strict=True):
             mode = compiled["mode"]
-            _need((mode["type"], mode["total_pkts"]) == ("single_burst", stream.count), f"{stream.name}: {mode}")
+            _need(
+                (mode["type"], mode["total_pkts"]) == ("single_burst", stream.count), f"{stream.name}: {mode}"
+            )
             own = stream.own_source_mac | stream.own_destination_mac << 1
             _need(compiled["flags"] == own, f"{stream.name}: MAC flags {compiled['flags']}")
             for packet in range(stream.count or 0):
@@ -141,7 +150,9 @@ def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
         elif step["type"] == "write_flow_var":
             value, size = values[step["name"]]
             place = slice(step["pkt_offset"], step["pkt_offset"] + size)
-            frame[place] = (value + step["add_value"]).to_bytes(size, "big" if step["is_big_endian"] else "little")
+            frame[place] = (value + step["add_value"]).to_bytes(
+                size, "big" if step["is_big_endian"] else "little"
+            )
         elif step["type"] == "write_mask_flow_var":
             value = values[step["name"]][0] + step["add_value"]
             value = value << step["shift"] if step["shift"] > 0 else value >> -step["shift"]
@@ -189,7 +200,9 @@ def runner_fits_the_client() -> str:
     """The runner against TRex's client without a server: every call has to fit the client's own signatures."""
     if not _client_is_here():
         return _SKIPPED
-    streams = stl_gradients.register().streams(stl_gradients.register().options().parse_args(["--psns", "10"]))
+    streams = stl_gradients.register().streams(
+        stl_gradients.register().options().parse_args(["--psns", "10"])
+    )
     stl = pascaline_trex.api()
     with mock.patch.object(stl, "STLClient", autospec=True) as client, mock.patch("generators.time.sleep"):
         server = client.return_value
@@ -200,6 +213,8 @@ def runner_fits_the_client() -> str:
     _need((sent.offered, sent.heard, sent.errors) == (40, 44, 0), f"{sent}")
     added = server.add_streams.call_args.args[0]
     _need(all(isinstance(stream, stl.STLStream) for stream in added) and len(added) == 4, f"{added}")
-    _need(server.start.call_args.kwargs["core_mask"] == [1], "more than one core would cut the PSNs in pieces")
+    _need(
+        server.start.call_args.kwargs["core_mask"] == [1], "more than one core would cut the PSNs in pieces"
+    )
     _need(server.disconnect.called, "the client stays connected")
     return f"{len(server.method_calls)} calls"

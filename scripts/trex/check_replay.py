@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from scapy.utils import RawPcapReader, RawPcapWriter
-
 import pascaline_malformed
 import private
 from generators import Interface, Sent
@@ -24,10 +22,20 @@ from metrics import RECEIVED, Accounting
 from netns import Network, in_namespace
 from pascaline_layers import HEADER
 from pascaline_malformed import counter
-from pascaline_streams import HEADER_AT, Load, Stream, again, frames, gradients_per_job, gradients_per_rank, updates
+from pascaline_streams import (
+    HEADER_AT,
+    Load,
+    Stream,
+    again,
+    frames,
+    gradients_per_job,
+    gradients_per_rank,
+    updates,
+)
 from process import Child, Failure, Stop, run
 from runner import Appliance, Report, join, leave
 from runner import run as run_load
+from scapy.utils import RawPcapReader, RawPcapWriter
 
 _PREFIX = "pastrex"
 _METRICS = ("127.0.0.1", 9464)
@@ -67,7 +75,22 @@ class _Bench:
     def reachable(self) -> str:
         """Gives the sender a link to the appliance's metrics, apart from the port; returns the address."""
         app, sender = self.network.appliance, self.network.workers[0]
-        run("ip", "link", "add", "name", "m0", "netns", app, "type", "veth", "peer", "name", "m0", "netns", sender)
+        run(
+            "ip",
+            "link",
+            "add",
+            "name",
+            "m0",
+            "netns",
+            app,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "m0",
+            "netns",
+            sender,
+        )
         for name, address in ((app, "192.0.2.1"), (sender, "192.0.2.2")):
             run("ip", "-n", name, "addr", "add", f"{address}/30", "dev", "m0")
             run("ip", "-n", name, "link", "set", "m0", "up")
@@ -226,7 +249,11 @@ class _Replay(Interface):
 def pcap_port(binary: Path, stop: Stop) -> str:
     """All that needs no member, from a pcap file that DPDK itself reads, as fast as it can."""
     load = Load(
-        destination_mac=_PCAP_MAC, appliance=_APPLIANCE, appliance_ipv6=_APPLIANCE_IPV6, ranks=_RANKS, psns=_EACH
+        destination_mac=_PCAP_MAC,
+        appliance=_APPLIANCE,
+        appliance_ipv6=_APPLIANCE_IPV6,
+        ranks=_RANKS,
+        psns=_EACH,
     )
     memberless = {"unknown-job", "rank-out-of-range", "no-service", "not-for-us"}
     cases = pascaline_malformed.MALFORMED + tuple(
@@ -239,14 +266,20 @@ def pcap_port(binary: Path, stop: Stop) -> str:
         count = _write(pascaline_malformed.streams(load, cases, 1), files / "in.pcap")
         bench.start(f"net_pcap0,rx_pcap={files / 'in.pcap'},tx_pcap={files / 'out.pcap'}")
         if bench.mac() != _PCAP_MAC:
-            raise Failure(f"the port's MAC address is {bench.mac()}, the file is for {_PCAP_MAC}", bench.log())
+            raise Failure(
+                f"the port's MAC address is {bench.mac()}, the file is for {_PCAP_MAC}", bench.log()
+            )
         bench.catch_up(count)
         metrics = bench.appliance().settled()
         accounting = Accounting.of(metrics)
         dropped = metrics.by_label("pascaline_dropped_packets_total", "reason")
     _same("received", accounting.received, count)
     _same("dropped by reason", dropped, dict(wanted))
-    _same("absorbed, answered, forwarded", (accounting.absorbed, accounting.answered, accounting.forwarded), (0, 0, 0))
+    _same(
+        "absorbed, answered, forwarded",
+        (accounting.absorbed, accounting.answered, accounting.forwarded),
+        (0, 0, 0),
+    )
     return f"{count} frames, {len(wanted)} reasons, every one counted"
 
 
@@ -288,7 +321,9 @@ def _run_command(bench: _Bench, *arguments: str, code: int) -> str:
     command = (str(Path(__file__).with_name("run")), "--interface", "eth0", *arguments)
     done = run(*inside, *command, check=False, timeout=60)
     if done.returncode != code:
-        raise Failure(f"scripts/trex/run ended with {done.returncode}, wanted {code}", done.stdout + done.stderr)
+        raise Failure(
+            f"scripts/trex/run ended with {done.returncode}, wanted {code}", done.stdout + done.stderr
+        )
     return done.stdout + done.stderr
 
 
@@ -331,7 +366,12 @@ def _loads(appliance: Appliance, replay: _Replay, load: Load) -> int:
     complete = {"aggregated": _EACH * (_RANKS - 1), "results": _EACH, "results_sent": _EACH * _RANKS}
     sent("the other ranks'", others, **complete)
     # Each is answered with the result, to the rank that asked.
-    sent("all again", again([first, *others], delay_us=0.0), answered=_EACH * _RANKS, results_sent=_EACH * _RANKS)
+    sent(
+        "all again",
+        again([first, *others], delay_us=0.0),
+        answered=_EACH * _RANKS,
+        results_sent=_EACH * _RANKS,
+    )
 
     asynchronous = updates(replace(one, psns=_EACH), 0.5, 1_763_690_000_123_456_789)
     sent("updates", asynchronous, dropped={_UPDATES_ARE: _EACH * _RANKS})

@@ -78,7 +78,9 @@ class TRex:
             client.add_streams(pascaline_trex.to_trex(streams), ports=ports)
             client.clear_stats(ports=ports)
             begin = time.monotonic()
-            client.start(ports=ports, duration=-1 if seconds is None else seconds, core_mask=[0x1], force=True)
+            client.start(
+                ports=ports, duration=-1 if seconds is None else seconds, core_mask=[0x1], force=True
+            )
             # In software mode beyond its capacity TRex keeps the count and lets the time slip.
             client.wait_on_traffic(ports=ports, timeout=int(2 * longest + _LONGEST_EXTRA_SECONDS))
             elapsed = time.monotonic() - begin

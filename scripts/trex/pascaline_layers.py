@@ -36,7 +36,16 @@ CONTROL_BODY = 24
 RETRANSMISSION_FLAG = 1 << 2
 TRAILER_FLAG = 1 << 5
 
-KINDS = {1: "gradient", 2: "result", 3: "partial", 4: "update", 5: "ack", 6: "reminder", 7: "fetch", 8: "control"}
+KINDS = {
+    1: "gradient",
+    2: "result",
+    3: "partial",
+    4: "update",
+    5: "ack",
+    6: "reminder",
+    7: "fetch",
+    8: "control",
+}
 FLAGS = ["ecn_echo", "fin", "retransmission", "bypass", "overflow", "trailer", "reserved6", "reserved7"]
 DTYPES = {1: "f32", 2: "i32", 3: "f16", 4: "bf16", 5: "f64"}
 DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8}
@@ -181,7 +190,9 @@ class PascalineTrailer(Packet):
 
     name = "PascalineTrailer"
     fields_desc = [
-        PacketListField("elements", [], TrailerElement, length_from=lambda trailer: len(trailer.original) - 2),
+        PacketListField(
+            "elements", [], TrailerElement, length_from=lambda trailer: len(trailer.original) - 2
+        ),
         ShortField("length", None),
     ]
 

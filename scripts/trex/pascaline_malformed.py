@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scapy.layers.inet import IP, IPOption_NOP, UDP
+from pascaline_layers import (
+    Pascaline,
+    PascalineControl,
+    PascalineTrailer,
+    TrailerAuth,
+    TrailerQueue,
+    TrailerUpdate,
+)
+from pascaline_streams import SOURCE_AT, Load, Stream
+from scapy.layers.inet import IP, UDP, IPOption_NOP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet, Raw
-
-from pascaline_layers import Pascaline, PascalineControl, PascalineTrailer, TrailerAuth, TrailerQueue, TrailerUpdate
-from pascaline_streams import SOURCE_AT, Load, Stream
 
 # 1.0 and -2.5, as the good vector has it.
 _ELEMENTS = bytes.fromhex("0000803f000020c0")
@@ -34,11 +40,16 @@ class _Parts:
     """The layers of a good gradient of rank 2, sent from the first rank's address, to be changed one by one."""
 
     def __init__(self, load: Load, job: int) -> None:
-        source, destination = load.source_mac or "02:00:00:00:00:01", load.destination_mac or "02:00:00:00:00:fe"
+        source, destination = (
+            load.source_mac or "02:00:00:00:00:01",
+            load.destination_mac or "02:00:00:00:00:fe",
+        )
         self.ethernet: Packet = Ether(src=source, dst=destination)
         self.ip: Packet = IP(src=load.address(0), dst=load.appliance, id=0, flags="DF", ttl=64)
         self.udp: Packet = UDP(sport=load.source_port(job), dport=load.udp_port, chksum=0)
-        self.header: Packet = Pascaline(job=job, rank=2, psn=7, fan_in=load.ranks, epoch=load.epochs.get(job, 1))
+        self.header: Packet = Pascaline(
+            job=job, rank=2, psn=7, fan_in=load.ranks, epoch=load.epochs.get(job, 1)
+        )
         self.rest: Packet | None = Raw(_ELEMENTS)
         self.appliance_ipv6 = load.appliance_ipv6 or "2001:db8::fe"
 
@@ -186,7 +197,9 @@ def _too_long(load: Load, job: int) -> bytes:
 
 def _elsewhere(**changes: object) -> Callable[[Load, int], bytes]:
     def make(load: Load, job: int) -> bytes:
-        other = replace(load, **{name: value(load) if callable(value) else value for name, value in changes.items()})
+        other = replace(
+            load, **{name: value(load) if callable(value) else value for name, value in changes.items()}
+        )
         return other.frame(job, 0, other.gradient(job, 0, psn=_SPARE_PSN), Raw(other.elements(1)))
 
     return make

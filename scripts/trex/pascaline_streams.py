@@ -11,10 +11,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Ether
-from scapy.packet import Packet, Raw
-
 from pascaline_layers import (
     DTYPE_BYTES,
     PORT,
@@ -24,6 +20,9 @@ from pascaline_layers import (
     PascalineTrailer,
     TrailerUpdate,
 )
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, Raw
 
 _ENGINE_REACH = 512
 _ENGINE_BYTES = 64
@@ -97,7 +96,9 @@ class Stream:
                     f"field engine reaches the first {_ENGINE_REACH} only: use a shorter payload"
                 )
         if sum(variable.size for variable in self.variables) > _ENGINE_BYTES:
-            raise StreamError(f"{self.name}: more than {_ENGINE_BYTES} bytes of variables: use several streams")
+            raise StreamError(
+                f"{self.name}: more than {_ENGINE_BYTES} bytes of variables: use several streams"
+            )
         for variable in self.variables:
             # A size of 8 up to 2^64 - 1 ends TRex's server by SIGFPE.
             if not 0 <= variable.low <= variable.high < 1 << min(8 * variable.size, 63):
@@ -134,7 +135,9 @@ def frames(streams: list[Stream]) -> Iterator[tuple[float, bytes]]:
     for number, stream in enumerate(streams):
         if stream.count is None:
             raise StreamError(f"{stream.name} does not end: give a count")
-        due += [(stream.delay_us / 1e6 + packet / stream.pps, packet, number) for packet in range(stream.count)]
+        due += [
+            (stream.delay_us / 1e6 + packet / stream.pps, packet, number) for packet in range(stream.count)
+        ]
     for time, packet, number in sorted(due):
         yield time, streams[number].frame(packet)
 
@@ -170,7 +173,9 @@ class Load:
 
     def frame(self, job: int, rank: int, *layers: Packet) -> bytes:
         """A frame from a rank to the appliance."""
-        ethernet = Ether(src=self.source_mac or "02:00:00:00:00:01", dst=self.destination_mac or "02:00:00:00:00:fe")
+        ethernet = Ether(
+            src=self.source_mac or "02:00:00:00:00:01", dst=self.destination_mac or "02:00:00:00:00:fe"
+        )
         packet = (
             ethernet
             / IP(src=self.address(rank), dst=self.appliance, id=0, flags="DF", ttl=64)
@@ -227,7 +232,9 @@ def requests(load: Load, action: str) -> list[Stream]:
             )
             epoch = 0 if joins else load.epochs.get(job, 0)
             header = Pascaline(kind="control", job=job, rank=rank, fan_in=load.ranks, count=0, epoch=epoch)
-            streams.append(load.stream(f"{action} {job}.{rank}", load.frame(job, rank, header, body), count=1))
+            streams.append(
+                load.stream(f"{action} {job}.{rank}", load.frame(job, rank, header, body), count=1)
+            )
     return streams
 
 
@@ -266,7 +273,9 @@ def gradients_per_job(load: Load) -> list[Stream]:
     count = load.psns * load.ranks if load.psns else None
     last = count - 1 if count else (1 << 32) - 1
     if last >= 1 << 32:
-        raise StreamError(f"more than {(1 << 32) // load.ranks} PSNs of {load.ranks} ranks: use --layout rank")
+        raise StreamError(
+            f"more than {(1 << 32) // load.ranks} PSNs of {load.ranks} ranks: use --layout rank"
+        )
     variables = (
         Variable("packet", 0, last, 4),
         Variable("rank", 0, load.ranks - 1, 2),

@@ -32,14 +32,31 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     """Who sends to whom."""
     add = parser.add_argument
     add("--appliance", default="10.77.0.254", metavar="ADDRESS", help="the appliance's IPv4 address")
-    add("--appliance-ipv6", metavar="ADDRESS", help="its IPv6 address; without one, no malformed IPv6 is sent")
+    add(
+        "--appliance-ipv6", metavar="ADDRESS", help="its IPv6 address; without one, no malformed IPv6 is sent"
+    )
     add("--udp-port", type=int, default=16420, metavar="PORT", help="its UDP port")
-    add("--first-address", default="10.77.0.1", metavar="ADDRESS", help="rank 0 sends from here, rank 1 from the next")
-    add("--jobs", type=_jobs, default="1", metavar="FIRST[-LAST]", help="numbers of the jobs, as configured there")
+    add(
+        "--first-address",
+        default="10.77.0.1",
+        metavar="ADDRESS",
+        help="rank 0 sends from here, rank 1 from the next",
+    )
+    add(
+        "--jobs",
+        type=_jobs,
+        default="1",
+        metavar="FIRST[-LAST]",
+        help="numbers of the jobs, as configured there",
+    )
     add("--ranks", type=int, default=4, metavar="N", help="ranks of each job, as configured there")
     add("--payload", type=int, default=1024, metavar="BYTES", help="elements in a packet")
     add("--dtype", choices=_DTYPES, default="f32", help="type of the elements")
-    add("--destination-mac", metavar="MAC", help="the appliance's; without it TRex uses what its port has resolved")
+    add(
+        "--destination-mac",
+        metavar="MAC",
+        help="the appliance's; without it TRex uses what its port has resolved",
+    )
     add("--source-mac", metavar="MAC", help="of all ranks; without it TRex uses its port's own")
 
 
@@ -48,13 +65,23 @@ def add_sending(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--psns", type=int, default=1000, metavar="N", help="PSNs of each rank; 0 for no end")
     add("--first-psn", type=int, default=0, metavar="PSN")
-    add("--pps", type=float, default=1000.0, metavar="RATE", help="packets per second of each rank, or of each case")
+    add(
+        "--pps",
+        type=float,
+        default=1000.0,
+        metavar="RATE",
+        help="packets per second of each rank, or of each case",
+    )
 
 
 def add_epochs(parser: argparse.ArgumentParser) -> None:
     """The generation: a profile cannot ask, the runner reads it off /metrics."""
     parser.add_argument(
-        "--epochs", type=_epochs, default="0", metavar="EPOCH", help="generation of the jobs (7, or 1=7,2=9): job_epoch"
+        "--epochs",
+        type=_epochs,
+        default="0",
+        metavar="EPOCH",
+        help="generation of the jobs (7, or 1=7,2=9): job_epoch",
     )
 
 
@@ -77,7 +104,9 @@ def add_updates(parser: argparse.ArgumentParser) -> None:
 
 def add_malformed(parser: argparse.ArgumentParser) -> None:
     """Options of the malformed mix alone."""
-    parser.add_argument("--refused", action="store_true", help="also what is well-formed and refused for what it says")
+    parser.add_argument(
+        "--refused", action="store_true", help="also what is well-formed and refused for what it says"
+    )
 
 
 def load(options: argparse.Namespace) -> Load:

@@ -13,7 +13,17 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "lib"))
 
 from generators import Generator, Sent
-from metrics import ABSORBED, ANSWERED, DROPPED, FORWARDED, RECEIVED, RESULTS, RESULTS_SENT, Accounting, Metrics
+from metrics import (
+    ABSORBED,
+    ANSWERED,
+    DROPPED,
+    FORWARDED,
+    RECEIVED,
+    RESULTS,
+    RESULTS_SENT,
+    Accounting,
+    Metrics,
+)
 from pascaline_streams import Load, Stream, requests
 
 _JOIN_SECONDS = 10.0
@@ -57,7 +67,9 @@ class Appliance:
         while True:
             time.sleep(_BETWEEN_LOOKS)
             now = self.scrape()
-            if (Accounting.of(now) == Accounting.of(before) and Accounting.of(now).holds) or time.monotonic() > end:
+            if (
+                Accounting.of(now) == Accounting.of(before) and Accounting.of(now).holds
+            ) or time.monotonic() > end:
                 return now
             before = now
 
@@ -89,7 +101,11 @@ class Report:
         """A table for people."""
         share = 100 * self.received / self.offered if self.offered else 0.0
         rows = [
-            ("offered", self.offered, f"{self.offered / self.seconds:,.0f} packets/s" if self.seconds else ""),
+            (
+                "offered",
+                self.offered,
+                f"{self.offered / self.seconds:,.0f} packets/s" if self.seconds else "",
+            ),
             ("received", self.received, f"{share:.2f} % of offered; the port missed {self.missed_by_port}"),
             ("  aggregated", self.aggregated, "went into an aggregate"),
             ("  answered", self.answered, "results given again, ARP, control"),
@@ -100,7 +116,11 @@ class Report:
             ("heard by the generator", self.heard_by_generator, ""),
         ]
         lines = [f"{name:<24}{count:>12}  {remark}".rstrip() for name, count, remark in rows]
-        balance = "every received packet is accounted for" if self.accounted else "RECEIVED PACKETS ARE UNACCOUNTED FOR"
+        balance = (
+            "every received packet is accounted for"
+            if self.accounted
+            else "RECEIVED PACKETS ARE UNACCOUNTED FOR"
+        )
         return "\n".join([*lines, balance])
 
 
@@ -112,7 +132,9 @@ def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
         found = ranks.get(str(job))
         if found != load.ranks:
             what = f"has {found} ranks" if found else "is not configured there"
-            raise RunError(f"job {job} {what}, the load has {load.ranks} ranks: give --jobs and --ranks as in [[jobs]]")
+            raise RunError(
+                f"job {job} {what}, the load has {load.ranks} ranks: give --jobs and --ranks as in [[jobs]]"
+            )
     wanted = {str(job): load.ranks for job in load.jobs}
     end = time.monotonic() + _JOIN_SECONDS
     while True:
@@ -147,7 +169,9 @@ def _difference(before: Metrics, after: Metrics, sent: Sent) -> Report:
         return after.total(name) - before.total(name)
 
     old, new = (metrics.by_label(DROPPED, "reason") for metrics in (before, after))
-    dropped = {reason: count - old.get(reason, 0) for reason, count in new.items() if count != old.get(reason, 0)}
+    dropped = {
+        reason: count - old.get(reason, 0) for reason, count in new.items() if count != old.get(reason, 0)
+    }
     received, missed = grown(RECEIVED), grown(_MISSED)
     return Report(
         offered=sent.offered,

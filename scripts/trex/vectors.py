@@ -7,11 +7,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scapy.layers.inet import IP, UDP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
-from scapy.packet import Packet, Padding, Raw
-
 import pascaline_layers as wire
 from pascaline_layers import (
     Pascaline,
@@ -23,6 +18,10 @@ from pascaline_layers import (
     TrailerUpdate,
 )
 from pascaline_verdict import verdict
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.packet import Packet, Padding, Raw
 
 _BLOCK = re.compile(r"^```vector\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _TAGS = {0x8100: Dot1Q, 0x88A8: Dot1AD}

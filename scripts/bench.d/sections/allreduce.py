@@ -58,16 +58,27 @@ def measure(context: Context, section: Section) -> None:
                     continue
                 for size, seconds in found.items():
                     times.setdefault(name, {}).setdefault(size, []).append(seconds)
-        medians = {name: {size: statistics.median(runs) for size, runs in found.items()} for name, found in times.items()}
+        medians = {
+            name: {size: statistics.median(runs) for size, runs in found.items()}
+            for name, found in times.items()
+        }
         section.raw[f"{count} workers"] = {"mbit": mbit, "runs_seconds": times}
         for size in sizes:
-            _judge(section, count, mbit, size, {name: found[size] for name, found in medians.items() if size in found})
+            _judge(
+                section,
+                count,
+                mbit,
+                size,
+                {name: found[size] for name, found in medians.items() if size in found},
+            )
 
 
 Reducer = Callable[[shaped.Shaped, dict[int, int]], dict[int, float]]
 
 
-def _ours(context: Context, section: Section, turn: int, network: shaped.Shaped, sizes: dict[int, int]) -> dict[int, float]:
+def _ours(
+    context: Context, section: Section, turn: int, network: shaped.Shaped, sizes: dict[int, int]
+) -> dict[int, float]:
     times, counted = reducers.pascaline(context, network, sizes)
     section.raw[f"Pascaline, {len(network.workers)} workers, run {turn + 1}"] = counted
     return times
@@ -83,14 +94,20 @@ def _peers(context: Context, section: Section) -> dict[str, Reducer]:
         program = install.openmpi(context.peers, context.stop)
         peers[RING] = lambda network, sizes: reducers.openmpi(context, network, program, sizes, reducers.RING)
         peers[DEFAULT] = lambda network, sizes: reducers.openmpi(context, network, program, sizes)
-        section.notes.append(programs.version("mpirun", "--version") + ", over TCP; ranks yield while they wait.")
+        section.notes.append(
+            programs.version("mpirun", "--version") + ", over TCP; ranks yield while they wait."
+        )
     except Failure as failure:
         section.failures.append(f"Open MPI: {failure}")
         context.say(f"Open MPI: {failure.whole}")
     try:
         python = install.gloo(context.peers, context.stop)
         peers[GLOO] = lambda network, sizes: reducers.gloo(context, network, python, sizes)
-        section.notes.append("Gloo of PyTorch " + programs.version(str(python), "-c", "import torch; print(torch.__version__)") + ".")
+        section.notes.append(
+            "Gloo of PyTorch "
+            + programs.version(str(python), "-c", "import torch; print(torch.__version__)")
+            + "."
+        )
     except Failure as failure:
         section.failures.append(f"Gloo: {failure}")
         context.say(f"Gloo: {failure.whole}")
@@ -118,7 +135,16 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, 
     case = f"N = {count}, {amount}, {mbit} Mbit/s"
     goal = Goal(at_least=_SHARE) if size >= 4 * MIB else None
     section.add(
-        Figure(f"{case}: Pascaline", ours, "ms", Beside("S/B with headers", limit), inverse=True, goal=goal, group=case, label="Pascaline")
+        Figure(
+            f"{case}: Pascaline",
+            ours,
+            "ms",
+            Beside("S/B with headers", limit),
+            inverse=True,
+            goal=goal,
+            group=case,
+            label="Pascaline",
+        )
     )
     for name in (GLOO, RING, DEFAULT):
         if name not in times:
@@ -130,7 +156,13 @@ def _judge(section: Section, count: int, mbit: int, size: int, times: dict[str, 
             least = 1.45
         section.add(
             Figure(
-                f"{case}: against {name}", ours, "ms", Beside(name, 1e3 * times[name]), inverse=True,
-                goal=Goal(at_least=least) if least else None, group=case, label="Pascaline",
+                f"{case}: against {name}",
+                ours,
+                "ms",
+                Beside(name, 1e3 * times[name]),
+                inverse=True,
+                goal=Goal(at_least=least) if least else None,
+                group=case,
+                label="Pascaline",
             )
         )

@@ -42,12 +42,21 @@ def measure(context: Context, section: Section) -> None:
         if found:
             section.add(
                 Figure(
-                    "kernel UDP: payload, each way at the same time", kernel["gbps"], "Gbit/s", Beside(name, found["gbps"]),
-                    group="payload", label="worker, kernel UDP, each way",
+                    "kernel UDP: payload, each way at the same time",
+                    kernel["gbps"],
+                    "Gbit/s",
+                    Beside(name, found["gbps"]),
+                    group="payload",
+                    label="worker, kernel UDP, each way",
                 ),
                 Figure(
-                    "kernel UDP: CPU time", kernel["ms_per_gbit"], "ms per Gbit moved", Beside(name, found["ms_per_gbit"]),
-                    inverse=True, group="CPU time", label="worker, kernel UDP",
+                    "kernel UDP: CPU time",
+                    kernel["ms_per_gbit"],
+                    "ms per Gbit moved",
+                    Beside(name, found["ms_per_gbit"]),
+                    inverse=True,
+                    group="CPU time",
+                    label="worker, kernel UDP",
                 ),
                 Figure(f"{name}: received of what was sent", found["received_pct"], "%"),
             )
@@ -56,18 +65,29 @@ def measure(context: Context, section: Section) -> None:
         " Over memif neither end enters the kernel."
     )
     if not has_af_xdp():
-        section.notes.append("This kernel has no AF_XDP: without that driver, and the appliance has a packet socket.")
+        section.notes.append(
+            "This kernel has no AF_XDP: without that driver, and the appliance has a packet socket."
+        )
     drivers = {"DPDK, net_af_xdp": _af_xdp} if has_af_xdp() else {}
     for name, run in (drivers | {"DPDK, net_memif": _memif}).items():
         found = _driver(context, section, name, run)
         section.add(
             Figure(
-                f"{name}: payload, each way at the same time", found["gbps"], "Gbit/s", Beside("worker, kernel UDP, each way", kernel["gbps"]),
-                group="payload", label=f"worker, {name}",
+                f"{name}: payload, each way at the same time",
+                found["gbps"],
+                "Gbit/s",
+                Beside("worker, kernel UDP, each way", kernel["gbps"]),
+                group="payload",
+                label=f"worker, {name}",
             ),
             Figure(
-                f"{name}: CPU time", found["ms_per_gbit"], "ms per Gbit moved", Beside("worker, kernel UDP", kernel["ms_per_gbit"]),
-                inverse=True, group="CPU time", label=f"worker, {name}",
+                f"{name}: CPU time",
+                found["ms_per_gbit"],
+                "ms per Gbit moved",
+                Beside("worker, kernel UDP", kernel["ms_per_gbit"]),
+                inverse=True,
+                group="CPU time",
+                label=f"worker, {name}",
             ),
         )
 
@@ -98,7 +118,9 @@ def _af_xdp(context: Context, network: shaped.Shaped) -> dict[str, Any]:
 
 def _memif(context: Context, network: shaped.Shaped) -> dict[str, Any]:
     socket = f"socket={context.files}/memif.sock,socket-abstract=no,bsize=2048,rsize=10"
-    return _worker(context, network, f"net_memif0,role=server,{socket}", ["--port", f"net_memif0,role=client,{socket}"])
+    return _worker(
+        context, network, f"net_memif0,role=server,{socket}", ["--port", f"net_memif0,role=client,{socket}"]
+    )
 
 
 def _worker(context: Context, network: shaped.Shaped, device: str, port: list[str]) -> dict[str, Any]:
@@ -107,9 +129,25 @@ def _worker(context: Context, network: shaped.Shaped, device: str, port: list[st
     dpdk = ["--driver", "dpdk", *port, "--address", shaped.address(0), "--core", str(main)] if port else []
     with Appliance(context.binary, network, context.files, context.stop, ranks=1, device=device):
         command = [
-            str(context.binary), "worker", "allreduce", "--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--job", str(JOB),
-            "--rank", "0", "--ranks", "1", "--payload", str(shaped.PAYLOAD), "--bytes", str(_BYTES),
-            "--iterations", str(context.pick(8, 3)), *dpdk, "--json",
+            str(context.binary),
+            "worker",
+            "allreduce",
+            "--appliance",
+            f"{shaped.APPLIANCE}:{UDP_PORT}",
+            "--job",
+            str(JOB),
+            "--rank",
+            "0",
+            "--ranks",
+            "1",
+            "--payload",
+            str(shaped.PAYLOAD),
+            "--bytes",
+            str(_BYTES),
+            "--iterations",
+            str(context.pick(8, 3)),
+            *dpdk,
+            "--json",
         ]
         child = programs.start("worker", command, context.files, network.workers[0])
         programs.wait([child], context.stop, 120)
@@ -121,7 +159,9 @@ def _bare(context: Context, section: Section) -> dict[str, float]:
     command = [sys.executable, str(_HERE / "peers/udp_gso.py")]
     with shaped.Shaped(2, 0) as network:
         to = (shaped.address(1), str(_PORT))
-        receiver = programs.start("gso-receiver", [*command, "receive", *to], context.files, network.workers[1])
+        receiver = programs.start(
+            "gso-receiver", [*command, "receive", *to], context.files, network.workers[1]
+        )
         try:
             context.stop.sleep(0.5)
             words = ["send", *to, str(_DATAGRAM), str(context.pick(5, 2))]
@@ -133,7 +173,9 @@ def _bare(context: Context, section: Section) -> dict[str, float]:
     section.raw["bare sockets"] = {"sent": sent, "received": received}
     return {
         "gbps": 8 * received["bytes"] / received["seconds"] / 1e9,
-        "ms_per_gbit": 1e3 * (sent["cpu_seconds"] + received["cpu_seconds"]) / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
+        "ms_per_gbit": 1e3
+        * (sent["cpu_seconds"] + received["cpu_seconds"])
+        / (8 * (sent["bytes"] + received["bytes"]) / 1e9),
         "received_pct": 100 * received["bytes"] / sent["bytes"],
     }
 
@@ -143,7 +185,11 @@ def _iperf3(context: Context, section: Section) -> dict[str, float]:
     try:
         program = install.iperf3(context.stop)
         gso = "--gso" in programs.version(program, "--help", whole=True)
-        said = ", with --gso." if gso else ", which has no --gso (3.18 and later have): a system call for each datagram."
+        said = (
+            ", with --gso."
+            if gso
+            else ", which has no --gso (3.18 and later have): a system call for each datagram."
+        )
         section.notes.append(programs.version(program, "--version") + said)
         with shaped.Shaped(2, 0) as network:
             report = _run_iperf3(context, network, program, gso=gso)
@@ -167,7 +213,18 @@ def _run_iperf3(context: Context, network: shaped.Shaped, program: str, *, gso: 
         listen = [program, "--server", "--one-off", "--port", str(_PORT), "--json"]
         server = programs.start("iperf3-server", listen, context.files, network.workers[1])
         context.stop.sleep(0.5)
-        command = [program, "--client", shaped.address(1), "--port", str(_PORT), "--udp", "--bitrate", "0", "--length", str(_DATAGRAM)]
+        command = [
+            program,
+            "--client",
+            shaped.address(1),
+            "--port",
+            str(_PORT),
+            "--udp",
+            "--bitrate",
+            "0",
+            "--length",
+            str(_DATAGRAM),
+        ]
         command += ["--time", str(context.pick(5, 2)), "--json", *(["--gso"] if gso else [])]
         client = programs.start("iperf3-client", command, context.files, network.workers[0])
         programs.wait([client], context.stop, 60)

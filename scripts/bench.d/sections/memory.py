@@ -15,7 +15,9 @@ TITLE = "Memory: bytes per slot, and a running appliance against what its config
 
 _SLOTS = (4096, 65536)
 _MEMORY_MB = 1024
-_PROMISE = re.compile(r"(\d+) packet buffers of (\d+) bytes, at least (\d+)(?: \((\d+) without hugepages\))? of \d+ MB")
+_PROMISE = re.compile(
+    r"(\d+) packet buffers of (\d+) bytes, at least (\d+)(?: \((\d+) without hugepages\))? of \d+ MB"
+)
 
 
 def measure(context: Context, section: Section) -> None:
@@ -28,17 +30,25 @@ def measure(context: Context, section: Section) -> None:
     used = {}
     for slots in _SLOTS:
         context.stop.check()
-        with shaped.Shaped(1, 0) as network, Appliance(
-            context.binary, network, context.files, context.stop, slots=slots, memory_mb=_MEMORY_MB
-        ) as appliance:
+        with (
+            shaped.Shaped(1, 0) as network,
+            Appliance(
+                context.binary, network, context.files, context.stop, slots=slots, memory_mb=_MEMORY_MB
+            ) as appliance,
+        ):
             promised = _promise(context.binary, appliance.config)
             pool = int(appliance.metrics().values("pascaline_pool_bytes")[0])
             resident = _resident(appliance.pid)
         used[slots] = {"rss_bytes": resident, "pool_bytes": pool, **promised}
         section.add(
             Figure(
-                f"{slots} slots: resident", resident / 1e6, "MB", Beside("promised: memory_mb and the pool", (_MEMORY_MB * 2**20 + pool) / 1e6),
-                goal=Goal(at_most=1.0), group="resident", label=f"{slots} slots",
+                f"{slots} slots: resident",
+                resident / 1e6,
+                "MB",
+                Beside("promised: memory_mb and the pool", (_MEMORY_MB * 2**20 + pool) / 1e6),
+                goal=Goal(at_most=1.0),
+                group="resident",
+                label=f"{slots} slots",
             ),
             Figure(f"{slots} slots: the pool's own, per slot", pool / slots, "bytes"),
         )
@@ -46,11 +56,18 @@ def measure(context: Context, section: Section) -> None:
     few, many = (used[slots] for slots in _SLOTS)
     more = _SLOTS[1] - _SLOTS[0]
     per_slot = (many["rss_bytes"] - few["rss_bytes"]) / more
-    promised_per_slot = (many["buffers_bytes"] + many["pool_bytes"] - few["buffers_bytes"] - few["pool_bytes"]) / more
+    promised_per_slot = (
+        many["buffers_bytes"] + many["pool_bytes"] - few["buffers_bytes"] - few["pool_bytes"]
+    ) / more
     section.add(
         Figure(
-            "a slot more: resident", per_slot, "bytes", Beside("a slot and its packet buffer, as promised", promised_per_slot),
-            goal=Goal(at_most=1.1), group="a slot more", label="resident",
+            "a slot more: resident",
+            per_slot,
+            "bytes",
+            Beside("a slot and its packet buffer, as promised", promised_per_slot),
+            goal=Goal(at_most=1.1),
+            group="a slot more",
+            label="resident",
         )
     )
 

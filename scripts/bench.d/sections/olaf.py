@@ -15,14 +15,34 @@ def measure(context: Context, section: Section) -> None:
         "Loss and age are from virtual time and follow from the seed; nanoseconds are of this run. Beside them is the FIFO queue with the"
         " same arrivals; docs/olaf.md compares with the paper, whose arrivals are not published."
     )
-    found = programs.json_of("olaf", [str(context.lab), "bench", "olaf", "--json"], context.files, context.stop, 120)
+    found = programs.json_of(
+        "olaf", [str(context.lab), "bench", "olaf", "--json"], context.files, context.stop, 120
+    )
     section.raw["olaf"] = found
     for row in found["table1"]:
-        case = f"{row['arrivals']} arrivals" + (f" in bursts of {row['burst']}" if row["burst"] else "") + f", {row['out_gbps']} Gbit/s"
+        case = (
+            f"{row['arrivals']} arrivals"
+            + (f" in bursts of {row['burst']}" if row["burst"] else "")
+            + f", {row['out_gbps']} Gbit/s"
+        )
         fifo, olaf = row["fifo"], row["olaf"]
         section.add(
-            Figure(f"{case}: lost", olaf["lost_pct"], "%", Beside("FIFO", fifo["lost_pct"]), group=f"{case}: lost", label="Olaf"),
-            Figure(f"{case}: age of model", olaf["aom_ms"], "ms", Beside("FIFO", fifo["aom_ms"]), group=f"{case}: age", label="Olaf"),
+            Figure(
+                f"{case}: lost",
+                olaf["lost_pct"],
+                "%",
+                Beside("FIFO", fifo["lost_pct"]),
+                group=f"{case}: lost",
+                label="Olaf",
+            ),
+            Figure(
+                f"{case}: age of model",
+                olaf["aom_ms"],
+                "ms",
+                Beside("FIFO", fifo["aom_ms"]),
+                group=f"{case}: age",
+                label="Olaf",
+            ),
         )
     for key, what in (("ns", "sums"), ("ns_mean", "means")):
         rows = found[key]
@@ -30,16 +50,24 @@ def measure(context: Context, section: Section) -> None:
             case = f"{row['clusters']} clusters, {row['queue_len']} segments, {what}"
             section.add(
                 Figure(
-                    f"{case}: enqueue and dequeue", row["enqueue_dequeue_ns"], "ns", Beside("bare add", row["bare_add_ns"]),
-                    group=f"an operation of the queue, {what}", label=case,
+                    f"{case}: enqueue and dequeue",
+                    row["enqueue_dequeue_ns"],
+                    "ns",
+                    Beside("bare add", row["bare_add_ns"]),
+                    group=f"an operation of the queue, {what}",
+                    label=case,
                 )
             )
         # What the queue itself costs, without the add: the same at every size, but for the memory that the payloads lie in.
         fewest, most = rows[0], rows[-1]
         section.add(
             Figure(
-                f"{most['clusters']} clusters in {most['queue_len']} segments, {what}: on top of the add", most["on_top_ns"], "ns",
-                Beside(f"{fewest['clusters']} clusters in {fewest['queue_len']} segments", fewest["on_top_ns"]),
+                f"{most['clusters']} clusters in {most['queue_len']} segments, {what}: on top of the add",
+                most["on_top_ns"],
+                "ns",
+                Beside(
+                    f"{fewest['clusters']} clusters in {fewest['queue_len']} segments", fewest["on_top_ns"]
+                ),
                 goal=Goal(at_most=1.15),
             )
         )

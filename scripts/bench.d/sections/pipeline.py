@@ -55,19 +55,53 @@ def measure(context: Context, section: Section) -> None:
             # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
             theirs = "" if "macswap_mpps" in values else group
             section.add(
-                Figure(group, values["mpps"], "Mpps", Beside("limit", limit), goal=goal, group=group, label="pipeline", of_turns=values["ratio"]),
-                Figure(f"{group}: dpdk-testpmd macswap", values["testpmd_mpps"], "Mpps", group=theirs, label="testpmd macswap"),
-                Figure(f"{group}: dpdk-testpmd io", values["testpmd_io_mpps"], "Mpps", group=theirs, label="testpmd io"),
+                Figure(
+                    group,
+                    values["mpps"],
+                    "Mpps",
+                    Beside("limit", limit),
+                    goal=goal,
+                    group=group,
+                    label="pipeline",
+                    of_turns=values["ratio"],
+                ),
+                Figure(
+                    f"{group}: dpdk-testpmd macswap",
+                    values["testpmd_mpps"],
+                    "Mpps",
+                    group=theirs,
+                    label="testpmd macswap",
+                ),
+                Figure(
+                    f"{group}: dpdk-testpmd io",
+                    values["testpmd_io_mpps"],
+                    "Mpps",
+                    group=theirs,
+                    label="testpmd io",
+                ),
             )
             if "macswap_mpps" in values:
                 section.add(
-                    Figure(f"{group}: macswap", values["macswap_mpps"], "Mpps", group=group, label="macswap, same source"),
+                    Figure(
+                        f"{group}: macswap",
+                        values["macswap_mpps"],
+                        "Mpps",
+                        group=group,
+                        label="macswap, same source",
+                    ),
                 )
             if key in beside:
                 open_peer, of_turns = beside[key]
                 peer_goal = None if of_turns is None else _PEER_GOALS[key]
                 section.add(
-                    Figure(f"{group}, and the open peer", values["mpps"], "Mpps", open_peer, goal=peer_goal, of_turns=of_turns),
+                    Figure(
+                        f"{group}, and the open peer",
+                        values["mpps"],
+                        "Mpps",
+                        open_peer,
+                        goal=peer_goal,
+                        of_turns=of_turns,
+                    ),
                 )
     _two_lcores(context, section, seconds, repeat)
 
@@ -102,14 +136,22 @@ def _in_turns(
                 for key, mpps in theirs.items():
                     context.stop.check()
                     command = [str(peer), key, str(fan_in), "256", str(seconds), "1", "0"]
-                    mpps.append(programs.json_of(f"omnireduce-{key}-{turn}", command, context.files, context.stop, 60 + seconds)["mpps"])
+                    mpps.append(
+                        programs.json_of(
+                            f"omnireduce-{key}-{turn}", command, context.files, context.stop, 60 + seconds
+                        )["mpps"]
+                    )
             except Failure as failure:
                 _peer_failed(context, section, failure)
                 peer = None
         context.stop.check()
         command = [str(context.lab), "bench", "pipeline", "--json", "--fan-in", str(fan_in)]
         command += ["--seconds", str(seconds), "--repeat", str(each)]
-        ours.append(programs.json_of(f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each))
+        ours.append(
+            programs.json_of(
+                f"pipeline-{fan_in}-{turn}", command, context.files, context.stop, 60 + 40 * seconds * each
+            )
+        )
     beside = _beside(section, ours, theirs if peer else None) if fan_in == _PEER_FAN_IN else {}
     return _medians(ours), beside
 
@@ -119,7 +161,9 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
     what = "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against losses, of 1 KiB packets at fan-in 4"
     if theirs:
         section.raw["OmniReduce"] = theirs
-        section.notes.append(f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its sums were checked.")
+        section.notes.append(
+            f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its sums were checked."
+        )
         return {
             key: (
                 Beside("OmniReduce, vectorised", statistics.median(mpps)),
@@ -132,7 +176,10 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
         " are from another run on another machine, and machines differ by more than 2 here, so that no goal is judged by them. With --omnireduce"
         " it is measured in this run."
     )
-    return {key: (Beside("OmniReduce, vectorised (another machine)", mpps), None) for key, mpps in _PEER_MPPS.items()}
+    return {
+        key: (Beside("OmniReduce, vectorised (another machine)", mpps), None)
+        for key, mpps in _PEER_MPPS.items()
+    }
 
 
 def _medians(turns: list[dict[str, Any]]) -> dict[str, Any]:
@@ -161,7 +208,9 @@ def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -
     context.stop.check()
     command = [str(context.lab), "bench", "pipeline", "--json", "--lcores", "1,2"]
     command += ["--seconds", str(seconds), "--repeat", str(repeat)]
-    found = programs.json_of("pipeline-lcores", command, context.files, context.stop, 60 + 20 * seconds * repeat)
+    found = programs.json_of(
+        "pipeline-lcores", command, context.files, context.stop, 60 + 20 * seconds * repeat
+    )
     section.raw["two lcores"] = found
     section.notes.append(
         "Two lcores take both cores. Their ratios are medians of those of neighbouring turns."
@@ -169,9 +218,23 @@ def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -
         f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the packets went from lcore to lcore, the others were"
         f" combined before. {_apart(found)}"
     )
-    for key, what, least in (("spread", "PSNs spread, steered", 1.8), ("one_slot", "every packet on one set of slots", 1.0)):
+    for key, what, least in (
+        ("spread", "PSNs spread, steered", 1.8),
+        ("one_slot", "every packet on one set of slots", 1.0),
+    ):
         values = found[key]
         group = f"two lcores, {what}"
         beside = Beside("one lcore", values["one_mpps"])
         goal = Goal(at_least=least)
-        section.add(Figure(group, values["two_mpps"], "Mpps", beside, goal=goal, group=group, label="two lcores", of_turns=values["ratio"]))
+        section.add(
+            Figure(
+                group,
+                values["two_mpps"],
+                "Mpps",
+                beside,
+                goal=goal,
+                group=group,
+                label="two lcores",
+                of_turns=values["ratio"],
+            )
+        )

@@ -26,14 +26,34 @@ def measure(context: Context, section: Section) -> None:
     for payload, fan_in, most in _CASES:
         context.stop.check()
         case = f"{payload} B, fan-in {fan_in}"
-        command = [str(context.lab), "bench", "pool", "--json", "--payload", str(payload), "--fan-in", str(fan_in)]
-        found = programs.json_of(f"pool-{payload}-{fan_in}", [*command, "--rounds", str(_ROUNDS)], context.files, context.stop, _SECONDS)
+        command = [
+            str(context.lab),
+            "bench",
+            "pool",
+            "--json",
+            "--payload",
+            str(payload),
+            "--fan-in",
+            str(fan_in),
+        ]
+        found = programs.json_of(
+            f"pool-{payload}-{fan_in}",
+            [*command, "--rounds", str(_ROUNDS)],
+            context.files,
+            context.stop,
+            _SECONDS,
+        )
         section.raw[case] = found
         for where, values, goal in (("cache", found, most), ("last level", found["last_level"], None)):
             section.add(
                 Figure(
-                    f"{case}, {where}: pool", values["pool_ns"], "ns/packet", Beside("bare add", values["bare_add_ns"]),
-                    goal=Goal(at_most=goal) if goal else None, group=f"{case}, {where}", label="pool",
+                    f"{case}, {where}: pool",
+                    values["pool_ns"],
+                    "ns/packet",
+                    Beside("bare add", values["bare_add_ns"]),
+                    goal=Goal(at_most=goal) if goal else None,
+                    group=f"{case}, {where}",
+                    label="pool",
                 ),
                 Figure(f"{case}, {where}: payload", values["gbps_per_core"], "Gbit/s per core"),
             )
