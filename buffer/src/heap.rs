@@ -1,16 +1,27 @@
-//! Packets on the heap: what tests, benches and simulations use in the place of mbufs.
+//! Packets on the heap: what tests, benches and simulations use instead of mbufs.
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::packet::{PacketBuf, Scratch, SharedBuf};
+
+#[cfg(test)]
+mod tests;
 
 /// Counts the live packets of one origin, so that tests can prove that none leaks.
 #[derive(Debug, Clone, Default)]
 pub struct HeapPool {
-    live: Arc<AtomicUsize>,
+    origin: Arc<Origin>,
+}
+
+#[derive(Debug, Default)]
+struct Origin {
+    live: AtomicUsize,
+    /// Free packets of a pool that reuses its memory.
+    spare: Option<Mutex<Vec<Arc<Inner>>>>,
 }
 
 impl HeapPool {
@@ -20,65 +31,74 @@ impl HeapPool {
         Self::default()
     }
 
+    /// An origin that reuses the memory of `count` packets with room for `capacity` bytes each: taking, freezing and
+    /// dropping them never calls the allocator.
+    #[must_use]
+    pub fn reusing(count: usize, capacity: usize) -> Self {
+        let spare = (0..count).map(|_| Arc::new(Inner::new(capacity))).collect();
+        Self { origin: Arc::new(Origin { spare: Some(Mutex::new(spare)), ..Origin::default() }) }
+    }
+
     /// Packets allocated and not yet given back; a shared packet counts once.
     #[must_use]
     pub fn live(&self) -> usize {
-        self.live.load(Ordering::SeqCst)
+        self.origin.live.load(Ordering::SeqCst)
     }
 
     /// A packet holding a copy of `bytes`, with room for `capacity` bytes in all.
     #[must_use]
     pub fn alloc(&self, bytes: &[u8], capacity: usize) -> HeapBuf {
-        let room = capacity.max(bytes.len());
-        let mut memory = vec![0u8; room + ALIGN].into_boxed_slice();
-        let base = base(&memory);
-        memory[base..base + bytes.len()].copy_from_slice(bytes);
-        self.live.fetch_add(1, Ordering::SeqCst);
-        HeapBuf {
-            inner: Box::new(Inner {
-                scratch: Scratch { link: core::ptr::null_mut(), words: [0; 7] },
-                memory,
-                base,
-                limit: base + room,
-                start: base,
-                end: base + bytes.len(),
-                tail: None,
-                bad_checksum: false,
-                live: Live(self.live.clone()),
-            }),
-        }
+        let inner = Arc::new(Inner::new(capacity.max(bytes.len())));
+        self.packet(inner, bytes)
+    }
+
+    /// Like [`alloc`](Self::alloc). None where a pool that reuses memory has no free packet with this room.
+    #[must_use]
+    pub fn take(&self, bytes: &[u8], capacity: usize) -> Option<HeapBuf> {
+        let Some(spare) = &self.origin.spare else { return Some(self.alloc(bytes, capacity)) };
+        let fits = |inner: &mut Arc<Inner>| inner.limit - inner.base >= capacity.max(bytes.len());
+        let inner = spare.lock().ok()?.pop_if(fits)?;
+        Some(self.packet(inner, bytes))
+    }
+
+    fn packet(&self, inner: Arc<Inner>, bytes: &[u8]) -> HeapBuf {
+        self.origin.live.fetch_add(1, Ordering::SeqCst);
+        let mut packet = HeapBuf { inner: ManuallyDrop::new(inner) };
+        let inner = packet.inner_mut();
+        (inner.start, inner.end, inner.bad_checksum) = (inner.base, inner.base + bytes.len(), false);
+        inner.memory[inner.start..inner.end].copy_from_slice(bytes);
+        inner.live = Some(Live(Arc::clone(&self.origin)));
+        packet
     }
 }
 
 /// Packets start at cache lines, as mbufs do.
 const ALIGN: usize = 64;
 
-/// Where data begin in this memory.
-fn base(memory: &[u8]) -> usize {
-    memory.as_ptr().align_offset(ALIGN).min(ALIGN)
-}
-
-struct Live(Arc<AtomicUsize>);
+#[derive(Debug)]
+struct Live(Arc<Origin>);
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.live.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
+#[derive(Debug)]
 #[repr(C)]
 struct Inner {
     scratch: Scratch,
     memory: Box<[u8]>,
-    /// Of the memory, what may be used: from here to the limit, and not what is left over because of where the memory happens to lie. What fits
-    /// must not depend on that, or the same seed would not do the same.
+    /// The usable part of the memory begins here.
     base: usize,
+    /// And ends here. What fits must not depend on where the memory lies, or the same seed would not do the same.
     limit: usize,
     start: usize,
     end: usize,
     tail: Option<HeapShared>,
     bad_checksum: bool,
-    live: Live,
+    /// None while the packet is free.
+    live: Option<Live>,
 }
 
 // SAFETY: the only member that is not Send by itself is the scratch line's link, a plain value that is only
@@ -87,16 +107,53 @@ unsafe impl Send for Inner {}
 // SAFETY: a shared `Inner` is only read, and nothing reads the link through a shared reference.
 unsafe impl Sync for Inner {}
 
+impl Inner {
+    fn new(room: usize) -> Self {
+        let memory = vec![0u8; room + ALIGN].into_boxed_slice();
+        let base = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        Self {
+            scratch: Scratch { link: core::ptr::null_mut(), words: [0; 7] },
+            memory,
+            base,
+            limit: base + room,
+            start: base,
+            end: base,
+            tail: None,
+            bad_checksum: false,
+            live: None,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.end]
+    }
+}
+
+/// Gives up one holder of a packet; the last one of a pool that reuses memory puts the packet back.
+fn give_up(mut packet: Arc<Inner>) {
+    let reused = packet.live.as_ref().is_some_and(|live| live.0.spare.is_some());
+    if reused && let Some(inner) = Arc::get_mut(&mut packet) {
+        inner.tail = None;
+        if let Some(live) = inner.live.take()
+            && let Some(Ok(mut spare)) = live.0.spare.as_ref().map(Mutex::lock)
+        {
+            spare.push(packet);
+        }
+    }
+}
+
 /// An exclusively owned packet on the heap.
+///
+/// The count of its `Arc` is one until [`PacketBuf::freeze`], so that freezing neither allocates nor copies.
 pub struct HeapBuf {
-    inner: Box<Inner>,
+    inner: ManuallyDrop<Arc<Inner>>,
 }
 
 impl HeapBuf {
     /// Marks the packet as one whose checksum the device found wrong.
     #[must_use]
     pub fn with_bad_checksum(mut self) -> Self {
-        self.inner.bad_checksum = true;
+        self.inner_mut().bad_checksum = true;
         self
     }
 
@@ -104,10 +161,35 @@ impl HeapBuf {
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut all = self.bytes().to_vec();
-        if let Some(tail) = &self.inner.tail {
+        if let Some(tail) = self.tail() {
             all.extend_from_slice(tail.bytes());
         }
         all
+    }
+
+    /// The shared segment behind the first one.
+    #[must_use]
+    pub fn tail(&self) -> Option<&HeapShared> {
+        self.inner.tail.as_ref()
+    }
+
+    #[inline]
+    fn inner_mut(&mut self) -> &mut Inner {
+        // SAFETY: this is the only `Arc` of its `Inner`, which `&mut self` borrows; no `Weak` is ever made.
+        unsafe { &mut *Arc::as_ptr(&self.inner).cast_mut() }
+    }
+
+    fn into_inner(self) -> Arc<Inner> {
+        let mut packet = ManuallyDrop::new(self);
+        // SAFETY: the packet is not dropped, so that its `Arc` is taken once.
+        unsafe { ManuallyDrop::take(&mut packet.inner) }
+    }
+}
+
+impl Drop for HeapBuf {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the packet after its drop.
+        give_up(unsafe { ManuallyDrop::take(&mut self.inner) });
     }
 }
 
@@ -117,45 +199,47 @@ impl fmt::Debug for HeapBuf {
     }
 }
 
-// SAFETY: the box is the only path to its memory; into_raw/from_raw are Box's own; a box of a type with
+// SAFETY: a packet has the only `Arc` to its memory; into_raw and from_raw are `Arc`'s own; a type with
 // pointer-sized members is aligned to 8.
 unsafe impl PacketBuf for HeapBuf {
     type Shared = HeapShared;
 
     #[inline]
     fn bytes(&self) -> &[u8] {
-        &self.inner.memory[self.inner.start..self.inner.end]
+        self.inner.bytes()
     }
 
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
-        let inner = &mut *self.inner;
+        let inner = self.inner_mut();
         &mut inner.memory[inner.start..inner.end]
     }
 
     fn truncate(&mut self, len: usize) {
-        let inner = &mut *self.inner;
+        let inner = self.inner_mut();
         inner.end = inner.end.min(inner.start + len);
     }
 
     fn advance(&mut self, count: usize) -> bool {
-        let fits = count <= self.inner.end - self.inner.start;
+        let inner = self.inner_mut();
+        let fits = count <= inner.end - inner.start;
         if fits {
-            self.inner.start += count;
+            inner.start += count;
         }
         fits
     }
 
     fn retreat(&mut self, count: usize) -> bool {
-        let fits = count <= self.inner.start - self.inner.base;
+        let inner = self.inner_mut();
+        let fits = count <= inner.start - inner.base;
         if fits {
-            self.inner.start -= count;
+            inner.start -= count;
         }
         fits
     }
 
     fn set_len(&mut self, len: usize) -> bool {
-        let inner = &mut *self.inner;
+        let inner = self.inner_mut();
         let fits = len <= inner.limit - inner.start;
         if fits {
             inner.end = inner.start + len;
@@ -164,7 +248,7 @@ unsafe impl PacketBuf for HeapBuf {
     }
 
     fn renew(&mut self, room: usize) -> bool {
-        let inner = &mut *self.inner;
+        let inner = self.inner_mut();
         let fits = room <= inner.limit - inner.base && inner.tail.is_none();
         if fits {
             (inner.start, inner.end, inner.bad_checksum) = (inner.base, inner.base, false);
@@ -173,15 +257,15 @@ unsafe impl PacketBuf for HeapBuf {
     }
 
     fn freeze(self) -> HeapShared {
-        HeapShared { inner: Arc::from(self.inner) }
+        HeapShared { inner: ManuallyDrop::new(self.into_inner()) }
     }
 
     fn append_shared(&mut self, tail: HeapShared) {
-        self.inner.tail = Some(tail);
+        self.inner_mut().tail = Some(tail);
     }
 
     fn total_len(&self) -> usize {
-        self.bytes().len() + self.inner.tail.as_ref().map_or(0, |tail| tail.bytes().len())
+        self.bytes().len() + self.tail().map_or(0, |tail| tail.bytes().len())
     }
 
     fn bad_checksum(&self) -> bool {
@@ -191,16 +275,18 @@ unsafe impl PacketBuf for HeapBuf {
     fn prefetch(&self) {}
 
     fn scratch_mut(&mut self) -> &mut Scratch {
-        &mut self.inner.scratch
+        &mut self.inner_mut().scratch
     }
 
     fn into_raw(self) -> NonNull<()> {
-        NonNull::from(Box::leak(self.inner)).cast()
+        let raw = Arc::into_raw(self.into_inner()).cast_mut();
+        // SAFETY: the address of what an `Arc` holds is never null.
+        unsafe { NonNull::new_unchecked(raw) }.cast()
     }
 
     unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: by contract `raw` is a leaked box of `Inner` that nobody else has taken back.
-        Self { inner: unsafe { Box::from_raw(raw.cast::<Inner>().as_ptr()) } }
+        // SAFETY: by contract `raw` is from `into_raw`, and nobody else has taken it back.
+        Self { inner: ManuallyDrop::new(unsafe { Arc::from_raw(raw.cast::<Inner>().as_ptr()) }) }
     }
 
     unsafe fn raw_scratch(raw: NonNull<()>) -> *mut Scratch {
@@ -210,9 +296,8 @@ unsafe impl PacketBuf for HeapBuf {
 }
 
 /// A read-only packet on the heap.
-#[derive(Clone)]
 pub struct HeapShared {
-    inner: Arc<Inner>,
+    inner: ManuallyDrop<Arc<Inner>>,
 }
 
 impl HeapShared {
@@ -220,6 +305,19 @@ impl HeapShared {
     #[must_use]
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.inner)
+    }
+}
+
+impl Clone for HeapShared {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl Drop for HeapShared {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the packet after its drop.
+        give_up(unsafe { ManuallyDrop::take(&mut self.inner) });
     }
 }
 
@@ -231,111 +329,6 @@ impl fmt::Debug for HeapShared {
 
 impl SharedBuf for HeapShared {
     fn bytes(&self) -> &[u8] {
-        &self.inner.memory[self.inner.start..self.inner.end]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use arrayvec::ArrayVec;
-
-    #[test]
-    fn a_packet_is_counted_until_its_last_holder_goes() {
-        let pool = HeapPool::new();
-        let packet = pool.alloc(b"payload", 64);
-        let shared = packet.freeze();
-        let second = shared.clone();
-        drop(shared);
-        assert_eq!(pool.live(), 1);
-        assert_eq!(second.bytes(), b"payload");
-        drop(second);
-        assert_eq!(pool.live(), 0);
-    }
-
-    #[test]
-    fn raw_round_trip_keeps_the_packet() {
-        let pool = HeapPool::new();
-        let raw = pool.alloc(b"abc", 3).into_raw();
-        assert_eq!(pool.live(), 1);
-        // SAFETY: `raw` comes from into_raw one line above.
-        let packet = unsafe { HeapBuf::from_raw(raw) };
-        assert_eq!(packet.bytes(), b"abc");
-        drop(packet);
-        assert_eq!(pool.live(), 0);
-    }
-
-    #[test]
-    fn trimming_refuses_what_is_not_there() {
-        let pool = HeapPool::new();
-        let mut packet = pool.alloc(&[1, 2, 3, 4], 8);
-        assert!(!packet.advance(5));
-        assert!(packet.advance(1));
-        packet.truncate(2);
-        assert_eq!(packet.bytes(), &[2, 3]);
-        assert!(!packet.set_len(1 << 20));
-        assert!(packet.retreat(1));
-        assert_eq!(packet.bytes(), &[1, 2, 3]);
-        assert!(!packet.retreat(1 << 20));
-        assert_eq!(packet.bytes(), &[1, 2, 3]);
-        assert!(!packet.trim(2, 2) && !packet.trim(4, 0) && !packet.trim(1, usize::MAX));
-        assert_eq!(packet.bytes(), &[1, 2, 3]);
-        assert!(packet.trim(1, 1));
-        assert_eq!(packet.bytes(), &[2]);
-    }
-
-    #[test]
-    fn a_renewed_packet_is_as_if_fresh() {
-        let pool = HeapPool::new();
-        let mut packet = pool.alloc(&[1, 2, 3, 4], 1024).with_bad_checksum();
-        let start = packet.bytes().as_ptr();
-        assert!(packet.trim(1, 2));
-        assert!(!packet.renew(2048));
-        assert_eq!((packet.bytes(), packet.bad_checksum()), (&[2, 3][..], true));
-        assert!(packet.renew(1024));
-        assert_eq!((packet.bytes(), packet.bad_checksum()), (&[][..], false));
-        assert!(packet.set_len(1024));
-        assert_eq!(packet.bytes().as_ptr(), start);
-        packet.append_shared(pool.alloc(b"tail", 4).freeze());
-        assert!(!packet.renew(1024));
-        // Those that do not serve are freed, and no more of them than have to be.
-        let mut spare = ArrayVec::<HeapBuf, 4>::new();
-        spare.extend([pool.alloc(b"left", 1024), pool.alloc(b"long", 1024), pool.alloc(b"short", 5), packet]);
-        let found = HeapBuf::renewed(&mut spare, 1024).unwrap();
-        assert_eq!((found.bytes(), spare.len(), pool.live()), (&[][..], 1, 2));
-        assert!(HeapBuf::renewed(&mut spare, 2048).is_none());
-        assert_eq!((spare.len(), pool.live()), (0, 1));
-    }
-
-    /// Whatever is left over where it lies.
-    #[test]
-    fn what_fits_does_not_depend_on_where_it_lies() {
-        let pool = HeapPool::new();
-        let mut kept = Vec::new();
-        for size in 0..200 {
-            let mut packet = pool.alloc(&[7; 100], 100 + size % 3);
-            assert!(!packet.retreat(1) && !packet.set_len(101 + size % 3) && !packet.renew(101 + size % 3));
-            assert!(
-                packet.set_len(100 + size % 3)
-                    && packet.advance(9)
-                    && packet.retreat(9)
-                    && !packet.retreat(1)
-            );
-            assert!(packet.renew(100 + size % 3));
-            // So that the next one lies elsewhere.
-            kept.push((packet, vec![0_u8; size]));
-        }
-        assert_eq!(pool.live(), kept.len());
-    }
-
-    #[test]
-    fn a_tail_is_shared_not_copied() {
-        let pool = HeapPool::new();
-        let tail = pool.alloc(b"tail", 4).freeze();
-        let mut head = pool.alloc(b"head", 4);
-        head.append_shared(tail.clone());
-        assert_eq!(tail.holders(), 2);
-        assert_eq!(head.to_vec(), b"headtail");
-        assert_eq!(head.total_len(), 8);
+        self.inner.bytes()
     }
 }

@@ -13,14 +13,13 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "instructions/slab.rs"]
+mod slab;
 
 use std::hint::black_box;
 use std::process::ExitCode;
 
 use common::appliance::{Appliance, Plan, job};
-use common::frames::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
-use common::memory::Clock;
-use common::slab::{Slab, SlabBuf, SlabIo, SlabShared};
 use pascaline_aggregator::{
     Aggregate, Brevity, Cause, Contribution, Displaced, Key, Order, Pool, PoolConfig, Refusal, Reminded,
     Request, Session, Sink,
@@ -32,9 +31,11 @@ use pascaline_pipelines::emit::Emitter;
 use pascaline_pipelines::jobs::Endpoint;
 use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
+use pascaline_testkit::{Clock, JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::Action;
 use pascaline_wire::plain::Lengths;
 use pascaline_wire::{DType, Element, Op, UdpPorts};
+use slab::{Slab, SlabBuf, SlabIo, SlabShared};
 
 const FAN_IN: u16 = 8;
 /// PSNs of a case.

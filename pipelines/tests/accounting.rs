@@ -9,10 +9,10 @@
 mod common;
 
 use common::appliance::{Bench, Plan, job, single_slot};
-use common::frames::{JOB, OWN_V4, OWN_V6, Worker, port_mac};
 use pascaline_aggregator::PoolConfig;
 use pascaline_pipelines::IdlePolicy;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{JOB, OWN_V4, OWN_V6, Worker, port_mac};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::Action;
 use pascaline_wire::frame::Mac;
@@ -76,7 +76,7 @@ fn frame(worker: &Worker, kind: u8, psn: u32) -> Vec<u8> {
     match kind {
         0..5 => worker.gradient(psn, &values),
         5 => worker.reminder(psn),
-        6 => worker.kept(psn, &values),
+        6 => worker.cached_result(psn, &values),
         7 => worker.control(Action::Join),
         8 => worker.control(if psn == 0 { Action::Leave } else { Action::Join }),
         9 => to_other(worker.gradient(psn, &values)),

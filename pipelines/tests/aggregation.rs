@@ -11,9 +11,9 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::appliance::{Bench, Plan, assert_results, four, single_slot};
-use common::frames::{Heard, UDP_PORT, Worker};
 use pascaline_aggregator::Order;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{Heard, UDP_PORT, Worker};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Frame, Net};
@@ -117,7 +117,7 @@ proptest! {
             let results: Vec<_> = heard.iter().filter(|heard| heard.header.psn == psn).collect();
             let ranks: BTreeSet<_> = results.iter().map(|heard| heard.header.rank).collect();
             prop_assert_eq!(ranks.len(), 4);
-            prop_assert!(results.iter().all(|heard| common::frames::values(&heard.body) == sum));
+            prop_assert!(results.iter().all(|heard| pascaline_testkit::values(&heard.body) == sum));
         }
         let duplicates = bench.appliance.dropped(DropReason::Duplicate);
         prop_assert_eq!(frames.len() as u64, 12 + duplicates + replayed as u64);
@@ -160,7 +160,7 @@ fn integers_saturate_and_say_so_to_every_member() {
     let heard = bench.heard(0);
     assert_eq!(heard.len(), 4);
     assert!(heard.iter().all(|result| result.header.flags == Flags::OVERFLOW));
-    assert_eq!(common::frames::values(&heard[0].body), [i32::MAX, 4]);
+    assert_eq!(pascaline_testkit::values(&heard[0].body), [i32::MAX, 4]);
     assert_eq!(bench.appliance.get(Counter::Overflowed), 1);
     bench.end();
 }
@@ -269,9 +269,9 @@ fn a_kept_result_is_fanned_out_in_the_place_of_the_partial() {
     let (mut bench, workers) = four(&Plan::one_armed());
     // The appliance has lost the sum; one rank's retransmission has opened the slot again.
     bench.feed(0, [&workers[1].gradient(1, &[1])]);
-    bench.feed(0, [&workers[2].kept(1, &[77])]);
+    bench.feed(0, [&workers[2].cached_result(1, &[77])]);
     assert_results(&mut bench, &workers, 1, &[77]);
-    bench.feed(0, [&workers[3].kept(1, &[77])]);
+    bench.feed(0, [&workers[3].cached_result(1, &[77])]);
     assert!(bench.heard(0).is_empty());
     assert_eq!(bench.appliance.dropped(DropReason::Duplicate), 1);
     bench.feed(0, [&workers[3].gradient(1, &[1])]);
@@ -299,7 +299,7 @@ fn ranks_that_have_left_are_reminded_and_their_kept_results_are_taken() {
     bench.feed(0, [&workers[3].reminder(1)]);
     let reminded: Vec<u16> = bench.heard(0).iter().map(|heard| heard.header.rank).collect();
     assert_eq!(reminded, [0, 1, 2]);
-    bench.feed(0, [&workers[0].kept(1, &[4])]);
+    bench.feed(0, [&workers[0].cached_result(1, &[4])]);
     let heard: Vec<Heard> = bench.heard_by(&workers[3]);
     assert_eq!((heard.len(), heard[0].header.kind), (1, Kind::Result));
     bench.end();

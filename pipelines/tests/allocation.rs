@@ -14,16 +14,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::appliance::{Appliance, Plan, single_slot};
-use common::frames::{Heard, JOB, OWN_V4, Worker};
-use common::memory::Clock;
-use common::slab::{Slab, SlabBuf, SlabIo};
 use pascaline_aggregator::{Policy, PoolConfig};
-use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf, SharedBuf};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_pipelines::updates::Fate;
 use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_queue::Config;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, OWN_V4, Worker, received};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, SERVER_RANK};
 use pascaline_wire::frame::Mac;
@@ -71,18 +69,10 @@ fn calls(act: impl FnOnce()) -> u64 {
     CALLS.get() - before
 }
 
-fn linear(packet: &SlabBuf) -> Vec<u8> {
-    let mut frame = packet.bytes().to_vec();
-    if let Some(tail) = packet.tail() {
-        frame.extend_from_slice(tail.bytes());
-    }
-    frame
-}
-
 struct Rig {
-    appliance: Appliance<SlabIo>,
+    appliance: Appliance,
     workers: Vec<Worker>,
-    slab: &'static Slab,
+    pool: HeapPool,
     clock: Clock,
     /// Calls of the allocator during turns.
     calls: u64,
@@ -94,16 +84,16 @@ impl Rig {
     }
 
     fn of(plan: &Plan) -> Self {
-        let (slab, clock) = (Slab::new(8192), Clock::default());
+        let (pool, clock) = (HeapPool::reusing(8192, 2176), Clock::default());
         clock.advance(1 << 40);
-        let appliance = Appliance::new(plan, vec![SlabIo::new(slab, &clock)]);
+        let appliance = Appliance::new(plan, vec![MemoryIo::new(1, &pool, &clock)]);
         let workers = (0..4).map(|rank| Worker::new(rank, 4)).collect();
-        let mut rig = Self { appliance, workers, slab, clock, calls: 0 };
+        let mut rig = Self { appliance, workers, pool, clock, calls: 0 };
         rig.join();
         rig
     }
 
-    fn io(&mut self) -> &mut SlabIo {
+    fn io(&mut self) -> &mut MemoryIo {
         self.appliance.lcores[0].io()
     }
 
@@ -121,12 +111,11 @@ impl Rig {
         }
         let epoch = self.appliance.membership.status()[0].epoch;
         self.workers.iter_mut().for_each(|worker| worker.epoch = epoch);
-        self.io().tx.clear();
+        drop(self.sent());
     }
 
     fn arrive(&mut self, frame: &[u8]) {
-        let packet = self.slab.take(frame).unwrap();
-        self.io().rx.push_back(packet);
+        self.io().arrive(0, frame);
     }
 
     fn turns(&mut self, count: usize) {
@@ -138,8 +127,8 @@ impl Rig {
         });
     }
 
-    fn sent(&mut self) -> Vec<SlabBuf> {
-        self.io().tx.drain(..).collect()
+    fn sent(&mut self) -> Vec<HeapBuf> {
+        self.io().ports[0].sent().collect()
     }
 
     fn contribute(&mut self, psn: u32) {
@@ -163,7 +152,7 @@ fn round(rig: &mut Rig, number: u32) {
     rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 256]));
     rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 255]));
     rig.arrive(&a.reminder(u32::MAX / 2 + number));
-    rig.arrive(&b.kept(u32::MAX / 4 + number, &[3; 256]));
+    rig.arrive(&b.cached_result(u32::MAX / 4 + number, &[3; 256]));
     rig.arrive(&old.gradient(1, &[1]));
     rig.arrive(&a.gradient(1, &[1; 4])[..50]);
     rig.arrive(&a.control(Action::Join));
@@ -185,7 +174,7 @@ fn round(rig: &mut Rig, number: u32) {
 fn a_turn_never_calls_the_allocator() {
     for multi_segment in [true, false] {
         let mut rig = Rig::new(PoolConfig { slots: 32, ways: 2, ..PoolConfig::default() });
-        rig.io().multi_segment = multi_segment;
+        rig.io().ports[0].multi_segment = multi_segment;
         let mut sent = 0;
         for number in 0..40 {
             if number == 10 {
@@ -241,7 +230,7 @@ fn asynchronous(rate: Option<NonZeroU64>) -> (Rig, Worker) {
     rig.turns(1);
     rig.appliance.control();
     rig.turns(1);
-    rig.io().tx.clear();
+    drop(rig.sent());
     let server = Worker { fan_in: 4, epoch: rig.workers[0].epoch, ..host };
     (rig, server)
 }
@@ -286,9 +275,9 @@ fn updates_and_answers_never_call_the_allocator() {
 fn every_members_result_is_the_first_contributions_memory() {
     let mut rig = Rig::new(single_slot());
     let frames: Vec<Vec<u8>> = rig.workers.iter().map(|worker| worker.gradient(1, &[1; 256])).collect();
-    let first = rig.slab.take(&frames[2]).unwrap();
+    let first = received(&rig.pool, &frames[2]);
     let memory = first.bytes()[64..].as_ptr();
-    rig.io().rx.push_back(first);
+    rig.io().arrive_packet(0, first);
     for rank in [0, 1, 3] {
         rig.arrive(&frames[rank]);
     }
@@ -303,14 +292,14 @@ fn every_members_result_is_the_first_contributions_memory() {
         assert_eq!(tail.bytes().as_ptr(), memory);
         assert_eq!(tail.holders(), 5 + 1, "each frame, and the slot");
         assert_eq!(frame.bytes().len(), 64);
-        let heard = Heard::parse(&linear(frame));
-        assert_eq!((heard.header.kind, &heard.body), (Kind::Result, &common::frames::bytes(&[4; 256])));
+        let heard = Heard::parse(&frame.to_vec());
+        assert_eq!((heard.header.kind, &heard.body), (Kind::Result, &pascaline_testkit::bytes(&[4; 256])));
     }
     assert_eq!(rig.appliance.get(Counter::PayloadCopies), 0);
     drop(sent);
 
     // Where the port cannot, each frame has its own copy, and it is counted.
-    rig.io().multi_segment = false;
+    rig.io().ports[0].multi_segment = false;
     rig.contribute(2);
     rig.turns(1);
     let sent = rig.sent();
@@ -318,7 +307,7 @@ fn every_members_result_is_the_first_contributions_memory() {
     assert!(sent.iter().all(|frame| frame.tail().is_none() && frame.bytes().len() == 64 + 1024));
     assert_eq!(rig.appliance.get(Counter::PayloadCopies), 4);
     drop(sent);
-    let slab = rig.slab;
+    let pool = rig.pool.clone();
     drop(rig);
-    assert_eq!(slab.free(), 8192, "every block is back");
+    assert_eq!(pool.live(), 0, "every packet is back");
 }

@@ -10,10 +10,10 @@
 mod common;
 
 use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
-use common::frames::{JOB, Worker, bytes};
 use pascaline_buffer::HeapBuf;
 use pascaline_pipelines::classify::Objection;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{JOB, Worker, bytes};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::header::{Element, Flags, Kind};
 
@@ -141,7 +141,7 @@ fn cases() -> Vec<Case> {
         })
         .told(Status::FanInMismatch, 4, 3),
         frame(R::FanInMismatch, "a kept result with fan-in 3", |w| {
-            Worker { fan_in: 3, ..*w }.kept(PSN + 1, &[1, 2])
+            Worker { fan_in: 3, ..*w }.cached_result(PSN + 1, &[1, 2])
         })
         .told(Status::FanInMismatch, 4, 3),
         byte(R::FanInChanged, "fan-in 3 in the middle of a PSN", HEADER + 13, |_| 3).told(
@@ -259,7 +259,7 @@ fn each_case_is_counted_under_its_reason_and_disturbs_nothing_else() {
             }
         }
         let told = bench.heard_by(&workers[3]);
-        assert_eq!(told.first().map(common::frames::Heard::objection), case.told, "{what}");
+        assert_eq!(told.first().map(pascaline_testkit::Heard::objection), case.told, "{what}");
         if let Some(told) = told.first() {
             assert_eq!((told.header.rank, told.header.psn & !1), (3, PSN), "{what}");
         }

@@ -4,8 +4,8 @@
 mod common;
 
 use common::appliance::{Bench, Plan};
-use common::frames::{JOB, Worker};
 use pascaline_telemetry::{CellsReading, Counter, DropReason, JobEvent, RankReading};
+use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 
 fn joined() -> (Bench, Vec<Worker>) {

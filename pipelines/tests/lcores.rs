@@ -8,71 +8,18 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
 use common::appliance::{Appliance, Plan};
-use common::frames::{Heard, UDP_PORT, Worker, values};
-use common::memory::Clock;
-use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::PoolConfig;
-use pascaline_buffer::{HeapBuf, HeapPool};
-use pascaline_pipelines::{BURST, IdlePolicy, Io, Lcore, STAGE};
+use pascaline_buffer::HeapPool;
+use pascaline_pipelines::{IdlePolicy, Lcore};
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{Clock, Heard, MemoryIo, UDP_PORT, Worker, values};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::Kind;
-
-/// A queue pair whose other end is the test's.
-#[derive(Clone)]
-struct Wire {
-    rx: Arc<ArrayQueue<HeapBuf>>,
-    tx: Arc<ArrayQueue<HeapBuf>>,
-    pool: HeapPool,
-    clock: Clock,
-}
-
-impl Io for Wire {
-    type Buf = HeapBuf;
-
-    fn receive(&mut self, _: usize, into: &mut ArrayVec<HeapBuf, BURST>) {
-        while !into.is_full()
-            && let Some(packet) = self.rx.pop()
-        {
-            into.push(packet);
-        }
-    }
-
-    fn transmit(&mut self, _: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
-        while !frames.is_empty() && !self.tx.is_full() {
-            self.tx.push(frames.remove(0)).unwrap();
-        }
-    }
-
-    fn header_buffers(&mut self, into: &mut ArrayVec<HeapBuf, BURST>) {
-        while !into.is_full() {
-            into.push(self.pool.alloc(&[], 192));
-        }
-    }
-
-    fn frame_buffer(&mut self) -> Option<HeapBuf> {
-        Some(self.pool.alloc(&[], 2048))
-    }
-
-    fn multi_segment(&self, _: usize) -> bool {
-        true
-    }
-
-    fn recycle(&mut self, spent: &mut ArrayVec<HeapBuf, BURST>) {
-        spent.clear();
-    }
-
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-}
 
 /// Which lcore the NIC would send a packet to.
 fn rss(rank: u16, psn: u32) -> usize {
@@ -82,8 +29,8 @@ fn rss(rank: u16, psn: u32) -> usize {
 const RANKS: u16 = 4;
 
 struct Two {
-    appliance: Appliance<Wire>,
-    wires: Vec<Wire>,
+    appliance: Appliance,
+    wires: Vec<MemoryIo>,
     pool: HeapPool,
     workers: Vec<Worker>,
 }
@@ -96,13 +43,7 @@ impl Two {
     fn listening(pool: PoolConfig, udp_ports: UdpPorts) -> Self {
         let (heap, clock) = (HeapPool::new(), Clock::default());
         clock.advance(1_000_000_000);
-        let wire = |_| Wire {
-            rx: Arc::new(ArrayQueue::new(4096)),
-            tx: Arc::new(ArrayQueue::new(4096)),
-            pool: heap.clone(),
-            clock: clock.clone(),
-        };
-        let wires: Vec<Wire> = (0..2).map(wire).collect();
+        let wires: Vec<_> = (0..2).map(|_| MemoryIo::new(1, &heap, &clock)).collect();
         let appliance = Appliance::new(&Plan { pool, udp_ports, ..Plan::one_armed() }, wires.clone());
         let workers = (0..RANKS).map(|rank| Worker::new(rank, RANKS)).collect();
         let mut two = Self { appliance, wires, pool: heap, workers };
@@ -111,14 +52,12 @@ impl Two {
     }
 
     fn send(&self, lcore: usize, frame: &[u8]) {
-        assert!(self.wires[lcore].rx.push(self.pool.alloc(frame, 2048)).is_ok(), "room for every frame");
+        self.wires[lcore].arrive(0, frame);
     }
 
     fn heard(&self) -> Vec<(usize, Heard)> {
-        let all = |(lcore, wire): (usize, &Wire)| {
-            std::iter::from_fn(|| wire.tx.pop())
-                .map(|frame| (lcore, Heard::parse(&frame.to_vec())))
-                .collect::<Vec<_>>()
+        let all = |(lcore, wire): (usize, &MemoryIo)| {
+            wire.ports[0].sent().map(move |frame| (lcore, Heard::parse(&frame.to_vec()))).collect::<Vec<_>>()
         };
         self.wires.iter().enumerate().flat_map(all).collect()
     }
@@ -155,7 +94,7 @@ fn expected(psn: u32) -> i32 {
 
 /// Runs two lcores on two threads while `test` plays the network, then stops them.
 fn run(two: &mut Two, policy: IdlePolicy, test: impl FnOnce(&Two)) {
-    let lcores: Vec<Lcore<Wire>> = two.appliance.lcores.drain(..).collect();
+    let lcores: Vec<Lcore<MemoryIo>> = two.appliance.lcores.drain(..).collect();
     let lcores = thread::scope(|scope| {
         let threads: Vec<_> = lcores
             .into_iter()
@@ -206,7 +145,9 @@ fn sums_are_exact(policy: IdlePolicy, pool: PoolConfig, rounds: u32, each: u32, 
                 }
                 (missing == 0).then_some(())
             });
-            wait("frames to be taken", || two.wires.iter().all(|wire| wire.rx.is_empty()).then_some(()));
+            wait("frames to be taken", || {
+                two.wires.iter().all(|wire| wire.ports[0].rx.is_empty()).then_some(())
+            });
         }
     });
     let reading = two.appliance.reading();
@@ -252,7 +193,7 @@ fn stopping_leaves_partials_behind_and_no_packet_unaccounted_for() {
                 two.send(rss(worker.rank, psn), &worker.gradient(psn, &[1]));
             }
         }
-        wait("frames to be taken", || two.wires.iter().all(|wire| wire.rx.is_empty()).then_some(()));
+        wait("frames to be taken", || two.wires.iter().all(|wire| wire.ports[0].rx.is_empty()).then_some(()));
     });
     let reading = two.appliance.reading();
     assert_eq!(reading.unaccounted(), 0);
@@ -265,7 +206,7 @@ fn stopping_leaves_partials_behind_and_no_packet_unaccounted_for() {
 #[test]
 fn a_generation_that_changes_while_lcores_run_reaches_both_before_its_first_packet() {
     let mut two = Two::new(PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() });
-    let lcores: Vec<Lcore<Wire>> = two.appliance.lcores.drain(..).collect();
+    let lcores: Vec<Lcore<MemoryIo>> = two.appliance.lcores.drain(..).collect();
     thread::scope(|scope| {
         for mut lcore in lcores {
             scope.spawn(move || lcore.run(IdlePolicy::Spin));

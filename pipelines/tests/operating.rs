@@ -11,10 +11,10 @@ mod common;
 use std::sync::Arc;
 
 use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
-use common::frames::{JOB, Worker};
 use pascaline_aggregator::{Conflict, Policy};
 use pascaline_pipelines::membership::{JobSpec, Reconfigured, ServerMode};
 use pascaline_telemetry::{CellsReading, DropReason, JobCells, JobEvent};
+use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::Kind;
 
 const MS: u64 = 1_000_000;

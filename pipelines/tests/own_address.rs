@@ -9,8 +9,8 @@
 mod common;
 
 use common::appliance::{Bench, Plan};
-use common::frames::{OWN_V4, OWN_V6, UDP_PORT, Worker, port_mac};
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{OWN_V4, OWN_V6, UDP_PORT, Worker, port_mac};
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::checksum;
 use pascaline_wire::frame::{Address, Frame, Mac, Net, protocol};

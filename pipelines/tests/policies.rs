@@ -9,11 +9,11 @@
 mod common;
 
 use common::appliance::{Bench, Plan, assert_results, four, job};
-use common::frames::{Heard, JOB, Worker, bitmap, bytes, values};
 use pascaline_aggregator::{Order, Policy, PoolConfig, Region};
 use pascaline_pipelines::classify::Objection;
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{Heard, JOB, Worker, bytes, trailer, values};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
 
@@ -156,7 +156,7 @@ fn in_a_region_an_older_psn_is_stale_and_a_younger_one_a_conflict() {
     bench.feed(0, [&workers[2].reminder(0)]);
     let reminded: Vec<u16> = bench.heard(0).iter().map(|heard| heard.header.rank).collect();
     assert_eq!(reminded, [0, 1, 3]);
-    bench.feed(0, [&workers[1].kept(0, &[1111, -4])]);
+    bench.feed(0, [&workers[1].cached_result(0, &[1111, -4])]);
     assert_results(&mut bench, &workers, 0, &[1111, -4]);
     assert_eq!(bench.appliance.get(Counter::PassedOn), 1);
     // The window goes round.
@@ -176,7 +176,7 @@ fn a_halted_job_is_refused_until_it_is_reset() {
     let refused = [
         workers[1].gradient(1, &[10, -1]),
         workers[1].reminder(1),
-        workers[1].kept(1, &[10, -1]),
+        workers[1].cached_result(1, &[10, -1]),
         workers[1].about(Action::Help, 1),
     ];
     for (count, frame) in (1..).zip(&refused) {
@@ -353,7 +353,7 @@ fn what_has_waited_too_long_is_sent_out() {
 fn a_partial_result_that_a_rank_has_kept_is_fanned_out_with_its_bitmap() {
     for padding in [0, 1, 6] {
         let (mut bench, workers) = four(&threshold(3, 0));
-        let mut kept = workers[2].kept_of(&[0, 2, 3], 1, &[1101, -3]);
+        let mut kept = workers[2].cached_result_of(&[0, 2, 3], 1, &[1101, -3]);
         // Bytes behind the datagram belong to nobody.
         kept.extend(vec![0xee; padding]);
         contribute(&mut bench, &workers, &[1], 1);
@@ -370,7 +370,7 @@ fn a_partial_result_that_a_rank_has_kept_is_fanned_out_with_its_bitmap() {
 fn a_partial_result_that_contradicts_itself_is_refused() {
     let (mut bench, workers) = four(&threshold(3, 0));
     let header = |count| Header { flags: Flags::TRAILER, ..workers[2].header(Kind::Result, 1, count) };
-    let body = |inside: &[u16]| [bytes(&[5, 5]), bitmap(inside, 4)].concat();
+    let body = |inside: &[u16]| [bytes(&[5, 5]), trailer(inside, 4)].concat();
     let cases = [
         (header(2), body(&[0, 2, 3])),
         (header(4), body(&[0, 1, 2, 3])),

@@ -17,8 +17,9 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{Header, Kind};
 
-use super::frames::{Heard, JOB, OWN_V4, OWN_V6, UDP_PORT, Worker, contents, port_mac};
-use super::memory::{Clock, MemoryIo, received};
+use pascaline_testkit::{
+    Clock, Heard, JOB, MemoryIo, OWN_V4, OWN_V6, UDP_PORT, Worker, contents, port_mac, received,
+};
 
 /// What an appliance is to look like.
 #[derive(Debug, Clone)]
@@ -212,7 +213,7 @@ impl Bench {
     }
 
     pub(crate) fn feed_packet(&mut self, port: usize, packet: HeapBuf) {
-        self.io().ports[port].rx.push_back(packet);
+        self.io().arrive_packet(port, packet);
         self.settle();
     }
 
@@ -319,7 +320,7 @@ pub(crate) fn assert_results(bench: &mut Bench, workers: &[Worker], psn: u32, ex
             (header.fan_in, header.count, header.element),
             (worker.fan_in, worker.fan_in, worker.element)
         );
-        assert_eq!(super::frames::values(&result.body), expected);
+        assert_eq!(pascaline_testkit::values(&result.body), expected);
     }
 }
 

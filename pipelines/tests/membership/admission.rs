@@ -6,10 +6,10 @@ use pascaline_pipelines::membership::{Admission, Event, JobSpec};
 use pascaline_wire::control::{ASK, Action, Status, generation};
 use pascaline_wire::frame::Address;
 
-use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, millis, secs, told};
 use Action::{Join, Leave};
 use Status::{FanInMismatch, NotMember, Ok, Pending, Quota, SourceRefused, UnknownJob, WrongEpoch};
+use pascaline_testkit::{JOB, Worker};
 
 fn admission() -> Admission {
     Admission {

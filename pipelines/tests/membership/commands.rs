@@ -3,12 +3,12 @@
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_wire::control::{Action, Status};
 
-use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, ranks, told};
 use Action::{FBcast, Halt, Help, Join, Leave, Reset, SetH};
 use Status::{
     FanInMismatch, Halted, NotMember, Ok, Pending, RankSpoofed, StaleSession, Unsupported, WrongEpoch,
 };
+use pascaline_testkit::{JOB, Worker};
 
 const COMMANDS: [Action; 5] = [Reset, SetH, Halt, FBcast, Help];
 

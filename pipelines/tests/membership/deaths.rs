@@ -7,10 +7,10 @@ use pascaline_wire::control::{self, Action, Control, Status, generation};
 use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::{Flags, Header};
 
-use crate::common::frames::{JOB, Worker, port_mac};
 use crate::plane::{Plane, endpoint, millis, named, secs, told};
 use Action::{Join, Leave};
 use Status::{NotMember, Ok, Pending, RankLost, WrongEpoch};
+use pascaline_testkit::{JOB, Worker, port_mac};
 
 /// Longer than anything else in these tests.
 const LIMIT: Duration = secs(2);

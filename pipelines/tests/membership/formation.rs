@@ -3,10 +3,10 @@
 use pascaline_pipelines::membership::{APPLIANCE, Entry, JobSpec, Role};
 use pascaline_wire::control::{ASK, Action, Status};
 
-use crate::common::frames::{JOB, OWN_V4, UDP_PORT, Worker};
 use crate::plane::{Plane, ranks, request};
 use Action::{Join, Leave};
 use Status::{NotMember, Ok, Pending, StaleSession};
+use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker};
 
 #[test]
 fn a_job_forms_lives_and_ends() {

@@ -3,10 +3,10 @@
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_wire::control::{ASK, Action, Status, generation};
 
-use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, told};
 use Action::Join;
 use Status::{Ok, PayloadMismatch, Pending, StaleSession, WrongEpoch};
+use pascaline_testkit::{JOB, Worker};
 
 #[test]
 fn a_question_changes_nothing() {

@@ -9,8 +9,8 @@ use pascaline_pipelines::membership::{
 use pascaline_wire::control::{ASK, Action, SERVER_RANK, Status, generation, named_generation};
 use proptest::prelude::*;
 
-use crate::common::frames::{JOB, Worker};
 use crate::plane::{FIRST, Plane, millis, request, secs};
+use pascaline_testkit::{JOB, Worker};
 
 proptest! {
     /// Joins and Leaves against a model: `ok` only when all are here or all are gone, the members are those who have

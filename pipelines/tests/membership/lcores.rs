@@ -9,7 +9,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::Address;
 
 use crate::common::appliance::{Bench, Plan, assert_results, job};
-use crate::common::frames::{JOB, Worker};
+use pascaline_testkit::{JOB, Worker};
 
 #[test]
 fn a_table_knows_its_jobs_and_no_others() {
@@ -32,7 +32,7 @@ fn packets_of_a_past_generation_are_refused_and_their_senders_told() {
     bench.join(&mut workers);
     assert_eq!(workers[0].epoch, 0);
     bench.clock.advance(2_000_000);
-    bench.feed(0, [&old.gradient(1, &[1]), &old.reminder(1), &old.kept(1, &[1])]);
+    bench.feed(0, [&old.gradient(1, &[1]), &old.reminder(1), &old.cached_result(1, &[1])]);
     assert_eq!(bench.appliance.dropped(DropReason::WrongEpoch), 3);
     let heard = bench.heard_by(&old);
     assert_eq!(heard.len(), 1);

@@ -8,7 +8,7 @@ use pascaline_pipelines::{ControlRequest, Membership};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::header::{Element, Header, Kind};
 
-use crate::common::frames::{JOB, Worker, port_mac};
+use pascaline_testkit::{JOB, Worker, port_mac};
 
 /// The first generation of each job in these tests.
 pub(crate) const FIRST: u8 = 7;

@@ -6,8 +6,8 @@ use pascaline_pipelines::membership::JobSpec;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
-use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, millis, request, secs};
+use pascaline_testkit::{JOB, Worker};
 
 /// What becomes of as many requests in this time: decided on, refused as too many, not answered.
 fn flood(

@@ -5,9 +5,9 @@ use pascaline_pipelines::membership::{Admission, JobSpec, Membership, Reconfigur
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
-use crate::common::frames::Worker;
 use crate::plane::{FIRST, Plane, secs, told};
 use Reconfigured::{Added, Changed, Reformed, Removed};
+use pascaline_testkit::Worker;
 
 fn worker(job: u16, rank: u16) -> Worker {
     Worker { job, epoch: FIRST, ..Worker::new(rank, 2) }

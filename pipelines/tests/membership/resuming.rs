@@ -3,10 +3,10 @@
 use pascaline_pipelines::membership::{Elapsed, JobSpec};
 use pascaline_wire::control::{Action, Status, either, generation};
 
-use crate::common::frames::{JOB, Worker};
 use crate::plane::{Plane, millis, ranks, told};
 use Action::{Join, Leave, Reset};
 use Status::{NotMember, Ok, Pending, StaleSession, WrongEpoch};
+use pascaline_testkit::{JOB, Worker};
 
 /// Workers of a generation of which this appliance knows nothing: it has been started anew.
 fn survivors(count: u16) -> (Plane, Vec<Worker>) {

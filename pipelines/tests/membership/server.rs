@@ -6,10 +6,10 @@ use pascaline_pipelines::membership::{APPLIANCE, JobSpec, Role, ServerMode};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use crate::common::frames::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 use crate::plane::Plane;
 use Action::{Join, Serve};
 use Status::{Ok, SourceRefused, StaleSession, Unsupported};
+use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 
 const ADDRESS: Address = Address::from_v4([10, 77, 0, 200]);
 const PORT: u16 = 16421;

@@ -7,8 +7,8 @@ use pascaline_wire::control::Action;
 use pascaline_wire::header::{Flags, Header, Kind};
 
 use crate::common::appliance::{Bench, Plan, assert_results, single_slot};
-use crate::common::frames::{Worker, bytes, values};
 use crate::{assert_header, embedded, first_come, gradient, part, plan};
+use pascaline_testkit::{Worker, bytes, values};
 
 #[test]
 fn a_contribution_that_loses_a_conflict_is_passed_on_as_it_is() {

@@ -8,8 +8,8 @@ use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 
 use crate::common::appliance::{Bench, Plan, assert_results};
-use crate::common::frames::{Heard, Worker, bitmap, bytes};
 use crate::{first_come, gradient, part, plan};
+use pascaline_testkit::{Heard, Worker, bytes, trailer};
 
 const UDP_PORT: u16 = 16421;
 
@@ -152,7 +152,7 @@ fn a_result_of_some_ranks_may_be_followed_by_what_belongs_to_nobody() {
     for padding in [0, 1, 7] {
         let (mut bench, _, server) = registered(first_come(), host());
         let header = Header { rank: 0, flags: Flags::TRAILER, ..server.header(Kind::Result, 1, 3) };
-        let mut frame = server.frame(&header, &[bytes(&[7, 8]), bitmap(&[0, 1, 3], 4)].concat());
+        let mut frame = server.frame(&header, &[bytes(&[7, 8]), trailer(&[0, 1, 3], 4)].concat());
         frame.extend(vec![0xee; padding]);
         bench.feed(1, [&frame]);
         let heard = bench.heard(0);

@@ -8,8 +8,8 @@ use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::round;
 
 use crate::common::appliance::{Bench, assert_results, four};
-use crate::common::frames::{Worker, bitmap, bytes};
 use crate::{assert_header, embedded, first_come, gradient, part, plan};
+use pascaline_testkit::{Worker, bytes, trailer};
 
 /// A packet about this PSN, from nobody in particular.
 fn header(worker: &Worker, kind: Kind, psn: u32, count: u16) -> Header {
@@ -103,7 +103,7 @@ fn a_result_takes_the_place_of_the_partial_and_of_no_other() {
 #[test]
 fn a_result_without_all_ranks_says_so_to_all() {
     let (mut bench, workers) = embedded(first_come());
-    let body = [bytes(&[7, 8]), bitmap(&[0, 1, 3], 4)].concat();
+    let body = [bytes(&[7, 8]), trailer(&[0, 1, 3], 4)].concat();
     let partial = Header { flags: Flags::TRAILER, ..header(&workers[0], Kind::Result, 1, 3) };
     bench.serve(&partial, &body);
     let heard = bench.heard(0);
@@ -136,7 +136,7 @@ fn a_result_for_one_rank_goes_there_alone_and_like_any_other() {
     // With a trailer, too.
     let partial = Header { rank: 1, ..header(&workers[0], Kind::Result, 1, 3) };
     let partial = Header { flags: Flags::BYPASS.with(Flags::TRAILER), ..partial };
-    bench.serve(&partial, &[bytes(&[7, 8]), bitmap(&[0, 1, 3], 4)].concat());
+    bench.serve(&partial, &[bytes(&[7, 8]), trailer(&[0, 1, 3], 4)].concat());
     let heard = bench.heard(0);
     assert_eq!((heard.len(), heard[0].header.flags), (1, Flags::TRAILER));
     assert_eq!(heard[0].contents(), (vec![7, 8], Some(vec![0, 1, 3])));

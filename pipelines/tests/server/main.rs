@@ -14,9 +14,9 @@ mod external;
 mod from_server;
 
 use common::appliance::{Bench, Plan, ToServer, four, job, single_slot};
-use common::frames::{JOB, Worker};
 use pascaline_aggregator::{Conflict, Policy};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::{Flags, Header, Kind};
 
 /// One job of four ranks with a server, and one slot.
@@ -43,7 +43,7 @@ fn part(rank: u16) -> [i32; 2] {
 /// A gradient of this priority.
 fn gradient(worker: &Worker, psn: u32, priority: u16) -> Vec<u8> {
     let header = Header { priority, ..worker.header(Kind::Gradient, psn, 1) };
-    worker.frame(&header, &common::frames::bytes(&part(worker.rank)))
+    worker.frame(&header, &pascaline_testkit::bytes(&part(worker.rank)))
 }
 
 /// Asserts what the server has got, apart from the values.

@@ -5,8 +5,8 @@ use pascaline_wire::frame::Address;
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::{QueueState, Trailer, Update};
 
-use crate::common::frames::{Heard, Worker, bytes, values};
 use crate::{RANKS, Rig, SERVER_PORT, emitted, queue};
+use pascaline_testkit::{Heard, Worker, bytes, values};
 
 const ABOUT: Update = Update { reward: -1.5, generated_ns: 123_456_789 };
 

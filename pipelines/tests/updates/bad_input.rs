@@ -12,9 +12,8 @@ use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
 use pascaline_wire::trailer::{Trailer, Update};
 
-use crate::common::frames::{JOB, Worker, bytes};
-use crate::common::memory::received;
 use crate::{RANKS, Rig, emitted, update};
+use pascaline_testkit::{JOB, Worker, bytes, received};
 
 const F16: Element = Element { dtype: DType::F16, op: Op::Sum };
 
@@ -183,7 +182,7 @@ fn each_case_is_counted_under_its_reason_and_disturbs_nothing() {
             assert_eq!(rig.fate(Fate::Refused(refusal)), expected, "{what}: {refusal}");
         }
         let told = rig.bench.heard_by(&rig.workers[0][1].clone());
-        assert_eq!(told.first().map(crate::common::frames::Heard::objection), case.told, "{what}");
+        assert_eq!(told.first().map(pascaline_testkit::Heard::objection), case.told, "{what}");
         let served = rig.unplug();
         let [left] = &served[..] else { panic!("{what}: {served:?}") };
         assert_eq!((left.brief(), &left.values), ((JOB, 0, 4, 1), &vec![1; 16]), "{what}");

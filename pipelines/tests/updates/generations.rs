@@ -4,8 +4,8 @@ use pascaline_pipelines::updates::Fate;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::control::Status;
 
-use crate::common::frames::{JOB, Worker};
 use crate::{Rig, SERVER_PORT, plan, queue};
+use pascaline_testkit::{JOB, Worker};
 
 /// Lets a cluster's workers join anew.
 fn next_generation(rig: &mut Rig) {

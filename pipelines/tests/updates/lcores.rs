@@ -4,18 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use arrayvec::ArrayVec;
-use crossbeam_queue::ArrayQueue;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_pipelines::updates::{Fate, INBOX};
-use pascaline_pipelines::{BURST, IdlePolicy, Io, Lcore, STAGE};
+use pascaline_pipelines::{BURST, IdlePolicy, Io, Lcore};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::Action;
 
 use crate::common::appliance::Appliance;
-use crate::common::frames::{Heard, Worker};
-use crate::common::memory::{Clock, MemoryIo, received};
 use crate::{FromQueue, RANKS, SERVER_PORT, host, plan, queue, update, worker};
+use pascaline_testkit::{Clock, Heard, MemoryIo, Worker, received};
 
 /// The queue of the server's port belongs to this one.
 const OWNER: usize = SERVER_PORT;
@@ -46,7 +43,7 @@ fn stepped() -> (Appliance<MemoryIo>, Vec<Worker>, HeapPool, Clock) {
         appliance.turn();
     });
     for port in 0..2 {
-        appliance.lcores[OTHER].io().sent(port);
+        appliance.lcores[OTHER].io().ports[port].sent().for_each(drop);
     }
     (appliance, workers, pool, clock)
 }
@@ -131,55 +128,6 @@ fn an_update_whose_generation_ends_in_the_inbox_is_dropped() {
     assert_eq!(pool.live(), 0);
 }
 
-/// A queue pair whose other end is the test's.
-#[derive(Clone)]
-struct Wire {
-    rx: Vec<Arc<ArrayQueue<HeapBuf>>>,
-    tx: Vec<Arc<ArrayQueue<HeapBuf>>>,
-    pool: HeapPool,
-    clock: Clock,
-}
-
-impl Io for Wire {
-    type Buf = HeapBuf;
-
-    fn receive(&mut self, port: usize, into: &mut ArrayVec<HeapBuf, BURST>) {
-        while !into.is_full()
-            && let Some(packet) = self.rx[port].pop()
-        {
-            into.push(packet);
-        }
-    }
-
-    fn transmit(&mut self, port: usize, frames: &mut ArrayVec<HeapBuf, STAGE>) {
-        while !frames.is_empty() && !self.tx[port].is_full() {
-            assert!(self.tx[port].push(frames.remove(0)).is_ok());
-        }
-    }
-
-    fn header_buffers(&mut self, into: &mut ArrayVec<HeapBuf, BURST>) {
-        while !into.is_full() {
-            into.push(self.pool.alloc(&[], 192));
-        }
-    }
-
-    fn frame_buffer(&mut self) -> Option<HeapBuf> {
-        Some(self.pool.alloc(&[], 2048))
-    }
-
-    fn multi_segment(&self, _: usize) -> bool {
-        true
-    }
-
-    fn recycle(&mut self, spent: &mut ArrayVec<HeapBuf, BURST>) {
-        spent.clear();
-    }
-
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-}
-
 /// On threads, and stopped while updates are under way between lcores, whichever ends first: whatever was received is
 /// accounted for, and what was sent stands for all that was taken in and not given up.
 #[test]
@@ -187,19 +135,16 @@ fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
     for round in 0..8 {
         let (pool, clock) = (HeapPool::new(), Clock::default());
         clock.advance(1_000_000_000);
-        let ring = || (0..2).map(|_| Arc::new(ArrayQueue::new(4096))).collect::<Vec<_>>();
         // The server's port takes little at a time, so that updates meet.
-        let narrow = || (0..2).map(|_| Arc::new(ArrayQueue::new(4))).collect::<Vec<_>>();
-        let wire = |_| Wire { rx: ring(), tx: narrow(), pool: pool.clone(), clock: clock.clone() };
-        let wires: Vec<Wire> = (0..3).map(wire).collect();
+        let wires: Vec<_> = (0..3).map(|_| MemoryIo::narrow(2, 4, &pool, &clock)).collect();
         let mut appliance = Appliance::new(&plan(queue(2)), wires.clone());
         let workers = joined(&mut appliance, |appliance, worker, action| {
-            assert!(wires[0].rx[worker.port].push(received(&pool, &worker.control(action))).is_ok());
+            wires[0].arrive(worker.port, &worker.control(action));
             appliance.turn();
         });
-        while wires[0].tx.iter().any(|tx| tx.pop().is_some()) {}
+        while wires[0].ports.iter().any(|port| port.tx.pop().is_some()) {}
         let before = appliance.get(Counter::Received);
-        let lcores: Vec<Lcore<Wire>> = appliance.lcores.drain(..).collect();
+        let lcores: Vec<Lcore<MemoryIo>> = appliance.lcores.drain(..).collect();
         let done = AtomicBool::new(false);
         let mut contributions = 0;
         thread::scope(|scope| {
@@ -212,7 +157,7 @@ fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
                     let ended = done.load(Ordering::Acquire);
                     let mut any = false;
                     for wire in &wires {
-                        while let Some(frame) = wire.tx[SERVER_PORT].pop() {
+                        for frame in wire.ports[SERVER_PORT].sent() {
                             let got = FromQueue::parse(&Heard::parse(&frame.to_vec()));
                             assert_eq!(
                                 got.values,
@@ -236,7 +181,7 @@ fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
                 let worker = &workers[psn as usize % workers.len()];
                 let frame = update(worker, psn, &[1; 4], 0.0, clock.now());
                 // To each lcore in turn; a full ring is the network's loss.
-                let _ = wires[psn as usize % 3].rx[0].push(received(&pool, &frame));
+                let _ = wires[psn as usize % 3].ports[0].rx.push(received(&pool, &frame));
             }
             appliance.plane.stop();
             // The scope joins the lcores, too late: the server must see the last of what they have sent.

@@ -19,11 +19,11 @@ mod rate;
 mod traces;
 
 use common::appliance::{Bench, Plan, job};
-use common::frames::{Heard, JOB, UDP_PORT, Worker, bytes, port_mac, values};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_pipelines::updates::{Fate, QueueReading};
 use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_queue::Config;
+use pascaline_testkit::{Heard, JOB, UDP_PORT, Worker, bytes, port_mac, values};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};

@@ -7,10 +7,9 @@ use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::trailer::{Trailer, Update};
 
-use crate::common::frames::{JOB, bytes};
-use crate::common::memory::received;
 use crate::{Rig, SERVER_PORT, emitted, queue, update};
 use pascaline_buffer::PacketBuf;
+use pascaline_testkit::{JOB, bytes, received};
 
 #[test]
 fn an_update_that_meets_no_other_leaves_as_it_came() {
@@ -48,7 +47,7 @@ fn workers_and_server_may_be_reached_by_different_layers_below() {
     for (rank, worker) in rig.workers[0].clone().into_iter().enumerate() {
         let worker =
             [worker.v6(), worker.tagged(0x8100, 9), worker.v6().tagged(0x88a8, 1).tagged(0x8100, 2)][rank];
-        rig.workers[0][rank] = crate::common::frames::Worker { session: 2000, ..worker };
+        rig.workers[0][rank] = pascaline_testkit::Worker { session: 2000, ..worker };
     }
     rig.bench.join(&mut rig.workers[0]);
     rig.register();
@@ -138,7 +137,7 @@ fn the_packet_that_came_is_the_one_that_leaves() {
     rig.bench.io().ports[SERVER_PORT].room = usize::MAX;
     rig.bench.settle();
     rig.bench.settle();
-    let sent: Vec<_> = rig.bench.io().ports[SERVER_PORT].tx.drain(..).collect();
+    let sent: Vec<_> = rig.bench.io().ports[SERVER_PORT].sent().collect();
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[1].bytes()[64..].as_ptr(), memory, "payload and all");
     assert_eq!(sent[1].bytes()[64..68], 11i32.to_le_bytes());

@@ -12,9 +12,8 @@ use pascaline_wire::header::{Flags, Header, Kind};
 use proptest::prelude::*;
 
 use crate::common::appliance::Appliance;
-use crate::common::frames::{Heard, Worker};
-use crate::common::memory::{Clock, MemoryIo};
 use crate::{CLUSTERS, FromQueue, RANKS, SERVER_PORT, host, plan, update, worker};
+use pascaline_testkit::{Clock, Heard, MemoryIo, Worker};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -160,7 +159,7 @@ impl World {
                 self.heard.0 += 1;
                 self.heard.1 += u64::from(got.header.count);
             }
-            lcore.io().sent(0);
+            lcore.io().ports[0].sent().for_each(drop);
         }
         Ok(())
     }

@@ -6,38 +6,55 @@ use pascaline_wire::control::{Action, Control};
 use pascaline_wire::frame::{Address, Frame, Ip, Mac, Net, UDP_LEN, VlanTags, protocol};
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{MAX_LEN, Path, Template};
-use pascaline_wire::trailer::{Bitmap, Trailer};
 
-pub(crate) const UDP_PORT: u16 = 16420;
-pub(crate) const JOB: u16 = 7;
-pub(crate) const OWN_V4: Address = Address::from_v4([10, 77, 0, 254]);
-pub(crate) const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]);
+use crate::payload::{bytes, contents, trailer};
+
+/// The appliance's UDP port.
+pub const UDP_PORT: u16 = 16420;
+/// The job of [`Worker::new`].
+pub const JOB: u16 = 7;
+/// The appliance's IPv4 address.
+pub const OWN_V4: Address = Address::from_v4([10, 77, 0, 254]);
+/// The appliance's IPv6 address.
+pub const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]);
 
 /// The MAC of an appliance's port.
-pub(crate) const fn port_mac(port: u8) -> Mac {
+pub const fn port_mac(port: u8) -> Mac {
     Mac([2, 0xff, 0, 0, 0, port])
 }
 
 /// A rank and the host it runs on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Worker {
-    pub(crate) port: usize,
-    pub(crate) mac: Mac,
-    pub(crate) vlan: VlanTags,
-    pub(crate) address: Address,
-    pub(crate) udp_port: u16,
-    pub(crate) job: u16,
-    pub(crate) rank: u16,
-    pub(crate) fan_in: u16,
-    pub(crate) epoch: u8,
-    pub(crate) session: u64,
-    pub(crate) payload: u16,
-    pub(crate) element: Element,
+pub struct Worker {
+    /// The appliance's port that it is behind.
+    pub port: usize,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The VLAN tags of its frames.
+    pub vlan: VlanTags,
+    /// Its IP address.
+    pub address: Address,
+    /// The UDP port it sends from.
+    pub udp_port: u16,
+    /// Its job.
+    pub job: u16,
+    /// Its rank.
+    pub rank: u16,
+    /// The ranks of its job.
+    pub fan_in: u16,
+    /// The epoch of the generation it is in; 0 before the first.
+    pub epoch: u8,
+    /// The session of its control packets.
+    pub session: u64,
+    /// The payload length that it joins with, in bytes.
+    pub payload: u16,
+    /// The element of its gradients.
+    pub element: Element,
 }
 
 impl Worker {
     /// A rank behind port 0 over IPv4, without a tag.
-    pub(crate) fn new(rank: u16, fan_in: u16) -> Self {
+    pub fn new(rank: u16, fan_in: u16) -> Self {
         let low = u8::try_from(rank).unwrap() + 1;
         Self {
             port: 0,
@@ -55,27 +72,31 @@ impl Worker {
         }
     }
 
-    pub(crate) fn at(self, port: usize) -> Self {
+    /// The same rank behind another port.
+    pub fn at(self, port: usize) -> Self {
         Self { port, ..self }
     }
 
-    pub(crate) fn v6(self) -> Self {
+    /// The same rank over IPv6.
+    pub fn v6(self) -> Self {
         let mut octets = OWN_V6.octets();
         octets[15] = self.mac.0[5];
         Self { address: Address::from_v6(octets), ..self }
     }
 
-    pub(crate) fn tagged(mut self, tpid: u16, tci: u16) -> Self {
+    /// The same rank with a VLAN tag.
+    pub fn tagged(mut self, tpid: u16, tci: u16) -> Self {
         assert!(self.vlan.push(tpid, tci));
         self
     }
 
-    pub(crate) fn local(&self) -> Address {
+    /// The appliance's address of the family that the rank uses.
+    pub fn local(&self) -> Address {
         if self.address.as_v4().is_some() { OWN_V4 } else { OWN_V6 }
     }
 
     /// A whole frame to the appliance.
-    pub(crate) fn frame(&self, header: &Header, body: &[u8]) -> Vec<u8> {
+    pub fn frame(&self, header: &Header, body: &[u8]) -> Vec<u8> {
         let path = Path {
             dst_mac: port_mac(u8::try_from(self.port).unwrap()),
             src_mac: self.mac,
@@ -92,7 +113,8 @@ impl Worker {
         frame
     }
 
-    pub(crate) fn header(&self, kind: Kind, psn: u32, count: u16) -> Header {
+    /// The header of one of its packets.
+    pub fn header(&self, kind: Kind, psn: u32, count: u16) -> Header {
         Header {
             kind,
             flags: Flags::NONE,
@@ -109,45 +131,49 @@ impl Worker {
         }
     }
 
-    pub(crate) fn gradient(&self, psn: u32, values: &[i32]) -> Vec<u8> {
+    /// The gradient of a PSN.
+    pub fn gradient(&self, psn: u32, values: &[i32]) -> Vec<u8> {
         self.frame(&self.header(Kind::Gradient, psn, 1), &bytes(values))
     }
 
-    pub(crate) fn kept(&self, psn: u32, values: &[i32]) -> Vec<u8> {
+    /// A cached result of all ranks.
+    pub fn cached_result(&self, psn: u32, values: &[i32]) -> Vec<u8> {
         self.frame(&self.header(Kind::Result, psn, self.fan_in), &bytes(values))
     }
 
-    pub(crate) fn reminder(&self, psn: u32) -> Vec<u8> {
+    /// A reminder of a PSN.
+    pub fn reminder(&self, psn: u32) -> Vec<u8> {
         self.frame(&self.header(Kind::Reminder, psn, 0), &[])
     }
 
-    /// A kept result of these ranks.
-    pub(crate) fn kept_of(&self, inside: &[u16], psn: u32, values: &[i32]) -> Vec<u8> {
+    /// A cached result of these ranks.
+    pub fn cached_result_of(&self, inside: &[u16], psn: u32, values: &[i32]) -> Vec<u8> {
         let count = u16::try_from(inside.len()).unwrap();
         let header = Header { flags: Flags::TRAILER, ..self.header(Kind::Result, psn, count) };
-        self.frame(&header, &[bytes(values), bitmap(inside, self.fan_in)].concat())
+        self.frame(&header, &[bytes(values), trailer(inside, self.fan_in)].concat())
     }
 
-    /// The same packet, to go round the pool.
-    pub(crate) fn bypass(&self, kind: Kind, psn: u32, body: &[u8]) -> Vec<u8> {
+    /// A packet that bypasses the pool.
+    pub fn bypass(&self, kind: Kind, psn: u32, body: &[u8]) -> Vec<u8> {
         let count = if kind == Kind::Result { self.fan_in } else { u16::from(kind == Kind::Gradient) };
         self.frame(&Header { flags: Flags::BYPASS, ..self.header(kind, psn, count) }, body)
     }
 
     /// FBcast or Help: a control packet about a PSN.
-    pub(crate) fn about(&self, action: Action, psn: u32) -> Vec<u8> {
+    pub fn about(&self, action: Action, psn: u32) -> Vec<u8> {
         let header = Header { element: Element::F32_SUM, ..self.header(Kind::Control, psn, 0) };
         self.frame(&header, &Control::request(action, self.session).to_bytes())
     }
 
     /// SetH.
-    pub(crate) fn set_h(&self, h: u32) -> Vec<u8> {
+    pub fn set_h(&self, h: u32) -> Vec<u8> {
         let header = Header { element: Element::F32_SUM, ..self.header(Kind::Control, 0, 0) };
         let control = Control { expected: h, ..Control::request(Action::SetH, self.session) };
         self.frame(&header, &control.to_bytes())
     }
 
-    pub(crate) fn control(&self, action: Action) -> Vec<u8> {
+    /// A request to the control plane.
+    pub fn control(&self, action: Action) -> Vec<u8> {
         let control = Control {
             payload: if action == Action::Join { self.payload } else { 0 },
             window: 512,
@@ -159,47 +185,28 @@ impl Worker {
     }
 }
 
-pub(crate) fn bytes(values: &[i32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-/// The trailer that names these ranks.
-pub(crate) fn bitmap(inside: &[u16], fan_in: u16) -> Vec<u8> {
-    let mut bitmap = Bitmap::new(fan_in).unwrap();
-    inside.iter().for_each(|&rank| assert!(bitmap.insert(rank)));
-    let trailer = Trailer { bitmap: Some(bitmap), ..Trailer::default() };
-    let mut bytes = vec![0; trailer.emitted_len()];
-    trailer.emit(&mut bytes).unwrap();
-    bytes
-}
-
-/// What follows a header: values, and the ranks that a trailer names.
-pub(crate) fn contents(header: &Header, body: &[u8]) -> (Vec<i32>, Option<Vec<u16>>) {
-    let (payload, trailer) = header.payload(body).expect("the appliance sends what it would accept");
-    let named = |bitmap: Bitmap| (0..bitmap.capacity()).filter(|&rank| bitmap.contains(rank)).collect();
-    let inside = trailer.and_then(|trailer| trailer.bitmap).map(named);
-    (values(payload), inside)
-}
-
-pub(crate) fn values(bytes: &[u8]) -> Vec<i32> {
-    bytes.chunks_exact(4).map(|chunk| i32::from_le_bytes(chunk.try_into().unwrap())).collect()
-}
-
 /// A packet of the appliance's, taken apart.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
-    pub(crate) dst: Mac,
-    pub(crate) src: Mac,
-    pub(crate) vlan: VlanTags,
-    pub(crate) from: (Address, u16),
-    pub(crate) to: (Address, u16),
-    pub(crate) header: Header,
-    pub(crate) body: Vec<u8>,
+pub struct Heard {
+    /// Where the frame goes.
+    pub dst: Mac,
+    /// Where it comes from.
+    pub src: Mac,
+    /// Its VLAN tags.
+    pub vlan: VlanTags,
+    /// IP address and UDP port that it comes from.
+    pub from: (Address, u16),
+    /// IP address and UDP port that it goes to.
+    pub to: (Address, u16),
+    /// The aggregation header.
+    pub header: Header,
+    /// What follows the header.
+    pub body: Vec<u8>,
 }
 
 impl Heard {
     /// Takes a frame apart, as a receiver that checks every checksum would.
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         let frame = Frame::parse(bytes).expect("the appliance sends sound frames");
         let Net::Ip(ip) = frame.net else { panic!("not IP: {frame:?}") };
         assert_eq!(ip.protocol, protocol::UDP);
@@ -219,23 +226,25 @@ impl Heard {
     }
 
     /// Values, and the ranks that a trailer names.
-    pub(crate) fn contents(&self) -> (Vec<i32>, Option<Vec<u16>>) {
+    pub fn contents(&self) -> (Vec<i32>, Option<Vec<u16>>) {
         contents(&self.header, &self.body)
     }
 
-    pub(crate) fn control(&self) -> Control {
+    /// The control message in it.
+    pub fn control(&self) -> Control {
         assert_eq!(self.header.kind, Kind::Control);
         Control::parse(&self.body).unwrap()
     }
 
-    pub(crate) fn objection(&self) -> Objection {
+    /// The objection of an Ack that answers no request.
+    pub fn objection(&self) -> Objection {
         let control = self.control();
         assert_eq!((control.action, control.answers), (Action::Ack, None));
         Objection { status: control.status, expected: control.expected, got: control.got }
     }
 
     /// Asserts that the packet went from the appliance to this worker, by the way the worker came.
-    pub(crate) fn assert_addressed_to(&self, worker: &Worker) {
+    pub fn assert_addressed_to(&self, worker: &Worker) {
         assert_eq!(self.dst, worker.mac);
         assert_eq!(self.src, port_mac(u8::try_from(worker.port).unwrap()));
         assert_eq!(self.vlan, worker.vlan);

@@ -1,5 +1,5 @@
-//! Packets that are never allocated on the way: blocks made beforehand, taken from and given back to a list. Unlike
-//! the packets of `HeapPool`, making one read-only costs no allocation either, and what hangs behind one can be seen.
+//! Packets and ports that take few instructions themselves, and always the same ones: blocks made beforehand, taken
+//! from a list and given back to it. The table in docs/instructions.md counts them in.
 #![allow(unsafe_code, reason = "a packet buffer is handed from thread to thread as a raw pointer")]
 
 use std::collections::VecDeque;
@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrayvec::ArrayVec;
 use pascaline_buffer::{PacketBuf, Scratch, SharedBuf};
 use pascaline_pipelines::{BURST, Io, STAGE};
-
-use super::memory::Clock;
+use pascaline_testkit::Clock;
 
 const ROOM: usize = 2048;
 
@@ -45,10 +44,6 @@ impl Slab {
             slab.free.lock().unwrap().push(NonNull::from(Box::leak(Box::new(block))));
         }
         slab
-    }
-
-    pub(crate) fn free(&self) -> usize {
-        self.free.lock().unwrap().len()
     }
 
     pub(crate) fn take(&self, bytes: &[u8]) -> Option<SlabBuf> {
@@ -192,10 +187,6 @@ impl SlabShared {
     fn inner(&self) -> &Block {
         // SAFETY: the block is not given back while it has holders.
         unsafe { self.0.as_ref() }
-    }
-
-    pub(crate) fn holders(&self) -> usize {
-        self.inner().holders.load(Ordering::SeqCst)
     }
 }
 
