@@ -11,7 +11,7 @@
 //! a packet for another one's set combines it with others for the same PSN, if it can, leaves it in a ring and goes on
 //! ([`handoff`]). No lcore waits. Where the NIC steers PSNs by their lowest bits, packets come where their slots are.
 //!
-//! Modules: [`key`] names a PSN and places it; [`rankset`] is the contribution bitmap; [`request`] and [`sink`] are
+//! Modules: [`key`] names a PSN and places it; [`request`] and [`sink`] are
 //! the interface; `slot` is one slot's state machine and `set` the choice between slots; [`pool`] is
 //! what is done to them; `session` is one lcore's way in, `lanes` which sets are whose, `part` the memory of those of one lcore, and `handed` what
 //! travels between lcores.
@@ -29,7 +29,6 @@ mod part;
 pub mod policy;
 pub mod pool;
 pub mod prefetch;
-pub mod rankset;
 pub mod request;
 mod session;
 mod set;
@@ -38,9 +37,9 @@ mod slot;
 mod sync;
 
 pub use key::Key;
+pub use pascaline_wire::RankSet;
 pub use policy::{Conflict, Order, Policy, Region};
 pub use pool::{Pool, PoolConfig, PoolConfigError};
-pub use rankset::RankSet;
 pub use request::{Brief, Contribution, Opening, Request, Rules, Shape, Terms, Verb};
 pub use session::{Brevity, Incoming, Kept, Place, Session, Together, Verdict};
 pub use sink::{Aggregate, Cause, Displaced, Evicted, Originals, Refusal, Reminded, Sink};

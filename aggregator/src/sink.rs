@@ -4,8 +4,8 @@ use pascaline_buffer::PacketBuf;
 
 pub use crate::contributions::Originals;
 use crate::key::Key;
-use crate::rankset::RankSet;
 use crate::request::{Contribution, Request};
+use pascaline_wire::RankSet;
 
 /// A complete aggregate, as it lies in the slot that keeps it. Whoever sends it clones the payload.
 #[derive(Debug, Clone)]

@@ -17,9 +17,9 @@ use pascaline_wire::Op;
 
 use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
-use crate::rankset::RankSet;
 use crate::request::{Request, Shape, name};
 use crate::sink::{Evicted, Refusal};
+use pascaline_wire::RankSet;
 
 /// What a contribution in brief has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -159,7 +159,7 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
             Displaced::Result => self.tally.displaced += 1,
             Displaced::Partial(evicted) => {
                 let (payload, trailer) = Trailer::split(evicted.packet.bytes()).unwrap();
-                assert_eq!(trailer.bitmap.unwrap().count(), u32::from(evicted.count));
+                assert_eq!(trailer.bitmap.unwrap().count(), evicted.count);
                 self.tally.pieces.push((key, values(payload)));
             }
             Displaced::Originals(originals) => {

@@ -10,7 +10,7 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
-use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, Ranks, StartError, bf16, f16};
+use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, RankSet, StartError, bf16, f16};
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
@@ -200,7 +200,7 @@ struct Outcome {
     /// Allreduces with results that lack ranks; the fewest ranks inside one, and all that were missing.
     partial: u32,
     least_count: u16,
-    missing: Ranks,
+    missing: RankSet,
 }
 
 impl Outcome {
@@ -214,7 +214,7 @@ impl Outcome {
             mismatches: 0,
             partial: 0,
             least_count: ranks,
-            missing: Ranks::EMPTY,
+            missing: RankSet::EMPTY,
         }
     }
 
@@ -225,7 +225,7 @@ impl Outcome {
         if let Some(partial) = partial {
             self.partial += 1;
             self.least_count = self.least_count.min(partial.least_count);
-            self.missing = self.missing.union(&partial.missing);
+            self.missing = self.missing | partial.missing;
         }
     }
 }

@@ -226,7 +226,7 @@ impl<I: Io> Outcome<'_, I> {
             return;
         };
         let Some(element) = Element::from_code(request.element) else { return };
-        for rank in inside.missing(job.fan_in).filter(|&rank| rank != request.rank) {
+        for rank in inside.missing(job.fan_in).iter().filter(|&rank| rank != request.rank) {
             let header = Header {
                 kind: Kind::Reminder,
                 flags: Flags::NONE,
@@ -470,7 +470,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {
             && let Some(job) = Self::job_of(self.table, key)
         {
             // As many as can be named; with a thousand ranks the search for them is a few hundred steps.
-            for rank in inside.missing(job.fan_in).take(LATE) {
+            for rank in inside.missing(job.fan_in).iter().take(LATE) {
                 job.cells.late(self.number, rank, first, now);
             }
         }

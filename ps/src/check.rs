@@ -7,7 +7,7 @@ use pascaline_wire::{Element, Header, Kind};
 use crate::combine::Combiner;
 use crate::config::JobParams;
 use crate::outcome::{Refusal, Refused};
-use crate::ranks::RankSet;
+use pascaline_wire::RankSet;
 
 /// Whether the packet is of this generation and size of the job, and names a rank that there is. The `rank` of partials
 /// and results is not looked at: it may be the one they were once sent to.
@@ -76,7 +76,7 @@ pub(crate) fn gradient(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankS
 pub(crate) fn partial(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Refusal> {
     bitmap
         .and_then(|bitmap| RankSet::from_bitmap(bitmap, header.fan_in))
-        .filter(|ranks| header.count > 0 && ranks.count() == header.count)
+        .filter(|ranks| header.count > 0 && ranks.len() == header.count)
         .ok_or_else(|| Refused::WrongBitmap.into())
 }
 
@@ -92,5 +92,5 @@ pub(crate) fn result(
         None => return Err(Refused::WrongBitmap.into()),
         Some(_) => partial(header, bitmap)?,
     };
-    if ranks.count() < params.needed() { Err(Refused::Incomplete.into()) } else { Ok(ranks) }
+    if ranks.len() < params.needed() { Err(Refused::Incomplete.into()) } else { Ok(ranks) }
 }

@@ -8,7 +8,7 @@ use crate::check;
 use crate::combine::Combiner;
 use crate::config::{JobParams, Order};
 use crate::outcome::Refusal;
-use crate::ranks::RankSet;
+use pascaline_wire::RankSet;
 
 /// What header fields a result inherits from the packets in it.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,7 @@ impl Content {
             }
             Order::Rank => self.put(header.rank, payload),
         }
-        self.ranks.merge(ranks);
+        self.ranks = self.ranks | *ranks;
         self.marks.merge(&Marks::of(header));
         self.fresh |= is_fresh(header);
     }
@@ -190,14 +190,12 @@ impl Entry {
 
     /// The next rank that has to be asked.
     pub(crate) fn next_to_ask(&self, from: u16, ranks: u16) -> Option<u16> {
-        let content = self.content.as_ref();
-        match &self.vote {
-            // What has come since makes the vote unnecessary.
-            Some(vote) if vote.settled && content.is_some_and(|content| content.fresh) => {
-                self.ranks().next_missing(from, ranks)
-            }
-            Some(vote) => vote.promised.next_missing(from, ranks),
-            None => self.ranks().next_missing(from, ranks),
-        }
+        let fresh = self.content.as_ref().is_some_and(|content| content.fresh);
+        let answered = match &self.vote {
+            // A fresh contribution makes the vote unnecessary.
+            Some(vote) if !(vote.settled && fresh) => vote.promised,
+            _ => self.ranks(),
+        };
+        answered.missing(ranks).iter().find(|&rank| rank >= from)
     }
 }

@@ -52,7 +52,6 @@ mod entry;
 mod job;
 mod kept;
 pub mod outcome;
-pub mod ranks;
 mod server;
 pub mod timeout;
 

@@ -24,6 +24,7 @@ pub mod malformed;
 pub mod payload;
 pub mod plain;
 pub mod ports;
+mod rank_set;
 pub mod round;
 pub mod template;
 pub mod trailer;
@@ -32,6 +33,7 @@ pub use frame::{Address, Frame, Mac, Net, VlanTags};
 pub use header::{DType, Element, Flags, Header, Kind, Op};
 pub use malformed::{Malformed, NoRoom};
 pub use ports::UdpPorts;
+pub use rank_set::RankSet;
 pub use trailer::Trailer;
 
 /// The UDP port an appliance listens on unless configured otherwise.

@@ -6,6 +6,7 @@
 //! refused. Everything is in network byte order, the bitmap included: rank 0 is the lowest bit of the last byte.
 
 use crate::malformed::{Malformed, NoRoom};
+use crate::rank_set::RankSet;
 
 /// The longest trailer: all four elements, the bitmap at its widest.
 pub const MAX_LEN: usize = (2 + BITMAP_MAX) + (2 + 12) + (2 + 7) + (2 + 8) + 2;
@@ -25,7 +26,7 @@ const AUTH: u8 = 4;
 /// A contribution bitmap of up to 1,024 ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bitmap {
-    words: [u64; 16],
+    ranks: RankSet,
     len: u8,
 }
 
@@ -38,7 +39,7 @@ impl Bitmap {
     pub fn new(ranks: u16) -> Option<Self> {
         (1..=crate::MAX_RANKS)
             .contains(&ranks)
-            .then(|| Self { words: [0; 16], len: (ranks.div_ceil(64) * 8) as u8 })
+            .then(|| Self { ranks: RankSet::EMPTY, len: (ranks.div_ceil(64) * 8) as u8 })
     }
 
     /// Ranks it has room for.
@@ -52,7 +53,7 @@ impl Bitmap {
     pub fn insert(&mut self, rank: u16) -> bool {
         let fits = rank < self.capacity();
         if fits {
-            self.words[usize::from(rank / 64)] |= 1 << (rank % 64);
+            let _ = self.ranks.insert(rank);
         }
         fits
     }
@@ -60,19 +61,19 @@ impl Bitmap {
     /// True if the rank is marked.
     #[must_use]
     pub fn contains(&self, rank: u16) -> bool {
-        rank < self.capacity() && self.words[usize::from(rank / 64)] & (1 << (rank % 64)) != 0
+        self.ranks.contains(rank)
     }
 
     /// Ranks marked.
     #[must_use]
-    pub fn count(&self) -> u32 {
-        self.words.iter().map(|word| word.count_ones()).sum()
+    pub fn count(&self) -> u16 {
+        self.ranks.len()
     }
 
     /// The words, rank 0 in the lowest bit of the first.
     #[must_use]
     pub fn words(&self) -> &[u64] {
-        &self.words[..usize::from(self.len) / 8]
+        &self.ranks.words()[..usize::from(self.len) / 8]
     }
 
     fn parse(value: &[u8]) -> Option<Self> {
@@ -83,7 +84,7 @@ impl Bitmap {
         for (word, chunk) in words.iter_mut().zip(value.rchunks_exact(8)) {
             *word = u64::from_be_bytes(chunk.try_into().ok()?);
         }
-        Some(Self { words, len: u8::try_from(value.len()).ok()? })
+        Some(Self { ranks: RankSet::from_words(words), len: u8::try_from(value.len()).ok()? })
     }
 }
 

@@ -9,8 +9,8 @@ use pascaline_wire::{DType, Element};
 use crate::counters::Counters;
 use crate::op::Op;
 use crate::priority::Hints;
-use crate::ranks::Ranks;
 use crate::refusal::Refusal;
+use pascaline_wire::RankSet;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +51,13 @@ impl Operation {
     }
 
     /// Takes note of a result that contains these of the job's ranks only.
-    pub(crate) fn note_partial(&mut self, inside: &Ranks, ranks: u16) {
-        let count = u16::try_from(inside.len()).unwrap_or(ranks);
+    pub(crate) fn note_partial(&mut self, inside: &RankSet, ranks: u16) {
+        let count = inside.len();
         let missing = inside.missing(ranks);
         let partial = self.partial.get_or_insert(Partial { results: 0, least_count: count, missing });
         partial.results += 1;
         partial.least_count = partial.least_count.min(count);
-        partial.missing = partial.missing.union(&missing);
+        partial.missing = partial.missing | missing;
     }
 }
 
@@ -69,7 +69,7 @@ pub struct Partial {
     /// Ranks inside the one that contains the fewest.
     pub least_count: u16,
     /// The ranks that at least one of them lacks.
-    pub missing: Ranks,
+    pub missing: RankSet,
 }
 
 /// What a finished allreduce was like.

@@ -40,7 +40,6 @@ pub mod op;
 pub mod partials;
 pub mod pipeline;
 pub mod priority;
-pub mod ranks;
 pub mod recovery;
 pub mod refusal;
 mod requests;
@@ -56,8 +55,8 @@ pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
 pub use membership::{Join, JoinFailure, Left};
 pub use op::Op;
+pub use pascaline_wire::RankSet;
 pub use priority::Hints;
-pub use ranks::Ranks;
 pub use refusal::Refusal;
 pub use session::{Event, Session, StartError, Transmit};
 pub use udp::{

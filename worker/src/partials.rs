@@ -6,7 +6,7 @@
 use pascaline_wire::Trailer;
 use pascaline_wire::trailer::Bitmap;
 
-use crate::ranks::Ranks;
+use pascaline_wire::RankSet;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -46,16 +46,15 @@ impl Partials {
     }
 
     /// Keeps which ranks are inside a PSN's result: `None` for all.
-    pub fn note(&mut self, psn: u32, inside: Option<&Ranks>) {
+    pub fn note(&mut self, psn: u32, inside: Option<&RankSet>) {
         let at = (psn & self.mask) as usize;
         self.entries[at] = match inside {
             None => Some(Entry { psn, count: self.ranks, len: 0 }),
             Some(inside) => {
                 let trailer = Trailer { bitmap: inside.to_bitmap(self.ranks), ..Trailer::default() };
                 let len = trailer.emit(&mut self.trailers[at * self.stride..][..self.stride]).ok();
-                let (count, len) =
-                    (u16::try_from(inside.len()).ok(), len.and_then(|len| u16::try_from(len).ok()));
-                count.zip(len).map(|(count, len)| Entry { psn, count, len })
+                let len = len.and_then(|len| u16::try_from(len).ok());
+                len.map(|len| Entry { psn, count: inside.len(), len })
             }
         };
     }

@@ -4,7 +4,7 @@ use pascaline_wire::Trailer;
 use pascaline_wire::control::{Control, Status};
 
 use crate::identity::Identity;
-use crate::ranks::Ranks;
+use pascaline_wire::RankSet;
 
 /// A refusal, with what the appliance expected and what it got.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,7 +110,7 @@ pub enum Refusal {
         /// How many.
         count: u32,
         /// Which ones; the lowest alone, if the appliance has not named the others.
-        ranks: Box<Ranks>,
+        ranks: Box<RankSet>,
     },
     /// The appliance has declared this very worker dead, because it was silent for too long.
     #[error(
@@ -192,22 +192,19 @@ impl Refusal {
 }
 
 /// The ranks that an Ack's trailer names, if they agree with its body; else the one that its body names.
-fn lost_ranks(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Box<Ranks> {
-    let named = trailer.and_then(|trailer| Ranks::from_bitmap(trailer.bitmap.as_ref()?, identity.ranks));
-    let agrees = |ranks: &Ranks| {
-        u32::try_from(ranks.len()) == Ok(ack.expected) && ranks.iter().next().map(u32::from) == Some(ack.got)
+fn lost_ranks(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Box<RankSet> {
+    let named = trailer.and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, identity.ranks));
+    let agrees = |ranks: &RankSet| {
+        u32::from(ranks.len()) == ack.expected && ranks.iter().next().map(u32::from) == Some(ack.got)
     };
     let first = || u16::try_from(ack.got).into_iter().collect();
     Box::new(named.filter(agrees).unwrap_or_else(first))
 }
 
-fn lost(job: u16, count: u32, ranks: &Ranks) -> String {
-    let named = ranks.len();
-    match (count, named) {
-        (1, _) => format!("rank {ranks} of job {job} has died"),
-        (count, named) if u32::try_from(named) == Ok(count) => {
-            format!("ranks {ranks} of job {job} have died")
-        }
+fn lost(job: u16, count: u32, ranks: &RankSet) -> String {
+    match count {
+        1 => format!("rank {ranks} of job {job} has died"),
+        count if u32::from(ranks.len()) == count => format!("ranks {ranks} of job {job} have died"),
         _ => format!("{count} ranks of job {job} have died, the first of them rank {ranks}"),
     }
 }

@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering;
 use pascaline_buffer::PacketBuf;
 
 use super::Pool;
-use crate::rankset::RankSet;
 use crate::request::{Contribution, Request};
 use crate::set::{Choice, Set};
 use crate::sink::{Cause, Displaced, Refusal, Sink};
 use crate::slot::{Hold, Slot};
+use pascaline_wire::RankSet;
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     pub(super) fn add<S: Sink<B, WORDS>>(

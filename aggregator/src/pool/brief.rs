@@ -5,10 +5,10 @@ use pascaline_buffer::PacketBuf;
 use super::Pool;
 use crate::part::At;
 use crate::policy::Order;
-use crate::rankset::RankSet;
 use crate::request::Opening;
 use crate::set::{Choice, Set};
 use crate::sink::{Cause, Displaced, Sink};
+use pascaline_wire::RankSet;
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Opens a slot with a contribution in brief, of a job with plain rules, where nothing has to be asked: its key is not here, and

@@ -5,11 +5,11 @@ use pascaline_wire::trailer::Trailer;
 
 use super::Pool;
 use crate::policy::Conflict;
-use crate::rankset::RankSet;
 use crate::request::Request;
 use crate::set::{Choice, Set};
 use crate::sink::{Cause, Refusal, Reminded, Sink};
 use crate::slot::Slot;
+use pascaline_wire::RankSet;
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     pub(super) fn remind<S: Sink<B, WORDS>>(
@@ -152,10 +152,9 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     fn says_who(request: &Request, packet: &B) -> bool {
         let body = packet.bytes().get(usize::from(request.offset)..).unwrap_or_default();
         let Ok((payload, trailer)) = Trailer::split(body) else { return false };
-        let inside = trailer.bitmap.as_ref().and_then(RankSet::<WORDS>::of);
+        let bitmap = trailer.bitmap.as_ref();
+        let inside = bitmap.and_then(|bitmap| RankSet::<WORDS>::from_bitmap(bitmap, request.fan_in));
         payload.len() == usize::from(request.len)
-            && inside.is_some_and(|inside| {
-                inside.count() == u32::from(request.count) && inside.below(request.fan_in) == inside.count()
-            })
+            && inside.is_some_and(|inside| inside.len() == request.count)
     }
 }

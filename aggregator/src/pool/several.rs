@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering;
 use pascaline_buffer::PacketBuf;
 
 use super::Pool;
-use crate::rankset::RankSet;
 use crate::request::Request;
 use crate::set::{Choice, Set};
 use crate::sink::{Cause, Displaced, Refusal, Sink};
 use crate::slot::{Contents, Slot};
+use pascaline_wire::RankSet;
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Adds what several ranks have contributed, which another lcore has combined. It is added as a whole or not at all: if one of them
@@ -95,7 +95,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// What can be said against what several ranks have contributed, without looking at a slot.
     fn objection_to_several(&self, request: &Request, packet: &B) -> Option<Refusal> {
         let inside = RankSet::<WORDS>::of_word(request.inside);
-        if u32::from(request.count) != inside.count() || inside.below(request.job_fan_in) != inside.count() {
+        if request.count != inside.len() || !RankSet::first(request.job_fan_in).includes(&inside) {
             Some(Refusal::BadCount)
         } else if request.fan_in != request.job_fan_in {
             Some(Refusal::FanInMismatch)

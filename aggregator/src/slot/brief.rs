@@ -6,8 +6,8 @@ use pascaline_buffer::combine::{Combine, InOrder};
 
 use super::{Brought, FIRST, Hold, SERVER, Slot, TOGETHER, micros, range};
 use crate::contributions::Contributions;
-use crate::rankset::RankSet;
 use crate::request::{Brief, Opening};
+use pascaline_wire::RankSet;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// As [`open`](Self::open), where it has been found that everything is plain; with a packet that is nothing but a payload.

@@ -137,7 +137,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Writes which ranks are inside behind a payload. False if there is no room.
     #[cold]
     pub(super) fn append_bitmap(&self, packet: &mut B) -> bool {
-        let trailer = Trailer { bitmap: self.ranks.bitmap(self.fan_in()), ..Trailer::default() };
+        let trailer = Trailer { bitmap: self.ranks.to_bitmap(self.fan_in()), ..Trailer::default() };
         let len = usize::from(self.len());
         packet.set_len(len + trailer.emitted_len())
             && packet.bytes_mut().get_mut(len..).is_some_and(|place| trailer.emit(place).is_ok())

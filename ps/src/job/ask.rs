@@ -6,7 +6,7 @@ use super::Job;
 use crate::config::Order;
 use crate::counters::Counters;
 use crate::entry::{Ask, Vote};
-use crate::ranks::RankSet;
+use pascaline_wire::RankSet;
 
 impl Job {
     /// When [`on_due`](Self::on_due) wants to be called next.
@@ -68,7 +68,7 @@ impl Job {
         let timeout = self.estimator.timeout(entry.tries);
         let wake = now.saturating_add(timeout).min(entry.opened.saturating_add(self.config.age_limit));
         if entry.ask.is_none() {
-            let fetch = entry.ranks().count() < needed;
+            let fetch = entry.ranks().len() < needed;
             entry.ask = Some(Ask { ticket, new: true, fetch, next_rank: 0 });
             self.asking.insert(ticket, psn);
             self.next_ticket += 1;

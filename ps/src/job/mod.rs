@@ -228,9 +228,9 @@ impl Job {
     fn finish_if_complete(&mut self, now: Duration, psn: u32, combiner: &Combiner, counters: &mut Counters) {
         let needed = self.params.needed();
         let Some(entry) = self.entries.get(&psn) else { return };
-        let complete = entry.content.as_ref().filter(|content| content.ranks.count() >= needed);
+        let complete = entry.content.as_ref().filter(|content| content.ranks.len() >= needed);
         let Some(content) = complete else { return };
-        let agreed = entry.vote.as_ref().filter(|vote| vote.promised.count() >= needed);
+        let agreed = entry.vote.as_ref().filter(|vote| vote.promised.len() >= needed);
         let round = match agreed {
             _ if self.is_certain(now, content) => round::TAKEN,
             Some(vote) => vote.round,

@@ -12,7 +12,7 @@ use crate::config::Order;
 use crate::counters::Counters;
 use crate::entry::Content;
 use crate::outcome::{Outcome, Refusal, Refused};
-use crate::ranks::RankSet;
+use pascaline_wire::RankSet;
 
 impl Job {
     /// Handles a packet of this job whose payload is whole.
@@ -64,7 +64,7 @@ impl Job {
             self.answer_late(now, header, counters);
             return Ok(Outcome::Late);
         }
-        if header.kind == Kind::Partial && ranks.count() >= self.params.needed() {
+        if header.kind == Kind::Partial && ranks.len() >= self.params.needed() {
             return self.conclude(now, header, payload, *ranks, counters);
         }
         self.note_promise(header, counters);

@@ -127,7 +127,7 @@ impl Job {
         };
         let finished = self.kept.get(psn)?;
         let content = &finished.content;
-        let count = content.ranks.count();
+        let count = content.ranks.len();
         let fan_in = self.params.fan_in;
         let bitmap = if count < fan_in { content.ranks.to_bitmap(fan_in) } else { None };
         let mut header = self.header(Kind::Result, psn, content.element, to);

@@ -1,6 +1,6 @@
 //! What a worker has come to, judged.
 
-use pascaline_worker::{Failure, JoinFailure, Left, Ranks, Refusal};
+use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Refusal};
 
 use super::World;
 use super::lives::nanos;
@@ -18,7 +18,7 @@ impl World<'_> {
         let Some(session) = &worker.session else { return Ok(()) };
         let partial = session.report().partial;
         let contributors = self.contributors(plan, worker);
-        let missing = partial.map_or(Ranks::EMPTY, |partial| partial.missing);
+        let missing = partial.map_or(RankSet::EMPTY, |partial| partial.missing);
         let sets = self.check_sums(plan, worker, &contributors, &missing)?;
         self.reached.add(Reach::Partial, u64::from(partial.is_some()));
         let wrong = |why: String| {
@@ -26,12 +26,12 @@ impl World<'_> {
             Err(Violation::WrongReport { job, rank, operation, why })
         };
         if let Some(partial) = partial {
-            let fewer: Vec<&Ranks> = sets.iter().filter(|set| !set.is_empty()).collect();
-            let all = fewer.iter().fold(Ranks::EMPTY, |all, set| all.union(set));
+            let fewer: Vec<&RankSet> = sets.iter().filter(|set| !set.is_empty()).collect();
+            let all = fewer.iter().fold(RankSet::EMPTY, |all, set| all | **set);
             let most = fewer.iter().map(|set| set.len()).max().unwrap_or(0);
-            let least = usize::from(plan.ranks) - most;
+            let least = plan.ranks - most;
             if (fewer.len() as u64, least, all)
-                != (u64::from(partial.results), usize::from(partial.least_count), partial.missing)
+                != (u64::from(partial.results), partial.least_count, partial.missing)
             {
                 return wrong(format!("{partial:?}, but its results lack {sets:?}"));
             }
@@ -72,17 +72,17 @@ impl World<'_> {
         plan: &JobPlan,
         worker: &Worker,
         contributors: &[Option<Contributor>],
-        missing: &Ranks,
-    ) -> Result<Vec<Ranks>, Violation> {
+        missing: &RankSet,
+    ) -> Result<Vec<RankSet>, Violation> {
         let (values, operation) = (plan.values(), worker.operation);
         let size = values.element.dtype.size();
-        let fits = |set: &Ranks, first: usize, packet: &[u8]| {
+        let fits = |set: &RankSet, first: usize, packet: &[u8]| {
             let mut elements = (first..).zip(packet.chunks(size));
             let wrong = elements
                 .find(|&(index, got)| !values.fits(without(contributors, set), operation, index, got));
             wrong.map_or(Ok(()), |(index, _)| Err(index))
         };
-        let absent: Ranks = (0..plan.ranks)
+        let absent: RankSet = (0..plan.ranks)
             .zip(contributors)
             .filter(|(_, who)| who.is_none())
             .map(|(rank, _)| rank)
@@ -91,12 +91,11 @@ impl World<'_> {
         let payload = usize::from(plan.payload);
         for (at, packet) in worker.tensor.chunks(payload).enumerate() {
             let first = at * payload / size;
-            let whole = fits(&Ranks::EMPTY, first, packet);
+            let whole = fits(&RankSet::EMPTY, first, packet);
             let set = match whole {
-                Ok(()) if absent.is_empty() => Some(Ranks::EMPTY),
+                Ok(()) if absent.is_empty() => Some(RankSet::EMPTY),
                 // Who cannot have contributed is not inside.
-                _ => subsets(missing)
-                    .find(|set| set.union(&absent) == *set && fits(set, first, packet).is_ok()),
+                _ => subsets(missing).find(|set| set.includes(&absent) && fits(set, first, packet).is_ok()),
             };
             let Some(set) = set else {
                 let (job, rank, elements) = (plan.id, worker.rank, worker.tensor.len() / size);
@@ -106,7 +105,7 @@ impl World<'_> {
                 let index = whole.err().unwrap_or(first);
                 let place = worker.tensor.chunks(size).nth(index).unwrap_or_default();
                 let got = decode(values.element, place);
-                let expected = values.expected(without(contributors, &Ranks::EMPTY), operation, index);
+                let expected = values.expected(without(contributors, &RankSet::EMPTY), operation, index);
                 return Err(Violation::WrongSum { job, rank, operation, index, elements, got, expected });
             };
             sets.push(set);
@@ -200,10 +199,10 @@ impl World<'_> {
         plan: &JobPlan,
         number: usize,
         worker: &Worker,
-        named: &Ranks,
+        named: &RankSet,
     ) -> Result<(), Violation> {
         let (job, rank) = (plan.id, worker.rank);
-        let same = |ranks: &Vec<u16>| ranks.iter().copied().collect::<Ranks>() == *named;
+        let same = |ranks: &Vec<u16>| ranks.iter().copied().collect::<RankSet>() == *named;
         if !self.losses(worker.job).any(same) {
             let lost = self.losses(worker.job).cloned().collect();
             return Err(Violation::Misnamed { job, rank, named: named.to_string(), lost });
@@ -238,7 +237,7 @@ impl World<'_> {
 }
 
 /// The contributors that are not in a set of ranks.
-fn without(all: &[Option<Contributor>], set: &Ranks) -> impl Iterator<Item = Contributor> {
+fn without(all: &[Option<Contributor>], set: &RankSet) -> impl Iterator<Item = Contributor> {
     all.iter().flatten().filter(|who| !set.contains(who.rank)).copied()
 }
 
@@ -259,7 +258,7 @@ fn differ(
 }
 
 /// All sets of these ranks but the empty one, the smallest first where that is easy.
-fn subsets(ranks: &Ranks) -> impl Iterator<Item = Ranks> {
+fn subsets(ranks: &RankSet) -> impl Iterator<Item = RankSet> {
     let ranks: Vec<u16> = ranks.iter().collect();
     (1..1_u32 << ranks.len().min(16)).map(move |mask| {
         ranks.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0).map(|(_, &rank)| rank).collect()

@@ -9,8 +9,8 @@ use crate::allreduce::Report;
 use crate::answers::Asked;
 use crate::counters::Ignored;
 use crate::op::divide;
-use crate::ranks::Ranks;
 use crate::window::Standing;
+use pascaline_wire::RankSet;
 
 impl Session {
     /// Handles a received datagram. A result is written into its place in `tensor`; everything that has no effect is
@@ -193,10 +193,10 @@ impl Session {
 }
 
 /// The ranks inside a result that does not contain all.
-fn inside(header: &Header, trailer: Option<&Trailer>, ranks: u16) -> Result<Ranks, Ignored> {
+fn inside(header: &Header, trailer: Option<&Trailer>, ranks: u16) -> Result<RankSet, Ignored> {
     trailer
-        .and_then(|trailer| Ranks::from_bitmap(trailer.bitmap.as_ref()?, ranks))
-        .filter(|inside| !inside.is_empty() && inside.len() == usize::from(header.count))
+        .and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, ranks))
+        .filter(|inside| !inside.is_empty() && inside.len() == header.count)
         .ok_or(Ignored::WrongBitmap)
 }
 

@@ -78,7 +78,7 @@ impl Aggregator {
             Kind::Gradient => self.gradient(&header, payload, conditions, random),
             Kind::Result => {
                 let inside = trailer.and_then(|trailer| trailer.bitmap).map(|bitmap| bitmap.count());
-                assert_eq!(u32::from(header.count), inside.unwrap_or(u32::from(self.job.ranks)));
+                assert_eq!(header.count, inside.unwrap_or(self.job.ranks));
                 self.publish(&header, body, conditions, random)
             }
             Kind::Reminder => self.reminder(&header, conditions, random),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};
 use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
-use pascaline_worker::{Identity, Join, JoinFailure, Membership, Ranks, Refusal};
+use pascaline_worker::{Identity, Join, JoinFailure, Membership, Refusal};
 
 use crate::aggregator::{bitmap_trailer, packet};
 
@@ -222,18 +222,4 @@ fn all_ranks_that_have_died_are_named() {
     assert_eq!(both.to_string(), "ranks 0, 1 of job 1 have died");
     assert_eq!(lost(&[1]).to_string(), "rank 1 of job 1 has died");
     assert_eq!(lost(&[2]), Refusal::TakenForDead { job: 1, rank: 2 });
-}
-
-#[test]
-fn runs_of_ranks_are_named_in_short() {
-    let ranks: Ranks = [9, 3, 5, 6, 7, 8, 1023, 12, 13, 1024].into_iter().collect();
-    assert_eq!(ranks.to_string(), "3, 5 to 9, 12, 13, 1023");
-    assert_eq!(ranks.len(), 9);
-    assert_eq!(ranks.missing(10).to_string(), "0 to 2, 4");
-    assert_eq!(Ranks::first(70).iter().collect::<Vec<_>>(), (0..70).collect::<Vec<_>>());
-    assert_eq!(Ranks::EMPTY.missing(1024), Ranks::first(1024));
-    assert!(Ranks::EMPTY.is_empty() && Ranks::EMPTY.to_string().is_empty());
-    let bitmap = ranks.to_bitmap(1024).unwrap();
-    assert_eq!(Ranks::from_bitmap(&bitmap, 1024), Some(ranks));
-    assert_eq!(Ranks::from_bitmap(&bitmap, 1023), None, "rank 1023 of 1023");
 }

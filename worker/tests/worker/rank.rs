@@ -143,7 +143,7 @@ impl Rank {
                 let missing = partial.map(|partial| partial.missing).unwrap_or_default();
                 // What is inside is known for sure if all results lack the same ranks.
                 let known = partial.is_none_or(|partial| {
-                    let alike = usize::from(partial.least_count) + missing.len() == usize::from(plan.ranks);
+                    let alike = partial.least_count + missing.len() == plan.ranks;
                     partial.results == packets && alike
                 });
                 if known {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_wire::DType;
-use pascaline_worker::{Failure, Left, Op, Ranks, Refusal};
+use pascaline_worker::{Failure, Left, Op, RankSet, Refusal};
 
 use crate::adversary::{Conditions, Random};
 use crate::job::OnDeath;
@@ -158,7 +158,7 @@ fn the_others_go_on_without_a_rank_that_is_lost() {
         assert_eq!(outcome.counters.resumed, 1);
         for partial in &outcome.partial {
             let partial = partial.expect("rank 1 is missing");
-            assert_eq!((partial.least_count, partial.missing), (3, [1].into_iter().collect::<Ranks>()));
+            assert_eq!((partial.least_count, partial.missing), (3, [1].into_iter().collect::<RankSet>()));
         }
         // The second operation, a mean of three: in the first, rank 1 has taken part for a while.
         assert_eq!(outcome.verified, 1);

@@ -171,7 +171,7 @@ impl Sink<HeapBuf> for Outcome {
             }
             Reminded::Unknown => Some(RankSet::EMPTY),
         };
-        for rank in inside.iter().flat_map(|inside| inside.missing(request.job_fan_in)) {
+        for rank in inside.iter().flat_map(|inside| inside.missing(request.job_fan_in).iter()) {
             if rank != request.rank {
                 self.sends.push(Send::Remind { job, rank, psn, bypass: false, round: 0 });
             }
