@@ -1,4 +1,9 @@
-//! The command line.
+//! The command line: what each subcommand takes, and who carries it out.
+
+mod doctor;
+mod init;
+pub mod manual;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,8 +11,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::admin::client as explain;
 use crate::config::{Config, ConfigError};
-use crate::{admin_cmd, appliance, doctor, init, manual, server, top, worker_cmd};
+use crate::observe::top;
+use crate::{appliance, parameter_server};
 
 /// An in-network aggregator: sums the gradients of N workers while they cross the network
 #[derive(Debug, Parser)]
@@ -43,7 +50,7 @@ enum Command {
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
     },
-    Ps(server::PsArgs),
+    Ps(parameter_server::PsArgs),
     /// Check a configuration file without touching any device
     ///
     /// Prints what it amounts to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine;
@@ -61,7 +68,7 @@ enum Command {
   pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms"
     )]
     Worker(WorkerCommand),
-    Explain(admin_cmd::ExplainArgs),
+    Explain(explain::ExplainArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
     Top(top::TopArgs),
@@ -71,22 +78,22 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum WorkerCommand {
-    Allreduce(worker_cmd::AllreduceArgs),
-    Olaf(worker_cmd::OlafArgs),
+    Allreduce(worker::AllreduceArgs),
+    Olaf(worker::OlafArgs),
 }
 
-/// Runs the command that the arguments of this process name.
+/// Parses the command line and carries it out.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     let outcome = match &cli.command {
         Command::Run { config } => appliance::run(config),
-        Command::Ps(args) => server::run(args),
+        Command::Ps(args) => parameter_server::run(args),
         Command::Check { file } => check(file),
-        Command::Worker(WorkerCommand::Allreduce(args)) => worker_cmd::allreduce(args),
-        Command::Worker(WorkerCommand::Olaf(args)) => worker_cmd::olaf(args),
-        Command::Explain(args) => admin_cmd::explain(args),
+        Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
+        Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
+        Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
         Command::Top(args) => top::run(args),

@@ -12,12 +12,14 @@ use pascaline_pipelines::membership::JobStatus;
 use pascaline_pipelines::{ControlPlane, Lcore, Membership, Setup};
 use pascaline_telemetry::{Gauge, Gauges, JobCells, LcoreCounters, LcoreReaders, Telemetry};
 
-use crate::admin;
-use crate::appliance::{Appliance, JobMetrics, Machine, Terms, serve};
+use crate::admin::server as admin;
+use crate::appliance::{Appliance, Machine, serve};
 pub use crate::appliance::{DpdkIo, Queues};
 use crate::config::Config;
 pub use crate::config::profile::{Addressing, Preset, Profile};
-use crate::live::{Inputs, JobInput, Sampler};
+use crate::observe::explain::Terms;
+use crate::observe::metrics::JobMetrics;
+use crate::observe::snapshot::{Inputs, JobInput, Sampler};
 
 /// An appliance of one lcore, one port and no parameter server.
 #[expect(missing_debug_implementations, reason = "a control plane has none")]

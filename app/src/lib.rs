@@ -2,16 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod admin_cmd;
 mod appliance;
 pub mod cli;
 mod config;
-mod doctor;
 mod http;
-mod init;
 pub mod laboratory;
-mod live;
-pub mod manual;
-mod server;
-mod top;
-mod worker_cmd;
+mod observe;
+mod parameter_server;

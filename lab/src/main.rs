@@ -10,7 +10,7 @@ mod plot;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use pascaline_app::manual;
+use pascaline_app::cli::manual;
 use tracing_subscriber::EnvFilter;
 
 /// The laboratory of Pascaline, an in-network aggregator: measures it, and shows that its promises hold

@@ -26,7 +26,7 @@ use super::jobs;
 use super::ports::{DpdkIo, Queues};
 use crate::config::packets::{CACHE, SERVER_QUEUE};
 use crate::config::{Config, Located, PortConfig};
-use crate::server::embedded::EmbeddedServer;
+use crate::parameter_server::embedded::EmbeddedServer;
 
 /// An appliance whose lcores have not been launched.
 pub(crate) struct Appliance {

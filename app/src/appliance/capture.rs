@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::capture::{Frame, SNAP, Tap};
 
-use crate::admin::{CaptureRequest, Captured, Problem, Reply, Respond as _};
+use crate::admin::server::{CaptureRequest, Captured, Problem, Reply, Respond as _};
 
 /// Frames that one turn of the control loop writes.
 const FRAMES: usize = 512;

@@ -13,20 +13,20 @@ use pascaline_dpdk::lcore::LcoreHandle;
 use pascaline_pipelines::jobs::{Job, JobTable};
 use pascaline_pipelines::membership::{Elapsed, Event, OnDeath};
 use pascaline_pipelines::{ControlPlane, IdlePolicy, PortSetup, Reply};
-use pascaline_telemetry::Telemetry;
+use pascaline_telemetry::{Gauges, Telemetry};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
-use super::gauges::{ApplianceGauges, Shared};
 use super::operator::{Facts, Operator, Site};
-use super::pages;
-use crate::admin::Bound;
-use crate::config::Config;
+use crate::admin::server::Bound;
+use crate::config::{Config, ServedJob};
 use crate::http;
-use crate::server::ServedJob;
-use crate::server::embedded::EmbeddedServer;
+use crate::observe::endpoints;
+use crate::observe::metrics::ApplianceGauges;
+use crate::observe::state::Shared;
+use crate::parameter_server::embedded::EmbeddedServer;
 
 /// How often requests of workers are looked for. They are few and at the start of a session.
 const TURN: Duration = Duration::from_millis(1);
@@ -61,7 +61,7 @@ pub(crate) fn run(
     tell_time(&plane, clock);
     publish(&mut plane, membership.table(mac), embedded.as_ref());
     let shared = Arc::new(Shared::new(&membership, config));
-    let published = embedded.as_ref().map(EmbeddedServer::published);
+    let published = embedded.as_ref().map(|server| Box::new(server.published()) as Box<dyn Gauges>);
     let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
         .with_queues(queues);
     let gauges = Arc::new(gauges);
@@ -69,8 +69,9 @@ pub(crate) fn run(
     let handles = launch(lcores, config.idle)?;
     let server = listener
         .map(|listener| {
-            let live = pages::live(config, &telemetry, gauges, clock);
-            http::serve(listener, pages::plain(&telemetry, &shared), Some(live))
+            let (page, task) = endpoints::live(config, &telemetry, gauges, clock).start();
+            let router = endpoints::plain(&telemetry, &shared).router().merge(page);
+            http::serve(listener, router, Some(Box::pin(task)))
         })
         .transpose()?;
     let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();

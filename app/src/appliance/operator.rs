@@ -16,15 +16,14 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::capture::Capture;
-use super::explain::{Known, Terms, Verdict, judge};
 use super::running::Running;
-use super::terms;
-use crate::admin::{
-    AdminServer, AdminStatus, Bound, Draining, EffectiveConfig, Explanation, JobDetail, JobKey, JobSummary,
-    Jobs, Limits, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Refusals, ReloadReport,
-    Reloads, Reply, Respond, Status, serve,
+use crate::admin::server::{
+    self as admin, AdminServer, AdminStatus, Bound, Draining, EffectiveConfig, Explanation, JobDetail,
+    JobKey, JobSummary, Jobs, Limits, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem,
+    Refusals, ReloadReport, Reloads, Reply, Respond, Status, serve,
 };
 use crate::config::Config;
+use crate::observe::explain::{Known, Terms, Verdict, judge};
 
 /// Orders that one turn carries out.
 const ORDERS: usize = 8;
@@ -278,7 +277,7 @@ impl Operator {
 
     fn summary(&self, status: &JobStatus) -> JobSummary {
         let config = self.running.config.jobs.iter().find(|job| job.id == status.id);
-        terms::summary(status, config)
+        admin::summary(status, config)
     }
 
     fn detail(&self, status: &JobStatus, site: &Site<'_>) -> JobDetail {
@@ -293,7 +292,7 @@ impl Operator {
         });
         JobDetail {
             summary: self.summary(status),
-            terms: job.map(|job| terms::terms(job, ways)),
+            terms: job.map(|job| admin::terms(job, ways)),
             members: members.collect(),
         }
     }
@@ -325,7 +324,7 @@ impl Operator {
         EffectiveConfig {
             file: config.file.display().to_string(),
             settings: config.settings(),
-            jobs: config.jobs.iter().map(|job| terms::terms(job, config.pool.ways)).collect(),
+            jobs: config.jobs.iter().map(|job| admin::terms(job, config.pool.ways)).collect(),
         }
     }
 }

@@ -8,7 +8,7 @@ use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::Reconfigured;
 
 use super::jobs;
-use crate::admin::{JobChange, JobKey, Kept, Problem, ReloadReport};
+use crate::admin::server::{JobChange, JobKey, Kept, Problem, ReloadReport};
 use crate::config::settings::is_live;
 use crate::config::{Config, ConfigError, JobConfig};
 

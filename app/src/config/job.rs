@@ -11,7 +11,7 @@ use pascaline_pipelines::Mode;
 use pascaline_ps::asynchronous::Settings;
 
 use super::Located;
-use crate::server::ServerLimits;
+use crate::config::ServerLimits;
 
 /// What becomes of a generation that has lost ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use toml::Spanned;
 
 use super::jobs::default_window;
 use super::{Accept, Checked};
+use crate::config::ServerLimits;
 use crate::config::job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 use crate::config::layout::Layout;
 use crate::config::profile::{Addressing, Preset};
 use crate::config::{Located, raw};
-use crate::server::ServerLimits;
 
 const DEFAULT_PORT: u16 = 16421;
 const DEFAULT_MEMORY_MB: u32 = 256;

@@ -1,0 +1,63 @@
+//! Jobs in the words of the admin API.
+
+use std::time::Duration;
+
+use pascaline_aggregator::{Conflict, Order};
+use pascaline_pipelines::membership::JobStatus;
+
+use super::answers::{JobSummary, JobTerms};
+use crate::config::JobConfig;
+
+/// How a job is.
+pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSummary {
+    let state = match status {
+        JobStatus { broken: true, .. } => "broken",
+        JobStatus { halted: true, .. } => "halted",
+        JobStatus { joined: 0, .. } => "idle",
+        JobStatus { complete: true, .. } => "running",
+        _ => "forming",
+    };
+    JobSummary {
+        id: status.id,
+        name: config.filter(|_| !status.formed).map(|job| job.name.clone()).unwrap_or_default(),
+        origin: if status.formed { "formed" } else { "configured" }.to_owned(),
+        state: state.to_owned(),
+        ranks: status.fan_in,
+        joined: status.joined,
+        lost: status.lost,
+        needed: status.needed,
+        epoch: status.epoch,
+    }
+}
+
+/// What a job is to be like.
+pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
+    let conflict = match job.policy.conflict {
+        Conflict::FirstCome => "first-come",
+        Conflict::Preempt => "preempt",
+        Conflict::Always => "always",
+        Conflict::Coin => "coin",
+    };
+    let order = match job.policy.order {
+        Order::Arrival => "arrival",
+        Order::Rank => "rank",
+    };
+    let partial_after = Duration::from_nanos(job.policy.partial_after);
+    JobTerms {
+        id: job.id,
+        name: job.name.clone(),
+        fan_in: job.fan_in,
+        window: job.window,
+        members: job.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
+        addressing: if job.policy.region.is_some() { "region" } else { "shared" }.to_owned(),
+        region_slots: job.policy.region.map(|region| u64::from(region.sets) * ways as u64),
+        conflict: conflict.to_owned(),
+        order: order.to_owned(),
+        quota: job.policy.quota,
+        threshold: job.needed,
+        partial_after_seconds: (!partial_after.is_zero()).then_some(partial_after.as_secs_f64()),
+        server: job.policy.server,
+        dead_after_seconds: job.dead_after.map(|after| after.as_secs_f64()),
+        on_death: job.on_death.to_string(),
+    }
+}

@@ -1,0 +1,31 @@
+//! `pascaline run`: bringing an appliance up, keeping it running, taking it down.
+
+mod accounting;
+mod bring_up;
+mod capture;
+mod control;
+mod jobs;
+mod operator;
+mod ports;
+mod running;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::admin::server as admin;
+use crate::config::Config;
+use crate::http;
+
+pub(crate) use bring_up::{Appliance, Machine};
+pub(crate) use control::run as serve;
+pub use ports::{DpdkIo, Queues};
+
+/// Runs an appliance until SIGTERM, SIGINT or the order to drain.
+pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
+    let config = Config::load(file)?;
+    // The listeners come first: they are the cheapest things that can fail.
+    let listener = config.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
+    let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;
+    let appliance = bring_up::bring_up(&config)?;
+    control::run(&config, appliance, listener, admin)
+}

@@ -1,0 +1,225 @@
+//! The appliance's configuration: as written ([`raw`]) and as accepted ([`Config`]).
+
+mod accept;
+pub(crate) mod admin;
+pub(crate) mod job;
+mod layout;
+pub(crate) mod live;
+pub(crate) mod packets;
+pub(crate) mod profile;
+mod raw;
+pub(crate) mod server;
+pub(crate) mod settings;
+mod summary;
+
+use core::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pascaline_aggregator::PoolConfig;
+use pascaline_dpdk::{Device, Hugepages};
+use pascaline_pipelines::{IdlePolicy, Mode, PortQueue};
+use pascaline_queue as queue;
+use pascaline_wire::UdpPorts;
+use pascaline_wire::trailer::ACK_LEN;
+
+pub(crate) use admin::{AdminConfig, AdminListen};
+pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
+pub(crate) use server::{ServedJob, ServerLimits};
+
+/// A place in the configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn of(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            line: before.bytes().filter(|&byte| byte == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+/// A value and where it was written. Values that were not written stand at the table that lacks them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
+}
+
+/// What is wrong with a configuration, where, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct ConfigError {
+    file: PathBuf,
+    place: Option<Place>,
+    message: String,
+    remedy: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(Place { line, column }) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        if !self.remedy.is_empty() {
+            write!(f, "\n  remedy: {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    /// What is wrong, without place and remedy.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it; empty where that says itself.
+    pub(crate) fn remedy(&self) -> &str {
+        &self.remedy
+    }
+
+    /// Line and column in the file, where there is a place.
+    pub(crate) fn place(&self) -> Option<(usize, usize)> {
+        self.place.map(|place| (place.line, place.column))
+    }
+}
+
+/// A port as accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct PortConfig {
+    pub(crate) name: String,
+    pub(crate) device: Located<Device>,
+    pub(crate) mtu: u16,
+    pub(crate) rx_descriptors: u16,
+    pub(crate) tx_descriptors: u16,
+    pub(crate) peer: Option<usize>,
+    /// The queue of updates in front of it, as far as it can be known before jobs and packet sizes are.
+    pub(crate) queue: PortQueue,
+}
+
+/// A configuration that has been checked as far as that is possible without the hardware.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) file: PathBuf,
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) udp_ports: UdpPorts,
+    pub(crate) main_core: usize,
+    pub(crate) cores: Located<Vec<usize>>,
+    pub(crate) float: bool,
+    pub(crate) idle: IdlePolicy,
+    pub(crate) hugepages: Hugepages,
+    pub(crate) memory_mb: Located<u32>,
+    pub(crate) drain: Duration,
+    pub(crate) ports: Vec<PortConfig>,
+    pub(crate) pool: PoolConfig,
+    /// Packet buffers beyond what the jobs need, for jobs that are added later.
+    pub(crate) spare_packets: usize,
+    /// Sets of the pool that all jobs without a region share, from set 0 on; the regions lie behind them.
+    pub(crate) shared_sets: u32,
+    pub(crate) jobs: Vec<JobConfig>,
+    pub(crate) admission: Option<AdmissionConfig>,
+    pub(crate) ps: PsConfig,
+    pub(crate) listen: Option<Located<SocketAddr>>,
+    pub(crate) admin: Option<AdminConfig>,
+    /// All of it as it was written.
+    pub(crate) written: toml::Table,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: None,
+            message: error.to_string(),
+            remedy: "give the path of a configuration file; conf/appliance.toml is an annotated example"
+                .into(),
+        })?;
+        Self::parse(file, &text)
+    }
+
+    /// Checks the text of a file.
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let raw: raw::Raw = toml::from_str(text).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: error.span().map(|span| Place::of(text, span.start)),
+            message: error.message().replace('\n', " "),
+            remedy: "correct the key or value; conf/appliance.toml lists every key".into(),
+        })?;
+        // It has just been read as something more particular.
+        let written = toml::from_str(text).unwrap_or_default();
+        accept::Accept { file, text }.config(raw, written)
+    }
+
+    /// An error at a value of this configuration, found when it was put to use.
+    pub(crate) fn error<T>(&self, at: &Located<T>, message: impl fmt::Display, remedy: &str) -> ConfigError {
+        ConfigError {
+            file: self.file.clone(),
+            place: Some(at.place),
+            message: message.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    /// Longest payload that fits into a packet on every port, in whole 8-byte elements.
+    pub(crate) fn max_payload(&self) -> u16 {
+        max_payload(&self.addresses, &self.ports)
+    }
+
+    /// Longest update: the same, less what is said about updates behind them.
+    pub(crate) fn max_update(&self) -> u16 {
+        max_update(&self.addresses, &self.ports)
+    }
+
+    /// The longest payload of a job of this mode.
+    pub(crate) fn max_payload_in(&self, mode: Mode) -> u16 {
+        match mode {
+            Mode::Sync => self.max_payload(),
+            Mode::Olaf => self.max_update(),
+        }
+    }
+
+    /// The queues of updates in front of the ports; none if no job sends any.
+    pub(crate) fn port_queues(&self) -> Option<Vec<PortQueue>> {
+        let olaf = self.jobs.iter().filter(|job| job.mode == Mode::Olaf);
+        // Clusters are jobs, by their numbers.
+        let clusters = u32::from(olaf.map(|job| job.id).max()?) + 1;
+        let segment_len = self.max_update();
+        let whole = |port: &PortConfig| PortQueue {
+            queue: queue::Config { clusters, segment_len, ..port.queue.queue },
+            rate: port.queue.rate,
+        };
+        Some(self.ports.iter().map(whole).collect())
+    }
+}
+
+fn max_payload(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
+    room(addresses, ports) / 8 * 8
+}
+
+fn max_update(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
+    room(addresses, ports).saturating_sub(ACK_LEN) / 8 * 8
+}
+
+/// What is left for payload and trailer in the smallest packet.
+fn room(addresses: &[IpAddr], ports: &[PortConfig]) -> u16 {
+    let ip = if addresses.iter().any(IpAddr::is_ipv6) { 40 } else { 20 };
+    let overhead = ip + 8 + 22;
+    let mtu = ports.iter().map(|port| port.mtu).min().unwrap_or(0);
+    mtu.saturating_sub(overhead)
+}
+
+#[cfg(test)]
+mod tests;

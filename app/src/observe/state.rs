@@ -1,0 +1,95 @@
+//! What the control plane tells those who show the appliance.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::JobStatus;
+use pascaline_telemetry::JobCells;
+
+use super::endpoints;
+use super::explain::Terms;
+use super::snapshot::Configuration;
+use crate::config::Config;
+
+/// What the control plane tells the metrics server.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    healthy: AtomicBool,
+    /// The lcores poll their ports.
+    polling: AtomicBool,
+    jobs: Mutex<Vec<(JobStatus, Arc<JobCells>)>>,
+    /// What is configured.
+    configured: Mutex<Arc<Configured>>,
+}
+
+/// What there is to know of the configuration in force.
+#[derive(Debug)]
+pub(super) struct Configured {
+    /// What the jobs in it are called, and how they may use the pool.
+    pub(super) jobs: BTreeMap<u16, (String, Terms)>,
+    /// How jobs may use the pool that are formed by Joins.
+    pub(super) formed: Terms,
+    pub(super) shown: Configuration,
+}
+
+impl Configured {
+    fn new(config: &Config) -> Self {
+        let jobs = config.jobs.iter().map(|job| (job.id, (job.name.clone(), Terms::of_job(config, job.id))));
+        Self {
+            jobs: jobs.collect(),
+            formed: Terms::of_formed(config),
+            shown: endpoints::configuration(config),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(membership: &Membership, config: &Config) -> Self {
+        let (jobs, configured) = (Mutex::default(), Mutex::new(Arc::new(Configured::new(config))));
+        let shared =
+            Self { healthy: AtomicBool::new(true), polling: AtomicBool::new(false), jobs, configured };
+        shared.set_jobs(membership);
+        shared
+    }
+
+    /// To be told whenever another configuration is in force.
+    pub(crate) fn set_config(&self, config: &Config) {
+        *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Configured::new(config));
+    }
+
+    /// To be told whenever something about the jobs has changed.
+    pub(crate) fn set_jobs(&self, membership: &Membership) {
+        // Both are in the order of the jobs' numbers.
+        let cells = membership.counts().into_iter().map(|(_, cells)| cells);
+        let jobs = membership.status().into_iter().zip(cells).collect();
+        *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    pub(super) fn configured(&self) -> Arc<Configured> {
+        Arc::clone(&self.configured.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn jobs(&self) -> Vec<(JobStatus, Arc<JobCells>)> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_healthy(&self, healthy: bool) {
+        self.healthy.store(healthy, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_polling(&self) {
+        self.polling.store(true, Ordering::Relaxed);
+    }
+
+    /// True from when the ports are polled until the appliance is about to end.
+    pub(crate) fn ready(&self) -> bool {
+        self.polling.load(Ordering::Relaxed) && self.healthy()
+    }
+
+    /// True while all lcores run and nobody has asked the appliance to end.
+    pub(crate) fn healthy(&self) -> bool {
+        self.healthy.load(Ordering::Relaxed)
+    }
+}

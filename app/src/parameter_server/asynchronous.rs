@@ -1,0 +1,124 @@
+//! The server of jobs that train asynchronously (Olaf), for a driver.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Settings, Verdict};
+use pascaline_wire::{Header, Kind, Trailer};
+use tracing::{info, warn};
+
+use super::snapshot::{Ages, AsyncSnapshot, ClusterSnapshot};
+use crate::config::ServedJob;
+
+/// Nanoseconds since 1970.
+pub(super) fn unix_ns() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// An asynchronous server without a clock and without a network, and a log of what arrives.
+#[derive(Debug)]
+pub(super) struct AsyncLoop {
+    server: AsyncServer,
+    /// The jobs of this kind.
+    jobs: BTreeSet<u16>,
+    log: Option<BufWriter<File>>,
+}
+
+impl AsyncLoop {
+    pub(super) fn new(settings: Settings, jobs: impl IntoIterator<Item = u16>) -> Self {
+        Self { server: AsyncServer::new(settings), jobs: jobs.into_iter().collect(), log: None }
+    }
+
+    /// Writes a line into a file for each update that arrives from here on.
+    pub(super) fn log_to(&mut self, file: &Path) -> anyhow::Result<()> {
+        let made = File::create(file).with_context(|| format!("creating {}", file.display()))?;
+        self.log = Some(BufWriter::new(made));
+        Ok(())
+    }
+
+    /// Whether a job trains asynchronously.
+    pub(super) fn is_for(&self, job: u16) -> bool {
+        self.jobs.contains(&job)
+    }
+
+    pub(super) fn set_job(&mut self, job: &ServedJob) {
+        let &ServedJob { job: id, fan_in, epoch, payload, .. } = job;
+        let wanted = AsyncJob { fan_in, epoch, payload };
+        if self.server.clusters().all(|(there, cluster)| there != id || *cluster.job() != wanted) {
+            info!(job = id, epoch, ranks = fan_in, payload, "serving asynchronously");
+            self.server.set_job(id, wanted);
+        }
+    }
+
+    pub(super) fn remove_job(&mut self, job: u16) {
+        if self.server.remove_job(job) {
+            info!(job, "no longer serving");
+        }
+    }
+
+    /// Handles a datagram of one of these jobs. Tells the number of the job if it belongs to no generation of it that is
+    /// served.
+    pub(super) fn receive(&mut self, unix_ns: u64, datagram: &[u8]) -> Option<u16> {
+        let verdict = self.server.handle_datagram(unix_ns, datagram);
+        let (header, body) = Header::parse(datagram).ok()?;
+        if matches!(verdict, Verdict::Applied | Verdict::LowReward | Verdict::Initialised) {
+            self.note(unix_ns, &header, body);
+        }
+        matches!(verdict, Verdict::UnknownJob | Verdict::WrongEpoch).then_some(header.job)
+    }
+
+    fn note(&mut self, unix_ns: u64, header: &Header, body: &[u8]) {
+        let Some(log) = &mut self.log else { return };
+        let update = match header.kind {
+            Kind::Update => Trailer::split(body).ok().and_then(|(_, trailer)| trailer.update),
+            _ => None,
+        };
+        // The age is 0 where training begins.
+        let generated = update.map_or(unix_ns, |update| update.generated_ns);
+        let Header { job, count, .. } = *header;
+        let line =
+            serde_json::json!({"at_ns": unix_ns, "job": job, "generated_ns": generated, "count": count});
+        if let Err(error) = writeln!(log, "{line}") {
+            warn!(%error, "the log of updates ends here");
+            self.log = None;
+        }
+    }
+
+    /// Puts the next datagram to send in place of what `into` holds. False if there is none.
+    pub(super) fn next_datagram(&mut self, into: &mut Vec<u8>) -> bool {
+        self.server.next_reply(into)
+    }
+
+    /// What the server has done, and how old models are; nothing if there are no such jobs.
+    pub(super) fn snapshot(&self, unix_ns: u64) -> Option<AsyncSnapshot> {
+        if self.jobs.is_empty() {
+            return None;
+        }
+        let clusters = self.server.clusters().map(|(job, cluster)| ClusterSnapshot {
+            job,
+            version: cluster.version(),
+            reward: cluster.reward(),
+            age: cluster.age().map(|age| Ages {
+                average: age.average(unix_ns) * 1e-9,
+                mean_peak: age.mean_peak() * 1e-9,
+                highest_peak: Duration::from_nanos(age.highest_peak()).as_secs_f64(),
+                current: Duration::from_nanos(age.current(unix_ns)).as_secs_f64(),
+            }),
+        });
+        Some(AsyncSnapshot {
+            counters: *self.server.counters(),
+            clusters: clusters.collect(),
+            fairness: self.server.fairness(unix_ns),
+        })
+    }
+
+    /// Writes out what the log still holds back.
+    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
+        self.log.as_mut().map_or(Ok(()), std::io::Write::flush).context("writing the log of updates")
+    }
+}

@@ -1,0 +1,307 @@
+//! `pascaline ps`: the server as a process of its own.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use pascaline_pipelines::Mode;
+use pascaline_telemetry::Telemetry;
+use pascaline_wire::control::Control;
+use pascaline_wire::{Header, Kind};
+use tracing::{info, warn};
+
+use super::asynchronous::{AsyncLoop, unix_ns};
+use super::registrar::{Answer, Registrar};
+use super::snapshot::{Count, Published};
+use super::socket::Socket;
+use super::{ServerLoop, earlier};
+use crate::config::{Config, PsMode};
+use crate::http;
+use crate::observe::endpoints::Pages;
+
+/// Between two snapshots.
+const PUBLISH: Duration = Duration::from_millis(50);
+/// How long the appliance may be silent before that is worth a warning.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Run the parameter server as a process of its own until SIGTERM or SIGINT
+///
+/// Reads the same file as the appliance: `[ps]` must have mode = "external", an address of this host and, if it is not
+/// 16421, a port. The server tells the appliance where it is, and needs no privileges. It may be started before or
+/// after the appliance, and restarted at any time: what it held is collected again.
+///
+/// When it ends, with 0, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1: something
+/// failed later.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pascaline ps -c conf/appliance.toml
+  pascaline ps -c conf/appliance.toml --json | jq .entries_ended.finished
+  pascaline ps -c conf/appliance.toml --json --aom-log updates.jsonl | jq .asynchronous.jain")]
+pub(crate) struct PsArgs {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print the counters at the end as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write a JSON line for each update of an asynchronous job: when it arrived, when it was generated, and how many it
+    /// stands for. `pascaline-lab plot aom` draws the Age-of-Model from it
+    #[arg(long, value_name = "FILE")]
+    aom_log: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&args.config)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("installing a signal handler")?;
+    }
+    let listener = config.ps.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
+    let mut process = Process::new(&config, &args.config)?;
+    if let Some(file) = &args.aom_log {
+        process.asynchronous.log_to(file)?;
+    }
+    let pages = listener
+        .map(|listener| http::serve(listener, pages(&process.published, &stop).router(), None))
+        .transpose()?;
+    process.serve(&stop)?;
+    drop(pages);
+    process.asynchronous.flush()?;
+    let report = process.snapshot().report();
+    if args.json {
+        println!("{report}");
+    } else {
+        print!("{}", lines(&report));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn pages(published: &Published, stop: &Arc<AtomicBool>) -> Pages {
+    let telemetry = Telemetry::new(Vec::new(), Vec::new(), Box::new(published.clone()));
+    let (stop, as_well) = (Arc::clone(stop), Arc::clone(stop));
+    Pages {
+        scrape: Box::new(move || telemetry.scrape()),
+        healthy: Box::new(move || !stop.load(Ordering::Relaxed)),
+        // It is bound before there are pages.
+        ready: Box::new(move || !as_well.load(Ordering::Relaxed)),
+    }
+}
+
+/// The counters that are not 0, one a line.
+fn lines(report: &serde_json::Value) -> String {
+    let mut lines = String::new();
+    for (name, value) in report.as_object().into_iter().flatten() {
+        match value.as_object() {
+            Some(labelled) => {
+                for (label, value) in labelled.iter().filter(|(_, value)| **value != 0) {
+                    lines.push_str(&format!("{name} {label} {value}\n"));
+                }
+            }
+            None if *value != 0 => lines.push_str(&format!("{name} {value}\n")),
+            None => {}
+        }
+    }
+    lines
+}
+
+/// What the process has counted beside the server.
+#[derive(Debug, Default)]
+struct Counts {
+    sources_refused: u64,
+    serves_sent: u64,
+    answers: u64,
+    controls_ignored: u64,
+}
+
+struct Process {
+    socket: Socket,
+    /// Where datagrams of the appliance come from.
+    appliance: Vec<SocketAddr>,
+    registrar: Registrar,
+    server: ServerLoop,
+    asynchronous: AsyncLoop,
+    counts: Counts,
+    published: Published,
+}
+
+impl Process {
+    fn new(config: &Config, file: &Path) -> anyhow::Result<Self> {
+        let mode = &config.ps.mode;
+        let PsMode::External { address, appliance } = mode.value else {
+            let remedy = "set mode = \"external\" and address in [ps], here and where the appliance runs";
+            let message = "the configuration has no parameter server that is a process of its own";
+            return Err(config.error(mode, message, remedy).into());
+        };
+        let served = || config.jobs.iter().filter(|job| job.policy.server);
+        let asynchronous: Vec<u16> =
+            served().filter(|job| job.mode == Mode::Olaf).map(|job| job.id).collect();
+        let jobs = config.ps.limits.jobs + asynchronous.len();
+        let admission = config.admission.as_ref().filter(|admission| admission.policy.server);
+        if jobs == 0 {
+            let remedy = "set server = true, profile = \"dsa\" or \"atp\", or mode = \"olaf\" for a job";
+            return Err(config.error(mode, "no job uses a parameter server", remedy).into());
+        }
+        let socket = Socket::open(address, appliance).map_err(|error| {
+            let message = format!("cannot receive at {address}: {error}");
+            config.error(mode, message, "give an address of this host and a free UDP port (`ss -lunp`)")
+        })?;
+        let session = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos());
+        let registrar = Registrar::new(
+            u64::try_from(session).unwrap_or(u64::MAX),
+            served().map(|job| (job.id, job.policy.order)),
+            admission.map(|admission| admission.jobs.clone()),
+            jobs,
+        );
+        info!(file = %file.display(), %address, %appliance, jobs, "ready");
+        Ok(Self {
+            socket,
+            appliance: config
+                .addresses
+                .iter()
+                .map(|&ip| SocketAddr::new(ip, config.udp_ports.first()))
+                .collect(),
+            registrar,
+            server: ServerLoop::new(config.ps.limits),
+            asynchronous: AsyncLoop::new(config.ps.training, asynchronous),
+            counts: Counts::default(),
+            published: Published::default(),
+        })
+    }
+
+    /// Serves until told to stop.
+    fn serve(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        let start = Instant::now();
+        let mut publish_at = Duration::ZERO;
+        let mut silence = Silence::default();
+        while !stop.load(Ordering::Relaxed) {
+            let now = start.elapsed();
+            let received = self.turn(now).context("receiving from the network")?;
+            // Who has asked nothing is owed no answer.
+            if self.counts.serves_sent > 0 {
+                silence.look(now, self.counts.answers);
+            }
+            if now >= publish_at {
+                self.published.publish(self.snapshot());
+                publish_at = now.saturating_add(PUBLISH);
+            }
+            if received == 0 {
+                let next = earlier(self.server.next_wake(), self.registrar.next_wake());
+                let next = earlier(next, Some(publish_at)).unwrap_or_default();
+                self.socket.wait(next.saturating_sub(start.elapsed())).context("waiting for the network")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles a batch of datagrams, does what is due, sends what there is to send. How many datagrams there were.
+    fn turn(&mut self, now: Duration) -> std::io::Result<usize> {
+        let Self { socket, appliance, registrar, server, asynchronous, counts, .. } = self;
+        let unix = unix_ns();
+        let received = socket.receive(|source, datagram| {
+            if !source.is_some_and(|source| appliance.iter().any(|at| same(*at, source))) {
+                counts.sources_refused += 1;
+                return;
+            }
+            match Header::parse(datagram) {
+                Ok((header, body)) if header.kind == Kind::Control => {
+                    match Control::parse_with_trailer(&header, body) {
+                        Ok((control, _)) => {
+                            counts.note(registrar.answer(&header, &control), server, asynchronous);
+                        }
+                        Err(_) => counts.controls_ignored += 1,
+                    }
+                }
+                parsed => {
+                    let asynchronously = parsed.is_ok_and(|(header, _)| asynchronous.is_for(header.job));
+                    let unknown = if asynchronously {
+                        asynchronous.receive(unix, datagram)
+                    } else {
+                        server.receive(now, datagram)
+                    };
+                    if let Some(job) = unknown {
+                        registrar.unknown(now, job);
+                    }
+                }
+            }
+        })?;
+        server.advance(now);
+        while socket.queue(|place| server.next_datagram(place)) {}
+        while socket.queue(|place| asynchronous.next_datagram(place)) {}
+        while let Some(serve) = registrar.poll(now) {
+            socket.queue(|place| {
+                place.clear();
+                place.extend_from_slice(&serve);
+                true
+            });
+            counts.serves_sent += 1;
+        }
+        socket.flush();
+        Ok(received)
+    }
+
+    fn snapshot(&self) -> super::Snapshot {
+        let Counts { sources_refused, serves_sent, answers, controls_ignored } = self.counts;
+        let count = |name, help, value| Count { name, help, value };
+        let mut snapshot = self.server.snapshot(vec![
+            count("ps_sources_refused", "Datagrams that did not come from the appliance.", sources_refused),
+            count("ps_serves_sent", "Announcements sent to the appliance.", serves_sent),
+            count("ps_serves_answered", "Answers of the appliance to them.", answers),
+            count("ps_controls_ignored", "Control packets that were no such answer.", controls_ignored),
+            count("ps_unsent_packets", "Packets that the system would not send.", self.socket.unsent),
+        ]);
+        snapshot.asynchronous = self.asynchronous.snapshot(unix_ns());
+        snapshot
+    }
+}
+
+impl Counts {
+    fn note(&mut self, answer: Answer, server: &mut ServerLoop, asynchronous: &mut AsyncLoop) {
+        match answer {
+            Answer::Serve(job) if asynchronous.is_for(job.job) => asynchronous.set_job(&job),
+            Answer::Nothing(job) | Answer::NotYet(job) if asynchronous.is_for(job) => {
+                asynchronous.remove_job(job);
+            }
+            Answer::Serve(job) => server.set_job(&job),
+            Answer::Nothing(job) => server.remove_job(job),
+            Answer::NotYet(job) => server.await_job(job),
+            Answer::Later => {}
+            Answer::Stray => {
+                self.controls_ignored += 1;
+                return;
+            }
+        }
+        self.answers += 1;
+    }
+}
+
+/// Same address and port; flow labels and scopes are not looked at.
+fn same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.ip() == other.ip() && one.port() == other.port()
+}
+
+/// Tells once when the appliance stops answering, and once when it answers again.
+#[derive(Debug, Default)]
+struct Silence {
+    answers: u64,
+    since: Duration,
+    told: bool,
+}
+
+impl Silence {
+    fn look(&mut self, now: Duration, answers: u64) {
+        if answers != self.answers {
+            if self.told {
+                info!("the appliance answers again");
+            }
+            *self = Self { answers, since: now, told: false };
+        } else if !self.told && now >= self.since.saturating_add(SILENCE) {
+            warn!("the appliance has not answered for {SILENCE:?}: is it running, and is its [ps] the same?");
+            self.told = true;
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! How an external server learns what there is to serve.
+//!
+//! It sends Serve for each job, again and again: so the appliance knows where the server is, also after it has been
+//! restarted, and its Acks tell the job's generation, ranks and payload. A packet of a job or generation that is not served
+//! hastens the next one.
+
+use core::ops::RangeInclusive;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pascaline_aggregator::Order;
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::{Element, Flags, Header, Kind, header};
+use tracing::{info, warn};
+
+use crate::config::ServedJob;
+
+/// Between two Serves of a job.
+pub(super) const INTERVAL: Duration = Duration::from_millis(200);
+/// Between two Serves of a job of which unknown packets come.
+pub(super) const HASTE: Duration = Duration::from_millis(20);
+/// Bytes of a Serve.
+pub(super) const LEN: usize = header::LEN + control::LEN;
+
+/// What an answer of the appliance means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Serve this generation.
+    Serve(ServedJob),
+    /// There is nothing to serve yet: nobody has joined.
+    NotYet(u16),
+    /// There is nothing to serve: there is no such job, or this server may not.
+    Nothing(u16),
+    /// Nothing new: the appliance had no time.
+    Later,
+    /// Not an answer to this server.
+    Stray,
+}
+
+#[derive(Debug)]
+struct Registration {
+    order: Order,
+    sent: Option<Duration>,
+    due: Duration,
+    /// What the appliance has said last, so that changes are told once.
+    status: Option<Status>,
+    /// Whether the job is one that Joins have formed, and is given up when it is no more.
+    admitted: bool,
+}
+
+/// The Serves of all jobs.
+#[derive(Debug)]
+pub(super) struct Registrar {
+    session: u64,
+    jobs: BTreeMap<u16, Registration>,
+    admission: Option<RangeInclusive<u16>>,
+    /// How many jobs there may be.
+    most: usize,
+}
+
+impl Registrar {
+    /// A server's registrations for these jobs, and for up to `most` in all where others may be formed.
+    pub(super) fn new(
+        session: u64,
+        jobs: impl IntoIterator<Item = (u16, Order)>,
+        admission: Option<RangeInclusive<u16>>,
+        most: usize,
+    ) -> Self {
+        let jobs =
+            jobs.into_iter().map(|(job, order)| (job, Registration::new(order, Duration::ZERO, false)));
+        Self { session, jobs: jobs.collect(), admission, most }
+    }
+
+    /// The next Serve that is due, if there is one.
+    pub(super) fn poll(&mut self, now: Duration) -> Option<[u8; LEN]> {
+        let (&job, registration) = self.jobs.iter_mut().find(|(_, registration)| registration.due <= now)?;
+        registration.sent = Some(now);
+        registration.due = now.saturating_add(INTERVAL);
+        let header = Header {
+            kind: Kind::Control,
+            flags: Flags::NONE,
+            element: Element::F32_SUM,
+            job,
+            rank: control::SERVER_RANK,
+            psn: 0,
+            fan_in: 0,
+            count: 0,
+            priority: 0,
+            wnd_cap: 0,
+            tree: 0,
+            epoch: 0,
+        };
+        let mut bytes = [0; LEN];
+        let (head, body) = bytes.split_at_mut(header::LEN);
+        head.copy_from_slice(&header.to_bytes());
+        body.copy_from_slice(&Control::request(Action::Serve, self.session).to_bytes());
+        Some(bytes)
+    }
+
+    /// When the next Serve is due.
+    pub(super) fn next_wake(&self) -> Option<Duration> {
+        self.jobs.values().map(|registration| registration.due).min()
+    }
+
+    /// A packet of a job or generation that is not served has come.
+    pub(super) fn unknown(&mut self, now: Duration, job: u16) {
+        if let Some(registration) = self.jobs.get_mut(&job) {
+            let soon = registration.sent.map_or(now, |sent| sent.saturating_add(HASTE).max(now));
+            registration.due = registration.due.min(soon);
+        } else if self.jobs.len() < self.most
+            && self.admission.as_ref().is_some_and(|jobs| jobs.contains(&job))
+        {
+            self.jobs.insert(job, Registration::new(Order::Arrival, now, true));
+        }
+    }
+
+    /// A control packet has come.
+    pub(super) fn answer(&mut self, header: &Header, control: &Control) -> Answer {
+        let job = header.job;
+        let ours = control.answers == Some(Action::Serve) && control.session == self.session;
+        let Some(registration) = self.jobs.get_mut(&job).filter(|_| ours) else { return Answer::Stray };
+        if control.status == Status::TooMany {
+            return Answer::Later;
+        }
+        if registration.status.replace(control.status) != Some(control.status) {
+            match control.status {
+                Status::Ok => info!(job, "the appliance knows this server"),
+                status => warn!(job, %status, "the appliance does not take this server"),
+            }
+        }
+        let served = registration.served(header, control);
+        if registration.admitted && control.status == Status::UnknownJob {
+            self.jobs.remove(&job);
+        }
+        match (served, control.status) {
+            (Some(served), _) => Answer::Serve(served),
+            (None, Status::Ok) => Answer::NotYet(job),
+            (None, _) => Answer::Nothing(job),
+        }
+    }
+}
+
+impl Registration {
+    const fn new(order: Order, due: Duration, admitted: bool) -> Self {
+        Self { order, sent: None, due, status: None, admitted }
+    }
+
+    /// What an Ack says that there is to serve.
+    fn served(&self, header: &Header, control: &Control) -> Option<ServedJob> {
+        // Without a payload length nobody has joined yet.
+        if control.status != Status::Ok || control.payload == 0 {
+            return None;
+        }
+        let &Header { job, fan_in, epoch, .. } = header;
+        // An appliance that has nothing to say about it means all.
+        let needed = match u16::try_from(control.expected).ok()? {
+            0 => fan_in,
+            needed => needed,
+        };
+        Some(ServedJob { job, fan_in, epoch, needed, order: self.order, payload: control.payload })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: u64 = 77;
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    /// The jobs of the Serves that are due, with what does not change of them looked at.
+    fn due(registrar: &mut Registrar, now: Duration) -> Vec<u16> {
+        let serve = |bytes: [u8; LEN]| {
+            let (header, body) = Header::parse(&bytes).unwrap();
+            let control = Control::parse(body).unwrap();
+            assert_eq!(control, Control::request(Action::Serve, SESSION));
+            assert_eq!((header.kind, header.rank, header.epoch), (Kind::Control, u16::MAX, 0));
+            header.job
+        };
+        core::iter::from_fn(|| registrar.poll(now).map(serve)).collect()
+    }
+
+    fn ack(job: u16, change: impl FnOnce(&mut Header, &mut Control)) -> (Header, Control) {
+        let mut control = Control { payload: 1024, window: 64, ..Control::request(Action::Ack, SESSION) };
+        control.answers = Some(Action::Serve);
+        let mut header = Header {
+            kind: Kind::Control,
+            flags: Flags::NONE,
+            element: Element::F32_SUM,
+            job,
+            rank: u16::MAX,
+            psn: 0,
+            fan_in: 4,
+            count: 4,
+            priority: 0,
+            wnd_cap: 0,
+            tree: 0,
+            epoch: 9,
+        };
+        change(&mut header, &mut control);
+        (header, control)
+    }
+
+    fn registrar() -> Registrar {
+        Registrar::new(SESSION, [(1, Order::Arrival), (2, Order::Rank)], Some(1000..=1999), 4)
+    }
+
+    #[test]
+    fn every_job_is_announced_every_200_ms() {
+        let mut registrar = registrar();
+        assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+        assert_eq!(due(&mut registrar, ms(199)), [0_u16; 0]);
+        assert_eq!(registrar.next_wake(), Some(ms(200)));
+        assert_eq!(due(&mut registrar, ms(200)), [1, 2]);
+    }
+
+    #[test]
+    fn an_unknown_packet_hastens_the_next_one_to_20_ms_after_the_last() {
+        let mut registrar = registrar();
+        assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+        for now in 1..=19 {
+            registrar.unknown(ms(now), 2);
+            assert_eq!(due(&mut registrar, ms(now)), [0_u16; 0]);
+        }
+        assert_eq!(registrar.next_wake(), Some(ms(20)));
+        assert_eq!(due(&mut registrar, ms(20)), [2]);
+        registrar.unknown(ms(100), 2);
+        assert_eq!(due(&mut registrar, ms(100)), [2], "nothing was sent for longer than that");
+        registrar.unknown(ms(100), 3);
+        assert_eq!(due(&mut registrar, ms(120)), [0_u16; 0], "not a job of the configuration");
+    }
+
+    #[test]
+    fn jobs_formed_by_joins_are_announced_once_they_are_seen_and_while_they_last() {
+        let mut registrar = registrar();
+        assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+        for job in [1500, 1000, 1999, 999] {
+            registrar.unknown(ms(5), job);
+        }
+        assert_eq!(due(&mut registrar, ms(5)), [1000, 1500], "four jobs in all");
+        let (header, control) = ack(1500, |_, control| control.status = Status::UnknownJob);
+        assert_eq!(registrar.answer(&header, &control), Answer::Nothing(1500));
+        assert_eq!(registrar.answer(&header, &control), Answer::Stray, "given up");
+        registrar.unknown(ms(6), 1999);
+        assert_eq!(due(&mut registrar, ms(6)), [1999], "in its place");
+        let (header, control) = ack(1, |_, control| control.status = Status::UnknownJob);
+        assert_eq!(registrar.answer(&header, &control), Answer::Nothing(1));
+        assert_eq!(due(&mut registrar, ms(200)), [1, 2], "configured ones are asked for again");
+    }
+
+    #[test]
+    fn an_ack_says_what_to_serve() {
+        let mut registrar = registrar();
+        let expected =
+            ServedJob { job: 2, fan_in: 4, epoch: 9, needed: 4, order: Order::Rank, payload: 1024 };
+        let (header, control) = ack(2, |_, _| {});
+        assert_eq!(registrar.answer(&header, &control), Answer::Serve(expected));
+        let (header, control) = ack(2, |_, control| control.expected = 3);
+        assert_eq!(registrar.answer(&header, &control), Answer::Serve(ServedJob { needed: 3, ..expected }));
+        let (header, control) = ack(2, |_, control| control.payload = 0);
+        assert_eq!(registrar.answer(&header, &control), Answer::NotYet(2), "nobody has joined");
+        let (header, control) = ack(2, |_, control| control.status = Status::TooMany);
+        assert_eq!(registrar.answer(&header, &control), Answer::Later, "what is served goes on");
+        for status in [Status::SourceRefused, Status::Unsupported, Status::Halted] {
+            let (header, control) = ack(2, |_, control| control.status = status);
+            assert_eq!(registrar.answer(&header, &control), Answer::Nothing(2));
+        }
+    }
+
+    #[test]
+    fn an_ack_for_somebody_else_is_a_stray() {
+        let mut registrar = registrar();
+        for (header, control) in [
+            ack(2, |_, control| control.session = 78),
+            ack(2, |_, control| control.answers = Some(Action::Join)),
+            ack(2, |_, control| control.answers = None),
+            ack(3, |_, _| {}),
+        ] {
+            assert_eq!(registrar.answer(&header, &control), Answer::Stray);
+        }
+    }
+}
