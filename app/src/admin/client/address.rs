@@ -53,30 +53,4 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_read() {
-        let tcp = |host: &str, port, tls| Ok(Address::Tcp { host: host.to_owned(), port, tls });
-        for (text, is) in [
-            ("unix:/run/a.sock", Ok(Address::Unix("/run/a.sock".into()))),
-            ("unix:///run/a.sock", Ok(Address::Unix("/run/a.sock".into()))),
-            ("127.0.0.1:9466", tcp("127.0.0.1", 9466, false)),
-            ("[::1]:9466", tcp("::1", 9466, false)),
-            ("http://localhost:1", tcp("localhost", 1, false)),
-            ("https://appliance.example:9466/", tcp("appliance.example", 9466, true)),
-        ] {
-            assert_eq!(text.parse::<Address>(), is, "{text}");
-        }
-        for wrong in ["", "localhost", "localhost:", "localhost:x", ":9466", "https://a/b:1", "a:65536"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_name_cannot_leave_its_segment() {
-        assert_eq!(segment("resnet-50_a.b~"), "resnet-50_a.b~");
-        assert_eq!(segment("../x y?é"), "..%2Fx%20y%3F%C3%A9");
-    }
-}
+mod tests;

@@ -1,0 +1,118 @@
+use super::*;
+use pascaline_telemetry::{JobCells, Moment};
+
+/// What one lcore has counted.
+fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
+    let cells = JobCells::new(1, 4);
+    events.iter().for_each(|&(event, count)| cells.count(0, event, count));
+    drops.iter().for_each(|&reason| cells.dropped(0, reason));
+    cells.read()
+}
+
+fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Verdict {
+    let terms = Terms { quota: 32, ..Terms::default() };
+    judge(&Known { status, name: "", counted, late, terms })
+}
+
+const RUNNING: JobStatus = JobStatus {
+    id: 7,
+    fan_in: 4,
+    joined: 4,
+    epoch: 3,
+    needed: 4,
+    lost: 0,
+    complete: true,
+    halted: false,
+    broken: false,
+    formed: false,
+};
+
+fn kinds(verdict: &Verdict) -> Vec<&str> {
+    verdict.reasons.iter().map(|reason| &*reason.kind).collect()
+}
+
+#[test]
+fn all_of_it_is_yes_without_a_reason() {
+    let done = counted(&[(JobEvent::AggregatedBytes, 4096)], &[DropReason::Duplicate]);
+    let told = judged(&RUNNING, &done, &[]);
+    assert_eq!((told.aggregated, told.share, kinds(&told)), ("yes", Some(1.0), vec![]));
+    assert_eq!(told.summary, "Job 7 is aggregated here: 4096 bytes, all of it.");
+}
+
+#[test]
+fn what_went_elsewhere_is_a_share_with_its_reasons_by_weight() {
+    let counts = [
+        (JobEvent::AggregatedBytes, 750),
+        (JobEvent::SpilledBytes, 100),
+        (JobEvent::EvictedBytes, 50),
+        (JobEvent::BypassedBytes, 100),
+        (JobEvent::OverQuota, 2),
+        (JobEvent::Collisions, 9),
+        (JobEvent::Bypassed, 5),
+    ];
+    let (counted, terms) = (counted(&counts, &[]), Terms { server: true, quota: 32, asynchronous: false });
+    let told = judge(&Known { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+    assert_eq!((told.aggregated, told.share), ("partly", Some(0.75)));
+    assert_eq!(kinds(&told), ["collision", "bypass", "quota"]);
+    assert!(told.summary.contains("75.0 % of its bytes. Collisions: 9 contributions"), "{}", told.summary);
+    assert!(told.reasons[2].text.contains("the 32 slots that it may, and went to the parameter server"));
+    assert_eq!(told.bytes, ExplainedBytes { aggregated: 750, server: 150, bypassed: 100 });
+}
+
+#[test]
+fn who_is_missing_or_late_comes_first() {
+    let status = JobStatus { joined: 2, complete: false, ..RUNNING };
+    let told = judged(&status, &counted(&[(JobEvent::Collisions, 1)], &[]), &[]);
+    assert_eq!((kinds(&told), told.reasons[0].count), (vec!["not-member", "collision"], Some(2)));
+    assert!(told.summary.contains("nothing to aggregate here yet. 2 of 4 ranks have not joined"));
+    let late = [(3, 10_000_000_000), (1, 7_599_999_999)].map(|(rank, seen)| Late {
+        rank,
+        since: 7_500_000_000,
+        seen,
+    });
+    let told = judged(&RUNNING, &counted(&[(JobEvent::AggregatedBytes, 8)], &[]), &late);
+    assert_eq!((told.reasons[0].rank, told.reasons[0].seconds), (Some(3), Some(2.5)));
+    assert_eq!(told.reasons.len(), 1, "a tenth of a second is not worth a word");
+    assert!(told.summary.ends_with("Rank 3 is a straggler: the others have waited for it for 2.5 s."));
+}
+
+#[test]
+fn every_state_of_a_job_has_its_reason() {
+    let nothing = counted(&[], &[]);
+    let broken = JobStatus { broken: true, complete: false, lost: 1, joined: 3, ..RUNNING };
+    assert_eq!(kinds(&judged(&broken, &nothing, &[])), ["rank-lost"]);
+    let halted = JobStatus { halted: true, ..RUNNING };
+    let dropped = counted(&[], &[DropReason::Halted]);
+    assert_eq!(kinds(&judged(&halted, &dropped, &[])), ["halted", "halted"]);
+    let idle = JobStatus { joined: 0, complete: false, ..RUNNING };
+    assert_eq!(kinds(&judged(&idle, &nothing, &[])), ["not-member"]);
+}
+
+#[test]
+fn drops_of_several_reasons_are_one_cause() {
+    let drops = [
+        DropReason::RankSpoofed,
+        DropReason::RankOutOfRange,
+        DropReason::LengthChanged,
+        DropReason::WrongEpoch,
+        DropReason::DType,
+        DropReason::FanInMismatch,
+    ];
+    let told = judged(&RUNNING, &counted(&[], &drops), &[]);
+    let counts: Vec<_> = told.reasons.iter().map(|reason| (&*reason.kind, reason.count)).collect();
+    assert_eq!(counts, [("mismatch", Some(3)), ("rank-spoofed", Some(2)), ("wrong-epoch", Some(1))]);
+}
+
+#[test]
+fn of_an_asynchronous_job_the_pool_knows_nothing() {
+    let cells = JobCells::new(1, 4);
+    (0..3).for_each(|psn| assert!(cells.ranks_of(0).heard(1, psn, Moment::at(1))));
+    cells.answered(0, 5);
+    cells.count(0, JobEvent::BypassedBytes, 200);
+    cells.dropped(0, DropReason::NotMember);
+    let terms = Terms { asynchronous: true, server: true, quota: 0 };
+    let counted = cells.read();
+    let told = judge(&Known { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+    assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
+    assert!(told.summary.contains("3 have come, and its server has answered 1 of those"), "{}", told.summary);
+}
