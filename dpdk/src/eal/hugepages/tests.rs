@@ -1,0 +1,30 @@
+use super::*;
+
+fn config(hugepages: Hugepages) -> EalConfig {
+    EalConfig { hugepages, memory_mb: 256, ..EalConfig::default() }
+}
+
+const NONE: Available = Available { free_mb: 0, mounted: true };
+const PLENTY: Available = Available { free_mb: 256, mounted: true };
+const UNMOUNTED: Available = Available { free_mb: 256, mounted: false };
+
+#[test]
+fn auto_takes_hugepages_only_if_they_suffice() {
+    assert_eq!(choose(&config(Hugepages::Auto), &PLENTY).unwrap(), Memory::Huge);
+    for available in [NONE, UNMOUNTED] {
+        let memory = choose(&config(Hugepages::Auto), &available).unwrap();
+        assert_eq!(memory, Memory::Small { megabytes: 256 });
+    }
+}
+
+#[test]
+fn required_hugepages_that_are_missing_are_an_error_with_a_remedy() {
+    let text = choose(&config(Hugepages::Require), &UNMOUNTED).unwrap_err().to_string();
+    assert!(text.contains("no hugetlbfs is mounted") && text.contains("vm.nr_hugepages=128"), "{text}");
+    assert!(choose(&config(Hugepages::Require), &NONE).is_err());
+}
+
+#[test]
+fn hugepages_can_be_declined() {
+    assert_eq!(choose(&config(Hugepages::No), &PLENTY).unwrap(), Memory::Small { megabytes: 256 });
+}

@@ -1,0 +1,47 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+use super::*;
+use pascaline_buffer::HeapPool;
+use pascaline_queue::Verdict;
+use pascaline_wire::Element;
+
+fn update(cluster: u32) -> Update {
+    Update {
+        cluster,
+        worker: 0,
+        psn: 0,
+        epoch: 0,
+        count: 1,
+        reward: 0.0,
+        generated_ns: 0,
+        element: Element::F32_SUM,
+        offset: 0,
+        len: 100,
+        overflow: false,
+    }
+}
+
+/// 100 bytes at 1 Gbit/s take 800 ns.
+#[test]
+fn updates_leave_one_after_the_other_and_give_up_their_segments_as_told() {
+    for (hold, third) in [(Hold::UntilBegun, Verdict::Appended), (Hold::UntilSent, Verdict::Full)] {
+        let pool = HeapPool::new();
+        let config = Config { segments: 2, clusters: 4, ..Config::default() };
+        let mut bottleneck = Bottleneck::new(&config, 1, hold).unwrap();
+        assert_eq!(bottleneck.next(), None);
+        for (cluster, verdict) in [(0, Verdict::Appended), (1, Verdict::Appended), (2, third)] {
+            let enqueued = bottleneck.offer(5000, update(cluster), pool.alloc(&[0; 100], 100));
+            assert_eq!(enqueued.verdict, verdict);
+        }
+        assert_eq!(bottleneck.next(), Some(805_000));
+        assert_eq!(bottleneck.finish(805_000).map(|sent| sent.update.cluster), Some(0));
+        assert_eq!(bottleneck.finish(1_605_000).map(|sent| sent.update.cluster), Some(1));
+        let rest = if third == Verdict::Appended { Some(2_405_000) } else { None };
+        assert_eq!(bottleneck.next(), rest);
+        if let Some(now) = rest {
+            assert_eq!(bottleneck.finish(now).map(|sent| sent.update.cluster), Some(2));
+        }
+        assert!(bottleneck.finish(9_000_000).is_none());
+        assert_eq!(pool.live(), 0);
+    }
+}
