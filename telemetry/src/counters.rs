@@ -5,57 +5,32 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 
 use crate::drops::DropReason;
+use crate::named::named;
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
-        /// What an lcore counts beside drops.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Counter {
-            $($(#[doc = $doc])+ $variant,)+
-        }
-
-        impl Counter {
-            /// All counters, in the order of their discriminants.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The metric's name without `pascaline_` and `_total`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// What it counts, in one sentence.
-            #[must_use]
-            pub const fn help(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+),)+ }
-            }
-        }
-    };
-}
-
-counters! {
+named! {
+    /// What an lcore counts beside drops.
+    Counter, "";
     /// Packets received.
     Received => "received_packets",
     /// Bytes received, Ethernet header included.
     ReceivedBytes => "received_bytes",
     /// Packets passed on: to the peer port, to the parameter server, or from it to a rank.
     Forwarded => "forwarded_packets",
-    /// Packets that went into an aggregate or a queue of updates, or changed the state of one.
+    /// Packets that the pool or a queue of updates took in, or whose request changed its state.
     Absorbed => "absorbed_packets",
     /// Packets answered to their sender: replays, ARP, neighbour discovery, echo, control.
     Answered => "answered_packets",
-    /// Aggregates completed.
+    /// Sums completed.
     Completed => "results",
-    /// Results taken over from a rank that had kept them.
+    /// Results taken over from a rank that had cached them.
     Installed => "results_installed",
-    /// Results from a rank that had kept them, given out without being kept here: no slot was to be had.
+    /// Results from a rank that had cached them, passed to the others without a slot, since none was free.
     PassedOn => "results_passed_on",
-    /// Results given again to a rank that asked or retransmitted.
+    /// Cached results sent again to a rank that asked or retransmitted.
     Replayed => "results_replayed",
     /// Completed results in which an integer saturated.
     Overflowed => "results_overflowed",
-    /// Completed results with an infinity or NaN, estimated: one in eight is looked at, and counts for eight.
+    /// Completed results with an infinity or NaN; an estimate from every eighth result.
     NonFinite => "results_nonfinite",
     /// Result packets handed to a port, one per member and result.
     ResultsSent => "results_sent_packets",
@@ -65,35 +40,35 @@ counters! {
     NoBuffer => "no_buffer",
     /// Reminders received.
     RemindersReceived => "reminders_received",
-    /// Reminders that came to nothing, since the same PSN was asked for a moment ago, or too many at once.
+    /// Reminders not sent on: the PSN was asked for a moment ago, or too many came at once.
     RemindersLimited => "reminders_limited",
     /// Reminders sent on to ranks that are missing.
     RemindersSent => "reminders_sent_packets",
-    /// Refusals sent to workers whose packets are dropped, rate-limited.
+    /// Refusals sent to workers whose packets are dropped; rate-limited.
     RefusalsSent => "refusals_sent_packets",
     /// Packets sent.
     Sent => "sent_packets",
     /// Bytes sent, Ethernet header included.
     SentBytes => "sent_bytes",
-    /// Packets of the appliance's own making that a full transmit queue did not take.
+    /// Packets that the appliance made and a full transmit queue did not take.
     TransmitDropped => "tx_dropped_packets",
-    /// Packets left for the lcore that is at home in their set or owns their queue.
+    /// Packets handed off to the owner of their set or queue.
     HandedOff => "handed_off_packets",
-    /// Contributions added to one that was about to be left for another lcore.
+    /// Contributions added to one that was about to be handed off.
     Combined => "contributions_combined",
-    /// Of these, the ones that were refused in the end, with the packet that they had been added to.
+    /// Combined contributions that the owner rejected, with the packet that carried them.
     CombinedRefused => "combined_refused",
     /// Slots opened by a first contribution.
     Opened => "slots_opened",
-    /// Contributions added to a partial that was there: hits of the pool.
+    /// Contributions added to a partial that was in its slot.
     Hits => "slot_hits",
-    /// Contributions that found no slot: all of the set were taken, the job's quota was, or too much was waiting for the lcore of the set.
+    /// Contributions that found no slot: the set was full, the job's quota was used up, or the owner's ring was full.
     Conflicts => "slot_conflicts",
-    /// Kept results that another PSN displaced.
+    /// Cached results evicted by another PSN.
     DisplacedResults => "results_displaced",
-    /// Partials that were given up: for their age, because their generation was over, or because a result came from elsewhere.
+    /// Partials discarded: too old, of a former generation, or overtaken by a result from elsewhere.
     DisplacedPartials => "partials_displaced",
-    /// Partials that lost their slot to another PSN before their time.
+    /// Partials evicted by another PSN.
     Preempted => "preemptions",
     /// Partials sent to the parameter server.
     Evicted => "partials_evicted",
@@ -105,7 +80,7 @@ counters! {
     ServerSent => "server_sent_packets",
     /// Acknowledgements of a parameter server handed to a port, one per member.
     AcksSent => "acks_sent_packets",
-    /// Partials sent out as results because their time was up, or somebody asked for it.
+    /// Partials sent out as results, because their time was up or a rank asked.
     Released => "results_released",
     /// Turns of the loop that found packets.
     BusyTurns => "busy_turns",
@@ -291,10 +266,10 @@ impl LcoreCounters {
     }
 }
 
-/// A single writer needs no read-modify-write.
+/// Adds to a count that only the caller writes, so that no read-modify-write is needed.
 #[inline]
-fn bump(published: &AtomicU64, count: u64) {
-    published.store(published.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+pub(crate) fn bump(count: &AtomicU64, more: u64) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 /// Counters as they were at one moment.

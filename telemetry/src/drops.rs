@@ -1,28 +1,21 @@
-//! Why packets are dropped. Every reason is a label of `pascaline_dropped_packets_total`.
+//! Why packets are dropped. Every reason is a label of `pascaline_dropped_packets_total`; docs/drop-reasons.md
+//! is the same list.
+
+use crate::named::named;
 
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
-        /// Why a packet was dropped.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum DropReason {
-            $($(#[doc = $doc])+ $variant,)+
+    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal, $remedy:literal;)+) => {
+        named! {
+            /// Why a packet was dropped.
+            DropReason, "dropped_";
+            $($(#[doc = $doc])+ $variant => $name,)+
         }
 
         impl DropReason {
-            /// All reasons, in the order of their discriminants.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The reason as it appears in metrics.
+            /// What an operator can do about it.
             #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// What it means, in one sentence.
-            #[must_use]
-            pub const fn help(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)+ }
             }
         }
     };
@@ -30,99 +23,99 @@ macro_rules! reasons {
 
 reasons! {
     /// The frame ends inside a header.
-    Truncated => "truncated",
+    Truncated => "truncated", "Find the sender of broken frames: capture the port.";
     /// More than two VLAN tags.
-    VlanDepth => "vlan_depth",
+    VlanDepth => "vlan_depth", "Strip tags on the switch; the appliance reads two.";
     /// The IP version or header length is impossible.
-    IpHeader => "ip_header",
+    IpHeader => "ip_header", "Find the sender of broken frames: capture the port.";
     /// IPv4 options or IPv6 extension headers on a packet for the appliance.
-    IpOptions => "ip_options",
+    IpOptions => "ip_options", "Send without options; workers of this project do.";
     /// A fragment for the appliance.
-    IpFragment => "ip_fragment",
+    IpFragment => "ip_fragment", "Lower the workers' payload or raise the MTU of every link.";
     /// The IPv4 header checksum, or a checksum that the NIC verified, is wrong.
-    Checksum => "checksum",
+    Checksum => "checksum", "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
     /// IP and UDP lengths disagree with each other or with the frame.
-    Length => "length",
+    Length => "length", "Look for a middlebox that pads or cuts frames.";
     /// Not protocol version 1.
-    Version => "version",
+    Version => "version", "Something else sends to the port, or a worker speaks another version.";
     /// A kind that version 1 does not define.
-    Kind => "kind",
-    /// A kind that this appliance does not handle.
-    UnhandledKind => "unhandled_kind",
+    Kind => "kind", "Something else sends to the port, or a worker speaks another version.";
+    /// A kind that this appliance or this job's mode does not handle.
+    UnhandledKind => "unhandled_kind", "Match the worker's mode with the job's: synchronous or asynchronous.";
     /// Reserved flag bits are set.
-    Flags => "flags",
+    Flags => "flags", "The worker speaks another version of the protocol.";
     /// An element type or operation that is undefined or has no kernel.
-    DType => "dtype",
+    DType => "dtype", "Use a data type and operation of docs/protocol.md, section 7.";
     /// The payload is empty where there must be one, or not a whole number of elements.
-    PayloadLength => "payload_length",
+    PayloadLength => "payload_length", "Let the worker send whole elements, at most the payload agreed on when it joined.";
     /// The trailer does not add up.
-    Trailer => "trailer",
+    Trailer => "trailer", "The worker builds wrong trailers: docs/protocol.md, section 8.";
     /// A control body that version 1 does not define.
-    Control => "control",
+    Control => "control", "The worker speaks another version of the protocol.";
     /// No job has this number.
-    UnknownJob => "unknown_job",
+    UnknownJob => "unknown_job", "Add the job to the configuration, or admit jobs that workers form.";
     /// The rank has not joined the job.
-    NotMember => "not_member",
+    NotMember => "not_member", "Normal after a restart: workers join again. Else look at why their Joins fail.";
     /// The packet does not come from the address of its rank.
-    RankSpoofed => "rank_spoofed",
+    RankSpoofed => "rank_spoofed", "Two workers use the same rank, or a worker changed its address without a Join.";
     /// The packet belongs to another generation of the job.
-    WrongEpoch => "wrong_epoch",
+    WrongEpoch => "wrong_epoch", "Normal while a job forms anew; else stop workers of an old run.";
     /// The rank is not below the fan-in.
-    RankOutOfRange => "rank_out_of_range",
+    RankOutOfRange => "rank_out_of_range", "Give workers ranks from 0 to fan-in less 1.";
     /// The fan-in of a new PSN is not the job's.
-    FanInMismatch => "fan_in_mismatch",
+    FanInMismatch => "fan_in_mismatch", "Start all workers with the job's fan-in.";
     /// The fan-in differs from that of the contributions inside.
-    FanInChanged => "fan_in_changed",
+    FanInChanged => "fan_in_changed", "Start all workers with the same fan-in.";
     /// The payload length differs from that of the contributions inside.
-    LengthChanged => "length_changed",
+    LengthChanged => "length_changed", "Start all workers with the same payload and tensor sizes.";
     /// The element type or operation differs from that of the contributions inside.
-    ElementChanged => "element_changed",
+    ElementChanged => "element_changed", "Start all workers with the same data type and operation.";
     /// The count field is not what the kind of packet demands.
-    BadCount => "bad_count",
+    BadCount => "bad_count", "The worker speaks another version of the protocol.";
     /// The rank's contribution is inside already.
-    Duplicate => "duplicate",
+    Duplicate => "duplicate", "Normal with losses: a retransmission came too early. Many: look at loss and round-trip time.";
     /// All slots of the set hold other PSNs; the sender retransmits.
-    Conflict => "conflict",
-    /// The job holds as many slots as it may; the sender retransmits.
-    Quota => "quota",
+    Conflict => "conflict", "Add slots, lower the job's window, or configure a parameter server.";
+    /// The job holds all the slots of its quota; the sender retransmits.
+    Quota => "quota", "Raise the job's quota or lower its window.";
     /// The PSN is older than those in its place: it has had its result.
-    Stale => "stale",
-    /// Nothing is known of the PSN that was to be sent out.
-    UnknownPsn => "unknown_psn",
+    Stale => "stale", "Normal with losses; the sender gets the result from another rank.";
+    /// The pool has nothing of the PSN that a rank wants to be sent out.
+    UnknownPsn => "unknown_psn", "Normal: the partial was sent or evicted a moment before.";
     /// The job is suspended.
-    Halted => "halted",
+    Halted => "halted", "Resume the job: a rank or an operator has suspended it.";
     /// The parameter server has no room for more.
-    ServerFull => "server_full",
-    /// Other lcores kept the set from being entered.
-    Contention => "contention",
+    ServerFull => "server_full", "Give the server a core of its own, or add slots so that less is spilled.";
+    /// Too many packets wait for the owner of the set.
+    Contention => "contention", "Spread PSNs over UDP ports, so that NIC queues lead to their owners; use fewer lcores.";
     /// The update does not say its reward and when it was generated.
-    UpdateMissing => "update_missing",
+    UpdateMissing => "update_missing", "The worker sends no update trailer: docs/protocol.md, section 15.";
     /// The reward of the update is infinite or not a number.
-    RewardNotFinite => "reward_not_finite",
+    RewardNotFinite => "reward_not_finite", "Look at the training: it has diverged.";
     /// The update was generated later than now, by more than clocks may differ.
-    FromTheFuture => "from_the_future",
+    FromTheFuture => "from_the_future", "Synchronise the clocks of workers and appliance (NTP or PTP).";
     /// The update is longer than a segment of the queue, or than the job's workers have agreed on.
-    UpdateTooLong => "update_too_long",
-    /// No segment of the queue was free, and no update of the cluster waited that it could be combined with.
-    UpdateQueueFull => "update_queue_full",
+    UpdateTooLong => "update_too_long", "Lower the worker's payload, or raise the MTU of the appliance's ports.";
+    /// No segment of the queue was free, and no waiting update of the cluster could take it in.
+    UpdateQueueFull => "update_queue_full", "Send less often, or raise the rate or the segments of the port's queue.";
     /// The reward of the update is too far below that of its cluster's waiting one.
-    LowReward => "low_reward",
+    LowReward => "low_reward", "Normal: Olaf's filter. Adjust its threshold if too many are dropped.";
     /// A newer update of the same worker waited already.
-    Outdated => "outdated",
+    Outdated => "outdated", "Normal where frames overtake each other.";
     /// The packet has no room for the sum of 16-bit floats, which is made in 32 bits.
-    NoRoom => "no_room",
+    NoRoom => "no_room", "Lower the worker's payload to half of what fits.";
     /// The lcore that owns the queue of updates took no more.
-    HandoffFull => "handoff_full",
+    HandoffFull => "handoff_full", "Use fewer lcores for updates, or let workers send less often.";
     /// The job's parameter server has not registered.
-    NoServer => "no_server",
+    NoServer => "no_server", "Start `pascaline ps` with the appliance's configuration.";
     /// The control plane had no room for the request.
-    ControlFull => "control_full",
+    ControlFull => "control_full", "Normal when many workers join at once: they ask again.";
     /// Not for the appliance, and the port has no peer to forward it to.
-    NotForUs => "not_for_us",
+    NotForUs => "not_for_us", "Normal for broadcasts; give the port a peer to work in line.";
     /// For the appliance's address, but nothing that it answers.
-    NoService => "no_service",
+    NoService => "no_service", "Normal for scans and pings of other kinds; else correct the workers' UDP port.";
     /// The peer port's transmit queue was full.
-    TransmitFull => "transmit_full",
+    TransmitFull => "transmit_full", "The link behind the peer port is slower than what comes in.";
 }
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ impl Telemetry {
         let readings: Vec<Reading> = self.lcores.iter().map(|lcore| lcore.read()).collect();
         for &counter in Counter::ALL {
             let mut metric =
-                encoder.encode_descriptor(counter.name(), trim(counter.help()), None, MetricType::Counter)?;
+                encoder.encode_descriptor(counter.name(), counter.help(), None, MetricType::Counter)?;
             for (lcore, reading) in readings.iter().enumerate() {
                 let labels = [("lcore", lcore.to_string())];
                 ConstCounter::new(reading.get(counter)).encode(metric.encode_family(&labels)?)?;
@@ -368,11 +368,6 @@ fn encode_histogram<'a>(
     }
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     metric.encode_histogram::<NoLabelSet>(total_ns as f64 / 1e9, count, &buckets, None)
-}
-
-/// Doc comments begin with a blank.
-fn trim(help: &'static str) -> &'static str {
-    help.trim_start()
 }
 
 #[cfg(test)]

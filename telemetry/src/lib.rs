@@ -1,12 +1,15 @@
 //! What the appliance knows about itself.
 //!
-//! Contract of this crate: lcores only ever write their own memory. [`counters`] are written by one lcore and read by
-//! anyone, and so are the counts of a job ([`cells`]) and of what the pool holds ([`census`]); [`mod@recorder`]s are
-//! histograms that an lcore hands over when asked. [`drops`] names every reason for which a packet can be dropped.
-//! [`listing`] says which jobs have series of their own, and [`exposition`] turns it all into the Prometheus text format.
+//! Contract of this crate: an lcore only ever writes memory of its own, and anyone reads it. [`counters`] are
+//! those of an lcore, [`cells`] those of a job, [`census`] is what the pool holds, and a [`mod@recorder`] is a
+//! histogram that an lcore hands over when asked. [`drops`] names every reason why a packet is dropped.
+//! [`listing`] says which jobs have series of their own; [`exposition`] makes the Prometheus text.
 //!
 //! The accounting identity: every packet received ends in exactly one of four ways,
 //! `received = forwarded + absorbed + answered + Σ dropped{reason}`.
+//!
+//! A new counter is one line in [`Counter`], a new reason one in [`DropReason`], a new count of a job one in
+//! [`JobEvent`]: loops over `ALL` export them. The rest is the line that counts.
 #![forbid(unsafe_code)]
 
 pub mod cells;
@@ -15,6 +18,7 @@ pub mod counters;
 pub mod drops;
 pub mod exposition;
 pub mod listing;
+mod named;
 pub mod recorder;
 
 pub use cells::{CellsReading, JobCells, JobEvent, Late, LcoreRanks, Made, Moment, RankCells, RankReading};

@@ -8,3 +8,35 @@ fn names_are_unique_and_discriminants_are_indices() {
     assert_eq!(names.len(), DropReason::ALL.len());
     assert!(DropReason::ALL.iter().enumerate().all(|(index, &reason)| reason as usize == index));
 }
+
+/// The page, as this list says it. Make it anew: `PASCALINE_WRITE=1 cargo test -p pascaline-telemetry the_page`.
+fn page() -> String {
+    let mut page = String::from(
+        "# Drop reasons
+
+Every dropped packet counts under one reason, a label of `pascaline_dropped_packets_total`; `pascaline top` and
+the page show the same. A rate that stays low is harmless for the reasons that say *normal*. For one job,
+`pascaline explain JOB` says more. This page is made from `telemetry/src/drops.rs`, and a test compares them.
+
+| reason | what it means | what to do |
+|---|---|---|
+",
+    );
+    for reason in DropReason::ALL {
+        page += &format!("| `{}` | {} | {} |\n", reason.name(), reason.help(), reason.remedy());
+    }
+    page
+}
+
+#[test]
+fn the_page_says_what_the_list_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/drop-reasons.md");
+    if std::env::var_os("PASCALINE_WRITE").is_some() {
+        std::fs::write(path, page()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == page(),
+        "docs/drop-reasons.md is old: PASCALINE_WRITE=1 cargo test -p pascaline-telemetry the_page"
+    );
+}

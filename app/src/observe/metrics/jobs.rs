@@ -97,7 +97,7 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
     ];
     for (at, event) in JobEvent::ALL.iter().enumerate() {
         let pick = move |totals: &JobTotals| float(totals.events.get(at).copied().unwrap_or(0));
-        out.push(gauge(event.metric(), event.help().trim_start(), &pick));
+        out.push(gauge(event.metric(), event.help(), &pick));
     }
     out
 }

@@ -166,7 +166,7 @@ fn drops(total: &Reading, former: &Reading, since: Since) -> Vec<Drop> {
         .filter(|&&reason| total.dropped(reason) > 0)
         .map(|&reason| Drop {
             reason: reason.name().to_owned(),
-            meaning: reason.help().trim().to_owned(),
+            meaning: reason.help().to_owned(),
             packets: total.dropped(reason),
             packets_per_second: since.rate(total.dropped(reason), former.dropped(reason)),
         })

@@ -1,0 +1,177 @@
+//! The counts of a job, lcores added up.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::{DROPS, EVENTS, JobCells, JobEvent, LATE_FOR_NS, Late, LateCell, Moment};
+use crate::drops::DropReason;
+
+impl JobCells {
+    /// All counts, lcores added up.
+    #[must_use]
+    pub fn read(&self) -> CellsReading {
+        let mut reading = CellsReading { ranks: self.read_ranks(), ..CellsReading::default() };
+        for cells in &self.lcores {
+            for (sum, event) in reading.events.iter_mut().zip(&cells.events) {
+                *sum += event.load(Ordering::Relaxed);
+            }
+            for (sum, drops) in reading.drops.iter_mut().zip(&cells.drops) {
+                *sum += drops.load(Ordering::Relaxed);
+            }
+            reading.model_ns = reading.model_ns.max(cells.model.load(Ordering::Relaxed));
+        }
+        let sum = |events: &mut [u64; EVENTS], event: JobEvent, cell: &AtomicU64| {
+            events[event as usize] += cell.load(Ordering::Relaxed);
+        };
+        for lasts in self.by_rank.lasts.chunks_exact(self.by_rank.stride.max(1) as usize) {
+            for (rank, cell) in reading.ranks.iter_mut().zip(lasts) {
+                let results = cell.results.load(Ordering::Relaxed);
+                rank.last += results;
+                reading.waited_ns += cell.waited.load(Ordering::Relaxed);
+                reading.events[JobEvent::Results as usize] += results;
+                sum(&mut reading.events, JobEvent::ResultBytes, &cell.bytes);
+                sum(&mut reading.events, JobEvent::Aggregated, &cell.aggregated);
+                sum(&mut reading.events, JobEvent::AggregatedBytes, &cell.aggregated_bytes);
+            }
+        }
+        reading
+    }
+
+    /// The ranks that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked it for longest on any
+    /// lcore, those that are waited for longest first.
+    #[must_use]
+    pub fn who_is_late(&self, now: u64) -> Vec<Late> {
+        let late = |late: &LateCell| {
+            let rank = late.rank.load(Ordering::Relaxed).checked_sub(1)?;
+            let (since, seen) = (late.since.load(Ordering::Relaxed), late.seen.load(Ordering::Relaxed));
+            let recent = now.saturating_sub(seen) <= LATE_FOR_NS;
+            recent.then_some(Late { rank: u16::try_from(rank).ok()?, since, seen })
+        };
+        let mut all: Vec<Late> =
+            self.lcores.iter().flat_map(|cells| cells.late.iter().filter_map(late)).collect();
+        all.sort_by_key(|late| (late.rank, core::cmp::Reverse(late.waited())));
+        all.dedup_by_key(|late| late.rank);
+        all.sort_by_key(|late| core::cmp::Reverse(late.waited()));
+        all
+    }
+
+    fn read_ranks(&self) -> Vec<RankReading> {
+        let mut ranks = vec![RankReading::default(); usize::from(self.ranks())];
+        let stride = self.by_rank.stride.max(1) as usize;
+        for (cells, again) in self.by_rank.cells.chunks_exact(stride).zip(self.again.chunks_exact(stride)) {
+            for ((sum, cell), again) in ranks.iter_mut().zip(cells).zip(again) {
+                sum.contributions += cell.contributions.load(Ordering::Relaxed);
+                sum.again = sum.again.wrapping_add(again.load(Ordering::Relaxed));
+                let last = cell.last.load(Ordering::Relaxed);
+                #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+                let (psn, heard) = (last as u32, Moment::nanoseconds(last));
+                // The lcore that heard from it last knows where it is; of several at about the same time the one that is ahead.
+                let ahead = psn.wrapping_sub(sum.psn) < 1 << 31;
+                if heard > sum.heard_ns || heard == sum.heard_ns && ahead {
+                    sum.heard_ns = heard;
+                    sum.psn = psn;
+                }
+            }
+        }
+        ranks
+    }
+}
+
+/// What has been seen of a rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RankReading {
+    /// Contributions received, repeated ones included.
+    pub contributions: u64,
+    /// When the last one came, in nanoseconds of the lcores' clock, to 17 ms; 0 for never.
+    pub heard_ns: u64,
+    /// Its PSN.
+    pub psn: u32,
+    /// Contributions that had been sent before; it wraps.
+    pub again: u32,
+    /// Results that this rank's contribution completed: all others were there before.
+    pub last: u64,
+}
+
+/// The counts of a job as they were at about one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellsReading {
+    pub(super) events: [u64; EVENTS],
+    pub(super) drops: [u64; DROPS],
+    /// Nanoseconds from the first to the last contribution of the results, summed.
+    pub waited_ns: u64,
+    /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds since 1970; 0 for
+    /// none. Time from then on is the job's Age-of-Model (Olaf, section 2.2), as far as the appliance can see it.
+    pub model_ns: u64,
+    /// By rank.
+    pub ranks: Vec<RankReading>,
+}
+
+impl Default for CellsReading {
+    fn default() -> Self {
+        Self { events: [0; EVENTS], drops: [0; DROPS], waited_ns: 0, model_ns: 0, ranks: Vec::new() }
+    }
+}
+
+impl CellsReading {
+    /// How often something has happened, or how many bytes it was.
+    #[must_use]
+    pub const fn get(&self, event: JobEvent) -> u64 {
+        self.events[event as usize]
+    }
+
+    /// Packets of the job dropped for a reason.
+    #[must_use]
+    pub const fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Contributions received from all ranks.
+    #[must_use]
+    pub fn contributions(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.contributions).sum()
+    }
+
+    /// Bytes of the payloads of these contributions, of those of which it is known what became of them: what is under way is not
+    /// included, nor what was dropped.
+    #[must_use]
+    pub fn contribution_bytes(&self) -> u64 {
+        use JobEvent::{AggregatedBytes, BypassedBytes, EvictedBytes, SpilledBytes, UpdateBytes};
+        let bytes = [AggregatedBytes, SpilledBytes, EvictedBytes, BypassedBytes, UpdateBytes];
+        bytes.into_iter().map(|event| self.get(event)).sum()
+    }
+
+    /// Bytes of the payload of a contribution in the middle, as far as it is known.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a mean")]
+    pub fn mean_payload(&self) -> f64 {
+        let (bytes, count) = match self.get(JobEvent::Aggregated) {
+            0 => (self.contribution_bytes(), self.contributions()),
+            aggregated => (self.get(JobEvent::AggregatedBytes), aggregated),
+        };
+        if count > 0 { bytes as f64 / count as f64 } else { 0.0 }
+    }
+
+    /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the first answer of
+    /// its server.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "doubles have microseconds here")]
+    pub fn model_age(&self, unix_seconds: f64) -> Option<f64> {
+        (self.model_ns > 0).then(|| (unix_seconds - self.model_ns as f64 / 1e9).max(0.0))
+    }
+
+    /// The rank that is ahead, as a PSN; `None` if nothing has come from any.
+    #[must_use]
+    pub fn front(&self) -> Option<u32> {
+        let heard = self.ranks.iter().filter(|rank| rank.heard_ns > 0).map(|rank| rank.psn);
+        heard.reduce(|front, psn| if front.wrapping_sub(psn) > 1 << 31 { psn } else { front })
+    }
+
+    /// How many PSNs a rank is behind the one that is ahead; all of them, if nothing has come from it.
+    #[must_use]
+    pub fn behind(&self, rank: &RankReading) -> u32 {
+        match self.front() {
+            Some(front) if rank.heard_ns > 0 => front.wrapping_sub(rank.psn),
+            Some(front) => front.wrapping_add(1),
+            None => 0,
+        }
+    }
+}
