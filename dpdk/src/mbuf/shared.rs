@@ -127,9 +127,11 @@ impl SharedMbuf {
         if !self.is_single() {
             return false;
         }
-        // The only holder, which is what a result has when it is made: nobody else can count, and a store is a tenth of what an atomic
-        // addition takes.
-        if self.count().load(Ordering::Relaxed) == 1 {
+        // The only holder, as of a new result: nobody else can count, and a store costs a tenth of an atomic
+        // addition. The store ends the release sequences of former holders' drops, whose reads must still come
+        // before the packet is freed. Acquire puts them before this store, and so before the drop of every holder
+        // that is made here.
+        if self.count().load(Ordering::Acquire) == 1 {
             self.count().store(1 + more, Ordering::Relaxed);
             return true;
         }
