@@ -1,9 +1,9 @@
 //! Bindings to the system's libdpdk, and shims for what its headers define inline.
 //!
-//! Contract of this crate: it adds no meaning. Everything here is as unsafe as in C; `pascaline-dpdk` is the one
-//! user. Only functions on the allow-list of `build.rs` are bound. Functions that DPDK defines as `static inline`
-//! are reached through `src/shim.c`, per burst where they run per packet; the fields of an mbuf are read directly
-//! through [`mbuf`].
+//! Contract of this crate: it adds no meaning. Everything here is as unsafe as in C; `pascaline-dpdk` is the
+//! one user. Only functions on the allow-list of `build.rs` are bound. Functions that DPDK defines as `static
+//! inline` are reached through `src/shim.c`, per burst where they run per packet; the fields of an mbuf are
+//! read directly through [`mbuf`].
 #![allow(unsafe_code, reason = "foreign functions")]
 
 pub mod mbuf;

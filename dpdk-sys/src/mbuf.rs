@@ -1,7 +1,7 @@
 //! The mbuf's fields by name: the one place that knows where they are.
 //!
-//! The offsets come from the C compiler (`psc_mbuf_layout` in `shim.h`), so they are those of the DPDK that the
-//! program is linked against, whatever names bindgen gives to the anonymous members around them.
+//! The offsets come from the C compiler (`psc_mbuf_layout` in `shim.h`), so they are those of the DPDK that
+//! the program is linked against, whatever names bindgen gives to the anonymous members around them.
 
 use core::sync::atomic::AtomicU16;
 

@@ -1,5 +1,5 @@
-//! Opens the devices named on the command line and prints what they offer, and what was turned on with two queues
-//! each way, or with one where that is all there is.
+//! Opens the devices named on the command line and prints what they offer, and what was turned on with two
+//! queues each way, or with one where that is all there is.
 //!
 //! `cargo run -p pascaline-dpdk --example caps -- net_null0 net_tap0,iface=tap7`
 #![allow(clippy::print_stdout, reason = "a command-line tool")]

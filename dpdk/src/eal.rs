@@ -87,7 +87,8 @@ pub enum EalError {
 pub enum Memory {
     /// Hugepages.
     Huge,
-    /// Ordinary 4 kB pages: slower (TLB misses), unfit for most physical devices; for tests and virtual devices.
+    /// Ordinary 4 kB pages: slower (TLB misses), unfit for most physical devices; for tests and virtual
+    /// devices.
     Small {
         /// All the memory there is for pools and rings.
         megabytes: u32,
@@ -105,12 +106,13 @@ impl core::fmt::Display for Memory {
 
 /// The running environment.
 ///
-/// There is one per process, and it cannot be copied. Ports, pools and lcores each hold a count on it, so that it
-/// is shut down after the last of them, in whichever order they are dropped.
+/// There is one per process, and it cannot be copied. Ports, pools and lcores each hold a count on it, so
+/// that it is shut down after the last of them, in whichever order they are dropped.
 ///
-/// Memory is unmapped only where no other thread can be using it, without its own knowledge, at that moment: on the
-/// thread that called [`init`](Self::init), while no lcore has a job. A last handle that is dropped elsewhere leaves
-/// the memory to the end of the process. So join the lcores, then drop what is left on the main thread.
+/// Memory is unmapped only where no other thread can be using it, without its own knowledge, at that moment:
+/// on the thread that called [`init`](Self::init), while no lcore has a job. A last handle that is dropped
+/// elsewhere leaves the memory to the end of the process. So join the lcores, then drop what is left on the
+/// main thread.
 ///
 /// ```compile_fail
 /// fn two(eal: pascaline_dpdk::Eal) -> (pascaline_dpdk::Eal, pascaline_dpdk::Eal) {
@@ -129,7 +131,8 @@ pub struct Eal {
 pub(crate) struct EalInner {
     /// The thread that became the main lcore.
     main: ThreadId,
-    /// By lcore id: a job has been handed over and is not done with. Set by whoever launches, cleared by the lcore.
+    /// By lcore id: a job has been handed over and is not done with. Set by whoever launches, cleared by the
+    /// lcore.
     pub(crate) busy: Arc<[AtomicBool]>,
     /// Ports that have a handle; also serialises attaching and detaching of devices.
     pub(crate) open_ports: Mutex<BTreeSet<u16>>,
@@ -138,12 +141,12 @@ pub(crate) struct EalInner {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Eal {
-    /// Starts DPDK. The calling thread becomes the main lcore and is bound to `main_core`; threads that it starts
-    /// afterwards inherit that binding.
+    /// Starts DPDK. The calling thread becomes the main lcore and is bound to `main_core`; threads that it
+    /// starts afterwards inherit that binding.
     ///
     /// # Errors
-    /// Where the configuration does not fit this machine, or DPDK refuses. After a refusal the process has to be
-    /// started anew; a configuration that was found unfit can be corrected and tried again.
+    /// Where the configuration does not fit this machine, or DPDK refuses. After a refusal the process has to
+    /// be started anew; a configuration that was found unfit can be corrected and tried again.
     pub fn init(config: &EalConfig) -> Result<Self, EalError> {
         args::check_cores(config, &args::allowed_cores())?;
         let memory = hugepages::choose(config, &hugepages::Available::probe())?;
@@ -157,13 +160,13 @@ impl Eal {
             return Err(EalError::AlreadyStarted);
         }
 
-        // EAL keeps pointers into its arguments and getopt reorders the array. There is one start per process, so
-        // neither is ever taken back.
+        // EAL keeps pointers into its arguments and getopt reorders the array. There is one start per
+        // process, so neither is ever taken back.
         let argv: &'static mut [*mut c_char] =
             Vec::leak(strings.into_iter().map(CString::into_raw).chain([core::ptr::null_mut()]).collect());
         let argc = c_int::try_from(argv.len() - 1).unwrap_or(c_int::MAX);
-        // SAFETY: argv is an array of argc terminated strings and a null, writable and valid for ever. The flag
-        // above makes this the only call in the process.
+        // SAFETY: argv is an array of argc terminated strings and a null, writable and valid for ever. The
+        // flag above makes this the only call in the process.
         let parsed = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
         if parsed < 0 {
             return Err(EalError::Init { errno: Errno::last(), arguments });
@@ -201,9 +204,9 @@ impl Eal {
 impl EalInner {
     /// True if no other thread can be inside a function of DPDK on an lcore's behalf.
     ///
-    /// A pool may look full while an lcore is still writing into its cache of that pool (`rte_mempool_put` counts
-    /// before it stores), so a full pool alone does not say that its memory is out of use. Threads that are no
-    /// lcores have no cache; the count shows their packets after their last access.
+    /// A pool may look full while an lcore is still writing into its cache of that pool (`rte_mempool_put`
+    /// counts before it stores), so a full pool alone does not say that its memory is out of use. Threads
+    /// that are no lcores have no cache; the count shows their packets after their last access.
     pub(crate) fn is_quiet(&self) -> bool {
         // Acquire: pairs with the release by which an lcore leaves its job.
         thread::current().id() == self.main && self.busy.iter().all(|busy| !busy.load(Ordering::Acquire))
@@ -222,8 +225,9 @@ impl Drop for EalInner {
             tracing::debug!("EAL left to the end of the process: its last user was not the main lcore");
             return;
         }
-        // SAFETY: started by `init`, and nothing made from it is left, since ports, pools and jobs of lcores hold
-        // a count on self; a pool that did not get all packets back has pinned the count. No lcore is at work.
+        // SAFETY: started by `init`, and nothing made from it is left, since ports, pools and jobs of lcores
+        // hold a count on self; a pool that did not get all packets back has pinned the count. No lcore is at
+        // work.
         unsafe { sys::rte_eal_cleanup() };
     }
 }

@@ -21,8 +21,8 @@ impl Errno {
     /// Not supported.
     pub const NOTSUP: Self = Self(95);
 
-    /// Of a return value, where DPDK returns the negated number. Many drivers return a plain -1 for any failure,
-    /// which is `EPERM` by number.
+    /// Of a return value, where DPDK returns the negated number. Many drivers return a plain -1 for any
+    /// failure, which is `EPERM` by number.
     #[must_use]
     pub(crate) const fn from_return(value: c_int) -> Self {
         Self(value.saturating_abs())
@@ -52,8 +52,8 @@ impl fmt::Display for Errno {
         if self.0 == 1 {
             return f.write_str("not permitted, or a failure that is not specified (-1)");
         }
-        // SAFETY: rte_strerror returns a string literal or a per-thread buffer, always terminated; it is copied
-        // out before the next call on this thread.
+        // SAFETY: rte_strerror returns a string literal or a per-thread buffer, always terminated; it is
+        // copied out before the next call on this thread.
         let text = unsafe { CStr::from_ptr(sys::rte_strerror(self.0)) };
         write!(f, "{} (errno {})", text.to_string_lossy(), self.0)
     }

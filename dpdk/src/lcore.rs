@@ -95,18 +95,21 @@ impl Lcore {
             return Err(LaunchError::Busy { lcore });
         }
         let slot = Arc::new(Slot::default());
-        // The job counts on the flags only, not on the environment: else its last act would be to shut that down.
+        // The job counts on the flags only, not on the environment: else its last act would be to shut that
+        // down.
         let (flags, result) = (self.eal.busy.clone(), slot.clone());
         let whole: Job = Box::new(move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(job))
                 .map_err(|payload| LcorePanic { lcore, message: text_of(payload) });
-            // Release: all that the job did, and the packets it gave back, come before. See `EalInner::is_quiet`.
+            // Release: all that the job did, and the packets it gave back, come before. See
+            // `EalInner::is_quiet`.
             result.deliver(outcome, || flags[index].store(false, Ordering::Release));
         });
 
         let argument = Box::into_raw(Box::new(whole)).cast::<c_void>();
-        // SAFETY: the lcore exists, being one of `Eal::lcores`; the flag set above makes this the only thread that
-        // talks to it. The job before has cleared that flag as its last act, so this waits for a few instructions.
+        // SAFETY: the lcore exists, being one of `Eal::lcores`; the flag set above makes this the only thread
+        // that talks to it. The job before has cleared that flag as its last act, so this waits for a few
+        // instructions.
         unsafe { sys::rte_eal_wait_lcore(lcore) };
         // SAFETY: as above; `run` takes the argument back exactly once, on the lcore.
         let refused = unsafe { sys::rte_eal_remote_launch(Some(run), argument, lcore) };
@@ -158,8 +161,8 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the result, or drops it where nobody asks, and then calls `leave`, which comes before the joiner
-    /// can see the result: who has joined finds the lcore free.
+    /// Leaves the result, or drops it where nobody asks, and then calls `leave`, which comes before the
+    /// joiner can see the result: who has joined finds the lcore free.
     fn deliver(&self, outcome: Result<T, LcorePanic>, leave: impl FnOnce()) {
         let mut state = self.lock();
         if matches!(*state, State::Abandoned) {

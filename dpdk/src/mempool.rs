@@ -105,15 +105,15 @@ fn remedy(errno: Errno) -> &'static str {
 
 /// A pool of packets of one size. Copies are handles on the same pool; any thread may use them.
 ///
-/// Taking and giving back is fast on lcores, which have a cache each; other threads go to the pool's ring at every
-/// call. The ring is not preemptible: where threads share a CPU, one that loses it in the middle of an operation
-/// makes the others spin until it runs again.
+/// Taking and giving back is fast on lcores, which have a cache each; other threads go to the pool's ring at
+/// every call. The ring is not preemptible: where threads share a CPU, one that loses it in the middle of an
+/// operation makes the others spin until it runs again.
 ///
-/// **When the memory goes.** With the last handle, if that goes on the thread that started DPDK, all packets are
-/// back and no lcore has a job; else it stays until the environment ends, for the reason given at
+/// **When the memory goes.** With the last handle, if that goes on the thread that started DPDK, all packets
+/// are back and no lcore has a job; else it stays until the environment ends, for the reason given at
 /// [`Eal`]. If packets are still out, because they were leaked or outlive all ports and pools, then pool and
-/// environment stay until the process ends, and a warning is logged: a packet never points to memory that is gone.
-/// (In DPDK 22.11 `net_ring` and `net_af_xdp` do not give back what their rings hold when they close.)
+/// environment stay until the process ends, and a warning is logged: a packet never points to memory that is
+/// gone. (In DPDK 22.11 `net_ring` and `net_af_xdp` do not give back what their rings hold when they close.)
 #[derive(Debug, Clone)]
 pub struct Mempool {
     inner: Arc<PoolInner>,
@@ -142,9 +142,9 @@ impl Mempool {
         Self::create(eal, config, false)
     }
 
-    /// Makes a pool of which those packets go out first that came back last, also beyond what lcores keep at hand: what is
-    /// written into all of them, and only for a short while, is in a cache then. The price is a lock where lcores meet. A DPDK
-    /// without its driver for stacks makes an ordinary pool of it.
+    /// Makes a pool of which those packets go out first that came back last, also beyond what lcores keep at
+    /// hand: what is written into all of them, and only for a short while, is in a cache then. The price is a
+    /// lock where lcores meet. A DPDK without its driver for stacks makes an ordinary pool of it.
     ///
     /// # Errors
     /// As with [`new`](Self::new).
@@ -219,7 +219,8 @@ impl Mempool {
         self.inner.available()
     }
 
-    /// Packets out of the pool, those in devices' receive rings included. Exact only while nobody uses the pool.
+    /// Packets out of the pool, those in devices' receive rings included. Exact only while nobody uses the
+    /// pool.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.capacity().saturating_sub(self.available())

@@ -78,8 +78,8 @@ pub struct Port<State> {
     state: State,
 }
 
-/// A device in motion. The port and each of its queues hold a count; the last one stops the device, when nobody can
-/// be inside of one of its queues any more.
+/// A device in motion. The port and each of its queues hold a count; the last one stops the device, when
+/// nobody can be inside of one of its queues any more.
 #[derive(Debug)]
 pub(crate) struct Running {
     device: Arc<DeviceHandle>,
@@ -153,7 +153,8 @@ impl Port<Started> {
         &self.state.active
     }
 
-    /// Stops the device. All of its queues have to be dropped before; if some are left the port comes back as it is.
+    /// Stops the device. All of its queues have to be dropped before; if some are left the port comes back as
+    /// it is.
     ///
     /// # Errors
     /// If there are queues left.

@@ -1,4 +1,5 @@
-//! Ports with a kernel behind them, each test in a network namespace of its own: net_af_packet, net_af_xdp, net_tap.
+//! Ports with a kernel behind them, each test in a network namespace of its own: net_af_packet, net_af_xdp,
+//! net_tap.
 
 mod common;
 
@@ -9,6 +10,7 @@ use common::{
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::{Steer, Steering};
 use pascaline_dpdk::{Device, Mbuf, OpenError, Port, PortConfig};
+use pascaline_testkit::skipped;
 
 /// Frames of several lengths, one of them tagged.
 fn frames() -> Vec<Vec<u8>> {
@@ -57,8 +59,7 @@ fn net_af_xdp_carries_frames_and_shared_tails() {
         let pool = pool(&eal, 16383);
         let name = format!("net_af_xdp{},iface=left", unique());
         if let Err(error) = Port::open(&eal, &Device::Vdev(name.clone())) {
-            eprintln!("SKIPPED: AF_XDP is not to be had here: {error}");
-            return;
+            return skipped(&format!("no AF_XDP: {error}"));
         }
         let mut left = start(&eal, &name, &pool);
         let mut right = start(&eal, &format!("net_af_packet{},iface=right", unique()), &pool);
@@ -82,8 +83,7 @@ fn net_af_xdp_sends_every_packet_of_its_pool() {
         let (pool, other) = (pool(&eal, 16383), pool(&eal, 127));
         let name = format!("net_af_xdp{},iface=left", unique());
         if let Err(error) = Port::open(&eal, &Device::Vdev(name.clone())) {
-            eprintln!("SKIPPED: AF_XDP is not to be had here: {error}");
-            return;
+            return skipped(&format!("no AF_XDP: {error}"));
         }
         let mut left = start(&eal, &name, &pool);
         let mut right = start(&eal, &format!("net_af_packet{},iface=right", unique()), &other);
@@ -141,7 +141,8 @@ fn datagram(dst_port: u16) -> Vec<u8> {
     frame
 }
 
-/// With a kernel that has what the driver makes rules of (`cls_flower`, `sch_multiq`): the one virtual device that steers.
+/// With a kernel that has what the driver makes rules of (`cls_flower`, `sch_multiq`): the one virtual device
+/// that steers.
 #[test]
 fn a_device_with_flow_rules_brings_each_udp_port_to_its_queue() {
     in_namespace(|| {
@@ -153,8 +154,7 @@ fn a_device_with_flow_rules_brings_each_udp_port_to_its_queue() {
         let mut started =
             port.start(&config, std::slice::from_ref(&pool)).unwrap_or_else(|error| panic!("{error}"));
         if started.port.active().steering != Steering::Rules {
-            eprintln!("SKIPPED: net_tap cannot make flow rules on this kernel; it has started without");
-            return;
+            return skipped("net_tap cannot make flow rules on this kernel");
         }
         ip("link set pascaline0 up");
         let kernel = RawSocket::on("pascaline0");

@@ -170,7 +170,8 @@ fn heads_share_one_tail() {
     assert_full(&pool);
 }
 
-/// What was received has its start elsewhere, a length, and what the device said of it; a packet with a tail is of no use.
+/// What was received has its start elsewhere, a length, and what the device said of it; a packet with a tail
+/// is of no use.
 #[test]
 fn headers_are_composed_in_whatever_there_was_in_a_packet() {
     let eal = eal();
@@ -203,7 +204,8 @@ fn headers_are_composed_in_whatever_there_was_in_a_packet() {
     assert_eq!((one.bytes(), one.bad_checksum()), (&[0xa5; 20][..], true));
     assert!(one.renew(2048) && !chained().renew(1));
     assert_eq!((one.bytes(), one.total_len(), one.room(), one.bad_checksum()), (&[][..], 0, 2048, false));
-    // From the end: the one that has been renewed, three as they came with one of no use among them, and one that is not needed.
+    // From the end: the one that has been renewed, three as they came with one of no use among them, and one
+    // that is not needed.
     let mut spare = ArrayVec::<Mbuf, 6>::new();
     spare.extend([received(), received(), received(), chained(), received(), one]);
     let mut frames = ArrayVec::<Mbuf, 8>::new();

@@ -12,8 +12,8 @@ fn memory_goes_when_it_is_out_of_use_and_not_before() {
     let eal = Eal::init(&test_config()).unwrap();
     assert_eq!(lcore::current(), Some(0));
 
-    // A pool that is full goes with its last handle: its name and its memory are free again. Thirty of these pools
-    // would be more than all memory.
+    // A pool that is full goes with its last handle: its name and its memory are free again. Thirty of these
+    // pools would be more than all memory.
     let config = PoolConfig { name: "again".to_owned(), count: 8191, cache: 32, room: 2048 };
     for _ in 0..30 {
         let pool = Mempool::new(&eal, &config).unwrap();

@@ -23,10 +23,12 @@ pub(crate) use source::SourceArgs;
 
 /// Measure the packet path
 ///
-/// Absolute times swing on shared machines; every figure is reported with its limit from the same run, as a ratio.
+/// Absolute times swing on shared machines; every figure is reported with its limit from the same run, as a
+/// ratio.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// The aggregator pool: parse, look up, deduplicate, add, emit results; against the bare add of the same payloads
+    /// The aggregator pool: parse, look up, deduplicate, add, emit results; against the bare add of the same
+    /// payloads
     #[command(after_help = "Examples:
   pascaline-lab bench pool --json
   pascaline-lab bench pool --policy dsa --fan-in 64 --dtype bf16 --order rank
@@ -34,8 +36,9 @@ pub(crate) enum BenchCommand {
 
 A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
     Pool(pool::PoolArgs),
-    /// The whole pipeline over net_null (packets hot in cache), net_ring (source on another core) and net_memif (source in another process),
-    /// against dpdk-testpmd macswap on the same ports plus the bare add
+    /// The whole pipeline over net_null (packets hot in cache), net_ring (source on another core) and
+    /// net_memif (source in another process), against dpdk-testpmd macswap on the same ports plus the bare
+    /// add
     #[command(after_help = "Example:\n  pascaline-lab bench pipeline --json --seconds 3
 
 The ratio is the time that nobody can save, divided by the time taken:
@@ -47,16 +50,16 @@ look at packets.
 With --lcores 1,2 it compares two lcores with one instead, with all PSNs spread and with every packet on one slot, beside what two cores
 add at once.")]
     Pipeline(PipelineArgs),
-    /// The queue of asynchronous updates: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's figures; and what
-    /// the queue costs in nanoseconds, against the bare add of the same payloads
+    /// The queue of asynchronous updates: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's
+    /// figures; and what the queue costs in nanoseconds, against the bare add of the same payloads
     #[command(after_help = "Examples:
   pascaline-lab bench olaf
   pascaline-lab bench olaf --json --seed 7
 
 Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
     Olaf(olaf::OlafArgs),
-    /// The pool's policies, where 8 jobs of 8 workers contend for it: completion times, how well it is used, and what goes to the
-    /// parameter server; in virtual time, beside DSA's Figures 8 to 11
+    /// The pool's policies, where 8 jobs of 8 workers contend for it: completion times, how well it is used,
+    /// and what goes to the parameter server; in virtual time, beside DSA's Figures 8 to 11
     #[command(after_help = "Examples:
   pascaline-lab bench policies
   pascaline-lab bench policies --quick --json
@@ -65,15 +68,16 @@ Needs no DPDK. What is lost and how old models are follows from the seed; nanose
 Takes minutes on all cores, --quick seconds. Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
 the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
     Policies(policies::PoliciesArgs),
-    /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted something
+    /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted
+    /// something
     #[command(after_help = "Examples:
   pascaline-lab bench scrape
   pascaline-lab bench scrape --lcores 16 --jobs 1024 --json
 
 Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
     Scrape(scrape::ScrapeArgs),
-    /// A whole appliance at full load, in turns left alone and looked at by everybody: scrapes, the page, 50 API calls per second.
-    /// What it does to the packets' service time and to packets/s
+    /// A whole appliance at full load, in turns left alone and looked at by everybody: scrapes, the page, 50
+    /// API calls per second. What it does to the packets' service time and to packets/s
     #[command(after_help = "Examples:
   pascaline-lab bench observed
   pascaline-lab bench observed --pairs 20 --json

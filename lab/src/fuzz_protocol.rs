@@ -11,11 +11,12 @@ use serde_json::{Map, Value, json};
 
 /// Throw faults at workers and appliance, and see that every sum is right
 ///
-/// Runs the real worker and the real packet path, without ports and in virtual time, through random schedules: one to three
-/// jobs, a tiny aggregator pool, and an adversary that loses, duplicates, delays, reorders, corrupts and cuts off frames,
-/// lets links go down and buffers run out, restarts the appliance, kills and restarts workers. Whoever finishes an allreduce
-/// must have the exact sum; whoever does not must have a typed error by the deadline, and a reason for it; every packet and
-/// every buffer must be accounted for. Everything follows from the seed.
+/// Runs the real worker and the real packet path, without ports and in virtual time, through random
+/// schedules: one to three jobs, a tiny aggregator pool, and an adversary that loses, duplicates, delays,
+/// reorders, corrupts and cuts off frames, lets links go down and buffers run out, restarts the appliance,
+/// kills and restarts workers. Whoever finishes an allreduce must have the exact sum; whoever does not must
+/// have a typed error by the deadline, and a reason for it; every packet and every buffer must be accounted
+/// for. Everything follows from the seed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   A hundred thousand schedules on all cores:

@@ -1,11 +1,13 @@
 //! `pascaline-lab impair`: a wire that loses, duplicates and reorders frames, in user space.
 //!
-//! Joins two interfaces by raw packet sockets and does to the frames between them what a bad link does. It stands in
-//! for the kernel's netem queueing discipline where the kernel has none, and says at the end what it really did.
-//! What happens to which frame is decided in [`link`], which knows no sockets; this part moves bytes.
+//! Joins two interfaces by raw packet sockets and does to the frames between them what a bad link does. It
+//! stands in for the kernel's netem queueing discipline where the kernel has none, and says at the end what
+//! it really did. What happens to which frame is decided in [`link`], which knows no sockets; this part moves
+//! bytes.
 //!
-//! Bytes are passed on as they are: a frame whose sender left the UDP checksum to its interface arrives here, and at the
-//! other end, with that checksum unfinished. VLAN tags that the kernel keeps beside the frame are not carried over.
+//! Bytes are passed on as they are: a frame whose sender left the UDP checksum to its interface arrives here,
+//! and at the other end, with that checksum unfinished. VLAN tags that the kernel keeps beside the frame are
+//! not carried over.
 
 mod link;
 mod port;
@@ -30,8 +32,9 @@ const BATCHES_PER_TURN: usize = 4;
 
 /// Join two interfaces by a wire that loses, duplicates and reorders frames
 ///
-/// Works in user space, as a stand-in for the kernel's netem. Runs until SIGTERM or SIGINT, then sends the frames that it
-/// still holds back and prints one JSON object on stdout that says what it did in each direction.
+/// Works in user space, as a stand-in for the kernel's netem. Runs until SIGTERM or SIGINT, then sends the
+/// frames that it still holds back and prints one JSON object on stdout that says what it did in each
+/// direction.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline-lab impair --left w0 --right a0 --loss 1 --duplicate 1 --reorder 1 --seed 7

@@ -1,4 +1,5 @@
-//! `pascaline-lab`: benches, experiments in virtual time, the fault harness, plots, and a wire that loses frames.
+//! `pascaline-lab`: benches, experiments in virtual time, the fault harness, plots, and a wire that loses
+//! frames.
 #![forbid(unsafe_code)]
 
 mod bench;

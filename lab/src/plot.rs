@@ -18,7 +18,8 @@ pub(crate) enum PlotCommand {
 
 /// Draw the Age-of-Model over time, from logs of `pascaline ps --aom-log`
 ///
-/// One panel for each log, all to the same scale: a thin line for each cluster, and a thick one for their mean.
+/// One panel for each log, all to the same scale: a thin line for each cluster, and a thick one for their
+/// mean.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pascaline-lab plot aom --out aom.svg FIFO=fifo.jsonl Olaf=olaf.jsonl")]

@@ -1,8 +1,8 @@
 //! What lcores count of one job: a part of the memory for each lcore, which it alone writes and anyone reads.
 //!
-//! The control plane makes a job's counts together with the job, hands them to the lcores with the job table, and keeps
-//! them from one generation of the job to the next. Counts are written one by one: those of different names need not belong
-//! to the same moment.
+//! The control plane makes a job's counts together with the job, hands them to the lcores with the job table,
+//! and keeps them from one generation of the job to the next. Counts are written one by one: those of
+//! different names need not belong to the same moment.
 
 mod events;
 mod reading;
@@ -24,8 +24,8 @@ const DROPS: usize = DropReason::ALL.len();
 const APART: u32 = 8;
 /// Ranks that a lcore's part of a job names as late: the latest ones seen.
 pub const LATE: usize = 4;
-/// For how long a late rank is remembered after it was last seen to be missing, in nanoseconds: longer than a sweep through
-/// the pool takes.
+/// For how long a late rank is remembered after it was last seen to be missing, in nanoseconds: longer than a
+/// sweep through the pool takes.
 pub const LATE_FOR_NS: u64 = 2_000_000_000;
 
 /// What one lcore has seen of a rank: as little as can be told from a packet by two instructions that write.
@@ -96,7 +96,8 @@ impl<'a> LcoreRanks<'a> {
         self.cells.get(usize::from(rank))
     }
 
-    /// Notes a contribution that the lcore has received. False, and nothing noted, if the job has no such rank.
+    /// Notes a contribution that the lcore has received. False, and nothing noted, if the job has no such
+    /// rank.
     #[inline(always)]
     pub fn heard(self, rank: u16, psn: u32, moment: Moment) -> bool {
         let Some(cell) = self.cells.get(usize::from(rank)) else { return false };
@@ -158,8 +159,8 @@ impl Made {
     }
 }
 
-/// What is counted for nearly every packet: of each rank, by all lcores. Held beside what lcores know of the job, so that a
-/// count is found without a detour through [`JobCells`], whose it is.
+/// What is counted for nearly every packet: of each rank, by all lcores. Held beside what lcores know of the
+/// job, so that a count is found without a detour through [`JobCells`], whose it is.
 #[derive(Debug, Clone, Default)]
 pub struct RankCells {
     cells: Arc<[RankCell]>,
@@ -282,7 +283,8 @@ impl JobCells {
         self.count(lcore, JobEvent::Released, 1);
     }
 
-    /// Notes that the server of an asynchronous job has answered an update that was generated then, in nanoseconds since 1970.
+    /// Notes that the server of an asynchronous job has answered an update that was generated then, in
+    /// nanoseconds since 1970.
     pub fn answered(&self, lcore: usize, generated_ns: u64) {
         self.count(lcore, JobEvent::Answers, 1);
         if let Some(cells) = self.lcores.get(lcore)

@@ -1,9 +1,9 @@
 //! How the aggregator pool is filled: what an lcore finds where it comes by on its round.
 //!
-//! Nobody but the lcore that is at home there may look into a set, so nobody but lcores can count what sets hold. Each visits its
-//! own in turn anyway; what it finds goes into cells, each of which stands for an equal part of them, and is written as a whole
-//! when the lcore has passed its end. Sets are dealt out to lcores in turn, so that the same cells of all lcores together are
-//! a part of the pool.
+//! Nobody but the lcore that is at home there may look into a set, so nobody but lcores can count what sets
+//! hold. Each visits its own in turn anyway; what it finds goes into cells, each of which stands for an equal
+//! part of them, and is written as a whole when the lcore has passed its end. Sets are dealt out to lcores in
+//! turn, so that the same cells of all lcores together are a part of the pool.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -75,7 +75,8 @@ impl Surveyor {
         (Self { census: Arc::clone(&census), sets, sets_per_cell, found, oldest_ns: 0 }, census)
     }
 
-    /// How many sets may be visited together from this one on, so that all are of one cell and no more than `most`; at least one.
+    /// How many sets may be visited together from this one on, so that all are of one cell and no more than
+    /// `most`; at least one.
     #[must_use]
     #[inline]
     pub fn sets_together(&self, from: usize, most: usize) -> usize {
@@ -83,7 +84,8 @@ impl Surveyor {
         of_cell.min(most).min(self.sets.saturating_sub(from)).max(1)
     }
 
-    /// Notes what is in a set, or in it and those before it that were visited together with it. Sets are visited in turn.
+    /// Notes what is in a set, or in it and those before it that were visited together with it. Sets are
+    /// visited in turn.
     #[inline]
     pub fn visited(&mut self, set: usize, found: Found) {
         self.found.open += found.open;

@@ -62,7 +62,8 @@ named! {
     Opened => "slots_opened",
     /// Contributions added to a partial that was in its slot.
     Hits => "slot_hits",
-    /// Contributions that found no slot: the set was full, the job's quota was used up, or the owner's ring was full.
+    /// Contributions that found no slot: the set was full, the job's quota was used up, or the owner's ring
+    /// was full.
     Conflicts => "slot_conflicts",
     /// Cached results evicted by another PSN.
     DisplacedResults => "results_displaced",
@@ -186,8 +187,9 @@ impl Tally {
 
 /// The published counters of one lcore.
 ///
-/// Written by that lcore only. Readers see all values of one publication or none of it: the version is odd while the
-/// lcore writes, and a reader that saw it change reads again (a sequence lock whose data are themselves atomic).
+/// Written by that lcore only. Readers see all values of one publication or none of it: the version is odd
+/// while the lcore writes, and a reader that saw it change reads again (a sequence lock whose data are
+/// themselves atomic).
 #[derive(Debug)]
 pub struct LcoreCounters {
     version: CachePadded<AtomicU64>,
@@ -214,8 +216,8 @@ impl LcoreCounters {
         self.counters[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// Adds a tally to what has been published, and clears it. To be called by the owning lcore only: a second
-    /// writer would lose counts.
+    /// Adds a tally to what has been published, and clears it. To be called by the owning lcore only: a
+    /// second writer would lose counts.
     #[inline]
     pub fn publish(&self, tally: &mut Tally) {
         let version = self.version.load(Ordering::Relaxed);
@@ -311,8 +313,8 @@ impl Reading {
         self.drops.iter().sum()
     }
 
-    /// Received packets that are not accounted for. Zero for the sum over all lcores whenever no packet is under way
-    /// between them.
+    /// Received packets that are not accounted for. Zero for the sum over all lcores whenever no packet is
+    /// under way between them.
     #[must_use]
     pub fn unaccounted(&self) -> i128 {
         let accounted = self.get(Counter::Forwarded)

@@ -1,5 +1,5 @@
-//! Why packets are dropped. Every reason is a label of `pascaline_dropped_packets_total`; docs/drop-reasons.md
-//! is the same list.
+//! Why packets are dropped. Every reason is a label of `pascaline_dropped_packets_total`;
+//! docs/drop-reasons.md is the same list.
 
 use crate::named::named;
 
@@ -33,7 +33,8 @@ reasons! {
     /// A fragment for the appliance.
     IpFragment => "ip_fragment", "Lower the workers' payload or raise the MTU of every link.";
     /// The IPv4 header checksum, or a checksum that the NIC verified, is wrong.
-    Checksum => "checksum", "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
+    Checksum => "checksum",
+        "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
     /// IP and UDP lengths disagree with each other or with the frame.
     Length => "length", "Look for a middlebox that pads or cuts frames.";
     /// Not protocol version 1.
@@ -47,7 +48,8 @@ reasons! {
     /// An element type or operation that is undefined or has no kernel.
     DType => "dtype", "Use a data type and operation of docs/protocol.md, section 7.";
     /// The payload is empty where there must be one, or not a whole number of elements.
-    PayloadLength => "payload_length", "Let the worker send whole elements, at most the payload agreed on when it joined.";
+    PayloadLength => "payload_length",
+        "Let the worker send whole elements, at most the payload agreed on when it joined.";
     /// The trailer does not add up.
     Trailer => "trailer", "The worker builds wrong trailers: docs/protocol.md, section 8.";
     /// A control body that version 1 does not define.
@@ -55,9 +57,11 @@ reasons! {
     /// No job has this number.
     UnknownJob => "unknown_job", "Add the job to the configuration, or admit jobs that workers form.";
     /// The rank has not joined the job.
-    NotMember => "not_member", "Normal after a restart: workers join again. Else look at why their Joins fail.";
+    NotMember => "not_member",
+        "Normal after a restart: workers join again. Else look at why their Joins fail.";
     /// The packet does not come from the address of its rank.
-    RankSpoofed => "rank_spoofed", "Two workers use the same rank, or a worker changed its address without a Join.";
+    RankSpoofed => "rank_spoofed",
+        "Two workers use the same rank, or a worker changed its address without a Join.";
     /// The packet belongs to another generation of the job.
     WrongEpoch => "wrong_epoch", "Normal while a job forms anew; else stop workers of an old run.";
     /// The rank is not below the fan-in.
@@ -73,7 +77,8 @@ reasons! {
     /// The count field is not what the kind of packet demands.
     BadCount => "bad_count", "The worker speaks another version of the protocol.";
     /// The rank's contribution is inside already.
-    Duplicate => "duplicate", "Normal with losses: a retransmission came too early. Many: look at loss and round-trip time.";
+    Duplicate => "duplicate",
+        "Normal with losses: a retransmission came too early. Many: look at loss and round-trip time.";
     /// All slots of the set hold other PSNs; the sender retransmits.
     Conflict => "conflict", "Add slots, lower the job's window, or configure a parameter server.";
     /// The job holds all the slots of its quota; the sender retransmits.
@@ -87,7 +92,8 @@ reasons! {
     /// The parameter server has no room for more.
     ServerFull => "server_full", "Give the server a core of its own, or add slots so that less is spilled.";
     /// Too many packets wait for the owner of the set.
-    Contention => "contention", "Spread PSNs over UDP ports, so that NIC queues lead to their owners; use fewer lcores.";
+    Contention => "contention",
+        "Spread PSNs over UDP ports, so that NIC queues lead to their owners; use fewer lcores.";
     /// The update does not say its reward and when it was generated.
     UpdateMissing => "update_missing", "The worker sends no update trailer: docs/protocol.md, section 15.";
     /// The reward of the update is infinite or not a number.
@@ -95,9 +101,11 @@ reasons! {
     /// The update was generated later than now, by more than clocks may differ.
     FromTheFuture => "from_the_future", "Synchronise the clocks of workers and appliance (NTP or PTP).";
     /// The update is longer than a segment of the queue, or than the job's workers have agreed on.
-    UpdateTooLong => "update_too_long", "Lower the worker's payload, or raise the MTU of the appliance's ports.";
+    UpdateTooLong => "update_too_long",
+        "Lower the worker's payload, or raise the MTU of the appliance's ports.";
     /// No segment of the queue was free, and no waiting update of the cluster could take it in.
-    UpdateQueueFull => "update_queue_full", "Send less often, or raise the rate or the segments of the port's queue.";
+    UpdateQueueFull => "update_queue_full",
+        "Send less often, or raise the rate or the segments of the port's queue.";
     /// The reward of the update is too far below that of its cluster's waiting one.
     LowReward => "low_reward", "Normal: Olaf's filter. Adjust its threshold if too many are dropped.";
     /// A newer update of the same worker waited already.
@@ -113,7 +121,8 @@ reasons! {
     /// Not for the appliance, and the port has no peer to forward it to.
     NotForUs => "not_for_us", "Normal for broadcasts; give the port a peer to work in line.";
     /// For the appliance's address, but nothing that it answers.
-    NoService => "no_service", "Normal for scans and pings of other kinds; else correct the workers' UDP port.";
+    NoService => "no_service",
+        "Normal for scans and pings of other kinds; else correct the workers' UDP port.";
     /// The peer port's transmit queue was full.
     TransmitFull => "transmit_full", "The link behind the peer port is slower than what comes in.";
 }

@@ -16,7 +16,8 @@ use crate::counters::{BURST_SIZES, Counter, LcoreCounters, Load, Reading};
 use crate::drops::DropReason;
 use crate::recorder::{self, RecorderReader};
 
-/// Bucket bounds in nanoseconds, a factor of about 2.5 apart: from less than a packet's work to more than any timeout.
+/// Bucket bounds in nanoseconds, a factor of about 2.5 apart: from less than a packet's work to more than any
+/// timeout.
 const BUCKETS_NS: [u64; 22] = [
     100,
     250,
@@ -176,8 +177,8 @@ impl Telemetry {
         Ok(times)
     }
 
-    /// What lcores have found in the pool on their last rounds: partials and kept results by cell, and the age of the
-    /// oldest partial in nanoseconds.
+    /// What lcores have found in the pool on their last rounds: partials and kept results by cell, and the
+    /// age of the oldest partial in nanoseconds.
     #[must_use]
     pub fn census(&self) -> (Vec<(u32, u32)>, u64) {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,12 @@
 //! Which jobs have series of their own.
 //!
-//! A thousand jobs must not make a thousand times as many series. So a fixed number of places is given away, to the jobs
-//! that send most; what all the others count is added up under one name.
+//! A thousand jobs must not make a thousand times as many series. So a fixed number of places is given away,
+//! to the jobs that send most; what all the others count is added up under one name.
 //!
-//! The rule: a job gets a place when it has sent anything, while there is one; of several that wait, the one that has sent
-//! most since the last look. It keeps the place as long as it exists and is not silent for [`SILENCE`], so that its series
-//! do not come and go. Counters only ever grow: what a job has counted while it had no place stays with the others, and so
-//! does what jobs have counted that are gone.
+//! The rule: a job gets a place when it has sent anything, while there is one; of several that wait, the one
+//! that has sent most since the last look. It keeps the place as long as it exists and is not silent for
+//! [`SILENCE`], so that its series do not come and go. Counters only ever grow: what a job has counted while
+//! it had no place stays with the others, and so does what jobs have counted that are gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -89,7 +89,8 @@ struct Seen {
 pub struct Listing {
     places: usize,
     seen: BTreeMap<u16, Seen>,
-    /// What is counted under the common name for good: of jobs that are gone, and of others before they got a place.
+    /// What is counted under the common name for good: of jobs that are gone, and of others before they got a
+    /// place.
     settled: JobTotals,
 }
 
@@ -152,7 +153,8 @@ impl Listing {
                 let Some(quietest) = quietest.filter(|seen| now.saturating_sub(seen.heard) >= SILENCE) else {
                     return;
                 };
-                // What its series said is over, like those of a job that is gone; from here on it is one of the others.
+                // What its series said is over, like those of a job that is gone; from here on it is one of
+                // the others.
                 let base = quietest.base.take().unwrap_or_default();
                 let said = quietest.totals.less(&base);
                 let mut settled = core::mem::take(&mut self.settled);

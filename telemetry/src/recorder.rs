@@ -1,10 +1,12 @@
 //! Histograms that an lcore fills and hands over when asked, without lock and without allocation.
 //!
-//! Two histograms go round: the lcore fills one; the reader leaves an empty one in a box, the lcore exchanges its own
-//! for it the next time it looks, and the reader fetches the full one, adds it to its sum and leaves it empty again.
+//! Two histograms go round: the lcore fills one; the reader leaves an empty one in a box, the lcore exchanges
+//! its own for it the next time it looks, and the reader fetches the full one, adds it to its sum and leaves
+//! it empty again.
 //!
-//! What the lcore fills are bare counts, in the places that HdrHistogram has for them: a sixth of the instructions that its own recording
-//! takes, which also keeps the total, the least and the largest value. The reader makes histograms of them.
+//! What the lcore fills are bare counts, in the places that HdrHistogram has for them: a sixth of the
+//! instructions that its own recording takes, which also keeps the total, the least and the largest value.
+//! The reader makes histograms of them.
 
 use std::sync::Arc;
 
@@ -100,7 +102,8 @@ impl Recorder {
         counts.empty = false;
     }
 
-    /// Hands over what has been recorded, if the reader is ready for it. To be called now and then; never waits.
+    /// Hands over what has been recorded, if the reader is ready for it. To be called now and then; never
+    /// waits.
     #[inline]
     pub fn publish(&mut self) {
         if self.current.empty {

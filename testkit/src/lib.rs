@@ -2,6 +2,7 @@
 //!
 //! - [`MemoryIo`]: packet I/O in memory, whose other end is the test's; [`Clock`]: a time that the test sets
 //! - [`Worker`]: a rank that builds whole frames; [`Heard`]: a frame taken apart
+//! - [`skipped`]: counts a test that cannot run here
 //! - [`bytes`], [`trailer`] and others: payloads and trailers as bytes, and back
 //!
 //! Only a dev-dependency: no `[dependencies]` may name this crate. A test below `tests/` of any crate may use it,
@@ -19,7 +20,9 @@
 mod hosts;
 mod io;
 mod payload;
+mod skip;
 
 pub use hosts::{Heard, JOB, OWN_V4, OWN_V6, UDP_PORT, Worker, port_mac};
 pub use io::{Clock, MemoryIo, MemoryPort, ROOM, received};
 pub use payload::{bytes, contents, emitted, ranks, trailer, values};
+pub use skip::skipped;

@@ -39,8 +39,9 @@ pub struct EalConfig {
     pub main_core: usize,
     /// CPUs of the dataplane lcores, whose ids are 1, 2, ... in this order.
     pub cores: Vec<usize>,
-    /// Let every lcore run on all of the CPUs named, instead of one each. For machines with fewer CPUs than lcores,
-    /// where `cores` may name a CPU several times; a polling lcore that is taken off its CPU delays its packets.
+    /// Let every lcore run on all of the CPUs named, instead of one each. For machines with fewer CPUs than
+    /// lcores, where `cores` may name a CPU several times; a polling lcore that is taken off its CPU delays
+    /// its packets.
     pub float: bool,
     /// What to do about hugepages.
     pub hugepages: Hugepages,

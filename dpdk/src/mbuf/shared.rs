@@ -12,16 +12,17 @@ use super::{Mbuf, data};
 
 /// One of several holders of a packet that nobody writes.
 ///
-/// The count is the mbuf's own, so a holder can be handed to a device as the tail of a packet and is given back by
-/// the driver, on whichever lcore that happens.
+/// The count is the mbuf's own, so a holder can be handed to a device as the tail of a packet and is given
+/// back by the driver, on whichever lcore that happens.
 ///
-/// **At the end of the counter.** It has 16 bits. A packet with [`MAX_HOLDERS`](Self::MAX_HOLDERS) holders is not
-/// shared further: `clone` copies it into a fresh packet of its pool, which holds the same bytes and is as good for
-/// every purpose. Where that cannot be (the pool is empty, or the packet has several segments) the process is aborted,
-/// as `std::sync::Arc` does at the end of its counter: 32768 holders of one packet are a leak, not a load.
+/// **At the end of the counter.** It has 16 bits. A packet with [`MAX_HOLDERS`](Self::MAX_HOLDERS) holders is
+/// not shared further: `clone` copies it into a fresh packet of its pool, which holds the same bytes and is
+/// as good for every purpose. Where that cannot be (the pool is empty, or the packet has several segments)
+/// the process is aborted, as `std::sync::Arc` does at the end of its counter: 32768 holders of one packet
+/// are a leak, not a load.
 pub struct SharedMbuf(
-    /// Invariants: first segment of a packet of a `Mempool`, of which we hold one count on each segment, and which
-    /// is not written as long as we do.
+    /// Invariants: first segment of a packet of a `Mempool`, of which we hold one count on each segment, and
+    /// which is not written as long as we do.
     NonNull<sys::rte_mbuf>,
 );
 
@@ -43,13 +44,15 @@ impl SharedMbuf {
         ManuallyDrop::new(self).0
     }
 
-    /// The packet, if this is its only holder and there is no segment behind the first; else this holder is gone.
+    /// The packet, if this is its only holder and there is no segment behind the first; else this holder is
+    /// gone.
     #[inline(always)]
     pub(super) fn into_exclusive(self) -> Option<Mbuf> {
         // Acquire: former holders' reads come before the next owner's writes.
         if self.is_single() && self.count().load(Ordering::Acquire) == 1 {
-            // SAFETY: the first and only segment of a packet that was an `Mbuf` before it was frozen, or a copy of one, with memory of
-            // its own; the one count is ours, and nobody can make another one of it, since we give up the pointer.
+            // SAFETY: the first and only segment of a packet that was an `Mbuf` before it was frozen, or a
+            // copy of one, with memory of its own; the one count is ours, and nobody can make another one of
+            // it, since we give up the pointer.
             return Some(unsafe { Mbuf::from_exclusive(self.into_reference()) });
         }
         None
@@ -67,10 +70,12 @@ impl SharedMbuf {
         unsafe { &*field::refcnt(self.0.as_ptr()) }
     }
 
-    /// True without a segment behind the first, as nearly always: a packet that had a tail when it was frozen.
+    /// True without a segment behind the first, as nearly always: a packet that had a tail when it was
+    /// frozen.
     #[inline]
     fn is_single(&self) -> bool {
-        // SAFETY: the mbuf lives and is not written. Not by the pointer to the next one: it is in another cache line.
+        // SAFETY: the mbuf lives and is not written. Not by the pointer to the next one: it is in another
+        // cache line.
         unsafe { *field::nb_segs(self.0.as_ptr()) == 1 }
     }
 
@@ -104,9 +109,9 @@ impl SharedMbuf {
         counted
     }
 
-    /// Counts `more` holders at once, which are to be made of the pointer that is returned: half of what counting one by one
-    /// costs when a result goes to many members. `None`, and nothing done, if they might not all have room, or if there are
-    /// several segments, each with a count of its own.
+    /// Counts `more` holders at once, which are to be made of the pointer that is returned: half of what
+    /// counting one by one costs when a result goes to many members. `None`, and nothing done, if they might
+    /// not all have room, or if there are several segments, each with a count of its own.
     #[inline]
     pub(super) fn reference_ahead(&self, more: usize) -> Option<NonNull<sys::rte_mbuf>> {
         self.count_ahead(more).then_some(self.0)
@@ -128,9 +133,9 @@ impl SharedMbuf {
             return false;
         }
         // The only holder, as of a new result: nobody else can count, and a store costs a tenth of an atomic
-        // addition. The store ends the release sequences of former holders' drops, whose reads must still come
-        // before the packet is freed. Acquire puts them before this store, and so before the drop of every holder
-        // that is made here.
+        // addition. The store ends the release sequences of former holders' drops, whose reads must still
+        // come before the packet is freed. Acquire puts them before this store, and so before the drop of
+        // every holder that is made here.
         if self.count().load(Ordering::Acquire) == 1 {
             self.count().store(1 + more, Ordering::Relaxed);
             return true;
@@ -148,8 +153,8 @@ impl SharedMbuf {
     fn clone_chain(&self) -> Self {
         let mut segment = Some(self.0);
         while let Some(raw) = segment {
-            // SAFETY: we hold a count on each segment. A limit reached half way ends in `copy`, which does not
-            // return for a chain, so that the counts already made need no undoing.
+            // SAFETY: we hold a count on each segment. A limit reached half way ends in `copy`, which does
+            // not return for a chain, so that the counts already made need no undoing.
             unsafe {
                 if !Self::count_up(raw) {
                     return self.copy();
@@ -175,7 +180,8 @@ impl Clone for SharedMbuf {
 impl Drop for SharedMbuf {
     #[inline]
     fn drop(&mut self) {
-        // A copy that is not the last goes without a call. Release: our reads come before the last holder's free.
+        // A copy that is not the last goes without a call. Release: our reads come before the last holder's
+        // free.
         if self.is_single() {
             let mut holders = self.count().load(Ordering::Relaxed);
             while holders > 1 {
@@ -189,7 +195,8 @@ impl Drop for SharedMbuf {
             // The last holder. Acquire: other holders' reads come before the next owner's writes.
             core::sync::atomic::fence(Ordering::Acquire);
         }
-        // SAFETY: our count on each segment is given up; the last one out frees, and restores what a pool expects.
+        // SAFETY: our count on each segment is given up; the last one out frees, and restores what a pool
+        // expects.
         unsafe { sys::psc_mbuf_free(self.0.as_ptr()) };
     }
 }

@@ -9,7 +9,8 @@ pub struct Demand {
     pub queues: usize,
     /// Descriptors per receive queue; each holds a packet.
     pub rx_desc: usize,
-    /// Descriptors per transmit queue; each may hold a packet until the device has sent it and more are queued.
+    /// Descriptors per transmit queue; each may hold a packet until the device has sent it and more are
+    /// queued.
     pub tx_desc: usize,
     /// Lcores that use the pool, the main lcore included.
     pub lcores: usize,
@@ -23,8 +24,9 @@ pub struct Demand {
 
 /// The least 2^n - 1 that covers the demand, which is the size a pool's ring holds without waste.
 ///
-/// An lcore has one burst received and not yet dealt with and another one made and not yet sent; its cache may grow
-/// to 1.5 times its nominal size before it is flushed, and packets in one lcore's cache are out of reach of another.
+/// An lcore has one burst received and not yet dealt with and another one made and not yet sent; its cache
+/// may grow to 1.5 times its nominal size before it is flushed, and packets in one lcore's cache are out of
+/// reach of another.
 #[must_use]
 pub fn buffers_needed(demand: &Demand) -> usize {
     let Demand { ports, queues, rx_desc, tx_desc, lcores, burst, cache, slots } = *demand;

@@ -23,8 +23,8 @@ pub struct Descriptors {
 
 /// What is in force on a started port: what was asked for, as far as the device offers it.
 ///
-/// Early release of packets by a driver that assumes single holders (`MBUF_FAST_FREE`) is never in force: packets
-/// are shared by count.
+/// Early release of packets by a driver that assumes single holders (`MBUF_FAST_FREE`) is never in force:
+/// packets are shared by count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Active {
     /// As the driver settled for.
@@ -39,7 +39,8 @@ pub struct Active {
     pub tx_multi_segment: bool,
     /// What is hashed to choose the receive queue.
     pub rss: RssHash,
-    /// How UDP ports are brought to queues, where [`PortConfig::steer`](super::PortConfig::steer) asks for it.
+    /// How UDP ports are brought to queues, where [`PortConfig::steer`](super::PortConfig::steer) asks for
+    /// it.
     pub steering: Steering,
     /// Packets addressed to others are received.
     pub promiscuous: bool,

@@ -121,8 +121,8 @@ pub(super) struct DeviceHandle {
     name: String,
     /// A virtual device goes with its port, so that it can be made anew. A PCI device stays EAL's.
     is_virtual: bool,
-    /// The pools that its rings are filled from. The mutex also serialises everything that controls the device,
-    /// as DPDK demands.
+    /// The pools that its rings are filled from. The mutex also serialises everything that controls the
+    /// device, as DPDK demands.
     pools: Mutex<Vec<Mempool>>,
     /// After the device and the pools.
     eal: Arc<EalInner>,
@@ -167,8 +167,8 @@ impl DeviceHandle {
 impl Drop for DeviceHandle {
     fn drop(&mut self) {
         let mut open_ports = self.eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the port is open and stopped; the last handle is going. Its rings' packets go back to the pools,
-        // which are dropped only after this.
+        // SAFETY: the port is open and stopped; the last handle is going. Its rings' packets go back to the
+        // pools, which are dropped only after this.
         let mut result = Errno::check(unsafe { sys::rte_eth_dev_close(self.port_id) });
         if self.is_virtual
             && result.is_ok()
@@ -231,8 +231,8 @@ fn attach(device: &Device, name: &CString, arguments: &CString) -> Result<u16, O
     }
 }
 
-/// The usual causes of a refusal, found in the device's arguments. Looked for after the fact only: what the driver
-/// accepts is the driver's business.
+/// The usual causes of a refusal, found in the device's arguments. Looked for after the fact only: what the
+/// driver accepts is the driver's business.
 fn explain(device: &Device) -> Option<OpenError> {
     let Device::Vdev(text) = device else { return None };
     let (device, arguments) = (device.clone(), text.split(',').skip(1));

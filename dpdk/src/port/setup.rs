@@ -140,50 +140,16 @@ pub(super) fn start(
     let steer = config.steer.filter(|_| config.rx_queues > 1);
     let mut key = Key::new(steer.map_or(1, |steer| steer.count), info.hash_key_size);
     let mut conf = choice.to_dpdk(config, &mut key);
-    conf.txmode.offloads &= info.tx_offload_capa; // what a driver does without advertising cannot be asked for
-    // SAFETY: the port is open and stopped, and we have its control functions to ourselves; `conf` is copied, and so is the key.
+    // What a driver does without advertising cannot be asked for.
+    conf.txmode.offloads &= info.tx_offload_capa;
+    // SAFETY: the port is open and stopped, and we have its control functions to ourselves; `conf` is copied,
+    // and so is the key.
     let status =
         unsafe { sys::rte_eth_dev_configure(port, config.rx_queues, config.tx_queues, &raw const conf) };
     Errno::check(status).map_err(at(Step::Configure))?;
 
-    let mut descriptors = Descriptors { rx: config.rx_desc, tx: config.tx_desc };
-    // SAFETY: as above; the numbers are live variables.
-    let status = unsafe {
-        sys::rte_eth_dev_adjust_nb_rx_tx_desc(port, &raw mut descriptors.rx, &raw mut descriptors.tx)
-    };
-    Errno::check(status).map_err(at(Step::Descriptors))?;
-
-    if let Some(mtu) = config.mtu {
-        // SAFETY: as above.
-        match Errno::check(unsafe { sys::rte_eth_dev_set_mtu(port, mtu) }) {
-            // Drivers without the function take the MTU from the configuration, or have no limit of their own.
-            Ok(()) | Err(Errno::NOTSUP) => {}
-            Err(errno) => return Err(at(Step::Mtu)(errno)),
-        }
-    }
-
-    // SAFETY: as above.
-    let socket = unsafe { sys::rte_eth_dev_socket_id(port) }.cast_unsigned();
-    // From now on the rings hold packets of these pools, until the device is closed.
-    held.extend_from_slice(pools);
-    let mut rx_conf = info.default_rxconf;
-    rx_conf.offloads = 0; // beyond those of the port
-    for (queue, pool) in (0..config.rx_queues).zip(pools.iter().cycle()) {
-        // SAFETY: as above; the pool lives as long as the device, which holds it.
-        let status = unsafe {
-            let raw = pool.as_raw();
-            sys::rte_eth_rx_queue_setup(port, queue, descriptors.rx, socket, &raw const rx_conf, raw)
-        };
-        Errno::check(status).map_err(at(Step::RxQueue))?;
-    }
-    let mut tx_conf = info.default_txconf;
-    tx_conf.offloads = 0; // beyond those of the port; above all not MBUF_FAST_FREE, as packets are shared
-    for queue in 0..config.tx_queues {
-        // SAFETY: as above.
-        let status =
-            unsafe { sys::rte_eth_tx_queue_setup(port, queue, descriptors.tx, socket, &raw const tx_conf) };
-        Errno::check(status).map_err(at(Step::TxQueue))?;
-    }
+    let descriptors =
+        queues(port, config, &info, pools, &mut held).map_err(|(step, errno)| at(step)(errno))?;
 
     // SAFETY: as above; all queues are set up.
     Errno::check(unsafe { sys::rte_eth_dev_start(port) }).map_err(at(Step::Start))?;
@@ -206,6 +172,56 @@ pub(super) fn start(
         mtu = u16::try_from(wanted_mtu).unwrap_or(u16::MAX);
     }
     Ok(Active { steering, ..choice.active(descriptors, mtu, promiscuous) })
+}
+
+/// Sets up the queues of a configured port, and its MTU. Gives the numbers of descriptors that the device takes.
+fn queues(
+    port: u16,
+    config: &PortConfig,
+    info: &sys::rte_eth_dev_info,
+    pools: &[Mempool],
+    held: &mut Vec<Mempool>,
+) -> Result<Descriptors, (Step, Errno)> {
+    let mut descriptors = Descriptors { rx: config.rx_desc, tx: config.tx_desc };
+    // SAFETY: the port is configured and its control functions are ours; the numbers are live variables.
+    let status = unsafe {
+        sys::rte_eth_dev_adjust_nb_rx_tx_desc(port, &raw mut descriptors.rx, &raw mut descriptors.tx)
+    };
+    Errno::check(status).map_err(|errno| (Step::Descriptors, errno))?;
+
+    if let Some(mtu) = config.mtu {
+        // SAFETY: as above.
+        match Errno::check(unsafe { sys::rte_eth_dev_set_mtu(port, mtu) }) {
+            // Drivers without the function take the MTU from the configuration, or have no limit of their
+            // own.
+            Ok(()) | Err(Errno::NOTSUP) => {}
+            Err(errno) => return Err((Step::Mtu, errno)),
+        }
+    }
+
+    // SAFETY: as above.
+    let socket = unsafe { sys::rte_eth_dev_socket_id(port) }.cast_unsigned();
+    // From now on the rings hold packets of these pools, until the device is closed.
+    held.extend_from_slice(pools);
+    let mut rx_conf = info.default_rxconf;
+    rx_conf.offloads = 0; // beyond those of the port
+    for (queue, pool) in (0..config.rx_queues).zip(pools.iter().cycle()) {
+        // SAFETY: as above; the pool lives as long as the device, which holds it.
+        let status = unsafe {
+            let raw = pool.as_raw();
+            sys::rte_eth_rx_queue_setup(port, queue, descriptors.rx, socket, &raw const rx_conf, raw)
+        };
+        Errno::check(status).map_err(|errno| (Step::RxQueue, errno))?;
+    }
+    let mut tx_conf = info.default_txconf;
+    tx_conf.offloads = 0; // beyond those of the port; above all not MBUF_FAST_FREE, as packets are shared
+    for queue in 0..config.tx_queues {
+        // SAFETY: as above.
+        let status =
+            unsafe { sys::rte_eth_tx_queue_setup(port, queue, descriptors.tx, socket, &raw const tx_conf) };
+        Errno::check(status).map_err(|errno| (Step::TxQueue, errno))?;
+    }
+    Ok(descriptors)
 }
 
 fn check(
@@ -231,8 +247,8 @@ fn check(
     }
 }
 
-/// Has a started device bring UDP ports to queues, by whichever way it can; `table` is the size of its redirection table, if its hash is
-/// over the destination port alone.
+/// Has a started device bring UDP ports to queues, by whichever way it can; `table` is the size of its
+/// redirection table, if its hash is over the destination port alone.
 fn steering(device: &DeviceHandle, steer: &Steer, queues: u16, table: Option<u16>) -> Steering {
     let port = device.port_id();
     let refused = match steer::rules(port, steer, queues) {

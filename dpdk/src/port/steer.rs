@@ -1,7 +1,7 @@
 //! Bringing packets to receive queues by their UDP destination port.
 //!
-//! Two ways, of which a device may know one, both or none: a flow rule for each port (`rte_flow`), or RSS over the destination port
-//! alone, with a key and a table that make of a hash what a rule would say.
+//! Two ways, of which a device may know one, both or none: a flow rule for each port (`rte_flow`), or RSS
+//! over the destination port alone, with a key and a table that make of a hash what a rule would say.
 
 use core::fmt;
 
@@ -9,7 +9,8 @@ use pascaline_dpdk_sys as sys;
 
 use crate::error::Errno;
 
-/// UDP ports in a row, to be brought to the receive queues in turn: the first to queue 0, the next one to queue 1.
+/// UDP ports in a row, to be brought to the receive queues in turn: the first to queue 0, the next one to
+/// queue 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steer {
     /// The first port, a multiple of their number.
@@ -59,7 +60,8 @@ fn make_rules(port: u16, steer: &Steer, queues: u16) -> Result<(), Errno> {
     for at in 0..steer.count {
         for (wanted, ipv6) in [(steer.ipv4, 0), (steer.ipv6, 1)] {
             if wanted {
-                // SAFETY: the caller has the control functions of this started port to itself; arguments are numbers.
+                // SAFETY: the caller has the control functions of this started port to itself; arguments are
+                // numbers.
                 let status = unsafe { sys::psc_steer_udp(port, ipv6, steer.first + at, at % queues) };
                 Errno::check(status)?;
             }
@@ -69,7 +71,8 @@ fn make_rules(port: u16, steer: &Steer, queues: u16) -> Result<(), Errno> {
 }
 
 fn forget(port: u16) {
-    // SAFETY: as above; the port is started, and no error is wanted. A driver without rules says so, which is no news.
+    // SAFETY: as above; the port is started, and no error is wanted. A driver without rules says so, which is
+    // no news.
     let _ = unsafe { sys::rte_flow_flush(port, core::ptr::null_mut()) };
 }
 
@@ -81,9 +84,10 @@ const LONGEST_KEY: usize = 64;
 
 /// A hash key with which the lowest bits of a Toeplitz hash are those of the port, in the opposite order.
 ///
-/// The hash is linear in the bits of its input, and the key repeats every 16 bits. So it is the same wherever among the
-/// input's 16-bit words the port stands, which is the device's affair: before it may be addresses and a source port that count as
-/// zeros, or nothing. One bit of each 16 is set: bit *b* of the hash is then bit *n* − 1 − *b* of the port, for 2ⁿ ports.
+/// The hash is linear in the bits of its input, and the key repeats every 16 bits. So it is the same wherever
+/// among the input's 16-bit words the port stands, which is the device's affair: before it may be addresses
+/// and a source port that count as zeros, or nothing. One bit of each 16 is set: bit *b* of the hash is then
+/// bit *n* − 1 − *b* of the port, for 2ⁿ ports.
 #[derive(Debug)]
 pub(super) struct Key {
     bytes: [u8; LONGEST_KEY],
@@ -104,8 +108,8 @@ impl Key {
     }
 }
 
-/// The queue of each entry of a redirection table of this size, for the hash that [`Key`] makes. `None` if the table is too small to
-/// tell the ports apart, or larger than any.
+/// The queue of each entry of a redirection table of this size, for the hash that [`Key`] makes. `None` if
+/// the table is too small to tell the ports apart, or larger than any.
 fn table(steer: &Steer, queues: u16, size: u16) -> Option<Vec<u16>> {
     let bits = steer.count.trailing_zeros();
     if size < steer.count || size > MOST_ENTRIES {
@@ -118,7 +122,8 @@ fn table(steer: &Steer, queues: u16, size: u16) -> Option<Vec<u16>> {
 /// Has a started port, whose hash is over the destination port alone, choose queues by it.
 pub(super) fn redirect(port: u16, steer: &Steer, queues: u16, size: u16) -> Result<(), Errno> {
     let table = table(steer, queues, size).ok_or(Errno::NOTSUP)?;
-    // SAFETY: the caller has the control functions of this started port to itself; the table has `size` entries and is read only.
+    // SAFETY: the caller has the control functions of this started port to itself; the table has `size`
+    // entries and is read only.
     Errno::check(unsafe { sys::psc_reta_set(port, table.as_ptr(), size) })
 }
 

@@ -17,8 +17,8 @@ pub(super) struct Hook {
     closure: *mut Closure,
 }
 
-// SAFETY: the closure is Send, and is called by whoever polls the queue, to which the hook belongs. The callback is
-// only touched when the hook is dropped.
+// SAFETY: the closure is Send, and is called by whoever polls the queue, to which the hook belongs. The
+// callback is only touched when the hook is dropped.
 unsafe impl Send for Hook {}
 
 impl Hook {
@@ -37,8 +37,8 @@ impl Hook {
 
 impl Drop for Hook {
     fn drop(&mut self) {
-        // SAFETY: the port is open and the callback is installed on it. As nobody is in the queue, it is out of use
-        // once it has been removed, and freeing it is up to us. The closure is that of `install`.
+        // SAFETY: the port is open and the callback is installed on it. As nobody is in the queue, it is out
+        // of use once it has been removed, and freeing it is up to us. The closure is that of `install`.
         unsafe {
             sys::rte_eth_remove_rx_callback(self.port_id, self.queue_id, self.callback);
             sys::rte_free(self.callback.cast_mut().cast());
@@ -65,8 +65,8 @@ unsafe extern "C" fn call(
     let burst = unsafe { slice::from_raw_parts_mut(packets, usize::from(count)) };
     // SAFETY: received mbufs live.
     if burst.iter().all(|&packet| unsafe { is_exclusive(packet) }) {
-        // SAFETY: an Mbuf is a pointer to an mbuf, and these fulfil its invariants. The closure can exchange them
-        // for other Mbufs, but leaves as many; they are not dropped here.
+        // SAFETY: an Mbuf is a pointer to an mbuf, and these fulfil its invariants. The closure can exchange
+        // them for other Mbufs, but leaves as many; they are not dropped here.
         closure(unsafe { slice::from_raw_parts_mut(packets.cast::<Mbuf>(), burst.len()) });
     }
     count

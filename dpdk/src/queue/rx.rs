@@ -45,18 +45,19 @@ impl RxQueue {
         Self { port_id, queue_id, copied: 0, copy_failed: 0, pool, hook: None, running, _single: PhantomData }
     }
 
-    /// Appends what has arrived to `out`, as far as there is room, at most [`MAX_BURST`] packets. Tells how many.
+    /// Appends what has arrived to `out`, as far as there is room, at most [`MAX_BURST`] packets. Tells how
+    /// many.
     ///
-    /// Every packet is exclusively owned, in one segment, its VLAN tag in place. Drivers that deliver otherwise cost
-    /// a copy per such packet; see [`copied`](Self::copied).
+    /// Every packet is exclusively owned, in one segment, its VLAN tag in place. Drivers that deliver
+    /// otherwise cost a copy per such packet; see [`copied`](Self::copied).
     #[inline]
     pub fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
         let held = out.len();
         let room = out.remaining_capacity().min(MAX_BURST);
         let mut odd = 0;
-        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that no
-        // other thread is in it. `out` has room for `room` packets behind its last, and an Mbuf is a pointer to
-        // an mbuf.
+        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that
+        // no other thread is in it. `out` has room for `room` packets behind its last, and an Mbuf is a
+        // pointer to an mbuf.
         let (first, got) = unsafe {
             let first = out.as_mut_ptr().add(held).cast::<*mut sys::rte_mbuf>();
             #[allow(clippy::cast_possible_truncation, reason = "at most MAX_BURST")]
@@ -75,13 +76,13 @@ impl RxQueue {
         kept
     }
 
-    /// Lets go of what has arrived, at most [`MAX_BURST`] packets, without reading it: also what [`rx`](Self::rx) would have to copy.
-    /// Tells how many there were.
+    /// Lets go of what has arrived, at most [`MAX_BURST`] packets, without reading it: also what
+    /// [`rx`](Self::rx) would have to copy. Tells how many there were.
     pub fn discard(&mut self) -> usize {
         let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
         let mut odd = 0;
-        // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for MAX_BURST packets. Those
-        // received are ours, whatever they look like, and are given up.
+        // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for
+        // MAX_BURST packets. Those received are ours, whatever they look like, and are given up.
         unsafe {
             #[allow(clippy::cast_possible_truncation, reason = "far fewer")]
             let room = MAX_BURST as u16;
@@ -97,8 +98,8 @@ impl RxQueue {
         self.copied
     }
 
-    /// Packets that were dropped because they could not be put into one buffer: the pool was empty or its packets
-    /// too small, or there was no room for the VLAN tag.
+    /// Packets that were dropped because they could not be put into one buffer: the pool was empty or its
+    /// packets too small, or there was no room for the VLAN tag.
     #[must_use]
     pub fn copy_failed(&self) -> u64 {
         self.copy_failed
@@ -110,12 +111,13 @@ impl RxQueue {
         self.queue_id
     }
 
-    /// Has `hook` see, and write, every burst before [`rx`](Self::rx) returns it; in place of a hook set before.
+    /// Has `hook` see, and write, every burst before [`rx`](Self::rx) returns it; in place of a hook set
+    /// before.
     ///
-    /// For benches and tests: with it, `net_null` delivers packets of any contents. The hook may change, lengthen
-    /// and exchange packets, and cannot change their number. A burst with shared packets, as `net_ring` can deliver,
-    /// is not shown to it. A panic in it aborts the process, as it would have to pass through C. False if DPDK has
-    /// no memory for it or was built without the facility.
+    /// For benches and tests: with it, `net_null` delivers packets of any contents. The hook may change,
+    /// lengthen and exchange packets, and cannot change their number. A burst with shared packets, as
+    /// `net_ring` can deliver, is not shown to it. A panic in it aborts the process, as it would have to pass
+    /// through C. False if DPDK has no memory for it or was built without the facility.
     #[must_use]
     pub fn set_hook<F>(&mut self, hook: F) -> bool
     where
@@ -148,7 +150,8 @@ impl RxQueue {
     fn regular(&mut self, received: *mut sys::rte_mbuf) -> Option<*mut sys::rte_mbuf> {
         // SAFETY: a received mbuf, which is ours.
         let whole = if unsafe { is_exclusive(received) } { Some(received) } else { self.copy(received) };
-        // SAFETY: ours, and exclusive by now. `psc_vlan_insert` puts the tag before the data, into the headroom.
+        // SAFETY: ours, and exclusive by now. `psc_vlan_insert` puts the tag before the data, into the
+        // headroom.
         let tagged = whole.filter(|&mbuf| unsafe {
             let stripped = *field::ol_flags(mbuf) & sys::PSC_F_RX_VLAN_STRIPPED != 0;
             let done = !stripped || sys::psc_vlan_insert(mbuf) == 0;
@@ -163,8 +166,8 @@ impl RxQueue {
 
     /// A copy of the packet in one fresh buffer; the packet itself is let go.
     fn copy(&mut self, received: *mut sys::rte_mbuf) -> Option<*mut sys::rte_mbuf> {
-        // SAFETY: a received packet is ours; it is only read, and then freed. A copy that fits one buffer of the
-        // pool has one segment, which is fresh and therefore exclusive.
+        // SAFETY: a received packet is ours; it is only read, and then freed. A copy that fits one buffer of
+        // the pool has one segment, which is fresh and therefore exclusive.
         let copy = unsafe {
             let fits = *field::pkt_len(received) <= u32::from(self.pool.room());
             let copy = if fits {

@@ -49,8 +49,9 @@ impl TxQueue {
 
     /// Offers `frames` to the device, from the front. Tells how many it took; the others stay in `frames`.
     ///
-    /// What the device took is its own: it gives the packets back to their pools when they are sent, which for most
-    /// drivers is during a later call. There is no retry: a full ring is for the caller to deal with.
+    /// What the device took is its own: it gives the packets back to their pools when they are sent, which
+    /// for most drivers is during a later call. There is no retry: a full ring is for the caller to deal
+    /// with.
     #[inline]
     pub fn tx<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
         if !self.multi_segment {
@@ -58,13 +59,13 @@ impl TxQueue {
         }
         let offered = frames.len();
         let count = u16::try_from(offered).unwrap_or(u16::MAX);
-        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that no
-        // other thread is in it. An Mbuf is a pointer to an mbuf, and `frames` holds at least `count`.
+        // SAFETY: the port is started as long as `running` lives; the queue is exclusively borrowed, so that
+        // no other thread is in it. An Mbuf is a pointer to an mbuf, and `frames` holds at least `count`.
         let taken =
             unsafe { sys::psc_tx_burst(self.port_id, self.queue_id, frames.as_mut_ptr().cast(), count) };
         let taken = usize::from(taken.min(count));
-        // SAFETY: the first `taken` packets belong to the device and are forgotten; the others are moved to the
-        // front, bit by bit. Nothing can unwind while they are in two places.
+        // SAFETY: the first `taken` packets belong to the device and are forgotten; the others are moved to
+        // the front, bit by bit. Nothing can unwind while they are in two places.
         unsafe {
             let start = frames.as_mut_ptr();
             frames.set_len(0);
@@ -74,7 +75,8 @@ impl TxQueue {
         taken
     }
 
-    /// Packets with a tail whose segments were copied together, because the device does not send them otherwise.
+    /// Packets with a tail whose segments were copied together, because the device does not send them
+    /// otherwise.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copied
@@ -92,15 +94,15 @@ impl TxQueue {
         self.queue_id
     }
 
-    /// For devices without `Caps::tx_multi_segment`: several of these drivers would send the first segment alone
-    /// and report success.
+    /// For devices without `Caps::tx_multi_segment`: several of these drivers would send the first segment
+    /// alone and report success.
     fn join_segments<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) {
         frames.retain(|frame| {
             if frame.segments() == 1 {
                 return true;
             }
-            // SAFETY: the packet is ours. Its first segment is written, which is exclusive; one count on the tail
-            // is let go. Nothing is done if the first segment has too little room.
+            // SAFETY: the packet is ours. Its first segment is written, which is exclusive; one count on the
+            // tail is let go. Nothing is done if the first segment has too little room.
             let joined = unsafe { sys::psc_mbuf_linearize(frame.as_raw()) } == 0;
             self.copied += u64::from(joined);
             self.copy_failed += u64::from(!joined);

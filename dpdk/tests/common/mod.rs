@@ -42,8 +42,8 @@ pub fn eal() -> TestEal {
     static EAL: OnceLock<Eal> = OnceLock::new();
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let eal = EAL.get_or_init(|| {
-        // In a thread of its own, which becomes the main lcore: no test's thread is an lcore then, whichever comes
-        // first.
+        // In a thread of its own, which becomes the main lcore: no test's thread is an lcore then, whichever
+        // comes first.
         let start = || Eal::init(&test_config());
         thread::spawn(start).join().expect("EAL's thread").expect("EAL starts")
     });

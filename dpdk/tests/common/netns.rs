@@ -6,22 +6,26 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::thread;
 
-/// Runs `body` in a thread that has a network namespace for itself; the kernel removes that with everything in it
-/// when the thread has ended. Without the right to do so, says so and returns.
+use pascaline_testkit::skipped;
+
+/// Runs `body` in a thread that has a network namespace for itself; the kernel removes that with everything
+/// in it when the thread has ended. Without the right to do so, the test counts as skipped.
 pub fn in_namespace(body: impl FnOnce() + Send + 'static) {
-    let thread = thread::spawn(move || {
+    let name = thread::current().name().unwrap_or("unnamed").to_owned();
+    let thread = thread::Builder::new().name(name).spawn(move || {
         // SAFETY: changes the namespace of this thread only.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            eprintln!("SKIPPED: no network namespace ({}); run as root", io::Error::last_os_error());
-            return;
+            let error = io::Error::last_os_error();
+            return skipped(&format!("no network namespace ({error}): needs root"));
         }
-        // No router solicitations among the test's frames. Where there is no IPv6 there is nothing to turn off.
+        // No router solicitations among the test's frames. Where there is no IPv6 there is nothing to turn
+        // off.
         for which in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
         }
         body();
     });
-    if let Err(panic) = thread.join() {
+    if let Err(panic) = thread.expect("a thread").join() {
         std::panic::resume_unwind(panic);
     }
 }

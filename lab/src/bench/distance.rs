@@ -1,5 +1,6 @@
-//! How far apart two cores are: what a cache line takes from one to the other and back. On a virtual machine that changes from one second to the next,
-//! as the host moves its processors, and every figure over two cores changes with it.
+//! How far apart two cores are: what a cache line takes from one to the other and back. On a virtual machine
+//! that changes from one second to the next, as the host moves its processors, and every figure over two
+//! cores changes with it.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};

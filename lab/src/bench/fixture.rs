@@ -172,8 +172,8 @@ pub(crate) fn lcore_counted_by<I: Io<Buf = Mbuf>, const WORDS: usize>(
     Ok((lcores.pop().context("one lcore")?, common))
 }
 
-/// Puts lcores together, one for each of these ends of one port, and lets all ranks of all jobs join; with memory in which so many
-/// lcores could count.
+/// Puts lcores together, one for each of these ends of one port, and lets all ranks of all jobs join; with
+/// memory in which so many lcores could count.
 pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
     load: &Load,
     ios: Vec<I>,

@@ -1,4 +1,5 @@
-//! The pipeline with packets that are hot in the cache: a net_null port whose receive hook writes every packet.
+//! The pipeline with packets that are hot in the cache: a net_null port whose receive hook writes every
+//! packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,8 +99,8 @@ pub(super) fn without_hook(clock: &Clock, elapsed_ns: u64, hook_ticks: u64) -> a
     Ok(elapsed_ns - hook_ns)
 }
 
-/// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from `first` on, and adds up how long
-/// that took.
+/// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from
+/// `first` on, and adds up how long that took.
 pub(super) fn write_packets(
     load: &Load,
     mac: Mac,

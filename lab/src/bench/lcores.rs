@@ -1,11 +1,13 @@
-//! `bench pipeline --lcores 1,2`: two lcores beside one, on net_null ports whose receive hook writes every packet.
+//! `bench pipeline --lcores 1,2`: two lcores beside one, on net_null ports whose receive hook writes every
+//! packet.
 //!
-//! Two ways of hitting the pool: PSNs spread over its slots, each steered to one lcore (by the UDP port that follows from
-//! the PSN, say); and a pool of one set, to whose lcore the other one has to hand over every packet. Beside them
-//! what two cores can do at all: the bare add on both at once. All of them in turns.
+//! Two ways of hitting the pool: PSNs spread over its slots, each steered to one lcore (by the UDP port that
+//! follows from the PSN, say); and a pool of one set, to whose lcore the other one has to hand over every
+//! packet. Beside them what two cores can do at all: the bare add on both at once. All of them in turns.
 //!
-//! Workers send no more than a window ahead of the results. So does the source of an lcore that hands over what it receives:
-//! without that, packets made faster than a core can take them in would only show how they are dropped.
+//! Workers send no more than a window ahead of the results. So does the source of an lcore that hands over
+//! what it receives: without that, packets made faster than a core can take them in would only show how they
+//! are dropped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,10 +27,12 @@ use pascaline_app::laboratory::{DpdkIo, Queues};
 
 /// Turns before the measurement.
 const WARM_UP: u32 = 20_000;
-/// Packets that may be on their way from one lcore to the other; with what is counted late, fewer than there is room for.
+/// Packets that may be on their way from one lcore to the other; with what is counted late, fewer than there
+/// is room for.
 const WINDOW: u64 = 512;
-/// From one lcore's queue to the next one's; nobody uses those between. Those of net_null lie in an array, each shorter than a line, with counters
-/// that each burst adds to atomically: side by side they share cache lines, as queues of devices do not.
+/// From one lcore's queue to the next one's; nobody uses those between. Those of net_null lie in an array,
+/// each shorter than a line, with counters that each burst adds to atomically: side by side they share cache
+/// lines, as queues of devices do not.
 const APART: u16 = 4;
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;

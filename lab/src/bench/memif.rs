@@ -1,4 +1,5 @@
-//! The pipeline over net_memif: every packet comes from another process on another core, and results go back there.
+//! The pipeline over net_memif: every packet comes from another process on another core, and results go back
+//! there.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ pub(super) fn device(number: usize, socket: &Path, shape: &Shape) -> String {
     )
 }
 
-/// A socket path of its own in the temporary directory; removed on drop, since a stale one keeps a server from starting.
+/// A socket path of its own in the temporary directory; removed on drop, since a stale one keeps a server
+/// from starting.
 pub(super) struct Socket(PathBuf);
 
 impl Socket {
@@ -64,8 +66,8 @@ pub(super) fn start_source(
     Ok(Source(command.spawn().context("starting the traffic source")?))
 }
 
-/// The source's process. It keeps the link up until it is dropped, which must not be before nobody polls the other end any more: DPDK's
-/// memif driver takes the rings away under whoever does.
+/// The source's process. It keeps the link up until it is dropped, which must not be before nobody polls the
+/// other end any more: DPDK's memif driver takes the rings away under whoever does.
 pub(super) struct Source(Child);
 
 impl Source {

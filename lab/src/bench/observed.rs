@@ -1,7 +1,7 @@
 //! `bench observed`: what looking at an appliance costs its packets.
 //!
-//! A whole appliance with its control loop, metrics, page and admin API, at full load on one lcore. Those who look at it do so
-//! over TCP and a real HTTP client, from the main core; they come and go in turns.
+//! A whole appliance with its control loop, metrics, page and admin API, at full load on one lcore. Those who
+//! look at it do so over TCP and a real HTTP client, from the main core; they come and go in turns.
 
 mod viewers;
 

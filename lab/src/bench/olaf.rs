@@ -195,13 +195,26 @@ pub(super) fn run(args: &OlafArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn print(report: &Report) {
+    print_table1(report);
+    println!("Figure 6: outgoing updates with at most 0, 1, 2, … aggregations, %");
+    for figure in &report.figure6 {
+        let cdf: Vec<_> = figure.cdf.iter().take(16).map(|share| format!("{:3.0}", 100.0 * share)).collect();
+        println!("{:10} {:3} Gbit/s  {}", figure.arrivals, figure.out_gbps, cdf.join(" "));
+    }
+    report.control.print();
+    print_costs(report);
+}
+
+fn print_table1(report: &Report) {
     for (held, rows) in [("begun", &report.table1), ("done", &report.table1_held)] {
         println!("Table 1, segments given up when sending has {held}; means of {} runs", report.runs);
         println!(
-            "                        FIFO             Olaf                        age of a cluster's model, ms"
+            "                        FIFO             Olaf                        \
+             age of a cluster's model, ms"
         );
         println!(
-            "arrivals      Gbit/s    received lost %  received aggregated lost %      FIFO     Olaf  reduced by (FIFO per worker)"
+            "arrivals      Gbit/s    received lost %  received aggregated lost %      \
+             FIFO     Olaf  reduced by (FIFO per worker)"
         );
         for row in rows {
             let burst = row.burst.map_or(String::new(), |burst| format!(" of {burst}"));
@@ -235,12 +248,9 @@ fn print(report: &Report) {
         }
         println!();
     }
-    println!("Figure 6: outgoing updates with at most 0, 1, 2, … aggregations, %");
-    for figure in &report.figure6 {
-        let cdf: Vec<_> = figure.cdf.iter().take(16).map(|share| format!("{:3.0}", 100.0 * share)).collect();
-        println!("{:10} {:3} Gbit/s  {}", figure.arrivals, figure.out_gbps, cdf.join(" "));
-    }
-    report.control.print();
+}
+
+fn print_costs(report: &Report) {
     println!(
         "\n{} B payload, {} kernel; two updates in, one out, one add: ns",
         report.payload, report.kernels
@@ -248,7 +258,8 @@ fn print(report: &Report) {
     for (combine, all) in [("sum", &report.ns), ("mean", &report.ns_mean)] {
         for one in all {
             println!(
-                "{combine:4} clusters {:6}  segments {:5}  bare add {:6.1}   queue {:6.1}   on top {:6.1}   ratio {:.2}",
+                "{combine:4} clusters {:6}  segments {:5}  bare add {:6.1}   queue {:6.1}   \
+                 on top {:6.1}   ratio {:.2}",
                 one.clusters,
                 one.queue_len,
                 one.bare_add_ns,

@@ -1,9 +1,9 @@
 //! `bench pool`: the packet path between reception and transmission, against the bare add.
 //!
-//! Measured: from packets in memory to result frames handed to a port: parse, classify, look up, deduplicate, add, give
-//! spent packets back, and for every result one header buffer per member, filled in and chained to the payload, per turn
-//! of a full burst. Not measured: reading the clock, and what drivers do, which is to deliver packets and to free what has
-//! been sent; `bench pipeline` has that in.
+//! Measured: from packets in memory to result frames handed to a port: parse, classify, look up, deduplicate,
+//! add, give spent packets back, and for every result one header buffer per member, filled in and chained to
+//! the payload, per turn of a full burst. Not measured: reading the clock, and what drivers do, which is to
+//! deliver packets and to free what has been sent; `bench pipeline` has that in.
 
 mod bare;
 mod bed;
@@ -32,8 +32,8 @@ pub(crate) struct PoolArgs {
     /// Payload bytes per packet
     #[arg(long, default_value_t = 1024, value_parser = payload)]
     payload: u16,
-    /// How the job uses the pool, by a name of the configuration's profiles or conflicts [default: first come in the shared
-    /// part, no parameter server]
+    /// How the job uses the pool, by a name of the configuration's profiles or conflicts [default: first come
+    /// in the shared part, no parameter server]
     #[arg(long)]
     policy: Option<PolicyName>,
     /// Type of the elements
@@ -42,14 +42,15 @@ pub(crate) struct PoolArgs {
     /// Order in which contributions are added
     #[arg(long, default_value = "arrival")]
     order: OrderName,
-    /// Slots of the pool, with half as many PSNs under way; instead of pools in the second-level and the last-level cache
+    /// Slots of the pool, with half as many PSNs under way; instead of pools in the second-level and the
+    /// last-level cache
     #[arg(long, value_parser = slots)]
     slots: Option<u32>,
     /// Jobs among which PSNs are dealt out in turn
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: u16,
-    /// Instead: the pool with each policy, and along each axis (fan-in, payload, type, order, jobs, workers per job, slots),
-    /// with what is required of them; cases that are compared take turns
+    /// Instead: the pool with each policy, and along each axis (fan-in, payload, type, order, jobs, workers
+    /// per job, slots), with what is required of them; cases that are compared take turns
     #[arg(long, conflicts_with_all = ["fan_in", "payload", "policy", "dtype", "order", "slots", "jobs"])]
     sweep: bool,
     /// With --sweep: only these parts of it
@@ -116,8 +117,8 @@ fn slots(text: &str) -> Result<u32, String> {
     }
 }
 
-/// What is reported: the figures with everything in the second-level cache, and those in the last-level cache. With a
-/// number of slots, those of that pool only.
+/// What is reported: the figures with everything in the second-level cache, and those in the last-level
+/// cache. With a number of slots, those of that pool only.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct PoolReport {
     #[serde(flatten)]
@@ -201,7 +202,8 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads in turns, each in as many rounds; with each one's figures the part of its packets that the pool took in.
+/// Loads in turns, each in as many rounds; with each one's figures the part of its packets that the pool took
+/// in.
 ///
 /// A turn is several rounds: what another load has left in the caches is gone after the first.
 fn measure(

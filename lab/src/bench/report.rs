@@ -19,7 +19,8 @@ struct Figures {
     mpps: f64,
     testpmd_mpps: f64,
     testpmd_io_mpps: f64,
-    /// A loop that exchanges addresses, with the same source, where that is another one than dpdk-testpmd has.
+    /// A loop that exchanges addresses, with the same source, where that is another one than dpdk-testpmd
+    /// has.
     #[serde(skip_serializing_if = "Option::is_none")]
     macswap_mpps: Option<f64>,
     /// Nanoseconds per packet of the receive hook that writes them, which are taken out, where there is one.
@@ -61,7 +62,8 @@ impl Measured {
     }
 }
 
-/// What nobody can save, by what was taken: millions of packets per second of the pipeline and of a forwarder, nanoseconds of the bare add.
+/// What nobody can save, by what was taken: millions of packets per second of the pipeline and of a
+/// forwarder, nanoseconds of the bare add.
 fn ratio(mpps: f64, forwarded: f64, bare_add_ns: f64) -> f64 {
     (1000.0 / forwarded + bare_add_ns) / (1000.0 / mpps)
 }
@@ -79,6 +81,27 @@ struct Report {
     repeat: u32,
     seconds: u64,
     hugepages: bool,
+}
+
+impl Report {
+    fn print(&self) {
+        println!("bare add {:.1} ns; fan-in {}, {} B payload", self.bare_add_ns, self.fan_in, self.payload);
+        println!("ring, memif: {}", self.cores_apart_ns);
+        for (name, figures) in [("hot", &self.hot), ("ring", &self.ring), ("memif", &self.memif)] {
+            let macswap = figures.macswap_mpps.map(|mpps| format!("   macswap, same source {mpps:.2} Mpps"));
+            let hook = figures.hook_ns.map(|ns| format!("   without {ns:.1} ns for writing a packet"));
+            println!(
+                "{name:6} {:6.2} Mpps   ratio to the limit {:.2}   \
+                 testpmd macswap {:6.2}, io {:6.2} Mpps{}{}",
+                figures.mpps,
+                figures.ratio,
+                figures.testpmd_mpps,
+                figures.testpmd_io_mpps,
+                macswap.unwrap_or_default(),
+                hook.unwrap_or_default()
+            );
+        }
+    }
 }
 
 /// Steps of a round, for those who watch.
@@ -141,24 +164,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
-        println!(
-            "bare add {:.1} ns; fan-in {}, {} B payload",
-            report.bare_add_ns, report.fan_in, report.payload
-        );
-        println!("ring, memif: {}", report.cores_apart_ns);
-        for (name, figures) in [("hot", &report.hot), ("ring", &report.ring), ("memif", &report.memif)] {
-            let macswap = figures.macswap_mpps.map(|mpps| format!("   macswap, same source {mpps:.2} Mpps"));
-            let hook = figures.hook_ns.map(|ns| format!("   without {ns:.1} ns for writing a packet"));
-            println!(
-                "{name:6} {:6.2} Mpps   ratio to the limit {:.2}   testpmd macswap {:6.2}, io {:6.2} Mpps{}{}",
-                figures.mpps,
-                figures.ratio,
-                figures.testpmd_mpps,
-                figures.testpmd_io_mpps,
-                macswap.unwrap_or_default(),
-                hook.unwrap_or_default()
-            );
-        }
+        report.print();
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,8 @@
-//! The pipeline over net_ring: packets are handed over by their addresses, from another core and back to it. The source is in the same
-//! process, since rings of DPDK lie in its memory.
+//! The pipeline over net_ring: packets are handed over by their addresses, from another core and back to it.
+//! The source is in the same process, since rings of DPDK lie in its memory.
 //!
-//! A net_ring port receives what is sent to it. So there are two: the source sends to the one that the pipeline receives from, and the
-//! other way round.
+//! A net_ring port receives what is sent to it. So there are two: the source sends to the one that the
+//! pipeline receives from, and the other way round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,14 +26,15 @@ use pascaline_app::laboratory::{DpdkIo, Queues};
 pub(super) enum Between {
     /// The pipeline.
     Pipeline,
-    /// What sends each packet back with its addresses exchanged, as dpdk-testpmd does in macswap mode, which cannot be given rings of another
-    /// process.
+    /// What sends each packet back with its addresses exchanged, as dpdk-testpmd does in macswap mode, which
+    /// cannot be given rings of another process.
     MacSwap,
 }
 
 /// The port of which dpdk-testpmd makes one that receives what it sends.
 pub(super) const DEVICE: &str = "net_ring0";
-/// Packet buffers of the source: as many as the rings hold, and as caches of pools keep. Each is used again after as many others.
+/// Packet buffers of the source: as many as the rings hold, and as caches of pools keep. Each is used again
+/// after as many others.
 pub(super) const BUFFERS: u32 = 4095;
 const BURST: usize = 32;
 /// Polls without a packet after which nothing is under way any more.

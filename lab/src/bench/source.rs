@@ -1,4 +1,5 @@
-//! The traffic source of `bench pipeline`: all workers of the job in one thread, at the other end of a memif or of two rings.
+//! The traffic source of `bench pipeline`: all workers of the job in one thread, at the other end of a memif
+//! or of two rings.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +41,8 @@ pub(crate) struct SourceArgs {
     /// Seconds to measure
     #[arg(long)]
     seconds: u64,
-    /// Keep the link up until standard input ends: DPDK's memif driver may crash a server that is polling when the link goes down
+    /// Keep the link up until standard input ends: DPDK's memif driver may crash a server that is polling
+    /// when the link goes down
     #[arg(long)]
     hold: bool,
     /// Check the contents of what comes back
@@ -89,15 +91,16 @@ pub(super) struct Source {
 pub(super) enum Read {
     /// Every packet is received; if `verify`, one in some is checked to be a right result.
     All { verify: bool },
-    /// Most are given up unread, since they are shared with whoever sent them and would have to be copied; if `verify`, one burst in some
-    /// is received and its first packet checked.
+    /// Most are given up unread, since they are shared with whoever sent them and would have to be copied; if
+    /// `verify`, one burst in some is received and its first packet checked.
     Few { verify: bool },
 }
 
 pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let eal = fixture::eal("bench-source", args.core, Vec::new())?;
     let (pool, _) = fixture::pools(&eal, &args.shape)?;
-    // Packets to be sent keep their payload from one use to the next, so nothing else may be received into them.
+    // Packets to be sent keep their payload from one use to the next, so nothing else may be received into
+    // them.
     let received = fixture::receive_pool(&eal, &args.shape)?;
     let buffer = args.shape.frame_len().next_power_of_two().max(2048);
     let device = format!(
@@ -191,7 +194,8 @@ impl Source {
         }
     }
 
-    /// Sends a burst; what the ring does not take is tried again the next time, so that no contribution is lost.
+    /// Sends a burst; what the ring does not take is tried again the next time, so that no contribution is
+    /// lost.
     fn send(&mut self) {
         if self.pending.is_empty() && self.pool.alloc_bulk(&mut self.pending, BURST) {
             for packet in &mut self.pending {

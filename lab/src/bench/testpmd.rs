@@ -47,7 +47,8 @@ impl Testpmd {
     /// Starts it on a device.
     pub(super) fn start(args: &PipelineArgs, device: &str, hugepages: bool) -> anyhow::Result<Self> {
         let cores = format!("{},{}", args.main_core, args.core);
-        // Into a pipe it would print nothing before it ends; stdbuf (coreutils) becomes the program that it starts.
+        // Into a pipe it would print nothing before it ends; stdbuf (coreutils) becomes the program that it
+        // starts.
         let mut command = Command::new("stdbuf");
         command.args([
             "-oL",
@@ -67,8 +68,9 @@ impl Testpmd {
         command.args(["--vdev", device]);
         command.args(["--", "-i", "--port-topology=loop", "--nb-cores=1"]);
         command.args(["--rxd=1024", "--txd=1024", "--burst=32", "--total-num-mbufs=8192"]);
-        // As large as a frame needs. With the usual 2 KiB, DPDK puts one packet into each ordinary page, all at the same place, where they meet
-        // in the same few places of the first-level cache: a third of what it makes otherwise, which would be no limit.
+        // As large as a frame needs. With the usual 2 KiB, DPDK puts one packet into each ordinary page, all
+        // at the same place, where they meet in the same few places of the first-level cache: a third of what
+        // it makes otherwise, which would be no limit.
         let room = (usize::from(mempool::HEADROOM) + args.shape.frame_len()).next_multiple_of(64);
         command.arg(format!("--mbuf-size={room}"));
         command.arg(format!("--txpkts={}", args.shape.frame_len()));
@@ -92,8 +94,9 @@ impl Testpmd {
         self.begin(mode, "start")
     }
 
-    /// Millions of packets per second in both modes, one after the other, over this time each. With `own` it sends what it forwards
-    /// itself, at the start: a device that gives back what it is given has nothing else.
+    /// Millions of packets per second in both modes, one after the other, over this time each. With `own` it
+    /// sends what it forwards itself, at the start: a device that gives back what it is given has nothing
+    /// else.
     pub(super) fn both(&mut self, seconds: u64, own: bool) -> anyhow::Result<[f64; 2]> {
         let start = if own { format!("start tx_first {FIRST}") } else { "start".to_owned() };
         let mut rates = [0.0; 2];

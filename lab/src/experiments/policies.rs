@@ -1,12 +1,13 @@
 //! The pool's policies compared in virtual time, as DSA's simulation compares them (section VII.B).
 //!
-//! Eight jobs of eight workers contend for one pool: each trains one iteration of a model of two layers, with stragglers. The pool
-//! is `pascaline-aggregator`'s, the server of each job is `pascaline-ps`'s state machine, windows, loss recovery and priorities of
-//! the workers are `pascaline-worker`'s. Simulated are the hosts around them, the lines, and the clock, which counts picoseconds.
+//! Eight jobs of eight workers contend for one pool: each trains one iteration of a model of two layers, with
+//! stragglers. The pool is `pascaline-aggregator`'s, the server of each job is `pascaline-ps`'s state
+//! machine, windows, loss recovery and priorities of the workers are `pascaline-worker`'s. Simulated are the
+//! hosts around them, the lines, and the clock, which counts picoseconds.
 //!
-//! **Payloads.** Each packet carries eight bytes, so that a run costs little; times and the number of slots follow the size that is
-//! modelled. The eight bytes are integers whose sum shows each rank's contribution, so that every result that any worker receives is
-//! checked to have each rank exactly once.
+//! **Payloads.** Each packet carries eight bytes, so that a run costs little; times and the number of slots
+//! follow the size that is modelled. The eight bytes are integers whose sum shows each rank's contribution,
+//! so that every result that any worker receives is checked to have each rank exactly once.
 
 mod agenda;
 mod experiment;
@@ -33,11 +34,13 @@ pub(crate) use setting::{HEADERS, Setting};
 pub(crate) struct Run {
     /// The setting.
     pub(crate) setting: Setting,
-    /// Milliseconds from a job's begin to the end of its last worker's iteration, forward pass included; the mean over all jobs.
+    /// Milliseconds from a job's begin to the end of its last worker's iteration, forward pass included; the
+    /// mean over all jobs.
     pub(crate) completion_ms: f64,
-    /// Share of the line rate at which contributions were added in the pool: DSA's definition of memory utilisation (section VII.C:
-    /// aggregation throughput over link capacity), with the additions of a PSN divided by one less than its ranks, from
-    /// a job's first packet to its last result; the mean over all jobs.
+    /// Share of the line rate at which contributions were added in the pool: DSA's definition of memory
+    /// utilisation (section VII.C: aggregation throughput over link capacity), with the additions of a PSN
+    /// divided by one less than its ranks, from a job's first packet to its last result; the mean over all
+    /// jobs.
     pub(crate) utilisation: f64,
     /// Packets from the appliance to the servers.
     pub(crate) ps_packets: u64,
@@ -47,7 +50,8 @@ pub(crate) struct Run {
     pub(crate) pool_completions: u64,
     /// PSNs completed at the servers from more than one piece.
     pub(crate) ps_completions: u64,
-    /// Packets refused by the pool that no server took: duplicates, and losers of a conflict where there is no server.
+    /// Packets refused by the pool that no server took: duplicates, and losers of a conflict where there is
+    /// no server.
     pub(crate) refused: u64,
     /// Contributions sent again.
     pub(crate) retransmissions: u64,

@@ -1,18 +1,20 @@
 //! What happens to each frame: the decisions of an imperfect link, with no socket and no clock of its own.
 //!
-//! Frames go in with the time, frames come out in the order in which they are to be sent. Nothing else happens, so the
-//! same seed gives the same decisions for the same sequence of frames, on any machine and at any speed.
+//! Frames go in with the time, frames come out in the order in which they are to be sent. Nothing else
+//! happens, so the same seed gives the same decisions for the same sequence of frames, on any machine and at
+//! any speed.
 //!
-//! What always holds, whatever the rates: `received = forwarded - duplicated + lost + overflow + held`, and a frame that is
-//! held back comes out after [`MAX_HOLD`] at the latest, or when the link is [flushed](Impairment::flush).
+//! What always holds, whatever the rates: `received = forwarded - duplicated + lost + overflow + held`, and a
+//! frame that is held back comes out after [`MAX_HOLD`] at the latest, or when the link is
+//! [flushed](Impairment::flush).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// A frame is held back until this many later frames have passed it, at most: enough to arrive out of order, little
-/// enough not to look like loss.
+/// A frame is held back until this many later frames have passed it, at most: enough to arrive out of order,
+/// little enough not to look like loss.
 const MAX_OVERTAKERS: u64 = 3;
 
 /// A frame is held back for this long at most: nothing may follow it, and then nobody would ever let it go.
@@ -80,11 +82,12 @@ impl<F: Clone> Impairment<F> {
         }
     }
 
-    /// Takes a frame that arrived at `now` and appends to `out` what leaves because of it: nothing, the frame, the
-    /// frame twice, and any held frames that it has overtaken.
+    /// Takes a frame that arrived at `now` and appends to `out` what leaves because of it: nothing, the
+    /// frame, the frame twice, and any held frames that it has overtaken.
     pub(crate) fn offer(&mut self, now: Instant, frame: F, out: &mut Vec<F>) {
         self.counters.received += 1;
-        // Four draws for every frame, needed or not: the fate of the n-th frame then depends on the seed and on n alone.
+        // Four draws for every frame, needed or not: the fate of the n-th frame then depends on the seed and
+        // on n alone.
         let lost = self.random.happens(self.rates.loss);
         let duplicated = self.random.happens(self.rates.duplicate);
         let reordered = self.random.happens(self.rates.reorder);
@@ -95,7 +98,8 @@ impl<F: Clone> Impairment<F> {
             return;
         }
         if reordered && self.held.len() < MAX_HELD {
-            // Its duplicate, if it has one, goes ahead: two copies held side by side would come out in order again.
+            // Its duplicate, if it has one, goes ahead: two copies held side by side would come out in order
+            // again.
             if duplicated {
                 self.counters.duplicated += 1;
                 self.emit(frame.clone(), out);
@@ -143,7 +147,8 @@ impl<F: Clone> Impairment<F> {
         self.counters.overflow += frames;
     }
 
-    /// Counts `frames` that came to the interface but could not be taken: too long, or no room in the kernel's queue.
+    /// Counts `frames` that came to the interface but could not be taken: too long, or no room in the
+    /// kernel's queue.
     pub(crate) fn not_taken(&mut self, frames: u64) {
         self.counters.received += frames;
         self.counters.overflow += frames;

@@ -17,13 +17,15 @@ use nix::sys::socket::{
 /// Frames moved by one system call.
 pub(super) const BATCH: usize = 64;
 
-/// Room for one frame: a jumbo frame of 9,216 bytes with its header. What fills it all was cut, and is not passed on.
+/// Room for one frame: a jumbo frame of 9,216 bytes with its header. What fills it all was cut, and is not
+/// passed on.
 const FRAME_ROOM: usize = 9216 + 64;
 
 /// What the kernel may queue for us while another process has the core: a few thousand frames.
 const RECEIVE_QUEUE_BYTES: usize = 16 << 20;
 
-/// `sll_pkttype` of a frame that this machine sent: without leaving those out each frame would come back for ever.
+/// `sll_pkttype` of a frame that this machine sent: without leaving those out each frame would come back for
+/// ever.
 const PACKET_OUTGOING: u8 = 4;
 
 /// Promiscuous mode in an interface's flags, see netdevice(7).
@@ -93,7 +95,8 @@ impl Port {
         })
     }
 
-    /// Takes up to [`BATCH`] frames that have arrived, without waiting. Fewer than that means that no more are there.
+    /// Takes up to [`BATCH`] frames that have arrived, without waiting. Fewer than that means that no more
+    /// are there.
     ///
     /// # Errors
     /// The interface is gone.

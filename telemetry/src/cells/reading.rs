@@ -36,8 +36,8 @@ impl JobCells {
         reading
     }
 
-    /// The ranks that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked it for longest on any
-    /// lcore, those that are waited for longest first.
+    /// The ranks that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked it
+    /// for longest on any lcore, those that are waited for longest first.
     #[must_use]
     pub fn who_is_late(&self, now: u64) -> Vec<Late> {
         let late = |late: &LateCell| {
@@ -64,7 +64,8 @@ impl JobCells {
                 let last = cell.last.load(Ordering::Relaxed);
                 #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
                 let (psn, heard) = (last as u32, Moment::nanoseconds(last));
-                // The lcore that heard from it last knows where it is; of several at about the same time the one that is ahead.
+                // The lcore that heard from it last knows where it is; of several at about the same time the
+                // one that is ahead.
                 let ahead = psn.wrapping_sub(sum.psn) < 1 << 31;
                 if heard > sum.heard_ns || heard == sum.heard_ns && ahead {
                     sum.heard_ns = heard;
@@ -98,8 +99,9 @@ pub struct CellsReading {
     pub(super) drops: [u64; DROPS],
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,
-    /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds since 1970; 0 for
-    /// none. Time from then on is the job's Age-of-Model (Olaf, section 2.2), as far as the appliance can see it.
+    /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds
+    /// since 1970; 0 for none. Time from then on is the job's Age-of-Model (Olaf, section 2.2), as far as the
+    /// appliance can see it.
     pub model_ns: u64,
     /// By rank.
     pub ranks: Vec<RankReading>,
@@ -130,8 +132,8 @@ impl CellsReading {
         self.ranks.iter().map(|rank| rank.contributions).sum()
     }
 
-    /// Bytes of the payloads of these contributions, of those of which it is known what became of them: what is under way is not
-    /// included, nor what was dropped.
+    /// Bytes of the payloads of these contributions, of those of which it is known what became of them: what
+    /// is under way is not included, nor what was dropped.
     #[must_use]
     pub fn contribution_bytes(&self) -> u64 {
         use JobEvent::{AggregatedBytes, BypassedBytes, EvictedBytes, SpilledBytes, UpdateBytes};
@@ -150,8 +152,8 @@ impl CellsReading {
         if count > 0 { bytes as f64 / count as f64 } else { 0.0 }
     }
 
-    /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the first answer of
-    /// its server.
+    /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the
+    /// first answer of its server.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "doubles have microseconds here")]
     pub fn model_age(&self, unix_seconds: f64) -> Option<f64> {

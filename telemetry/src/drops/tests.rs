@@ -9,7 +9,8 @@ fn names_are_unique_and_discriminants_are_indices() {
     assert!(DropReason::ALL.iter().enumerate().all(|(index, &reason)| reason as usize == index));
 }
 
-/// The page, as this list says it. Make it anew: `PASCALINE_WRITE=1 cargo test -p pascaline-telemetry the_page`.
+/// The page, as this list says it. Make it anew: `PASCALINE_WRITE=1 cargo test -p pascaline-telemetry
+/// the_page`.
 fn page() -> String {
     let mut page = String::from(
         "# Drop reasons

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use super::super::pool::nanos;
 use super::{hot, median};
 
-/// After others have come or gone, so long nobody measures: a sample of the appliance's lies wholly in one kind of window.
+/// After others have come or gone, so long nobody measures: a sample of the appliance's lies wholly in one
+/// kind of window.
 const SETTLE: Duration = Duration::from_millis(1100);
 /// Between two looks at whether there is a new sample; they are made twice a second.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,4 +1,5 @@
-//! What transmission control does where one group of clusters sends more often than the other (Olaf, table 3).
+//! What transmission control does where one group of clusters sends more often than the other (Olaf, table
+//! 3).
 
 use core::time::Duration;
 
@@ -14,8 +15,8 @@ const LASTS: Duration = Duration::from_secs(60);
 const THRESHOLD: Duration = Duration::from_millis(400);
 const SENDERS: [(&str, Senders); 3] =
     [("locked", Senders::Locked), ("jittered", Senders::Jittered), ("poisson", Senders::Poisson)];
-/// Behind SW1 and SW2, and behind SW3. The paper does not say. With the first pair its losses come out, with the second
-/// its ages.
+/// Behind SW1 and SW2, and behind SW3. The paper does not say. With the first pair its losses come out, with
+/// the second its ages.
 const LINES_KBPS: [(u32, u32); 2] = [(10_000, 1000), (2000, 200)];
 
 fn schemes() -> [(&'static str, Scheme); 5] {

@@ -1,9 +1,9 @@
 //! What the queue costs in nanoseconds.
 //!
-//! In each step two updates come, of which one is combined with another and one goes to the tail, and one leaves. Steps are
-//! taken in bursts, and for each burst the queue is asked to look ahead, as a packet path does. Not measured: reception,
-//! which leaves packets in the cache, and sending. The limit, in turns with it: the bare add of the same payloads into the
-//! same packets.
+//! In each step two updates come, of which one is combined with another and one goes to the tail, and one
+//! leaves. Steps are taken in bursts, and for each burst the queue is asked to look ahead, as a packet path
+//! does. Not measured: reception, which leaves packets in the cache, and sending. The limit, in turns with
+//! it: the bare add of the same payloads into the same packets.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -40,8 +40,8 @@ const NOW: u64 = 1;
 const STEPS: usize = 8192;
 /// Steps of a burst, for each of which two packets come.
 const BURST: usize = pascaline_pipelines::BURST / 2;
-/// Steps between two readings of the clock; a whole number of times in a round. The median is taken over these, not over
-/// rounds: they are short enough for most to be over before anything else gets the processor.
+/// Steps between two readings of the clock; a whole number of times in a round. The median is taken over
+/// these, not over rounds: they are short enough for most to be over before anything else gets the processor.
 const TIMED: usize = 4 * BURST;
 
 /// A step: what comes.
@@ -207,10 +207,11 @@ impl Bench {
         Some(())
     }
 
-    /// Takes out all that waits, adds payloads where the steps would add them, and puts everything back. Notes nanoseconds per
-    /// step for each reading of the clock.
+    /// Takes out all that waits, adds payloads where the steps would add them, and puts everything back.
+    /// Notes nanoseconds per step for each reading of the clock.
     ///
-    /// With each step the next packet becomes one that waits, as in the queue: where payloads are in the cache is the same.
+    /// With each step the next packet becomes one that waits, as in the queue: where payloads are in the
+    /// cache is the same.
     fn bare_add(&mut self, steps: &[Step], times: &mut Vec<f64>) -> anyhow::Result<()> {
         let kernel = Kernels::detect().f32_sum;
         let mut waiting = Vec::with_capacity(self.queue.len() + TIMED);

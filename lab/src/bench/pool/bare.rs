@@ -12,8 +12,9 @@ use super::nanos;
 pub(in crate::bench) enum BareAdd {
     /// Each is added into the accumulator of its PSN when it comes.
     Each { accumulators: Vec<Mbuf>, kernel: Combine },
-    /// Those of a PSN are added all at once, into the first of them. Here they are so many that came one after the other;
-    /// or, where the pool keeps them for so long that they are in no cache any more, `cold` ones that are not either.
+    /// Those of a PSN are added all at once, into the first of them. Here they are so many that came one
+    /// after the other; or, where the pool keeps them for so long that they are in no cache any more, `cold`
+    /// ones that are not either.
     Whole { fan_in: usize, kernel: InOrder, cold: Vec<Mbuf>, at: usize },
 }
 
@@ -47,8 +48,8 @@ impl BareAdd {
         if cold { (OUT_OF_CACHE / u32::from(load.shape.payload)).next_power_of_two() } else { 0 }
     }
 
-    /// Adds the payloads of one round, in the order in which `ready` hands them out, its last one first; returns nanoseconds.
-    /// What is in the packets afterwards is of no use.
+    /// Adds the payloads of one round, in the order in which `ready` hands them out, its last one first;
+    /// returns nanoseconds. What is in the packets afterwards is of no use.
     pub(in crate::bench) fn round(&mut self, clock: &Clock, ready: &mut [Mbuf], psns: &[u32]) -> f64 {
         match self {
             Self::Each { accumulators, kernel } => {

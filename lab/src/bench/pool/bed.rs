@@ -27,7 +27,8 @@ pub(super) struct Figures {
     pub(super) gbps_per_core: f64,
 }
 
-/// Frames that there are at the most: a burst that completes a PSN of 1,024 ranks with each packet, and as many as a device has.
+/// Frames that there are at the most: a burst that completes a PSN of 1,024 ranks with each packet, and as
+/// many as a device has.
 const SENT: usize = (BURST + 1) * 1024;
 
 /// Packet I/O that hands out what was prepared and swallows what is sent.
@@ -37,8 +38,8 @@ struct Prepared {
     frames: Mempool,
     headers: Mempool,
     clock: Clock,
-    /// What was sent. A port's driver frees it when the device is done with it; here that is after each turn's measurement,
-    /// apart from the frames that the device still has.
+    /// What was sent. A port's driver frees it when the device is done with it; here that is after each
+    /// turn's measurement, apart from the frames that the device still has.
     sent: Box<ArrayVec<Mbuf, SENT>>,
     count: u64,
     /// A clock of packets, if time is to be virtual.
@@ -89,7 +90,8 @@ impl Io for Prepared {
 
 /// A load that is measured, whatever the width of the pool's bitmaps.
 pub(super) trait Measured {
-    /// Deals with one round of packets, first in the bare add and then on the packet path. What that took is noted, or not.
+    /// Deals with one round of packets, first in the bare add and then on the packet path. What that took is
+    /// noted, or not.
     fn round(&mut self, note: bool) -> anyhow::Result<()>;
 
     /// Rounds that it takes until everything is as it will stay.
@@ -252,8 +254,8 @@ fn time_of_reading(clock: &Clock) -> u64 {
     nothing[nothing.len() / 2]
 }
 
-/// Allocates and writes the packets of one round, last first, since they are taken from the end; and notes their PSNs,
-/// first first.
+/// Allocates and writes the packets of one round, last first, since they are taken from the end; and notes
+/// their PSNs, first first.
 pub(in crate::bench) fn prepare(
     writer: &Frames,
     count: u32,

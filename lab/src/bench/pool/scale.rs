@@ -1,14 +1,15 @@
 //! What a packet costs as jobs, workers and slots become more: what is varied, and what is kept as it is.
 //!
-//! Between the points of an axis only that one number differs. Rounds have as many packets, as many PSNs are under way, so
-//! that accumulators take as much memory, a burst has 32 different PSNs everywhere, and pools are the same (but for the axis
-//! of slots); all take turns, and have their packets from the same memory.
+//! Between the points of an axis only that one number differs. Rounds have as many packets, as many PSNs are
+//! under way, so that accumulators take as much memory, a burst has 32 different PSNs everywhere, and pools
+//! are the same (but for the axis of slots); all take turns, and have their packets from the same memory.
 //!
-//! **Jobs** take turns, a window of 32 PSNs each, as workers send them. A second line has them take turns PSN by PSN, so that nothing
-//! of a job is at hand when its next packet comes: between two packets of a rank lie 40 MB of other packets. **Workers** send the same 256
-//! PSNs under way, and the device keeps the last 1,024 frames that it was given, as devices do: else the fan-out of small
-//! jobs would find its headers in the first-level cache, and that of large ones would not. **Slots** hold a result each, which has to make
-//! room for a new PSN after as many others as there are slots: what is touched then has been in no cache since.
+//! **Jobs** take turns, a window of 32 PSNs each, as workers send them. A second line has them take turns PSN
+//! by PSN, so that nothing of a job is at hand when its next packet comes: between two packets of a rank lie
+//! 40 MB of other packets. **Workers** send the same 256 PSNs under way, and the device keeps the last 1,024
+//! frames that it was given, as devices do: else the fan-out of small jobs would find its headers in the
+//! first-level cache, and that of large ones would not. **Slots** hold a result each, which has to make room
+//! for a new PSN after as many others as there are slots: what is touched then has been in no cache since.
 
 use std::hint::black_box;
 
@@ -45,8 +46,8 @@ pub(super) struct Memory {
     miss_ns: f64,
     /// False if that is what memory takes.
     cached: bool,
-    /// What a packet may cost: in a cache, as much as with the fewest slots and what flat allows; in memory, as much as with the
-    /// fewest slots and a miss for each line touched.
+    /// What a packet may cost: in a cache, as much as with the fewest slots and what flat allows; in memory,
+    /// as much as with the fewest slots and a miss for each line touched.
     at_most_ns: f64,
 }
 
@@ -65,7 +66,8 @@ pub(super) fn jobs() -> Vec<Case> {
 
 pub(super) fn workers() -> Vec<Case> {
     let case = |fan_in| {
-        // Ranks that are as far behind do not follow one another, so that each packet of a burst is of another PSN.
+        // Ranks that are as far behind do not follow one another, so that each packet of a burst is of
+        // another PSN.
         #[expect(clippy::cast_possible_truncation, reason = "256")]
         let stride = (fan_in / PSNS as u16) | 1;
         Case::of(Part::Workers, Place::LastLevel, Load { stride, ring: RING, ..load(fan_in, 512) })
@@ -140,8 +142,8 @@ pub(super) fn measure_memory(cases: &mut [Case], clock: Clock) {
 #[repr(align(64))]
 struct Link(u32);
 
-/// Nanoseconds from one line to the next, in a chain that visits all lines of so much memory in no order: what one costs that nobody
-/// asked for ahead of time.
+/// Nanoseconds from one line to the next, in a chain that visits all lines of so much memory in no order:
+/// what one costs that nobody asked for ahead of time.
 fn chase(bytes: usize, clock: Clock) -> f64 {
     const STEPS: u64 = 1 << 18;
     const TIMES: u32 = 5;

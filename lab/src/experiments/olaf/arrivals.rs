@@ -1,4 +1,5 @@
-//! When workers send. The paper replays traces that it does not publish; these are what they may have been like.
+//! When workers send. The paper replays traces that it does not publish; these are what they may have been
+//! like.
 
 use core::fmt;
 
@@ -39,11 +40,11 @@ pub(crate) enum Arrivals {
     Periodic,
     /// Each worker sends at equal intervals, and all at the same time: in the order of their numbers.
     Locked,
-    /// Each worker sends so many updates one after the other at line rate; bursts of a worker begin like a Poisson process.
-    /// With 1, that is what updates are.
+    /// Each worker sends so many updates one after the other at line rate; bursts of a worker begin like a
+    /// Poisson process. With 1, that is what updates are.
     Bursts(u32),
-    /// All workers send from behind one line (a packet generator with one port, say): so many updates of workers at
-    /// random at line rate, then a pause, always the same.
+    /// All workers send from behind one line (a packet generator with one port, say): so many updates of
+    /// workers at random at line rate, then a pause, always the same.
     Trains(u32),
 }
 

@@ -11,15 +11,16 @@ use pascaline_wire::trailer::QueueState;
 /// How long an update takes up its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Until it begins to be sent: the line has a place of its own for what it sends. So it is in an appliance, where what
-    /// leaves the queue goes to the ring of a port.
+    /// Until it begins to be sent: the line has a place of its own for what it sends. So it is in an
+    /// appliance, where what leaves the queue goes to the ring of a port.
     UntilBegun,
     /// Until all of it has been sent; meanwhile it is locked (Olaf, sections 4 and 12.1).
     UntilSent,
 }
 
-/// A queue and the line that drains it. Its driver calls [`finish`](Self::finish) at each [`next`](Self::next), and
-/// [`offer`](Self::offer) for everything that arrives, in order of time. Several in a row make a path.
+/// A queue and the line that drains it. Its driver calls [`finish`](Self::finish) at each
+/// [`next`](Self::next), and [`offer`](Self::offer) for everything that arrives, in order of time. Several in
+/// a row make a path.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
     queue: UpdateQueue<HeapBuf>,
@@ -37,7 +38,8 @@ impl Bottleneck {
     /// # Errors
     /// [`ConfigError`] if there cannot be a queue like this.
     pub(crate) fn new(config: &Config, gbps: u32, hold: Hold) -> Result<Self, ConfigError> {
-        // The shaper's clock counts ticks instead of nanoseconds: in its second pass 10⁹ of them, a millisecond.
+        // The shaper's clock counts ticks instead of nanoseconds: in its second pass 10⁹ of them, a
+        // millisecond.
         let per_millisecond = NonZeroU64::new(u64::from(gbps) * 1_000_000).unwrap_or(NonZeroU64::MIN);
         Self::with_line(config, Shaper::new(per_millisecond, Duration::ZERO), hold)
     }
@@ -82,7 +84,8 @@ impl Bottleneck {
         self.queue.state(now)
     }
 
-    /// The update that has been sent at `now`, which is [`next`](Self::next); the line goes on with the one after it.
+    /// The update that has been sent at `now`, which is [`next`](Self::next); the line goes on with the one
+    /// after it.
     pub(crate) fn finish(&mut self, now: u64) -> Option<Departure<HeapBuf>> {
         self.ends.take()?;
         let sent = self.sending.take().or_else(|| self.queue.dequeue());

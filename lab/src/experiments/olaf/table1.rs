@@ -12,7 +12,8 @@ use pascaline_wire::Element;
 use super::{Age, Arrival, Arrivals, Bottleneck, Hold, SECOND, Workload};
 use pascaline_sim::random::mix;
 
-/// Section 8.1: 27 workers send 500 packets of 2,048 bits each, 60 Gbit/s in all. The line is that of the testbed's ports.
+/// Section 8.1: 27 workers send 500 packets of 2,048 bits each, 60 Gbit/s in all. The line is that of the
+/// testbed's ports.
 const WORKLOAD: Workload =
     Workload { workers: 27, updates: 500, bits: 2048, offered_gbps: 60, line_gbps: 100 };
 const CLUSTERS: u16 = 9;

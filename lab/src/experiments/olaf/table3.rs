@@ -1,5 +1,5 @@
-//! Two groups of clusters behind one bottleneck, of which one sends more often than the other (Olaf, section 8.3, tables 2
-//! and 3): what transmission control does about loss, age and fairness.
+//! Two groups of clusters behind one bottleneck, of which one sends more often than the other (Olaf, section
+//! 8.3, tables 2 and 3): what transmission control does about loss, age and fairness.
 //!
 //! ```text
 //! C1 … C5  (every 100 ms)     ── SW1, 5 places ──┐
@@ -7,9 +7,9 @@
 //! C6 … C10 (every 100/300 ms) ── SW2, 5 places ──┘
 //! ```
 //!
-//! Queues, ages and the workers' transmission control are the product's; simulated are trainers, lines and the server, which
-//! acknowledges everything at once and to the whole cluster, with the state of SW3's queue. The paper does not say how fast
-//! the lines are. Times are in nanoseconds.
+//! Queues, ages and the workers' transmission control are the product's; simulated are trainers, lines and
+//! the server, which acknowledges everything at once and to the whole cluster, with the state of SW3's queue.
+//! The paper does not say how fast the lines are. Times are in nanoseconds.
 
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,16 @@
 /// The time of a source that has nothing to come.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The next time of each source, and the earliest of them. Among equals it is the source of the lowest number.
+/// The next time of each source, and the earliest of them. Among equals it is the source of the lowest
+/// number.
 ///
-/// A heap of all packets under way would move each packet a dozen times; here a packet waits in the queue of its line, and only
-/// the heads of the queues compete.
+/// A heap of all packets under way would move each packet a dozen times; here a packet waits in the queue of
+/// its line, and only the heads of the queues compete.
 #[derive(Debug)]
 pub(super) struct Agenda {
     times: Box<[u64]>,
-    /// A tree in an array: the children of `n` are `2n` and `2n + 1`, the sources are the leaves. Each place has the winner below it.
+    /// A tree in an array: the children of `n` are `2n` and `2n + 1`, the sources are the leaves. Each place
+    /// has the winner below it.
     winners: Box<[u16]>,
 }
 

@@ -207,8 +207,8 @@ impl Experiment {
         cells
     }
 
-    /// Runs all of it, on as many threads as there are cores. The same experiment gives the same, however many these are.
-    /// After each run it says how many are done, and of how many.
+    /// Runs all of it, on as many threads as there are cores. The same experiment gives the same, however
+    /// many these are. After each run it says how many are done, and of how many.
     ///
     /// # Errors
     /// The first [`Violation`].

@@ -1,4 +1,5 @@
-//! A line: packets come out in the order in which they went in, one after the other at its rate, and later by its delay.
+//! A line: packets come out in the order in which they went in, one after the other at its rate, and later by
+//! its delay.
 
 use std::collections::VecDeque;
 
@@ -30,8 +31,8 @@ impl<P> Line<P> {
         Self { kind, free_at: 0, under_way: VecDeque::new(), random: Random::new(seed) }
     }
 
-    /// Sends a packet of so many bytes. A packet that is lost takes its time all the same. True if the line was empty, so
-    /// that [`next`](Self::next) has changed.
+    /// Sends a packet of so many bytes. A packet that is lost takes its time all the same. True if the line
+    /// was empty, so that [`next`](Self::next) has changed.
     pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P) -> bool {
         self.free_at = self.free_at.max(now) + bytes * self.kind.byte;
         if self.kind.loss > 0 && self.random.chance(self.kind.loss) {

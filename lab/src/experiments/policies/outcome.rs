@@ -104,7 +104,8 @@ impl Outcome {
     }
 
     pub(super) fn hand_to_server(&mut self, header: Header, bytes: &[u8], whole: bool) {
-        // What does not fit is malformed, which the server would notice: nothing here is longer than a payload and a trailer.
+        // What does not fit is malformed, which the server would notice: nothing here is longer than a
+        // payload and a trailer.
         let body = bytes.iter().copied().take(ROOM).collect();
         self.sends.push(Send::ToServer { datagram: Datagram { header, body }, whole });
     }

@@ -1,5 +1,5 @@
-//! What DSA's Figures 8 to 11 say (section VII.B and C), in its setting: 8 jobs of 8 workers, 100 Gbit/s, 5 MB, packets of 306
-//! bytes. The curves are not in its text, the factors are.
+//! What DSA's Figures 8 to 11 say (section VII.B and C), in its setting: 8 jobs of 8 workers, 100 Gbit/s, 5
+//! MB, packets of 306 bytes. The curves are not in its text, the factors are.
 
 use super::experiment::Row;
 use super::setting::{Mix, Policy, ResultsAt, Setting};
@@ -33,7 +33,8 @@ pub(crate) struct Side {
     pub(crate) results_at: ResultsAt,
 }
 
-/// What a figure varies. Its text does not say how far, and what is shown for it here is over the same numbers for all.
+/// What a figure varies. Its text does not say how far, and what is shown for it here is over the same
+/// numbers for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sweep {
     /// Nothing.

@@ -5,7 +5,8 @@ use core::fmt;
 use super::Violation;
 use pascaline_sim::random::mix;
 
-/// Two 32-bit integers. Their sum over all ranks is as it should be only if it has each rank's exactly once, and of this PSN.
+/// Two 32-bit integers. Their sum over all ranks is as it should be only if it has each rank's exactly once,
+/// and of this PSN.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Payload([i32; 2]);
 

@@ -137,8 +137,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets everything come to rest that is still under way, with what it leads to. A contribution that was sent again in vain may
-    /// have begun its PSN anew, for which servers ask in vain until they give it up.
+    /// Lets everything come to rest that is still under way, with what it leads to. A contribution that was
+    /// sent again in vain may have begun its PSN anew, for which servers ask in vain until they give it up.
     fn settle(&mut self) -> Result<(), Violation> {
         let until = DEADLINE + 2 * clock(Host::patience());
         loop {
@@ -347,7 +347,8 @@ impl World {
 /// Runs one cell of the comparison.
 ///
 /// # Errors
-/// [`Violation`] if a sum is wrong, something waits for ever, a packet is lost in the pool, or there cannot be such a setting.
+/// [`Violation`] if a sum is wrong, something waits for ever, a packet is lost in the pool, or there cannot
+/// be such a setting.
 pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
     let mut world = World::new(setting)?;
     world.run()?;

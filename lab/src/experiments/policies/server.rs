@@ -30,7 +30,8 @@ pub(super) fn clock(time: Duration) -> u64 {
 impl Host {
     pub(super) fn new(setting: &Setting, job: u16) -> Result<Self, SetJobError> {
         let config = Config {
-            // The only timeout that DSA names (section VI). The default, for networks of any kind, is longer than an iteration.
+            // The only timeout that DSA names (section VI). The default, for networks of any kind, is longer
+            // than an iteration.
             initial: Config::default().floor,
             // As the appliance has it: a result for each PSN that somebody may lack.
             kept: u32::from(setting.spread()),

@@ -15,8 +15,8 @@ pub(crate) const HEADERS: u64 = 50;
 /// The least frame of Ethernet: what a packet without payload takes.
 pub(super) const LEAST_FRAME: u64 = 64;
 
-/// Half of the delay between a host and the switch, there and back (DSA, section VII.B: base round trip 10 µs from host to host,
-/// four lines).
+/// Half of the delay between a host and the switch, there and back (DSA, section VII.B: base round trip 10 µs
+/// from host to host, four lines).
 const LINE_DELAY: u64 = 5 * MICRO / 2;
 
 /// Between which times jobs begin (DSA, section VII.B).
@@ -25,7 +25,8 @@ const START: u64 = 1000 * MICRO;
 /// How much later than the first a worker may have its gradients (DSA, section VII.B).
 const JITTER: u64 = 300 * MICRO;
 
-/// Who wins what, and who helps. DSA's, its two baselines and its two strawmen; and the pool's without any help.
+/// Who wins what, and who helps. DSA's, its two baselines and its two strawmen; and the pool's without any
+/// help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
     /// Shared by hash; the higher priority wins; losers go to the server.
@@ -142,8 +143,8 @@ struct Model {
 /// The partitions of an iteration.
 pub(super) const PARTITIONS: usize = 4;
 
-/// The layer of each partition, in the order of sending (DSA, section VII.B): half of the last layer, the first layer, the other
-/// half of the last.
+/// The layer of each partition, in the order of sending (DSA, section VII.B): half of the last layer, the
+/// first layer, the other half of the last.
 pub(super) const LAYERS: [u32; PARTITIONS] = [2, 1, 1, 2];
 
 /// One iteration of one job, as it would be without contention.
@@ -184,8 +185,8 @@ pub(crate) struct Setting {
     pub(crate) in_flight: u16,
     /// How far a worker may run ahead of its oldest PSN without a result.
     pub(crate) spread: u16,
-    /// Microseconds between two looks of a host at what it has received, on average; each time between half and one and a
-    /// half of it. With 0 hosts react at once, in lock-step.
+    /// Microseconds between two looks of a host at what it has received, on average; each time between half
+    /// and one and a half of it. With 0 hosts react at once, in lock-step.
     pub(crate) poll_us: u32,
     /// Tensors and times of computation are divided by this.
     pub(crate) scale: u32,
@@ -198,8 +199,8 @@ pub(crate) struct Setting {
 impl Setting {
     /// DSA's simulation of its own policy (section VII.B): 8 jobs of 8 workers, model A, 100 Gbit/s, 5 MB.
     ///
-    /// Its text does not say how many packets are in flight: 512 is a window of Pascaline's, and 1.25 times the product of
-    /// bandwidth and round trip to the server and back.
+    /// Its text does not say how many packets are in flight: 512 is a window of Pascaline's, and 1.25 times
+    /// the product of bandwidth and round trip to the server and back.
     #[must_use]
     pub(crate) const fn paper(seed: u64) -> Self {
         Self {
@@ -258,7 +259,8 @@ impl Setting {
         }
     }
 
-    /// The spread of a job's windows. In a region it is half of that: PSNs under way, and results that a rank may lack.
+    /// The spread of a job's windows. In a region it is half of that: PSNs under way, and results that a rank
+    /// may lack.
     pub(super) fn spread(&self) -> u16 {
         let Some(region) = self.region(0) else { return self.spread };
         let slots = usize::try_from(region.sets).unwrap_or(usize::MAX).saturating_mul(self.ways);

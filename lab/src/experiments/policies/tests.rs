@@ -78,12 +78,14 @@ fn results_that_are_made_at_the_server_go_there() {
     assert!(there.completion_ms > here.completion_ms);
 }
 
-/// Without contention an iteration takes what the model says: computation, the line's time for all packets, and little more.
+/// Without contention an iteration takes what the model says: computation, the line's time for all packets,
+/// and little more.
 #[test]
 fn a_job_that_is_alone_takes_what_it_must() {
     let setting = Setting { jobs: 1, policy: Policy::SwitchMl, poll_us: 0, scale: 16, ..Setting::paper(1) };
     let run = run(&setting).unwrap();
-    // Half of the first layer's gradients wait for its backward pass; the last of the second layer are sent at the end.
+    // Half of the first layer's gradients wait for its backward pass; the last of the second layer are sent
+    // at the end.
     let computation = 2.0 * 0.32 / 16.0;
     let line = setting.results() as f64 / 8.0 * 306.0 * 8.0 / 100e9 * 1e3;
     let least = line + computation / 2.0;

@@ -113,8 +113,8 @@ impl Worker {
         u32::try_from(ready).unwrap_or(0) * self.work.packets
     }
 
-    /// A partition's priority by DSA's equation 1, as it is when its first packet is sent. What remains of the iteration is what it
-    /// would lack without contention.
+    /// A partition's priority by DSA's equation 1, as it is when its first packet is sent. What remains of
+    /// the iteration is what it would lack without contention.
     fn priority(&mut self, now: u64, psn: u32) -> u16 {
         let at = ((psn / self.work.packets) as usize).min(PARTITIONS - 1);
         let Work { communication, computation, .. } = self.work;
@@ -156,8 +156,8 @@ impl Worker {
         Ok(())
     }
 
-    /// As a member of a job reacts: with the result if it has it, with its contribution if it waits itself. (It takes whichever
-    /// result comes, whatever it has promised: sums are the same here in any order.)
+    /// As a member of a job reacts: with the result if it has it, with its contribution if it waits itself.
+    /// (It takes whichever result comes, whatever it has promised: sums are the same here in any order.)
     fn on_reminder(&mut self, now: Duration, psn: u32, bypass: bool, round: u16) {
         let outstanding = match self.window.standing(psn) {
             Standing::Outstanding => true,
@@ -188,7 +188,8 @@ impl Worker {
         }
     }
 
-    /// When it wants to look at the clock, if nothing comes before: for what may be lost, or because a gradient is ready.
+    /// When it wants to look at the clock, if nothing comes before: for what may be lost, or because a
+    /// gradient is ready.
     pub(super) fn next(&self, now: u64) -> u64 {
         let waiting = self.window.in_flight() > 0 || self.window.has_lost();
         let timeout = self.recovery.poll_timeout(&self.window).filter(|_| waiting).map(clock);
@@ -212,7 +213,8 @@ impl Worker {
                 return None;
             }
             if self.window.in_flight() == 0 {
-                // After a time without anything to send: nothing of what was before says that what comes is late.
+                // After a time without anything to send: nothing of what was before says that what comes is
+                // late.
                 self.recovery.begin();
             }
         }

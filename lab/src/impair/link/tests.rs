@@ -16,7 +16,8 @@ fn send(rates: Rates, seed: u64, frames: u64) -> (Vec<u64>, Impairment<u64>) {
     (out, link)
 }
 
-/// The bounds of five standard deviations: a fair coin leaves them once in two million runs, and the seed is fixed.
+/// The bounds of five standard deviations: a fair coin leaves them once in two million runs, and the seed is
+/// fixed.
 fn close(count: u64, frames: u64, percent: f64) -> bool {
     let (count, frames, p) = (count as f64, frames as f64, percent / 100.0);
     (count - frames * p).abs() <= 5.0 * (frames * p * (1.0 - p)).sqrt()
@@ -91,7 +92,8 @@ fn the_same_seed_decides_the_same_whatever_the_clock_says() {
     let (c, _) = send(ALL, 43, 5000);
     assert_ne!(a, c);
 
-    // A slow link releases held frames by time instead of by later frames; who is lost or doubled stays the same.
+    // A slow link releases held frames by time instead of by later frames; who is lost or doubled stays the
+    // same.
     let mut slow = Impairment::new(ALL, 42);
     let mut out = Vec::new();
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! Olaf's microbenchmark in virtual time: what must hold, and what the documentation says about the paper's figures.
+//! Olaf's microbenchmark in virtual time: what must hold, and what the documentation says about the paper's
+//! figures.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use super::super::{Arrivals, Hold, PAPER, Row, SECOND, Table1, Workload};
@@ -84,7 +85,8 @@ fn figure_6_shifts_to_the_right_as_the_line_becomes_narrower() {
     }
 }
 
-/// As docs/olaf.md has it: the FIFO rows of Table 1 are those of trains of 128 updates at the rate of the testbed's ports.
+/// As docs/olaf.md has it: the FIFO rows of Table 1 are those of trains of 128 updates at the rate of the
+/// testbed's ports.
 #[test]
 fn trains_of_128_give_the_papers_fifo_rows() {
     let rows = rows(1, Arrivals::Trains(128), Hold::UntilSent);
@@ -95,7 +97,8 @@ fn trains_of_128_give_the_papers_fifo_rows() {
     }
 }
 
-/// As docs/olaf.md has it: where all send at once, eight of nine clusters get in, always the same, at any rate.
+/// As docs/olaf.md has it: where all send at once, eight of nine clusters get in, always the same, at any
+/// rate.
 #[test]
 fn locked_senders_cost_olaf_one_cluster_of_nine() {
     for row in rows(1, Arrivals::Locked, Hold::UntilBegun) {
