@@ -38,7 +38,7 @@ mod sync;
 
 pub use key::Key;
 pub use pascaline_wire::RankSet;
-pub use policy::{Conflict, Order, Policy, Region};
+pub use policy::{ConflictPolicy, Order, Policy, Region};
 pub use pool::{Pool, PoolConfig, PoolConfigError};
 pub use request::{Brief, Contribution, Opening, Request, Rules, Shape, Terms, Verb};
 pub use session::{Brevity, Incoming, Kept, Place, Session, Together, Verdict};

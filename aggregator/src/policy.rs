@@ -3,7 +3,7 @@
 /// Who gets a slot that a newcomer wants and that holds another PSN's partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
-pub enum Conflict {
+pub enum ConflictPolicy {
     /// The holder; the newcomer goes to the parameter server, or is refused (ATP).
     #[default]
     FirstCome = 0,
@@ -16,6 +16,28 @@ pub enum Conflict {
     Coin = 3,
 }
 
+impl ConflictPolicy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::FirstCome, Self::Preempt, Self::Always, Self::Coin];
+
+    /// Its name in configurations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FirstCome => "first-come",
+            Self::Preempt => "preempt",
+            Self::Always => "always",
+            Self::Coin => "coin",
+        }
+    }
+
+    /// The policy with this number, as `as u8` gives it.
+    #[must_use]
+    pub(crate) const fn from_code(code: u8) -> Self {
+        Self::ALL[code as usize % Self::ALL.len()]
+    }
+}
+
 /// In which order contributions are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
@@ -26,6 +48,29 @@ pub enum Order {
     /// By rank, once all are there: the same inputs give the same bits, whatever the network did.
     Rank = 1,
 }
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Arrival, Self::Rank];
+
+    /// Its name in configurations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arrival => "arrival",
+            Self::Rank => "rank",
+        }
+    }
+}
+
+// Decoding takes an entry of `ALL` by its number.
+const _: () = {
+    let mut code = 0;
+    while code < ConflictPolicy::ALL.len() {
+        assert!(ConflictPolicy::ALL[code] as usize == code);
+        code += 1;
+    }
+};
 
 /// A job's own part of the pool, in sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +85,7 @@ pub struct Region {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Policy {
     /// Who wins a conflict.
-    pub conflict: Conflict,
+    pub conflict: ConflictPolicy,
     /// In which order contributions are added.
     pub order: Order,
     /// The job's own part of the pool; `None` for the part that all other jobs share by hash.

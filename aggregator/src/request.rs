@@ -1,7 +1,7 @@
 //! What a packet wants of the pool.
 
 use crate::key::{Key, Tag};
-use crate::policy::{Conflict, Order, Policy, Region};
+use crate::policy::{ConflictPolicy, Order, Policy, Region};
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Rules {
 
     /// The same with another way of settling conflicts.
     #[must_use]
-    pub const fn with_conflict(self, conflict: Conflict) -> Self {
+    pub const fn with_conflict(self, conflict: ConflictPolicy) -> Self {
         Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
     }
 
@@ -84,13 +84,8 @@ impl Rules {
     /// [`Policy::conflict`]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the byte at bit 32")]
-    pub const fn conflict(self) -> Conflict {
-        match (self.0 >> 32) as u8 {
-            0 => Conflict::FirstCome,
-            1 => Conflict::Preempt,
-            2 => Conflict::Always,
-            _ => Conflict::Coin,
-        }
+    pub const fn conflict(self) -> ConflictPolicy {
+        ConflictPolicy::from_code((self.0 >> 32) as u8)
     }
 
     /// [`Policy::order`]
@@ -474,9 +469,9 @@ mod tests {
         fn unpack_undoes_pack(
             verb in 0u8..5, key in 0u64..1 << 56, ranks in any::<(u16, u16, u16, u16, u16, u16)>(),
             element in any::<u8>(), flags in any::<(bool, bool, bool, bool, bool)>(), offset in any::<u16>(), len in any::<u16>(),
-            inside in 0u64..8, now in any::<u64>(), quota in any::<u32>(), conflict in 0usize..4, order in 0usize..2,
+            inside in 0u64..8, now in any::<u64>(), quota in any::<u32>(),
+            conflict in prop::sample::select(&ConflictPolicy::ALL), order in prop::sample::select(&Order::ALL),
         ) {
-            let conflicts = [Conflict::FirstCome, Conflict::Preempt, Conflict::Always, Conflict::Coin];
             let request = Request {
                 verb: Verb::from_code(verb),
                 key: Key::from_bits(key),
@@ -487,8 +482,8 @@ mod tests {
                 element, overflow: flags.0, partial: flags.1, again: flags.4, offset, len, now,
                 rules: Rules::of(&Policy {
                     quota,
-                    conflict: conflicts[conflict],
-                    order: [Order::Arrival, Order::Rank][order],
+                    conflict,
+                    order,
                     region: flags.2.then_some(Region { first: 0, sets: 1 }),
                     partial_after: 0,
                     server: flags.3,
@@ -497,10 +492,10 @@ mod tests {
             let unpacked = Request::unpack(request.pack());
             prop_assert_eq!(unpacked, request);
             let rules = unpacked.rules;
-            prop_assert_eq!((rules.quota(), rules.conflict()), (quota, conflicts[conflict]));
-            prop_assert_eq!((rules.order() as usize, rules.region(), rules.server()), (order, flags.2, flags.3));
-            prop_assert_eq!(rules.with_conflict(Conflict::Coin).conflict(), Conflict::Coin);
-            prop_assert_eq!(rules.with_conflict(conflicts[conflict]), rules);
+            prop_assert_eq!((rules.quota(), rules.conflict()), (quota, conflict));
+            prop_assert_eq!((rules.order(), rules.region(), rules.server()), (order, flags.2, flags.3));
+            prop_assert_eq!(rules.with_conflict(ConflictPolicy::Coin).conflict(), ConflictPolicy::Coin);
+            prop_assert_eq!(rules.with_conflict(conflict), rules);
         }
     }
 }

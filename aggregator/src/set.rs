@@ -4,7 +4,7 @@ use pascaline_buffer::PacketBuf;
 use wide::{i16x8, u16x8};
 
 use crate::key::{Key, Tag};
-use crate::policy::Conflict;
+use crate::policy::ConflictPolicy;
 use crate::request::Request;
 use crate::sink::{Aggregate, Cause, Refusal};
 use crate::slot::{Hold, Slot};
@@ -251,10 +251,10 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         };
         let mut contested = contested;
         let won = match request.rules.conflict() {
-            Conflict::FirstCome => None,
-            Conflict::Always => oldest(&mut contested),
-            Conflict::Coin => oldest(&mut contested).filter(|_| request.key.coin(request.now)),
-            Conflict::Preempt => {
+            ConflictPolicy::FirstCome => None,
+            ConflictPolicy::Always => oldest(&mut contested),
+            ConflictPolicy::Coin => oldest(&mut contested).filter(|_| request.key.coin(request.now)),
+            ConflictPolicy::Preempt => {
                 let least = contested.min_by_key(|(_, slot)| slot.priority).map(|(way, _)| way);
                 match least.and_then(|way| Some((way, self.slots.get_mut(way)?))) {
                     Some((way, holder)) if request.priority > holder.priority => Some(way),

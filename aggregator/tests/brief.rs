@@ -7,7 +7,9 @@ mod common;
 use std::time::Duration;
 
 use common::{Event, Item, Parcel, Recorder, signature};
-use pascaline_aggregator::{Brevity, Conflict, Key, Order, Policy, Pool, PoolConfig, Region, Session, Terms};
+use pascaline_aggregator::{
+    Brevity, ConflictPolicy, Key, Order, Policy, Pool, PoolConfig, Region, Session, Terms,
+};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use proptest::prelude::*;
@@ -51,7 +53,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     let region = Some(Region { first: 2, sets: 2 });
     prop_oneof![
         4 => Just(Policy::default()),
-        2 => Just(Policy { server: true, conflict: Conflict::Preempt, ..Policy::default() }),
+        2 => Just(Policy { server: true, conflict: ConflictPolicy::Preempt, ..Policy::default() }),
         1 => Just(Policy { quota: 2, ..Policy::default() }),
         2 => Just(Policy { order: Order::Rank, ..Policy::default() }),
         1 => Just(Policy { region, ..Policy::default() }),

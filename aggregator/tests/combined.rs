@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Event, Parcel, Recorder, Who, config, full_signature, signature, sum_of};
-use pascaline_aggregator::{Cause, Conflict, Key, Order, Policy, Pool, Refusal, Session};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy, Pool, Refusal, Session};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_wire::{DType, Element, Op};
@@ -136,7 +136,7 @@ fn if_one_of_them_is_inside_none_is_added_and_all_may_come_again() {
 #[test]
 fn what_is_special_or_different_is_not_combined() {
     let rank = Policy { order: Order::Rank, ..Policy::default() };
-    let region = Policy { conflict: Conflict::Always, server: true, ..Policy::default() };
+    let region = Policy { conflict: ConflictPolicy::Always, server: true, ..Policy::default() };
     let cases: [(&str, Parcel); 12] = [
         ("sent again", part(1, 4).with(|r| r.again = true)),
         ("saturated", part(1, 4).with(|r| r.overflow = true)),
@@ -188,7 +188,7 @@ fn ranks_beyond_the_sixty_fourth_travel_by_themselves() {
 
 #[test]
 fn what_finds_no_slot_goes_to_the_parameter_server_as_a_partial() {
-    let policy = Policy { conflict: Conflict::FirstCome, server: true, ..Policy::default() };
+    let policy = Policy { conflict: ConflictPolicy::FirstCome, server: true, ..Policy::default() };
     let mut two = Two::<1>::new(2);
     let holder = Parcel::add(Key::new(1, 1, 2), 0, 4, &[7]).under(&policy);
     two.home(&holder);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Parcel, config, full_signature, signature, values};
 use pascaline_aggregator::{
-    Aggregate, Cause, Conflict, Contribution, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal,
+    Aggregate, Cause, ConflictPolicy, Contribution, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal,
     Reminded, Request, Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
@@ -376,20 +376,20 @@ fn served(policy: Policy) -> Tally {
 
 #[test]
 fn under_preemption_each_contribution_is_in_one_result_or_one_piece() {
-    let tally = served(Policy { conflict: Conflict::Preempt, ..Policy::default() });
+    let tally = served(Policy { conflict: ConflictPolicy::Preempt, ..Policy::default() });
     assert!(tally.preempted > 0 && tally.spilled > 0 && !tally.completed.is_empty());
 }
 
 #[test]
 fn with_newcomers_that_always_win_each_contribution_is_in_one_result_or_one_piece() {
-    let tally = served(Policy { conflict: Conflict::Always, ..Policy::default() });
+    let tally = served(Policy { conflict: ConflictPolicy::Always, ..Policy::default() });
     assert!(tally.preempted > 0 && !tally.completed.is_empty());
     assert_eq!(tally.spilled, 0, "but for contention, which four threads do not bring about");
 }
 
 #[test]
 fn under_preemption_what_is_kept_by_rank_leaves_one_by_one() {
-    let tally = served(Policy { conflict: Conflict::Preempt, order: Order::Rank, ..Policy::default() });
+    let tally = served(Policy { conflict: ConflictPolicy::Preempt, order: Order::Rank, ..Policy::default() });
     assert!(tally.preempted > 0 && tally.spilled > 0 && !tally.completed.is_empty());
 }
 

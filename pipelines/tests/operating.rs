@@ -11,7 +11,7 @@ mod common;
 use std::sync::Arc;
 
 use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
-use pascaline_aggregator::{Conflict, Policy};
+use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{JobSpec, Reconfigured, ServerMode};
 use pascaline_telemetry::{CellsReading, DropReason, JobCells, JobEvent};
 use pascaline_testkit::{JOB, Worker};
@@ -106,7 +106,7 @@ fn contributions_without_a_slot_are_collisions_wherever_they_go() {
 
 #[test]
 fn a_preempted_partial_goes_to_the_server_with_what_is_inside() {
-    let always = Policy { conflict: Conflict::Always, ..Policy::default() };
+    let always = Policy { conflict: ConflictPolicy::Always, ..Policy::default() };
     let plan = Plan { pool: single_slot(), jobs: vec![served(always)], ..Plan::one_armed() };
     let (mut bench, workers) = four(&plan);
     bench.feed(0, [&gradient(&workers[0], 1), &gradient(&workers[1], 1), &gradient(&workers[0], 2)]);

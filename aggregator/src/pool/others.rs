@@ -4,7 +4,7 @@ use pascaline_buffer::PacketBuf;
 use pascaline_wire::trailer::Trailer;
 
 use super::Pool;
-use crate::policy::Conflict;
+use crate::policy::ConflictPolicy;
 use crate::request::Request;
 use crate::set::{Choice, Set};
 use crate::sink::{Cause, Refusal, Reminded, Sink};
@@ -95,7 +95,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
             Some(_) => return sink.refused(request, packet, Refusal::Duplicate),
             None => match set.choose(
-                &Request { rules: request.rules.with_conflict(Conflict::FirstCome), ..*request },
+                &Request { rules: request.rules.with_conflict(ConflictPolicy::FirstCome), ..*request },
                 self.age_limit,
             ) {
                 Choice::None(_) => return Self::pass_on(request, packet, sink),

@@ -1,11 +1,9 @@
 //! Who gets a slot that holds another PSN's partial.
 
-use pascaline_aggregator::{Cause, Conflict, Key, Policy, Refusal};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Policy, Refusal};
 
 use crate::common::{Event, Parcel, Rig, TICK, Who, sum_of};
 use crate::{half, opened, psn, served};
-
-const EVERY: [Conflict; 4] = [Conflict::FirstCome, Conflict::Preempt, Conflict::Always, Conflict::Coin];
 
 /// One set, which is full of partials of these priorities: PSN 0 in the first way, and so on.
 fn full(priorities: &[u16], holders: &Policy) -> Rig {
@@ -31,7 +29,7 @@ fn priority_of(rig: &mut Rig, key: Key) -> u16 {
 
 #[test]
 fn first_come_keeps_the_holder_whatever_the_newcomer_is_worth() {
-    let policy = served(Conflict::FirstCome);
+    let policy = served(ConflictPolicy::FirstCome);
     let mut rig = full(&[0, 0], &policy);
     for _ in 0..100 {
         let newcomer = half(psn(7), 0, &policy).priority(u16::MAX);
@@ -45,7 +43,7 @@ fn first_come_keeps_the_holder_whatever_the_newcomer_is_worth() {
 
 #[test]
 fn a_higher_priority_preempts_and_the_loser_goes_to_the_server_whole() {
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     let mut rig = full(&[5], &policy);
     let events = rig.offer(&half(psn(1), 0, &policy).priority(6));
     let [Event::Evicted { cause, ranks, priority, sum }, opening] = &events[..] else { panic!("{events:?}") };
@@ -59,7 +57,7 @@ fn a_higher_priority_preempts_and_the_loser_goes_to_the_server_whole() {
 
 #[test]
 fn an_equal_priority_loses_and_halves_the_holders() {
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     for (holder, newcomer, left) in [(5, 5, 2), (5, 0, 2), (1, 1, 0), (u16::MAX, 9, u16::MAX / 2)] {
         let mut rig = full(&[holder], &policy);
         let event = rig.one(&half(psn(1), 0, &policy).priority(newcomer));
@@ -71,7 +69,7 @@ fn an_equal_priority_loses_and_halves_the_holders() {
 
 #[test]
 fn a_holder_is_downgraded_until_it_yields() {
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     for (holder, newcomer) in [(u16::MAX, 1), (u16::MAX, u16::MAX - 1), (100, 99), (7, 3), (1, 1)] {
         let mut rig = full(&[holder], &policy);
         let halvings = (0..).take_while(|n| u32::from(holder) >> n >= u32::from(newcomer)).count();
@@ -90,7 +88,7 @@ fn a_holder_is_downgraded_until_it_yields() {
 
 #[test]
 fn what_is_worth_nothing_preempts_nothing() {
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     let mut rig = full(&[0], &policy);
     for _ in 0..100 {
         assert_eq!(rig.one(&half(psn(1), 0, &policy)), refused(psn(1), Refusal::Conflict));
@@ -100,7 +98,7 @@ fn what_is_worth_nothing_preempts_nothing() {
 
 #[test]
 fn of_several_holders_the_least_important_is_taken_and_only_it_is_downgraded() {
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     let newcomer = |priority| half(psn(9), 0, &policy).priority(priority);
     let mut rig = full(&[8, 4, 6, 9], &policy);
     assert_eq!(rig.one(&newcomer(4)), refused(psn(9), Refusal::Conflict));
@@ -113,8 +111,8 @@ fn of_several_holders_the_least_important_is_taken_and_only_it_is_downgraded() {
 
 #[test]
 fn only_what_a_server_can_complete_is_taken_from_its_slot() {
-    let alone = Policy { server: false, ..served(Conflict::Preempt) };
-    for conflict in EVERY {
+    let alone = Policy { server: false, ..served(ConflictPolicy::Preempt) };
+    for conflict in ConflictPolicy::ALL {
         let mut rig = full(&[0], &alone);
         for now in 0..50 {
             let newcomer = half(psn(1), 0, &served(conflict)).priority(u16::MAX).at(now * TICK);
@@ -128,7 +126,7 @@ fn only_what_a_server_can_complete_is_taken_from_its_slot() {
 #[test]
 fn holders_without_a_server_are_passed_over_and_not_downgraded() {
     let mut rig = Rig::new(2, 2);
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     rig.one(&half(psn(0), 0, &Policy { server: false, ..policy }).priority(1));
     rig.one(&half(psn(1), 0, &policy).priority(9));
     assert_eq!(rig.one(&half(psn(2), 0, &policy).priority(5)), refused(psn(2), Refusal::Conflict));
@@ -139,18 +137,18 @@ fn holders_without_a_server_are_passed_over_and_not_downgraded() {
 
 #[test]
 fn it_is_the_newcomers_policy_that_counts() {
-    let mut rig = full(&[0], &served(Conflict::Always));
-    let modest = half(psn(1), 0, &served(Conflict::FirstCome));
+    let mut rig = full(&[0], &served(ConflictPolicy::Always));
+    let modest = half(psn(1), 0, &served(ConflictPolicy::FirstCome));
     assert_eq!(rig.one(&modest), refused(psn(1), Refusal::Conflict));
     // Whether it has a server itself does not matter for what it takes, only for what it loses.
-    let alone = Policy { server: false, ..served(Conflict::Always) };
+    let alone = Policy { server: false, ..served(ConflictPolicy::Always) };
     let events = rig.offer(&half(psn(1), 0, &alone));
     assert!(
         matches!(&events[..], [Event::Evicted { cause: Cause::Preempted, .. }, Event::Opened(_)]),
         "{events:?}"
     );
     assert_eq!(
-        rig.one(&half(psn(2), 0, &served(Conflict::Always))),
+        rig.one(&half(psn(2), 0, &served(ConflictPolicy::Always))),
         refused(psn(2), Refusal::Conflict),
         "what has no server stays"
     );
@@ -159,7 +157,7 @@ fn it_is_the_newcomers_policy_that_counts() {
 
 #[test]
 fn always_takes_the_partial_longest_out_of_use_whatever_it_is_worth() {
-    let policy = served(Conflict::Always);
+    let policy = served(ConflictPolicy::Always);
     let mut rig = full(&[9, 1, 9, 0], &policy);
     // A duplicate keeps a partial in use.
     for (key, now) in [(psn(0), 3), (psn(1), 5), (psn(2), 4), (psn(3), 6)] {
@@ -181,7 +179,7 @@ fn always_takes_the_partial_longest_out_of_use_whatever_it_is_worth() {
 
 /// Which of a thousand newcomers get the slot.
 fn coins() -> Vec<bool> {
-    let policy = served(Conflict::Coin);
+    let policy = served(ConflictPolicy::Coin);
     let mut rig = full(&[9], &policy);
     let won = (1..=1000)
         .map(|number| {
@@ -205,7 +203,7 @@ fn a_coin_falls_either_way_and_the_same_way_again() {
     assert!((400..=600).contains(&heads), "{heads} of 1,000");
     assert_eq!(won, coins(), "the same packets at the same times");
     // A newcomer that is sent again has another chance.
-    let policy = served(Conflict::Coin);
+    let policy = served(ConflictPolicy::Coin);
     let mut rig = full(&[9], &policy);
     let attempts = (0..100).map(|now| rig.offer(&half(psn(1), 0, &policy).at(now)).len());
     assert!(attempts.into_iter().any(|events| events == 2));
@@ -214,7 +212,7 @@ fn a_coin_falls_either_way_and_the_same_way_again() {
 
 #[test]
 fn what_nobody_needs_goes_before_any_conflict() {
-    for conflict in EVERY {
+    for conflict in ConflictPolicy::ALL {
         let policy = served(conflict);
         let mut rig = full(&[0], &policy);
         rig.one(&half(psn(0), 1, &policy));

@@ -1,7 +1,8 @@
 //! No payload is copied, whatever becomes of it: only packets are passed on.
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Conflict, Contribution, Displaced, Key, Order, Policy, Refusal, Reminded, Request, Sink,
+    Aggregate, Cause, ConflictPolicy, Contribution, Displaced, Key, Order, Policy, Refusal, Reminded,
+    Request, Sink,
 };
 use pascaline_buffer::{HeapBuf, HeapShared, PacketBuf, SharedBuf};
 
@@ -49,7 +50,7 @@ fn result(rig: &Rig) -> *const u8 {
 
 #[test]
 fn a_preempted_partial_leaves_in_the_packet_it_was_summed_in() {
-    let policy = served(Conflict::Preempt);
+    let policy = served(ConflictPolicy::Preempt);
     let mut rig = Rig::new(1, 1);
     let loser = offer(&mut rig, &Parcel::add(psn(0), 2, 3, &[1, 2]).under(&policy));
     let spent = offer(&mut rig, &Parcel::add(psn(0), 0, 3, &[1, 2]).under(&policy));
@@ -65,7 +66,8 @@ fn a_preempted_partial_leaves_in_the_packet_it_was_summed_in() {
 
 #[test]
 fn a_newcomer_that_loses_is_given_back_untouched() {
-    for policy in [served(Conflict::FirstCome), Policy { quota: 1, ..served(Conflict::Preempt) }] {
+    for policy in [served(ConflictPolicy::FirstCome), Policy { quota: 1, ..served(ConflictPolicy::Preempt) }]
+    {
         let mut rig = Rig::new(1, 1);
         offer(&mut rig, &half(psn(0), 0, &policy));
         let newcomer = half(psn(1), 0, &policy);
@@ -81,7 +83,7 @@ fn a_newcomer_that_loses_is_given_back_untouched() {
 
 #[test]
 fn what_is_fetched_leaves_in_the_packet_it_was_summed_in() {
-    let policy = served(Conflict::FirstCome);
+    let policy = served(ConflictPolicy::FirstCome);
     let mut rig = Rig::new(1, 1);
     let first = offer(&mut rig, &Parcel::add(psn(0), 2, 3, &[1, 2]).under(&policy));
     offer(&mut rig, &Parcel::add(psn(0), 0, 3, &[1, 2]).under(&policy));
@@ -118,7 +120,7 @@ fn a_partial_result_is_the_first_contributions_memory_too() {
 
 #[test]
 fn in_the_order_of_ranks_the_lowest_ones_packet_becomes_the_result() {
-    let policy = Policy { order: Order::Rank, ..served(Conflict::FirstCome) };
+    let policy = Policy { order: Order::Rank, ..served(ConflictPolicy::FirstCome) };
     let mut rig = Rig::new(1, 1);
     let mut addresses = [std::ptr::null(); 5];
     for (held, rank) in (1..).zip([3, 1, 4, 0]) {
@@ -144,7 +146,7 @@ fn in_the_order_of_ranks_the_lowest_ones_packet_becomes_the_result() {
 
 #[test]
 fn originals_leave_in_their_own_packets() {
-    let policy = Policy { order: Order::Rank, ..served(Conflict::Always) };
+    let policy = Policy { order: Order::Rank, ..served(ConflictPolicy::Always) };
     let mut rig = Rig::new(1, 1);
     let mut addresses: Vec<_> =
         [3, 1, 4].map(|rank| offer(&mut rig, &Parcel::add(psn(0), rank, 5, &[7]).under(&policy))).to_vec();

@@ -1,7 +1,7 @@
 //! Every type and operation, by an oracle that knows whole numbers only.
 
 use half::{bf16, f16};
-use pascaline_aggregator::{Conflict, Order, Policy};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{DType, Element, Op};
 
@@ -96,7 +96,7 @@ fn every_type_and_operation_with_a_threshold() {
 #[test]
 fn a_sum_that_is_evicted_is_that_of_those_inside() {
     for (dtype, op) in TYPES.into_iter().flat_map(|dtype| OPS.map(|op| (dtype, op))) {
-        let policy = served(Conflict::Always);
+        let policy = served(ConflictPolicy::Always);
         let mut rig = Rig::new(1, 1);
         let element = Element { dtype, op };
         let payload = |rank| encode(dtype, (0..ELEMENTS).map(|at| number(rank, at)));
@@ -121,7 +121,7 @@ fn a_sum_that_is_evicted_is_that_of_those_inside() {
 }
 
 fn by(order: Order) -> Policy {
-    Policy { order, ..served(Conflict::FirstCome) }
+    Policy { order, ..served(ConflictPolicy::FirstCome) }
 }
 
 /// Adds numbers of ranks 0, 1, … of `fan_in`; gives the last event.

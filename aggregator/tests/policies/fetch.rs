@@ -1,6 +1,6 @@
 //! What the parameter server gets when it asks.
 
-use pascaline_aggregator::{Cause, Conflict, Key, Order, Policy};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy};
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::Element;
 
@@ -11,7 +11,7 @@ const KEY: Key = psn(0);
 const ASKER: Who = Who { key: KEY, rank: 0 };
 
 fn policy() -> Policy {
-    served(Conflict::FirstCome)
+    served(ConflictPolicy::FirstCome)
 }
 
 fn add(rank: u16, fan_in: u16) -> Parcel {

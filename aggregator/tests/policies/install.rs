@@ -1,6 +1,6 @@
 //! Results from elsewhere that are not of all ranks.
 
-use pascaline_aggregator::{Conflict, Key, Refusal, Request};
+use pascaline_aggregator::{ConflictPolicy, Key, Refusal, Request};
 
 use crate::common::{Event, Known, Parcel, Rig, Who, full_signature, signature, sum_of};
 use crate::{half, psn, served};
@@ -68,8 +68,8 @@ fn it_takes_the_place_of_a_partial_of_other_ranks() {
 #[test]
 fn without_a_slot_it_is_given_out_with_its_bitmap() {
     let mut rig = Rig::new(1, 1);
-    rig.one(&half(psn(1), 0, &served(Conflict::Always)));
-    let event = rig.one(&kept().under(&served(Conflict::Always)));
+    rig.one(&half(psn(1), 0, &served(ConflictPolicy::Always)));
+    let event = rig.one(&kept().under(&served(ConflictPolicy::Always)));
     assert!(matches!(event, Event::PassedOn { .. }), "no result is worth a partial: {event:?}");
     assert_eq!((&sum_of(&event).values, &sum_of(&event).inside), (&values(), &Some(INSIDE.to_vec())));
     rig.close();

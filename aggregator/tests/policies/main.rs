@@ -18,7 +18,7 @@ mod rounds;
 mod threshold;
 
 use common::{Event, Parcel, Who};
-use pascaline_aggregator::{Conflict, Key, Policy, Region};
+use pascaline_aggregator::{ConflictPolicy, Key, Policy, Region};
 
 /// A PSN of job 1, generation 1.
 const fn psn(psn: u32) -> Key {
@@ -26,7 +26,7 @@ const fn psn(psn: u32) -> Key {
 }
 
 /// A job whose conflicts are settled like this, and that has a parameter server.
-fn served(conflict: Conflict) -> Policy {
+fn served(conflict: ConflictPolicy) -> Policy {
     Policy { conflict, server: true, ..Policy::default() }
 }
 

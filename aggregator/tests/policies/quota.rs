@@ -1,12 +1,12 @@
 //! How many slots a job may hold, which is asked before any conflict.
 
-use pascaline_aggregator::{Conflict, Key, Policy, Refusal, Verdict};
+use pascaline_aggregator::{ConflictPolicy, Key, Policy, Refusal, Verdict};
 
 use crate::common::{Event, Parcel, Rig, TICK, Who, sum_of};
 use crate::{half, opened, psn, served};
 
 fn limited(quota: u32) -> Policy {
-    Policy { quota, ..served(Conflict::Preempt) }
+    Policy { quota, ..served(ConflictPolicy::Preempt) }
 }
 
 fn beyond(key: Key) -> Event {
@@ -118,8 +118,12 @@ fn each_end_of_a_partial_gives_its_place_back() {
         ("lowered threshold, a reminder", |rig| rig.offer(&Parcel::remind(psn(0), 0, 2).needing(1))),
         ("sweep: vacated", |rig| rig.judge(1, |_, _| Verdict::Vacate)),
         ("sweep: released", |rig| rig.judge(1, |_, _| Verdict::Release)),
-        ("age", |rig| rig.offer(&half(Key::new(2, 1, 0), 0, &served(Conflict::FirstCome)).at(1002 * TICK))),
-        ("preemption", |rig| rig.offer(&half(Key::new(2, 1, 0), 0, &served(Conflict::Preempt)).priority(9))),
+        ("age", |rig| {
+            rig.offer(&half(Key::new(2, 1, 0), 0, &served(ConflictPolicy::FirstCome)).at(1002 * TICK))
+        }),
+        ("preemption", |rig| {
+            rig.offer(&half(Key::new(2, 1, 0), 0, &served(ConflictPolicy::Preempt)).priority(9))
+        }),
     ];
     for (end, act) in ends {
         let mut rig = Rig::new(1, 1);

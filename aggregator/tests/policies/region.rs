@@ -1,6 +1,6 @@
 //! Jobs with a part of the pool of their own: each place belongs to one PSN after the other.
 
-use pascaline_aggregator::{Cause, Conflict, Key, Policy, PoolConfig, Refusal, Region, Verdict};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Policy, PoolConfig, Refusal, Region, Verdict};
 
 use crate::common::{Event, Parcel, Rig, TICK, Who, config, sum_of};
 use crate::{half, of_region, opened, psn};
@@ -213,7 +213,7 @@ fn an_abandoned_partial_yields() {
 
 #[test]
 fn the_conflict_policy_has_no_say_in_a_region() {
-    for conflict in [Conflict::Preempt, Conflict::Always, Conflict::Coin] {
+    for conflict in [ConflictPolicy::Preempt, ConflictPolicy::Always, ConflictPolicy::Coin] {
         let policy = Policy { conflict, server: true, ..of_region(OWN) };
         let mut rig = rig(1);
         rig.one_in(OWN, &half(psn(0), 0, &policy).priority(3));

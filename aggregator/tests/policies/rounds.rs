@@ -1,6 +1,6 @@
 //! Sums of which there may be another one, and results that all ranks have agreed upon.
 
-use pascaline_aggregator::{Cause, Conflict, Key, Order, Policy, Refusal};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy, Refusal};
 use pascaline_wire::round;
 
 use crate::common::{Event, Known, Parcel, Rig, Who, signature, sum_of};
@@ -9,7 +9,7 @@ use crate::{psn, served};
 const KEY: Key = psn(0);
 
 fn policy() -> Policy {
-    served(Conflict::FirstCome)
+    served(ConflictPolicy::FirstCome)
 }
 
 fn add(rank: u16, again: bool) -> Parcel {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pascaline_aggregator::{Conflict, Order, Policy, PoolConfig, Region};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy, PoolConfig, Region};
 use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
 
@@ -154,12 +154,11 @@ pub(crate) struct Step {
 }
 
 fn job(fan_ins: &'static [u16]) -> impl Strategy<Value = (JobPlan, bool)> {
-    let conflicts = vec![Conflict::FirstCome, Conflict::Preempt, Conflict::Always, Conflict::Coin];
     let dtypes = vec![DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
-    let select = proptest::sample::select::<Conflict>;
+
     (
         proptest::sample::select(fan_ins),
-        select(conflicts),
+        proptest::sample::select(&ConflictPolicy::ALL),
         prop::bool::weighted(0.3),
         prop_oneof![2 => Just(0u32), 2 => 1u32..4],
         any::<bool>(),

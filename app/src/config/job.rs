@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use pascaline_aggregator::{Conflict, Order, Policy};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_pipelines::Mode;
 use pascaline_ps::asynchronous::Settings;
 
@@ -116,10 +116,10 @@ impl fmt::Display for Told<'_> {
             Some(region) => write!(f, "region of {} sets from set {}", region.sets, region.first)?,
         }
         f.write_str(match conflict {
-            Conflict::FirstCome => ", first come",
-            Conflict::Preempt => ", preempt",
-            Conflict::Always => ", always preempt",
-            Conflict::Coin => ", preempt by coin",
+            ConflictPolicy::FirstCome => ", first come",
+            ConflictPolicy::Preempt => ", preempt",
+            ConflictPolicy::Always => ", always preempt",
+            ConflictPolicy::Coin => ", preempt by coin",
         })?;
         f.write_str(match order {
             Order::Arrival => ", order of arrival",

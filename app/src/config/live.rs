@@ -1,6 +1,6 @@
 //! Whether other jobs fit an appliance that runs already, whose pool, packets and memory are what they were made for.
 
-use pascaline_aggregator::{Conflict, Policy, RankSet, Region};
+use pascaline_aggregator::{ConflictPolicy, Policy, RankSet, Region};
 
 use super::{Config, PsMode};
 
@@ -34,7 +34,7 @@ impl Config {
         self.place_regions(start, running)?;
         let served = start.embeds_server() || !matches!(start.ps.mode.value, PsMode::Embedded);
         for job in self.jobs.iter_mut().filter(|job| job.movable && job.policy.server && !served) {
-            job.policy = Policy { server: false, conflict: Conflict::FirstCome, ..job.policy };
+            job.policy = Policy { server: false, conflict: ConflictPolicy::FirstCome, ..job.policy };
         }
         self.check_shared(start)?;
         self.check_server(start)?;

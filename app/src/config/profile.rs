@@ -1,6 +1,6 @@
 //! The papers' systems as settings of a job. docs/policies.md has the same as a table.
 
-use pascaline_aggregator::{Conflict, Order};
+use pascaline_aggregator::{ConflictPolicy, Order};
 
 /// Where in the pool a job's PSNs are kept (DSA, section II.A: the two classes of in-network aggregation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Preset {
     /// Where PSNs are kept.
     pub addressing: Addressing,
     /// What decides a conflict.
-    pub conflict: Conflict,
+    pub conflict: ConflictPolicy,
     /// When contributions are added.
     pub order: Order,
     /// Whether a parameter server completes what the pool could not.
@@ -66,14 +66,14 @@ impl Profile {
     pub const fn preset(self) -> Preset {
         const SHARED: Preset = Preset {
             addressing: Addressing::Shared,
-            conflict: Conflict::FirstCome,
+            conflict: ConflictPolicy::FirstCome,
             order: Order::Arrival,
             server: true,
             partials: false,
         };
         const REGION: Preset = Preset { addressing: Addressing::Region, server: false, ..SHARED };
         match self {
-            Self::Dsa => Preset { conflict: Conflict::Preempt, ..SHARED },
+            Self::Dsa => Preset { conflict: ConflictPolicy::Preempt, ..SHARED },
             Self::Atp => SHARED,
             Self::Switchml => REGION,
             Self::Iswitch | Self::Panama => Preset { partials: true, ..REGION },

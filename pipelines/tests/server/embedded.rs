@@ -1,6 +1,6 @@
 //! What a server in the appliance gets.
 
-use pascaline_aggregator::{Conflict, Order, Policy};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::Action;
@@ -51,7 +51,7 @@ fn a_contribution_beyond_the_quota_is_passed_on_too() {
 
 #[test]
 fn a_partial_that_is_preempted_arrives_with_its_bitmap() {
-    let (mut bench, workers) = embedded(Policy { conflict: Conflict::Preempt, ..Policy::default() });
+    let (mut bench, workers) = embedded(Policy { conflict: ConflictPolicy::Preempt, ..Policy::default() });
     bench.feed(0, [&gradient(&workers[3], 1, 20), &gradient(&workers[1], 1, 90)]);
     // The first one fails, and downgrades; the second succeeds.
     bench.feed(0, [&gradient(&workers[0], 2, 15)]);
@@ -86,7 +86,7 @@ fn a_partial_that_is_too_old_is_sent_there_and_counted_apart() {
 #[test]
 fn what_is_kept_by_rank_arrives_one_by_one() {
     let (mut bench, workers) =
-        embedded(Policy { conflict: Conflict::Always, order: Order::Rank, ..Policy::default() });
+        embedded(Policy { conflict: ConflictPolicy::Always, order: Order::Rank, ..Policy::default() });
     for rank in [3, 0, 2] {
         let header = Header { priority: 5, ..workers[rank].header(Kind::Gradient, 1, 1) };
         let mut frame = workers[rank].frame(&header, &bytes(&part(workers[rank].rank)));
@@ -216,7 +216,7 @@ fn without_a_server_or_in_a_job_that_does_not_use_it_nothing_is_sent_there() {
 
 #[test]
 fn a_generation_that_is_over_is_nothing_to_the_server() {
-    let (mut bench, mut workers) = embedded(Policy { conflict: Conflict::Always, ..Policy::default() });
+    let (mut bench, mut workers) = embedded(Policy { conflict: ConflictPolicy::Always, ..Policy::default() });
     bench.feed(0, [&gradient(&workers[3], 1, 0)]);
     workers[0].session += 1;
     bench.join(&mut workers);
@@ -232,7 +232,7 @@ fn a_generation_that_is_over_is_nothing_to_the_server() {
 /// Two PSNs contend for one slot. What the server gets of one of them is everything, and once.
 #[test]
 fn the_server_gets_all_that_the_pool_could_not_keep() {
-    let (mut bench, workers) = embedded(Policy { conflict: Conflict::Always, ..Policy::default() });
+    let (mut bench, workers) = embedded(Policy { conflict: ConflictPolicy::Always, ..Policy::default() });
     for rank in [0, 1, 2, 3] {
         for psn in [1, 2] {
             bench.feed(0, [&gradient(&workers[rank], psn, 0)]);

@@ -1,6 +1,6 @@
 //! A server that is a process of its own, reached by frames.
 
-use pascaline_aggregator::{Conflict, Policy};
+use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::ServerMode;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
@@ -78,7 +78,7 @@ fn what_finds_no_slot_is_sent_there_by_the_way_it_came() {
     // The same layers below as the workers', longer ones, and shorter ones than some.
     let servers = [host(), host().v6().tagged(0x8100, 0x0064), host().tagged(0x88a8, 7).tagged(0x8100, 8)];
     for server in servers {
-        let policy = Policy { conflict: Conflict::Preempt, ..Policy::default() };
+        let policy = Policy { conflict: ConflictPolicy::Preempt, ..Policy::default() };
         let (mut bench, workers, server) = registered(policy, server);
         bench.feed(0, [&gradient(&workers[3], 1, 8), &gradient(&workers[2], 1, 8)]);
         // A contribution that fails to preempt.

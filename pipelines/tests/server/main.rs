@@ -14,7 +14,7 @@ mod external;
 mod from_server;
 
 use common::appliance::{Bench, Plan, ToServer, four, job, single_slot};
-use pascaline_aggregator::{Conflict, Policy};
+use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_testkit::{JOB, Worker};
 use pascaline_wire::header::{Flags, Header, Kind};
@@ -32,7 +32,7 @@ fn embedded(policy: Policy) -> (Bench, Vec<Worker>) {
 }
 
 fn first_come() -> Policy {
-    Policy { conflict: Conflict::FirstCome, ..Policy::default() }
+    Policy { conflict: ConflictPolicy::FirstCome, ..Policy::default() }
 }
 
 /// What a rank contributes.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_aggregator::{Conflict, Order, Policy, Region};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
 use pascaline_pipelines::membership::OnDeath;
 use pascaline_wire::{DType, Element, Op};
 
@@ -207,10 +207,10 @@ fn element(random: &mut Random) -> Element {
 fn policy(random: &mut Random, window: u16) -> Policy {
     let shared = Policy { server: true, ..Policy::default() };
     let mut policy = match random.below(12) {
-        0..4 => Policy { conflict: Conflict::Preempt, ..shared },
+        0..4 => Policy { conflict: ConflictPolicy::Preempt, ..shared },
         4 | 5 => shared,
-        6 => Policy { conflict: Conflict::Always, ..shared },
-        7 => Policy { conflict: Conflict::Coin, ..shared },
+        6 => Policy { conflict: ConflictPolicy::Always, ..shared },
+        7 => Policy { conflict: ConflictPolicy::Coin, ..shared },
         8 => Policy { region: Some(Region { first: 0, sets: 1 }), ..Policy::default() },
         _ => Policy::default(),
     };

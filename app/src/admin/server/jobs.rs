@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pascaline_aggregator::{Conflict, Order};
 use pascaline_pipelines::membership::JobStatus;
 
 use super::answers::{JobSummary, JobTerms};
@@ -32,16 +31,6 @@ pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSumm
 
 /// What a job is to be like.
 pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
-    let conflict = match job.policy.conflict {
-        Conflict::FirstCome => "first-come",
-        Conflict::Preempt => "preempt",
-        Conflict::Always => "always",
-        Conflict::Coin => "coin",
-    };
-    let order = match job.policy.order {
-        Order::Arrival => "arrival",
-        Order::Rank => "rank",
-    };
     let partial_after = Duration::from_nanos(job.policy.partial_after);
     JobTerms {
         id: job.id,
@@ -51,8 +40,8 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         members: job.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
         addressing: if job.policy.region.is_some() { "region" } else { "shared" }.to_owned(),
         region_slots: job.policy.region.map(|region| u64::from(region.sets) * ways as u64),
-        conflict: conflict.to_owned(),
-        order: order.to_owned(),
+        conflict: job.policy.conflict.name().to_owned(),
+        order: job.policy.order.name().to_owned(),
         quota: job.policy.quota,
         threshold: job.needed,
         partial_after_seconds: (!partial_after.is_zero()).then_some(partial_after.as_secs_f64()),

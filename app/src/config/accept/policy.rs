@@ -3,7 +3,7 @@
 use core::fmt;
 use std::time::Duration;
 
-use pascaline_aggregator::{Conflict, Order};
+use pascaline_aggregator::{ConflictPolicy, Order};
 use toml::Spanned;
 
 use super::{Accept, Checked};
@@ -15,7 +15,7 @@ use crate::config::{ConfigError, raw};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chosen {
     pub(super) addressing: Addressing,
-    pub(super) conflict: Conflict,
+    pub(super) conflict: ConflictPolicy,
     pub(super) order: Order,
     pub(super) server: bool,
     pub(super) partials: bool,
@@ -53,16 +53,11 @@ impl Accept<'_> {
         let server = self.server(job, preset, mode)?;
         // Without server, a holder that loses would begin anew; and again.
         let preset = match profile {
-            None if !server => Preset { conflict: Conflict::FirstCome, ..preset },
+            None if !server => Preset { conflict: ConflictPolicy::FirstCome, ..preset },
             _ => preset,
         };
-        let conflicts = [
-            ("first-come", Conflict::FirstCome),
-            ("preempt", Conflict::Preempt),
-            ("always", Conflict::Always),
-            ("coin", Conflict::Coin),
-        ];
-        let orders = [("arrival", Order::Arrival), ("rank", Order::Rank)];
+        let conflicts = ConflictPolicy::ALL.map(|conflict| (conflict.name(), conflict));
+        let orders = Order::ALL.map(|order| (order.name(), order));
         let conflict = self.choice(job.conflict.as_ref(), "conflict", &conflicts)?;
         let order = self.choice(job.order.as_ref(), "order", &orders)?;
         let chosen = Chosen {

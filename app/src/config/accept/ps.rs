@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use pascaline_aggregator::{Conflict, Order, Policy};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
@@ -165,7 +165,7 @@ impl Accept<'_> {
         let server = preset.server && mode != PsMode::None;
         // Without server, a holder that loses would begin anew; and again.
         let Preset { conflict, order, .. } =
-            if server { preset } else { Preset { conflict: Conflict::FirstCome, ..preset } };
+            if server { preset } else { Preset { conflict: ConflictPolicy::FirstCome, ..preset } };
         Ok(AdmissionConfig {
             jobs: self.range(jobs)?,
             from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,

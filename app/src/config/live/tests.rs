@@ -48,7 +48,10 @@ fn a_job_that_leaves_its_place_open_shares_the_pool_where_no_region_is_left() {
     let mut next = config(&[open(1), open(2)].concat());
     next.settle(&start, &start).unwrap();
     assert_eq!(regions(&next), [(1, region)]);
-    assert_eq!((next.jobs[1].policy.server, next.jobs[1].policy.conflict), (false, Conflict::FirstCome));
+    assert_eq!(
+        (next.jobs[1].policy.server, next.jobs[1].policy.conflict),
+        (false, ConflictPolicy::FirstCome)
+    );
     // So many that a start would let them all share the pool: those that run stay where they are.
     let mut many = config(&(1..=9).map(open).collect::<String>());
     assert_eq!(regions(&many), []);

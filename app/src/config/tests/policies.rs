@@ -1,6 +1,6 @@
 //! Profiles, the keys that override them, and regions.
 
-use pascaline_aggregator::{Conflict, Order, Policy, Region};
+use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
 
 use super::*;
 use crate::config::job::OnDeath;
@@ -20,7 +20,7 @@ const REGION: Option<Region> = Some(Region { first: 768, sets: 256 });
 
 /// What jobs are that share the pool: as in DSA.
 const SHARING: Policy = Policy {
-    conflict: Conflict::Preempt,
+    conflict: ConflictPolicy::Preempt,
     order: Order::Arrival,
     region: None,
     quota: 0,
@@ -60,19 +60,19 @@ fn jobs_share_the_pool_if_it_has_no_room_for_all_their_regions() {
     let region = "\n[[jobs]]\nid = 901\nfan_in = 2\naddressing = \"region\"\nregion_slots = 2048\n";
     assert_eq!(jobs(2, region)[0].region, first(0));
     assert_eq!(jobs(3, region), [SHARING; 3]);
-    let none = Policy { conflict: Conflict::FirstCome, server: false, ..SHARING };
+    let none = Policy { conflict: ConflictPolicy::FirstCome, server: false, ..SHARING };
     assert_eq!(jobs(5, "\n[ps]\nmode = \"none\"\n"), [none; 5], "who loses sends again");
 }
 
 #[test]
 fn a_single_key_may_imply_where_the_place_is() {
     assert_eq!(job("addressing = \"shared\"").policy, SHARING);
-    assert_eq!(job("conflict = \"always\"").policy, Policy { conflict: Conflict::Always, ..SHARING });
+    assert_eq!(job("conflict = \"always\"").policy, Policy { conflict: ConflictPolicy::Always, ..SHARING });
     let region = |sets| Some(Region { first: 1024 - sets, sets });
     assert_eq!(job("region_slots = 64").policy.region, region(16));
     assert_eq!((job("threshold = 1").policy.region, job("threshold = 1").needed), (region(256), 1));
     assert_eq!(job("partial_after = \"1ms\"").policy.region, region(256));
-    let plain = Policy { conflict: Conflict::FirstCome, server: false, ..SHARING };
+    let plain = Policy { conflict: ConflictPolicy::FirstCome, server: false, ..SHARING };
     assert_eq!(job("addressing = \"shared\"\nserver = false").policy, plain);
 }
 
@@ -80,7 +80,7 @@ fn a_single_key_may_imply_where_the_place_is() {
 fn each_profile_is_its_papers_system() {
     let default = Policy::default();
     let cases = [
-        ("dsa", Policy { conflict: Conflict::Preempt, server: true, ..default }, false),
+        ("dsa", Policy { conflict: ConflictPolicy::Preempt, server: true, ..default }, false),
         ("atp", Policy { server: true, ..default }, false),
         ("switchml", Policy { region: REGION, ..default }, false),
         ("iswitch", Policy { region: REGION, ..default }, true),
@@ -95,14 +95,18 @@ fn each_profile_is_its_papers_system() {
 #[test]
 fn single_keys_override_the_profile() {
     let dsa = |keys: &str| job(&format!("profile = \"dsa\"\n{keys}"));
-    assert_eq!(dsa("conflict = \"first-come\"").policy.conflict, Conflict::FirstCome);
-    assert_eq!(dsa("conflict = \"always\"").policy.conflict, Conflict::Always);
-    assert_eq!(dsa("conflict = \"coin\"").policy.conflict, Conflict::Coin);
+    assert_eq!(dsa("conflict = \"first-come\"").policy.conflict, ConflictPolicy::FirstCome);
+    assert_eq!(dsa("conflict = \"always\"").policy.conflict, ConflictPolicy::Always);
+    assert_eq!(dsa("conflict = \"coin\"").policy.conflict, ConflictPolicy::Coin);
     assert!(!dsa("server = false").policy.server);
     assert_eq!(dsa("addressing = \"region\"").policy.region, REGION);
     assert_eq!(dsa("quota = 100").policy.quota, 100);
     assert_eq!(job("profile = \"switchml\"\naddressing = \"shared\"").policy, Policy::default());
-    assert_eq!(job("conflict = \"preempt\"").policy.conflict, Conflict::Preempt, "without a profile, too");
+    assert_eq!(
+        job("conflict = \"preempt\"").policy.conflict,
+        ConflictPolicy::Preempt,
+        "without a profile, too"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use pascaline_aggregator::{Conflict, Policy};
+use pascaline_aggregator::{ConflictPolicy, Policy};
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn jobs_may_be_formed_by_joins() {
     assert!(inside("10.77.0.200") && inside("fd77::1") && inside("10.78.0.1"));
     assert!(!inside("10.77.1.1") && !inside("fd78::1") && !inside("10.78.0.2"));
     assert_eq!((admission.max_jobs, admission.max_fan_in, admission.window), (16, 16, 256));
-    let sharing = Policy { conflict: Conflict::Preempt, server: true, ..Policy::default() };
+    let sharing = Policy { conflict: ConflictPolicy::Preempt, server: true, ..Policy::default() };
     assert_eq!(admission.policy, Policy { quota: 256, ..sharing });
     let more = "max_jobs = 3\nmax_fan_in = 64\nslots_per_job = 100";
     let admission = with(&format!("[admission]\n{some}\n{more}")).admission.unwrap();

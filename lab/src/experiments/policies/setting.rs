@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_aggregator::{self as aggregator, Conflict, PoolConfig, Region};
+use pascaline_aggregator::{self as aggregator, ConflictPolicy, PoolConfig, Region};
 
 use super::line::Kind;
 
@@ -67,12 +67,12 @@ impl Policy {
         !matches!(self, Self::SwitchMl | Self::None)
     }
 
-    pub(super) const fn conflict(self) -> Conflict {
+    pub(super) const fn conflict(self) -> ConflictPolicy {
         match self {
-            Self::Dsa => Conflict::Preempt,
-            Self::Atp | Self::SwitchMl | Self::None => Conflict::FirstCome,
-            Self::Always => Conflict::Always,
-            Self::Coin => Conflict::Coin,
+            Self::Dsa => ConflictPolicy::Preempt,
+            Self::Atp | Self::SwitchMl | Self::None => ConflictPolicy::FirstCome,
+            Self::Always => ConflictPolicy::Always,
+            Self::Coin => ConflictPolicy::Coin,
         }
     }
 }
