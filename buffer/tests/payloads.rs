@@ -3,13 +3,14 @@
 mod common;
 
 use common::{Random, canonical, is_non_finite, joined, payload, skewed, special, sum_rounded_once};
-use pascaline_buffer::combine::{Kernels, Op, Type};
+use pascaline_buffer::combine::Kernels;
+use pascaline_wire::{DType, Op};
 use proptest::prelude::*;
 
-const SIXTEEN: [Type; 2] = [Type::F16, Type::Bf16];
+const SIXTEEN: [DType; 2] = [DType::F16, DType::Bf16];
 
-fn cases() -> impl Strategy<Value = (Type, Op)> {
-    (prop::sample::select(Type::ALL.to_vec()), prop::sample::select(Op::ALL.to_vec()))
+fn cases() -> impl Strategy<Value = (DType, Op)> {
+    (prop::sample::select(DType::ALL.to_vec()), prop::sample::select(Op::ALL.to_vec()))
 }
 
 /// Lengths at which registers are just filled are as likely as others.
@@ -20,7 +21,7 @@ fn counts() -> impl Strategy<Value = usize> {
 /// Every special value with every other, at every place in a register or behind the last full one.
 #[test]
 fn kernels_go_by_the_book() {
-    for (of, op) in Type::ALL.into_iter().flat_map(|of| Op::ALL.map(|op| (of, op))) {
+    for (of, op) in DType::ALL.into_iter().flat_map(|of| Op::ALL.map(|op| (of, op))) {
         let pairs: Vec<_> = special(of)
             .into_iter()
             .flat_map(|a| special(of).into_iter().map(move |b| (a.clone(), b)))
@@ -55,7 +56,7 @@ fn kernels_go_by_the_book() {
 #[test]
 fn every_type_can_be_added_in_exactly_one_way() {
     for kernels in Kernels::available() {
-        for of in Type::ALL {
+        for of in DType::ALL {
             assert_eq!(kernels.combine(of, Op::Sum).is_none(), SIXTEEN.contains(&of));
             assert_eq!(kernels.wide_sum(of).is_some(), SIXTEEN.contains(&of));
         }
@@ -65,7 +66,7 @@ fn every_type_can_be_added_in_exactly_one_way() {
 #[test]
 fn nothing_to_combine_changes_nothing() {
     for kernels in Kernels::available() {
-        for (of, op) in Type::ALL.into_iter().flat_map(|of| Op::ALL.map(|op| (of, op))) {
+        for (of, op) in DType::ALL.into_iter().flat_map(|of| Op::ALL.map(|op| (of, op))) {
             let before: Vec<u8> = special(of).concat();
             let mut into = before.clone();
             assert!(!kernels.in_order(of, op)(&mut into, &[]));
@@ -106,7 +107,7 @@ proptest! {
 
     #[test]
     fn extremes_do_not_depend_on_the_order_of_arrival(
-        of in prop::sample::select(Type::ALL.to_vec()), op in prop::sample::select(vec![Op::Min, Op::Max]),
+        of in prop::sample::select(DType::ALL.to_vec()), op in prop::sample::select(vec![Op::Min, Op::Max]),
         inputs in 2usize..12, count in 1usize..100, awkward in 1usize..4, seed: u64,
     ) {
         let random = &mut Random::new(seed);
@@ -164,7 +165,7 @@ proptest! {
 
     #[test]
     fn non_finite_values_are_counted(
-        of in prop::sample::select(Type::ALL.to_vec()), count in 0usize..2300, skew in 0usize..9, ragged in 0usize..8,
+        of in prop::sample::select(DType::ALL.to_vec()), count in 0usize..2300, skew in 0usize..9, ragged in 0usize..8,
         awkward in 1usize..40, seed: u64,
     ) {
         let mut bytes = payload(of, count, awkward, &mut Random::new(seed));

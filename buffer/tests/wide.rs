@@ -4,17 +4,18 @@ mod common;
 
 use common::{Random, canonical, payload, rounded, skewed, sum_rounded_once};
 use half::{bf16, f16};
-use pascaline_buffer::combine::{Kernels, Type, WideSum};
+use pascaline_buffer::combine::{Kernels, WideSum};
+use pascaline_wire::DType;
 use proptest::prelude::*;
 
-const SIXTEEN: [Type; 2] = [Type::F16, Type::Bf16];
+const SIXTEEN: [DType; 2] = [DType::F16, DType::Bf16];
 
-fn sums(of: Type) -> impl Iterator<Item = (&'static str, WideSum)> {
+fn sums(of: DType) -> impl Iterator<Item = (&'static str, WideSum)> {
     Kernels::available().into_iter().filter_map(move |kernels| Some((kernels.isa, kernels.wide_sum(of)?)))
 }
 
-fn by_half(of: Type, bits: u16) -> f32 {
-    if of == Type::F16 { f16::from_bits(bits).to_f32() } else { bf16::from_bits(bits).to_f32() }
+fn by_half(of: DType, bits: u16) -> f32 {
+    if of == DType::F16 { f16::from_bits(bits).to_f32() } else { bf16::from_bits(bits).to_f32() }
 }
 
 /// What is narrow, followed by as many bytes of room again.
@@ -48,7 +49,7 @@ fn rounding_is_right_at_every_value_and_halfway_to_the_next() {
         for bits in 0..=u16::MAX {
             let here = by_half(of, bits).to_bits();
             // Halfway is where the cut is in binary32's fraction; among binary16's denormals only the midpoint is.
-            let halfway = if of == Type::F16 { 1 << 12 } else { 1 << 15 };
+            let halfway = if of == DType::F16 { 1 << 12 } else { 1 << 15 };
             let midpoint = f32::midpoint(by_half(of, bits), by_half(of, bits.wrapping_add(1))).to_bits();
             for center in [here, here.wrapping_add(halfway), midpoint] {
                 wide.extend((-2..=2).map(|step| f32::from_bits(center.wrapping_add_signed(step))));
@@ -74,9 +75,9 @@ fn rounding_is_right_for_every_binary32() {
             let expected: Vec<u8> = wide
                 .iter()
                 .flat_map(|value| match of {
-                    _ if value.is_nan() && of == Type::F16 => 0x7e00u16.to_le_bytes(),
+                    _ if value.is_nan() && of == DType::F16 => 0x7e00u16.to_le_bytes(),
                     _ if value.is_nan() => 0x7fc0u16.to_le_bytes(),
-                    Type::F16 => f16::from_f32(*value).to_le_bytes(),
+                    DType::F16 => f16::from_f32(*value).to_le_bytes(),
                     _ => bf16::from_f32(*value).to_le_bytes(),
                 })
                 .collect();
@@ -91,7 +92,7 @@ fn rounding_is_right_for_every_binary32() {
 
 #[test]
 fn too_large_a_sum_is_an_infinity_and_no_error() {
-    for (isa, sum) in sums(Type::F16) {
+    for (isa, sum) in sums(DType::F16) {
         let largest = f16::MAX.to_le_bytes();
         let mut into = largest.to_vec();
         assert!(!(sum.only_two)(&mut into, &largest), "{isa}");
@@ -154,7 +155,7 @@ proptest! {
         // As an accumulator, any NaN is as good as another.
         let wide = |bytes: &[u8]| {
             let whole = bytes.len() - bytes.len() % 4;
-            [canonical(Type::F32, &bytes[..whole]), bytes[whole..].to_vec()].concat()
+            [canonical(DType::F32, &bytes[..whole]), bytes[whole..].to_vec()].concat()
         };
         for (isa, sum) in sums(of) {
             for (step, oracle) in [(sum.second, oracle.second), (sum.next, oracle.next)] {

@@ -3,12 +3,13 @@
 use pascaline_aggregator::{
     Aggregate, Cause, Contribution, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
 };
-use pascaline_buffer::combine::{Kernels, Type};
+use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::cells::LATE;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
+use pascaline_wire::Element;
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::header::{DType, Element, Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Header, Kind};
 
 use crate::classify::{Objection, Payload};
 use crate::emit::{Emitter, flags, heads, result_header};
@@ -195,8 +196,8 @@ impl<I: Io> Outcome<'_, I> {
 
     /// Counts a result that is no number.
     fn look_at(&mut self, job: &Job, element: u8, values: &[u8]) {
-        let of = Element::from_code(element).and_then(|element| float(element.dtype));
-        if of.is_some_and(|of| (self.kernels.non_finite(of))(values) > 0) {
+        let float = Element::from_code(element).map(|element| element.dtype).filter(|dtype| dtype.is_float());
+        if float.is_some_and(|dtype| (self.kernels.non_finite(dtype))(values) > 0) {
             self.emitter.tally.add(Counter::NonFinite, SAMPLED);
             job.cells.count(self.number, JobEvent::NonFinite, SAMPLED);
         }
@@ -352,17 +353,6 @@ const SAMPLED: u64 = 8;
 const fn looked_at(psn: u32) -> bool {
     const GOLDEN: u32 = 0x9e37_79b1;
     psn.wrapping_mul(GOLDEN) >> (u32::BITS - SAMPLED.ilog2()) == 0
-}
-
-/// The kernels' name of a type that has infinities.
-const fn float(dtype: DType) -> Option<Type> {
-    match dtype {
-        DType::F32 => Some(Type::F32),
-        DType::F64 => Some(Type::F64),
-        DType::F16 => Some(Type::F16),
-        DType::Bf16 => Some(Type::Bf16),
-        DType::I32 => None,
-    }
 }
 
 impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for Outcome<'_, I> {

@@ -1,7 +1,7 @@
 //! How the contributions of one element type and operation become one. The only place that knows the kernels.
 
-use pascaline_buffer::combine::{self, Combine, InOrder, Kernels, Type};
-use pascaline_wire::{DType, Element, Op};
+use pascaline_buffer::combine::{Combine, InOrder, Kernels};
+use pascaline_wire::Element;
 
 /// The kernels for one element type and operation.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +14,8 @@ pub(crate) struct Combiner {
 impl Combiner {
     /// The kernels for an element.
     pub(crate) fn new(kernels: &Kernels, element: Element) -> Self {
-        let (of, op) = (type_of(element.dtype), op_of(element.op));
-        Self { combine: kernels.combine(of, op), in_order: kernels.in_order(of, op) }
+        let Element { dtype, op } = element;
+        Self { combine: kernels.combine(dtype, op), in_order: kernels.in_order(dtype, op) }
     }
 
     /// Adds a payload, and tells whether an element saturated.
@@ -41,23 +41,5 @@ impl Combiner {
         places.truncate(len);
         places.shrink_to_fit();
         saturated
-    }
-}
-
-const fn type_of(dtype: DType) -> Type {
-    match dtype {
-        DType::F32 => Type::F32,
-        DType::F64 => Type::F64,
-        DType::I32 => Type::I32,
-        DType::F16 => Type::F16,
-        DType::Bf16 => Type::Bf16,
-    }
-}
-
-const fn op_of(op: Op) -> combine::Op {
-    match op {
-        Op::Sum => combine::Op::Sum,
-        Op::Min => combine::Op::Min,
-        Op::Max => combine::Op::Max,
     }
 }

@@ -133,7 +133,7 @@ impl JobParams {
     #[must_use]
     pub const fn order_of(&self, element: Element) -> Order {
         match element {
-            Element { dtype: DType::F16 | DType::Bf16, op: Op::Sum } => Order::Rank,
+            Element { dtype, op: Op::Sum } if dtype.sums_wide() => Order::Rank,
             _ => self.order,
         }
     }

@@ -5,7 +5,7 @@
 //! what it stands for and divided once, when it leaves: so the weights are exact and only one rounding is added.
 
 use pascaline_buffer::PacketBuf;
-use pascaline_buffer::combine::{Combine as Add, Kernels, Type, WideSum};
+use pascaline_buffer::combine::{Combine as Add, Kernels, WideSum};
 use pascaline_wire::{DType, Element, Op};
 
 use crate::config::Combine;
@@ -36,22 +36,22 @@ pub(crate) struct Kernel {
     mean: Option<Float>,
 }
 
-/// The kernels of a queue: one for each element type that can be combined.
+/// The kernels of a queue by element type; `None` where the type cannot be combined.
 #[derive(Debug)]
 pub(crate) struct Combiner {
-    kernels: [Option<Kernel>; 5],
+    kernels: [Option<Kernel>; DType::ALL.len()],
 }
 
 impl Combiner {
     pub(crate) fn new(combine: Combine, kernels: &Kernels) -> Self {
-        use DType::{Bf16, F16, F32, F64, I32};
-        // In the order of `DType`'s codes.
-        Self { kernels: [F32, I32, F16, Bf16, F64].map(|dtype| Kernel::new(dtype, combine, kernels)) }
+        Self { kernels: DType::ALL.map(|dtype| Kernel::new(dtype, combine, kernels)) }
     }
 
     /// The kernel for an element; `None` if it cannot be combined.
     #[inline]
     pub(crate) fn kernel(&self, element: Element) -> Option<&Kernel> {
+        // The codes are 1, 2, … without a gap.
+        const { assert!(DType::ALL[DType::ALL.len() - 1] as usize == DType::ALL.len()) }
         let kernel = self.kernels.get(element.dtype as usize - 1)?.as_ref();
         if element.op == Op::Sum { kernel } else { None }
     }
@@ -59,16 +59,14 @@ impl Combiner {
 
 impl Kernel {
     fn new(dtype: DType, combine: Combine, kernels: &Kernels) -> Option<Self> {
-        let (of, float) = match dtype {
-            DType::F32 => (Type::F32, Some(Float::F32)),
-            DType::F64 => (Type::F64, Some(Float::F64)),
-            DType::I32 => (Type::I32, None),
-            DType::F16 => (Type::F16, Some(Float::F32)),
-            DType::Bf16 => (Type::Bf16, Some(Float::F32)),
+        let float = match dtype {
+            DType::F32 | DType::F16 | DType::Bf16 => Some(Float::F32),
+            DType::F64 => Some(Float::F64),
+            DType::I32 => None,
         };
-        let (add, form) = match kernels.wide_sum(of) {
+        let (add, form) = match kernels.wide_sum(dtype) {
             Some(wide) => (kernels.f32_sum, Form::Wide(wide)),
-            None => (kernels.combine(of, pascaline_buffer::combine::Op::Sum)?, Form::Plain),
+            None => (kernels.combine(dtype, Op::Sum)?, Form::Plain),
         };
         let mean = match combine {
             Combine::Sum => None,

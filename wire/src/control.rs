@@ -25,6 +25,7 @@ use core::fmt;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::codes::codes;
 use crate::header::Header;
 use crate::malformed::{Malformed, NoRoom};
 use crate::trailer::Trailer;
@@ -70,139 +71,69 @@ pub const fn named_generations(value: u32) -> [Option<u8>; 2] {
     if value & !0xffff == EITHER { [Some(epoch), Some(before)] } else { [named_generation(value), None] }
 }
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Action {
-    /// Become a member of the job.
-    Join = 1,
-    /// Stop being one.
-    Leave = 2,
-    /// Forget everything about the job.
-    Reset = 3,
-    /// Set the number of contributions that complete a PSN.
-    SetH = 4,
-    /// Broadcast a partial now.
-    FBcast = 5,
-    /// Ask for a lost result.
-    Help = 6,
-    /// Suspend the job.
-    Halt = 7,
-    /// The answer to one of the others.
-    Ack = 8,
-    /// A parameter server announces itself for a job.
-    Serve = 9,
-}
-
-impl Action {
-    const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            1 => Self::Join,
-            2 => Self::Leave,
-            3 => Self::Reset,
-            4 => Self::SetH,
-            5 => Self::FBcast,
-            6 => Self::Help,
-            7 => Self::Halt,
-            8 => Self::Ack,
-            9 => Self::Serve,
-            _ => return None,
-        })
+codes! {
+    /// What is asked for.
+    pub enum Action {
+        /// Become a member of the job.
+        Join = 1 "join",
+        /// Stop being one.
+        Leave = 2 "leave",
+        /// Forget everything about the job.
+        Reset = 3 "reset",
+        /// Set the number of contributions that complete a PSN.
+        SetH = 4 "set_h",
+        /// Broadcast a partial now.
+        FBcast = 5 "fbcast",
+        /// Ask for a lost result.
+        Help = 6 "help",
+        /// Suspend the job.
+        Halt = 7 "halt",
+        /// The answer to one of the others.
+        Ack = 8 "ack",
+        /// A parameter server announces itself for a job.
+        Serve = 9 "serve",
     }
 }
 
-/// How a request fared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Status {
-    /// Done; the job is complete (Join), or the member is gone (Leave).
-    Ok = 0,
-    /// Done for this rank, but other ranks are still missing (Join) or still there (Leave): ask again.
-    Pending = 1,
-    /// No such job.
-    UnknownJob = 2,
-    /// The rank is not below the job's rank count.
-    RankOutOfRange = 3,
-    /// The sender's rank count is not the job's.
-    FanInMismatch = 4,
-    /// The job's configuration does not admit this source address.
-    SourceRefused = 5,
-    /// A newer session of this rank exists.
-    StaleSession = 6,
-    /// The packet belongs to another generation of the job.
-    WrongEpoch = 7,
-    /// The rank has not joined.
-    NotMember = 8,
-    /// The payload length differs from that of the other ranks.
-    PayloadMismatch = 9,
-    /// The element type or operation differs from that of the other ranks.
-    ElementMismatch = 10,
-    /// The action is not supported here.
-    Unsupported = 11,
-    /// A packet of this rank came from an address that is not the rank's.
-    RankSpoofed = 12,
-    /// Ranks of the job have died; an Ack that says so names them in a bitmap trailer.
-    RankLost = 13,
-    /// The job may not have what it asks for: the appliance's quotas are used up.
-    Quota = 14,
-    /// The job is suspended.
-    Halted = 15,
-    /// Nothing is known of the PSN.
-    UnknownPsn = 16,
-    /// Too many requests in too short a time.
-    TooMany = 17,
-}
-
-impl Status {
-    /// All of them, in the order of their codes, which begin at 0.
-    pub const ALL: [Self; 18] = [
-        Self::Ok,
-        Self::Pending,
-        Self::UnknownJob,
-        Self::RankOutOfRange,
-        Self::FanInMismatch,
-        Self::SourceRefused,
-        Self::StaleSession,
-        Self::WrongEpoch,
-        Self::NotMember,
-        Self::PayloadMismatch,
-        Self::ElementMismatch,
-        Self::Unsupported,
-        Self::RankSpoofed,
-        Self::RankLost,
-        Self::Quota,
-        Self::Halted,
-        Self::UnknownPsn,
-        Self::TooMany,
-    ];
-
-    /// Its name in the protocol's text, and as a label of metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Pending => "pending",
-            Self::UnknownJob => "unknown_job",
-            Self::RankOutOfRange => "rank_out_of_range",
-            Self::FanInMismatch => "fan_in_mismatch",
-            Self::SourceRefused => "source_refused",
-            Self::StaleSession => "stale_session",
-            Self::WrongEpoch => "wrong_epoch",
-            Self::NotMember => "not_member",
-            Self::PayloadMismatch => "payload_mismatch",
-            Self::ElementMismatch => "element_mismatch",
-            Self::Unsupported => "unsupported",
-            Self::RankSpoofed => "rank_spoofed",
-            Self::RankLost => "rank_lost",
-            Self::Quota => "quota",
-            Self::Halted => "halted",
-            Self::UnknownPsn => "unknown_psn",
-            Self::TooMany => "too_many",
-        }
-    }
-
-    const fn from_code(code: u8) -> Option<Self> {
-        if (code as usize) < Self::ALL.len() { Some(Self::ALL[code as usize]) } else { None }
+codes! {
+    /// How a request fared.
+    pub enum Status {
+        /// Done; the job is complete (Join), or the member is gone (Leave).
+        Ok = 0 "ok",
+        /// Done for this rank, but other ranks are still missing (Join) or still there (Leave): ask again.
+        Pending = 1 "pending",
+        /// No such job.
+        UnknownJob = 2 "unknown_job",
+        /// The rank is not below the job's rank count.
+        RankOutOfRange = 3 "rank_out_of_range",
+        /// The sender's rank count is not the job's.
+        FanInMismatch = 4 "fan_in_mismatch",
+        /// The job's configuration does not admit this source address.
+        SourceRefused = 5 "source_refused",
+        /// A newer session of this rank exists.
+        StaleSession = 6 "stale_session",
+        /// The packet belongs to another generation of the job.
+        WrongEpoch = 7 "wrong_epoch",
+        /// The rank has not joined.
+        NotMember = 8 "not_member",
+        /// The payload length differs from that of the other ranks.
+        PayloadMismatch = 9 "payload_mismatch",
+        /// The element type or operation differs from that of the other ranks.
+        ElementMismatch = 10 "element_mismatch",
+        /// The action is not supported here.
+        Unsupported = 11 "unsupported",
+        /// A packet of this rank came from an address that is not the rank's.
+        RankSpoofed = 12 "rank_spoofed",
+        /// Ranks of the job have died; an Ack that says so names them in a bitmap trailer.
+        RankLost = 13 "rank_lost",
+        /// The job may not have what it asks for: the appliance's quotas are used up.
+        Quota = 14 "quota",
+        /// The job is suspended.
+        Halted = 15 "halted",
+        /// Nothing is known of the PSN.
+        UnknownPsn = 16 "unknown_psn",
+        /// Too many requests in too short a time.
+        TooMany = 17 "too_many",
     }
 }
 

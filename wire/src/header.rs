@@ -24,49 +24,32 @@ use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::VERSION;
+use crate::codes::codes;
+pub use crate::element::{DType, Element, Op};
 use crate::malformed::{Malformed, NoRoom};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 22;
 
-/// What a packet is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// A worker's contribution to one PSN.
-    Gradient = 1,
-    /// A complete aggregate, on its way to the workers; or a worker's kept copy of one, sent back to help another.
-    Result = 2,
-    /// An incomplete aggregate with the bitmap of what it contains.
-    Partial = 3,
-    /// A worker's asynchronous update (Olaf).
-    Update = 4,
-    /// An acknowledgement that carries queue state (Olaf).
-    Ack = 5,
-    /// "This PSN is late": from a worker that waits, or to the ranks that are missing (DSA, section IV).
-    Reminder = 6,
-    /// A request for the contents of one PSN.
-    Fetch = 7,
-    /// Membership and job control; the body says which (iSwitch, Table 2).
-    Control = 8,
-}
-
-impl Kind {
-    /// The kind with the given code.
-    #[must_use]
-    #[inline]
-    pub const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            1 => Self::Gradient,
-            2 => Self::Result,
-            3 => Self::Partial,
-            4 => Self::Update,
-            5 => Self::Ack,
-            6 => Self::Reminder,
-            7 => Self::Fetch,
-            8 => Self::Control,
-            _ => return None,
-        })
+codes! {
+    /// What a packet is for.
+    pub enum Kind {
+        /// A worker's contribution to one PSN.
+        Gradient = 1 "gradient",
+        /// A completed sum on its way to the workers, or a worker's cached copy of one, sent to help another.
+        Result = 2 "result",
+        /// An incomplete sum with the bitmap of the ranks inside.
+        Partial = 3 "partial",
+        /// A worker's asynchronous update (Olaf).
+        Update = 4 "update",
+        /// An acknowledgement that carries queue state (Olaf).
+        Ack = 5 "ack",
+        /// "This PSN is late": from a worker that waits, or to the ranks that are missing (DSA, section IV).
+        Reminder = 6 "reminder",
+        /// A request for the contents of one PSN.
+        Fetch = 7 "fetch",
+        /// Membership and job control; the body says which (iSwitch, Table 2).
+        Control = 8 "control",
     }
 }
 
@@ -125,103 +108,6 @@ impl Flags {
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
-    }
-}
-
-/// The type of the payload's elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum DType {
-    /// IEEE 754 binary32.
-    F32 = 1,
-    /// Two's-complement 32-bit integers; sums saturate and flag the overflow.
-    I32 = 2,
-    /// IEEE 754 binary16.
-    F16 = 3,
-    /// bfloat16.
-    Bf16 = 4,
-    /// IEEE 754 binary64.
-    F64 = 5,
-}
-
-impl DType {
-    /// Bytes per element.
-    #[must_use]
-    #[inline]
-    pub const fn size(self) -> usize {
-        match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 | Self::I32 => 4,
-            Self::F64 => 8,
-        }
-    }
-
-    /// The name as it appears in commands and messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::I32 => "i32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F64 => "f64",
-        }
-    }
-}
-
-/// How two elements are combined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Op {
-    /// Addition.
-    Sum = 0,
-    /// The smaller one.
-    Min = 1,
-    /// The larger one.
-    Max = 2,
-}
-
-/// Element type and operation: one byte of the header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Element {
-    /// The type of the elements.
-    pub dtype: DType,
-    /// How they are combined.
-    pub op: Op,
-}
-
-impl Element {
-    /// Sums of binary32.
-    pub const F32_SUM: Self = Self { dtype: DType::F32, op: Op::Sum };
-    /// Saturating sums of 32-bit integers.
-    pub const I32_SUM: Self = Self { dtype: DType::I32, op: Op::Sum };
-
-    /// The element with the given code.
-    #[must_use]
-    #[inline]
-    pub const fn from_code(code: u8) -> Option<Self> {
-        let dtype = match code & 0x0f {
-            1 => DType::F32,
-            2 => DType::I32,
-            3 => DType::F16,
-            4 => DType::Bf16,
-            5 => DType::F64,
-            _ => return None,
-        };
-        let op = match code >> 4 {
-            0 => Op::Sum,
-            1 => Op::Min,
-            2 => Op::Max,
-            _ => return None,
-        };
-        Some(Self { dtype, op })
-    }
-
-    /// The code on the wire.
-    #[must_use]
-    #[inline]
-    pub const fn code(self) -> u8 {
-        self.dtype as u8 | (self.op as u8) << 4
     }
 }
 

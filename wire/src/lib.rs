@@ -15,7 +15,9 @@
 
 pub mod arp;
 pub mod checksum;
+mod codes;
 pub mod control;
+pub mod element;
 pub mod frame;
 pub mod header;
 pub mod icmp;
@@ -29,8 +31,9 @@ pub mod round;
 pub mod template;
 pub mod trailer;
 
+pub use element::{DType, Element, Op};
 pub use frame::{Address, Frame, Mac, Net, VlanTags};
-pub use header::{DType, Element, Flags, Header, Kind, Op};
+pub use header::{Flags, Header, Kind};
 pub use malformed::{Malformed, NoRoom};
 pub use ports::UdpPorts;
 pub use rank_set::RankSet;

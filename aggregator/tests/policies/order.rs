@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 use pascaline_aggregator::{Order, Policy, Refusal};
-use pascaline_buffer::combine::{Kernels, Op, Type};
-use pascaline_wire::{self as wire, DType, Element};
+use pascaline_buffer::combine::Kernels;
+use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
 
 use crate::common::{Event, Parcel, Rig, Who, bytes, config, sum_of, values};
@@ -14,7 +14,7 @@ const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::Bf16];
 const LEN: usize = 48;
 
 fn sum_of_type(dtype: DType) -> Element {
-    Element { dtype, op: wire::Op::Sum }
+    Element::sum(dtype)
 }
 
 fn by_rank() -> Policy {
@@ -218,12 +218,12 @@ fn sums_of_16_bit_floats_are_rounded_once_in_either_order() {
 /// Also where the sum is not exact, and in arrival order: they are kept, and added by rank in the end.
 #[test]
 fn sums_of_16_bit_floats_are_those_of_the_kernel_in_either_order() {
-    for (dtype, of) in [(DType::F16, Type::F16), (DType::Bf16, Type::Bf16)] {
+    for dtype in [DType::F16, DType::Bf16] {
         for fan_in in [2u16, 3, 17, 64] {
             let payloads: Vec<Vec<u8>> = (0..fan_in).map(|rank| payload(dtype, rank, 99)).collect();
             let mut by_kernel = payloads[0].clone();
             let others: Vec<&[u8]> = payloads[1..].iter().map(Vec::as_slice).collect();
-            assert!(!Kernels::scalar().in_order(of, Op::Sum)(&mut by_kernel, &others));
+            assert!(!Kernels::scalar().in_order(dtype, Op::Sum)(&mut by_kernel, &others));
             let down: Vec<u16> = (0..fan_in).rev().collect();
             for policy in [Policy::default(), by_rank()] {
                 let sum = sum::<1>(Kernels::detect(), &policy, dtype, &payloads, &down, 1);

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::ensure;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
+use pascaline_wire::DType;
 use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, RankSet, StartError, bf16, f16};
 use serde_json::json;
 use twox_hash::XxHash64;
@@ -84,7 +86,7 @@ pub(crate) struct AllreduceArgs {
     #[arg(long, default_value = "10")]
     pub(crate) iterations: NonZeroU32,
     /// Type of the elements.
-    #[arg(long, value_enum, default_value_t = DType::F32)]
+    #[arg(long, default_value_t = DType::F32, value_parser = dtypes())]
     pub(crate) dtype: DType,
     /// What the elements are replaced by.
     #[arg(long, value_enum, default_value_t = Op::Sum)]
@@ -126,29 +128,10 @@ pub(crate) struct AllreduceArgs {
     pub(crate) json: bool,
 }
 
-/// Type of the elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DType {
-    /// IEEE 754 binary32.
-    F32,
-    /// IEEE 754 binary64.
-    F64,
-    /// 32-bit integers.
-    I32,
-    /// IEEE 754 binary16.
-    F16,
-    /// The upper half of a binary32.
-    Bf16,
-}
-
-impl DType {
-    const fn size(self) -> usize {
-        match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 | Self::I32 => 4,
-            Self::F64 => 8,
-        }
-    }
+/// Element types by their names.
+fn dtypes() -> impl TypedValueParser<Value = DType> {
+    let known = |name: String| DType::from_name(&name).ok_or("no such type");
+    PossibleValuesParser::new(DType::ALL.map(DType::name)).try_map(known)
 }
 
 /// What to show while it runs.

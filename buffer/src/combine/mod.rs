@@ -12,7 +12,6 @@
 //! **Lengths.** No length is an error and none panics. Elements beyond the shortest of the slices, and bytes that do
 //! not fill an element, are left alone: callers check lengths beforehand, a kernel only has to be safe.
 
-mod element;
 mod half;
 pub mod scalar;
 mod set;
@@ -22,7 +21,7 @@ mod wide;
 
 use core::fmt;
 
-pub use element::{Op, Type};
+use pascaline_wire::{DType, Op};
 use set::{Set, Sums, Table};
 pub use wide::WideSum;
 
@@ -88,7 +87,7 @@ impl Kernels {
     /// Combines two payloads; `None` for sums of 16-bit floats, which need a wide accumulator:
     /// [`wide_sum`](Self::wide_sum).
     #[must_use]
-    pub fn combine(&self, of: Type, op: Op) -> Option<Combine> {
+    pub fn combine(&self, of: DType, op: Op) -> Option<Combine> {
         let table = self.table(of);
         match (op, &table.sum) {
             (Op::Sum, Sums::Plain(sum)) => Some(*sum),
@@ -101,7 +100,7 @@ impl Kernels {
     /// Adds 16-bit floats in a wide accumulator; `None` for the other types, whose sums are made by
     /// [`combine`](Self::combine).
     #[must_use]
-    pub fn wide_sum(&self, of: Type) -> Option<WideSum> {
+    pub fn wide_sum(&self, of: DType) -> Option<WideSum> {
         match self.table(of).sum {
             Sums::Plain(_) => None,
             Sums::Wide(sum) => Some(sum),
@@ -110,23 +109,23 @@ impl Kernels {
 
     /// Combines many payloads in a given order.
     #[must_use]
-    pub fn in_order(&self, of: Type, op: Op) -> InOrder {
+    pub fn in_order(&self, of: DType, op: Op) -> InOrder {
         self.table(of).in_order[op as usize]
     }
 
     /// Counts infinities and NaNs; always 0 for integers.
     #[must_use]
-    pub fn non_finite(&self, of: Type) -> NonFinite {
+    pub fn non_finite(&self, of: DType) -> NonFinite {
         self.table(of).non_finite
     }
 
-    const fn table(&self, of: Type) -> &'static Table {
+    const fn table(&self, of: DType) -> &'static Table {
         match of {
-            Type::F32 => &self.set.f32,
-            Type::F64 => &self.set.f64,
-            Type::I32 => &self.set.i32,
-            Type::F16 => &self.set.f16,
-            Type::Bf16 => &self.set.bf16,
+            DType::F32 => &self.set.f32,
+            DType::F64 => &self.set.f64,
+            DType::I32 => &self.set.i32,
+            DType::F16 => &self.set.f16,
+            DType::Bf16 => &self.set.bf16,
         }
     }
 }

@@ -12,11 +12,12 @@ mod sweep;
 
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use pascaline_aggregator::Order;
 use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::{Clock, Eal, Mempool};
-use pascaline_wire::header::{DType, Element, Op};
+use pascaline_wire::{DType, Element};
 use serde::Serialize;
 
 use super::fixture::{self, Load, Place, PolicyName, Residence, Shape, payload};
@@ -37,8 +38,8 @@ pub(crate) struct PoolArgs {
     #[arg(long)]
     policy: Option<PolicyName>,
     /// Type of the elements
-    #[arg(long, default_value = "f32")]
-    dtype: ElementType,
+    #[arg(long, default_value_t = DType::F32, value_parser = dtypes())]
+    dtype: DType,
     /// Order in which contributions are added
     #[arg(long, default_value = "arrival")]
     order: OrderName,
@@ -68,27 +69,9 @@ pub(crate) struct PoolArgs {
 }
 
 /// Element types by their names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ElementType {
-    F32,
-    F64,
-    I32,
-    F16,
-    Bf16,
-}
-
-impl ElementType {
-    const fn sum(self) -> Element {
-        let dtype = match self {
-            Self::F32 => DType::F32,
-            Self::F64 => DType::F64,
-            Self::I32 => DType::I32,
-            Self::F16 => DType::F16,
-            Self::Bf16 => DType::Bf16,
-        };
-        Element { dtype, op: Op::Sum }
-    }
+fn dtypes() -> impl TypedValueParser<Value = DType> {
+    let known = |name: String| DType::from_name(&name).ok_or("no such type");
+    PossibleValuesParser::new(DType::ALL.map(DType::name)).try_map(known)
 }
 
 /// Orders by their names.
@@ -136,7 +119,7 @@ struct PoolReport {
 #[derive(Debug, Clone, Copy, Serialize)]
 struct More {
     policy: Option<PolicyName>,
-    dtype: ElementType,
+    dtype: &'static str,
     order: OrderName,
     slots: Option<u32>,
     jobs: u16,
@@ -149,7 +132,7 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     let shape = Shape { fan_in: args.fan_in, payload: args.payload };
     let load = |residence| {
         let load = Load::plain(shape, residence).with_order(args.order.into());
-        let load = Load { element: args.dtype.sum(), jobs: args.jobs, ..load };
+        let load = Load { element: Element::sum(args.dtype), jobs: args.jobs, ..load };
         args.policy.map_or(load, |name| load.with_policy(name))
     };
     let loads = match args.slots {
@@ -169,8 +152,8 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     }
     let (first, last_level) = (figures[0].0, figures.get(1).map(|&(figures, _)| figures));
     let PoolArgs { policy, dtype, order, slots, jobs, .. } = *args;
-    let more = More { policy, dtype, order, slots, jobs };
-    let plain = policy.is_none() && dtype == ElementType::F32 && order == OrderName::Arrival;
+    let more = More { policy, dtype: dtype.name(), order, slots, jobs };
+    let plain = policy.is_none() && dtype == DType::F32 && order == OrderName::Arrival;
     let report = PoolReport {
         first,
         last_level,

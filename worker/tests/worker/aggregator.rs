@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pascaline_buffer::combine::{Kernels, Op, Type};
+use pascaline_buffer::combine::Kernels;
 use pascaline_wire::control::Control;
 use pascaline_wire::trailer::Bitmap;
-use pascaline_wire::{self as wire, DType, Element, Flags, Header, Kind, Trailer};
+use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
 use crate::adversary::{Conditions, Random};
 use crate::job::{Job, OnDeath};
@@ -153,21 +153,10 @@ impl Aggregator {
 
 /// The result of these contributions, in the order of ranks: flags and body.
 fn combine(element: Element, there: &BTreeMap<u16, Vec<u8>>, ranks: u16) -> (Flags, Vec<u8>) {
-    let of = match element.dtype {
-        DType::F32 => Type::F32,
-        DType::F64 => Type::F64,
-        DType::I32 => Type::I32,
-        DType::F16 => Type::F16,
-        DType::Bf16 => Type::Bf16,
-    };
-    let op = match element.op {
-        wire::Op::Sum => Op::Sum,
-        wire::Op::Min => Op::Min,
-        wire::Op::Max => Op::Max,
-    };
+    let Element { dtype, op } = element;
     let mut contributions = there.values().map(Vec::as_slice);
     let mut body = contributions.next().unwrap().to_vec();
-    let saturated = Kernels::scalar().in_order(of, op)(&mut body, &contributions.collect::<Vec<_>>());
+    let saturated = Kernels::scalar().in_order(dtype, op)(&mut body, &contributions.collect::<Vec<_>>());
     let mut flags = if saturated { Flags::OVERFLOW } else { Flags::NONE };
     if there.len() < usize::from(ranks) {
         flags = flags.with(Flags::TRAILER);

@@ -35,11 +35,11 @@ pub(in super::super) trait Rule<T> {
     }
 }
 
-/// [`Op::Sum`](super::super::Op::Sum)
+/// [`Op::Sum`](pascaline_wire::Op::Sum)
 pub(in super::super) struct Sum;
-/// [`Op::Min`](super::super::Op::Min)
+/// [`Op::Min`](pascaline_wire::Op::Min)
 pub(in super::super) struct Min;
-/// [`Op::Max`](super::super::Op::Max)
+/// [`Op::Max`](pascaline_wire::Op::Max)
 pub(in super::super) struct Max;
 
 impl<T: Sums> Rule<T> for Sum {

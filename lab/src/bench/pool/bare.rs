@@ -1,9 +1,9 @@
 //! The limit of everything: adding payloads, and nothing else.
 
 use pascaline_buffer::PacketBuf;
-use pascaline_buffer::combine::{Combine, InOrder, Kernels, Op, Type};
+use pascaline_buffer::combine::{Combine, InOrder, Kernels};
 use pascaline_dpdk::{Clock, Mbuf, Mempool};
-use pascaline_wire::header::{DType, Element};
+use pascaline_wire::{Element, Op};
 
 use super::super::fixture::{HEADERS, Load};
 use super::nanos;
@@ -21,17 +21,10 @@ pub(in crate::bench) enum BareAdd {
 impl BareAdd {
     pub(in crate::bench) fn new(load: &Load, frames: &Mempool) -> anyhow::Result<Self> {
         let Element { dtype, .. } = load.element;
-        let of = match dtype {
-            DType::F32 => Type::F32,
-            DType::I32 => Type::I32,
-            DType::F16 => Type::F16,
-            DType::Bf16 => Type::Bf16,
-            DType::F64 => Type::F64,
-        };
         let kernels = Kernels::detect();
-        let one_by_one = kernels.combine(of, Op::Sum).filter(|_| !load.whole());
+        let one_by_one = kernels.combine(dtype, Op::Sum).filter(|_| !load.whole());
         let Some(kernel) = one_by_one else {
-            let kernel = kernels.in_order(of, Op::Sum);
+            let kernel = kernels.in_order(dtype, Op::Sum);
             let cold = zeros(load, Self::cold(load), frames)?;
             return Ok(Self::Whole { fan_in: usize::from(load.shape.fan_in), kernel, cold, at: 0 });
         };

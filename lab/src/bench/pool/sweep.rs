@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::header::DType;
+use pascaline_wire::{DType, Element};
 use serde::Serialize;
 
 use super::scale::{self, Memory};
-use super::{ElementType, Figures, Load, OrderName, Place, PolicyName, PoolArgs, Shape};
+use super::{Figures, Load, OrderName, Place, PolicyName, PoolArgs, Shape};
 use crate::bench::fixture;
 
 /// What is varied, everything else being as by default: f32, payloads of 1 KiB, 8 ranks.
@@ -40,7 +40,7 @@ pub(super) struct Case {
     pub(super) part: Part,
     pub(super) pool_in: Place,
     policy: Option<PolicyName>,
-    dtype: ElementType,
+    dtype: &'static str,
     order: OrderName,
     pub(super) fan_in: u16,
     pub(super) payload: u16,
@@ -132,7 +132,7 @@ fn print(report: &Report) {
             word(case.part),
             word(case.pool_in),
             case.policy.map_or("-".to_owned(), word),
-            word(case.dtype),
+            case.dtype,
             word(case.order),
             case.fan_in,
             case.payload,
@@ -185,7 +185,7 @@ fn groups(part: &Part) -> Vec<Vec<Case>> {
             [256, 1024, 8192].into_iter().map(|payload| Case::new(*part, place, 8, payload)).collect()
         }),
         Part::Types => places(&|place| {
-            let types = [ElementType::F32, ElementType::I32, ElementType::F16, ElementType::Bf16];
+            let types = [DType::F32, DType::I32, DType::F16, DType::Bf16];
             let orders = [OrderName::Arrival, OrderName::Rank];
             let case = |dtype| orders.map(|order| base(place).with_elements(dtype, order));
             types.into_iter().flat_map(case).collect()
@@ -207,7 +207,7 @@ impl Case {
             part,
             pool_in,
             policy: None,
-            dtype: ElementType::F32,
+            dtype: DType::F32.name(),
             order: OrderName::Arrival,
             fan_in: load.shape.fan_in,
             payload: load.shape.payload,
@@ -226,9 +226,9 @@ impl Case {
         Self { policy: Some(name), load: self.load.with_policy(name), ..self }
     }
 
-    fn with_elements(self, dtype: ElementType, order: OrderName) -> Self {
-        let load = Load { element: dtype.sum(), ..self.load.with_order(order.into()) };
-        Self { dtype, order, load, ..self }
+    fn with_elements(self, dtype: DType, order: OrderName) -> Self {
+        let load = Load { element: Element::sum(dtype), ..self.load.with_order(order.into()) };
+        Self { dtype: dtype.name(), order, load, ..self }
     }
 }
 
@@ -260,11 +260,11 @@ fn checks(cases: &[Case]) -> Vec<Check> {
         }
     }
     for place in Place::ALL {
-        let found = |dtype, order| {
-            of(Part::Types, place).find(move |case| (case.dtype, case.order) == (dtype, order))
+        let found = |dtype: DType, order| {
+            of(Part::Types, place).find(move |case| (case.dtype, case.order) == (dtype.name(), order))
         };
-        let f32 = found(ElementType::F32, OrderName::Arrival);
-        let rank = found(ElementType::F32, OrderName::Rank);
+        let f32 = found(DType::F32, OrderName::Arrival);
+        let rank = found(DType::F32, OrderName::Rank);
         let costs = f32.zip(rank).map(|(arrival, rank)| rank.figures.pool_ns / arrival.figures.pool_ns);
         at_most(format!("order rank / arrival, f32, {}", word(place)), costs, 1.5);
     }
@@ -275,16 +275,14 @@ fn checks(cases: &[Case]) -> Vec<Check> {
         at_most(what, Some(value), 1.0);
     }
     for place in Place::ALL {
-        let rate = |dtype| {
+        let rate = |dtype: DType| {
             of(Part::Types, place)
-                .find(|case| (case.dtype, case.order) == (dtype, OrderName::Arrival))
+                .find(|case| (case.dtype, case.order) == (dtype.name(), OrderName::Arrival))
                 .map(|case| case.melements_per_s)
         };
-        for sixteen in [ElementType::F16, ElementType::Bf16] {
-            debug_assert!(matches!(sixteen.sum().dtype, DType::F16 | DType::Bf16));
-            if let Some((f32, rate)) = rate(ElementType::F32).zip(rate(sixteen)) {
-                let (what, value) =
-                    (format!("elements/s {} / f32, {}", word(sixteen), word(place)), rate / f32);
+        for sixteen in DType::ALL.into_iter().filter(|dtype| dtype.sums_wide()) {
+            if let Some((f32, rate)) = rate(DType::F32).zip(rate(sixteen)) {
+                let (what, value) = (format!("elements/s {sixteen} / f32, {}", word(place)), rate / f32);
                 checks.push(Check { what, value, at_most: None, at_least: Some(1.6), holds: value >= 1.6 });
             }
         }

@@ -1,0 +1,114 @@
+//! The elements of a payload: their type, and how two of them become one.
+
+use core::fmt;
+
+use crate::codes::codes;
+
+codes! {
+    /// The type of a payload's elements, all little endian.
+    pub enum DType {
+        /// IEEE 754 binary32.
+        F32 = 1 "f32",
+        /// Two's-complement 32-bit integers; sums saturate and flag the overflow.
+        I32 = 2 "i32",
+        /// IEEE 754 binary16.
+        F16 = 3 "f16",
+        /// bfloat16: the upper half of a binary32.
+        Bf16 = 4 "bf16",
+        /// IEEE 754 binary64.
+        F64 = 5 "f64",
+    }
+}
+
+impl DType {
+    /// Bytes per element.
+    #[must_use]
+    #[inline]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// True if the type has infinities and NaNs.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 | Self::F64 => true,
+            Self::I32 => false,
+        }
+    }
+
+    /// True for floats whose sums are made in binary32 and rounded once.
+    #[must_use]
+    pub const fn sums_wide(self) -> bool {
+        match self {
+            Self::F16 | Self::Bf16 => true,
+            Self::F32 | Self::I32 | Self::F64 => false,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+codes! {
+    /// How two elements become one.
+    pub enum Op {
+        /// Addition. Integers saturate; floats follow IEEE 754, rounded to nearest even.
+        Sum = 0 "sum",
+        /// The smaller one; of the two zeros that is -0. If either is a NaN, the type's canonical NaN.
+        Min = 1 "min",
+        /// The larger one; of the two zeros that is +0. If either is a NaN, the type's canonical NaN.
+        Max = 2 "max",
+    }
+}
+
+/// Element type and operation: one byte of the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Element {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// How they are combined.
+    pub op: Op,
+}
+
+impl Element {
+    /// Sums of binary32.
+    pub const F32_SUM: Self = Self::sum(DType::F32);
+    /// Saturating sums of 32-bit integers.
+    pub const I32_SUM: Self = Self::sum(DType::I32);
+
+    /// Sums of a type.
+    #[must_use]
+    pub const fn sum(dtype: DType) -> Self {
+        Self { dtype, op: Op::Sum }
+    }
+
+    /// Every type with every operation.
+    pub fn all() -> impl Iterator<Item = Self> {
+        DType::ALL.into_iter().flat_map(|dtype| Op::ALL.into_iter().map(move |op| Self { dtype, op }))
+    }
+
+    /// The element with the given code.
+    #[must_use]
+    #[inline]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match (DType::from_code(code & 0x0f), Op::from_code(code >> 4)) {
+            (Some(dtype), Some(op)) => Some(Self { dtype, op }),
+            (None, _) | (_, None) => None,
+        }
+    }
+
+    /// The code on the wire.
+    #[must_use]
+    #[inline]
+    pub const fn code(self) -> u8 {
+        self.dtype as u8 | (self.op as u8) << 4
+    }
+}
