@@ -11,6 +11,7 @@ mod raw;
 pub(crate) mod server;
 pub(crate) mod settings;
 mod summary;
+pub(crate) mod words;
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};

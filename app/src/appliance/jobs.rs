@@ -3,10 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{Admission, JobSpec, OnDeath, ServerMode};
+use pascaline_pipelines::membership::{Admission, JobSpec, ServerMode};
 use pascaline_wire::Address;
 
-use crate::config::job::OnDeath as Written;
 use crate::config::{AdmissionConfig, Config, JobConfig, PsMode};
 
 /// All jobs, without members.
@@ -38,10 +37,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         threshold: Some(job.needed),
         partials: job.partials,
         dead_after: job.dead_after,
-        on_death: match job.on_death {
-            Written::Fail => OnDeath::Fail,
-            Written::Continue => OnDeath::Continue,
-        },
+        on_death: job.on_death,
         server: server(config, job.policy.server),
         ..JobSpec::new(job.id, job.fan_in)
     }

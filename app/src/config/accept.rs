@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use pascaline_aggregator::{PoolConfig, PoolConfigError};
-use pascaline_dpdk::Hugepages;
 use pascaline_pipelines::IdlePolicy;
 use pascaline_wire::ports::UdpPortsError;
 use pascaline_wire::{DEFAULT_PORT, UdpPorts};
 use toml::Spanned;
 
+use self::values::{get, word};
+use super::words::Idle;
 use super::{Config, ConfigError, Located, Place, raw};
 
 mod admin;
@@ -95,7 +96,7 @@ impl Accept<'_> {
             main_core: *dataplane.main_core.get_ref(),
             float: dataplane.float,
             idle: self.idle(&dataplane)?,
-            hugepages: self.hugepages(dataplane.hugepages.as_ref())?,
+            hugepages: word(dataplane.hugepages.as_ref()).unwrap_or_default(),
             memory_mb,
             drain: self.duration(dataplane.drain.as_ref(), DEFAULT_DRAIN)?,
             ports,
@@ -132,7 +133,7 @@ impl Accept<'_> {
                 "choose a port from 1 to 65535",
             ));
         }
-        let port = first.map_or(DEFAULT_PORT, |first| *first.get_ref());
+        let port = get(first).unwrap_or(DEFAULT_PORT);
         let Some(count) = count else { return Ok(UdpPorts::single(port)) };
         UdpPorts::new(port, *count.get_ref()).map_err(|error| match (error, first) {
             (UdpPortsError::First { count, .. }, Some(first)) => {
@@ -172,38 +173,18 @@ impl Accept<'_> {
 
     fn idle(&self, dataplane: &raw::Dataplane) -> Checked<IdlePolicy> {
         let longest_nap = self.duration(dataplane.longest_nap.as_ref(), DEFAULT_NAP)?;
-        match dataplane.idle.as_ref().map(|idle| (idle, idle.get_ref().as_str())) {
-            None | Some((_, "backoff")) => Ok(IdlePolicy::Backoff { longest_nap }),
-            Some((_, "spin")) => Ok(IdlePolicy::Spin),
-            Some((idle, other)) => {
-                let message = format!("idle = {other:?} is not a policy");
-                Err(self.error(
-                    idle,
-                    message,
-                    "\"spin\" polls for ever, \"backoff\" sleeps between empty polls",
-                ))
-            }
-        }
-    }
-
-    fn hugepages(&self, written: Option<&Spanned<String>>) -> Checked<Hugepages> {
-        match written.map(|written| (written, written.get_ref().as_str())) {
-            None | Some((_, "auto")) => Ok(Hugepages::Auto),
-            Some((_, "require")) => Ok(Hugepages::Require),
-            Some((_, "no")) => Ok(Hugepages::No),
-            Some((written, other)) => {
-                let message = format!("hugepages = {other:?} is not a choice");
-                Err(self.error(written, message, "\"auto\", \"require\" or \"no\""))
-            }
-        }
+        Ok(match word(dataplane.idle.as_ref()) {
+            None | Some(Idle::Backoff) => IdlePolicy::Backoff { longest_nap },
+            Some(Idle::Spin) => IdlePolicy::Spin,
+        })
     }
 
     fn pool(&self, written: raw::Pool) -> Checked<PoolConfig> {
         let raw::Pool { slots, ways, age_limit, .. } = written;
         let default = PoolConfig::default();
         let pool = PoolConfig {
-            slots: slots.as_ref().map_or(default.slots, |slots| *slots.get_ref()),
-            ways: ways.as_ref().map_or(default.ways, |ways| *ways.get_ref()),
+            slots: get(slots.as_ref()).unwrap_or(default.slots),
+            ways: get(ways.as_ref()).unwrap_or(default.ways),
             age_limit: self.duration(age_limit.as_ref(), default.age_limit)?,
             ..default
         };

@@ -6,21 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use pascaline_aggregator::{ConflictPolicy, Order, Policy};
+use pascaline_aggregator::Policy;
 use pascaline_pipelines::Mode;
+use pascaline_pipelines::membership::OnDeath;
 use pascaline_ps::asynchronous::Settings;
 
 use super::Located;
 use crate::config::ServerLimits;
-
-/// What becomes of a generation that has lost ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnDeath {
-    /// Its operations fail, and name the lost ranks.
-    Fail,
-    /// The other ranks go on without them.
-    Continue,
-}
 
 /// After how long without a sign of life a rank is lost, unless a job says otherwise.
 pub(crate) const DEFAULT_DEAD_AFTER: Duration = Duration::from_secs(60);
@@ -96,15 +88,6 @@ pub(crate) struct PsConfig {
     pub(crate) training: Settings,
 }
 
-impl fmt::Display for OnDeath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fail => "fail",
-            Self::Continue => "continue",
-        })
-    }
-}
-
 /// A policy in a few words.
 pub(super) struct Told<'a>(pub(super) &'a Policy);
 
@@ -115,16 +98,7 @@ impl fmt::Display for Told<'_> {
             None => f.write_str("shared")?,
             Some(region) => write!(f, "region of {} sets from set {}", region.sets, region.first)?,
         }
-        f.write_str(match conflict {
-            ConflictPolicy::FirstCome => ", first come",
-            ConflictPolicy::Preempt => ", preempt",
-            ConflictPolicy::Always => ", always preempt",
-            ConflictPolicy::Coin => ", preempt by coin",
-        })?;
-        f.write_str(match order {
-            Order::Arrival => ", order of arrival",
-            Order::Rank => ", order of ranks",
-        })?;
+        write!(f, ", {}, order of {}", conflict.name(), order.name())?;
         if *quota > 0 {
             write!(f, ", at most {quota} partials")?;
         }

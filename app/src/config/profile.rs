@@ -53,15 +53,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The profiles by the names that they have in a configuration.
-    pub const NAMES: [(&str, Self); 5] = [
-        ("dsa", Self::Dsa),
-        ("atp", Self::Atp),
-        ("switchml", Self::Switchml),
-        ("iswitch", Self::Iswitch),
-        ("panama", Self::Panama),
-    ];
-
     /// What the profile sets.
     pub const fn preset(self) -> Preset {
         const SHARED: Preset = Preset {

@@ -1,7 +1,16 @@
-//! The configuration as it is written. Every table refuses keys that it does not know.
+//! The configuration as it is written. Every table rejects keys that it does not know.
 
+use pascaline_aggregator::{ConflictPolicy, Order};
+use pascaline_dpdk::Hugepages;
+use pascaline_pipelines::Mode;
+use pascaline_pipelines::membership::OnDeath;
+use pascaline_ps::asynchronous::Audience;
+use pascaline_queue::{Combine, Discipline};
 use serde::Deserialize;
 use toml::Spanned;
+
+use super::profile::{Addressing, Profile};
+use super::words::{Idle, Named, ServerMode, Training};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,9 +45,9 @@ pub(super) struct Dataplane {
     pub(super) cores: Spanned<Vec<Spanned<usize>>>,
     #[serde(default)]
     pub(super) float: bool,
-    pub(super) idle: Option<Spanned<String>>,
+    pub(super) idle: Option<Spanned<Named<Idle>>>,
     pub(super) longest_nap: Option<Spanned<String>>,
-    pub(super) hugepages: Option<Spanned<String>>,
+    pub(super) hugepages: Option<Spanned<Named<Hugepages>>>,
     pub(super) memory_mb: Option<Spanned<u32>>,
     pub(super) drain: Option<Spanned<String>>,
 }
@@ -58,12 +67,12 @@ pub(super) struct Port {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Queue {
-    pub(super) discipline: Option<Spanned<String>>,
+    pub(super) discipline: Option<Spanned<Named<Discipline>>>,
     pub(super) length: Option<Spanned<u16>>,
     /// Bits per second: a number, or a string with a unit.
     pub(super) rate: Option<Spanned<toml::Value>>,
     pub(super) reward_threshold: Option<Spanned<f64>>,
-    pub(super) combine: Option<Spanned<String>>,
+    pub(super) combine: Option<Spanned<Named<Combine>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -81,22 +90,22 @@ pub(super) struct Job {
     pub(super) id: Spanned<u16>,
     pub(super) name: Option<String>,
     pub(super) fan_in: Spanned<u16>,
-    pub(super) mode: Option<Spanned<String>>,
+    pub(super) mode: Option<Spanned<Named<Mode>>>,
     pub(super) parameters: Option<Spanned<u32>>,
     pub(super) window: Option<Spanned<u16>>,
     pub(super) members: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) profile: Option<Spanned<String>>,
-    pub(super) addressing: Option<Spanned<String>>,
+    pub(super) profile: Option<Spanned<Named<Profile>>>,
+    pub(super) addressing: Option<Spanned<Named<Addressing>>>,
     pub(super) region_slots: Option<Spanned<u32>>,
-    pub(super) conflict: Option<Spanned<String>>,
+    pub(super) conflict: Option<Spanned<Named<ConflictPolicy>>>,
     /// A count of contributions, or a share of the fan-in.
     pub(super) threshold: Option<Spanned<toml::Value>>,
     pub(super) partial_after: Option<Spanned<String>>,
-    pub(super) order: Option<Spanned<String>>,
+    pub(super) order: Option<Spanned<Named<Order>>>,
     pub(super) quota: Option<Spanned<u32>>,
     pub(super) server: Option<Spanned<bool>>,
     pub(super) dead_after: Option<Spanned<String>>,
-    pub(super) on_death: Option<Spanned<String>>,
+    pub(super) on_death: Option<Spanned<Named<OnDeath>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,15 +121,15 @@ pub(super) struct Admission {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ps {
-    pub(super) mode: Option<Spanned<String>>,
+    pub(super) mode: Option<Spanned<Named<ServerMode>>>,
     pub(super) address: Option<Spanned<String>>,
     pub(super) port: Option<Spanned<u16>>,
     pub(super) listen: Option<Spanned<String>>,
     pub(super) memory_mb: Option<Spanned<u32>>,
-    pub(super) rule: Option<Spanned<String>>,
+    pub(super) rule: Option<Spanned<Named<Training>>>,
     pub(super) learning_rate: Option<Spanned<f64>>,
     pub(super) half_age: Option<Spanned<String>>,
-    pub(super) weights_to: Option<Spanned<String>>,
+    pub(super) weights_to: Option<Spanned<Named<Audience>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

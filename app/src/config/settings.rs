@@ -1,11 +1,11 @@
 //! A configuration by key: everything but the jobs, as text, every default resolved.
 
-use core::fmt::Debug;
 use std::collections::BTreeMap;
 
 use humantime::format_duration;
 use pascaline_pipelines::IdlePolicy;
 
+use super::words::Word as _;
 use super::{Config, PsMode};
 
 /// What a running appliance can change beside its jobs: everything below these.
@@ -28,10 +28,6 @@ impl Settings {
         let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
         self.set(key, values.join(", "));
     }
-
-    fn debug(&mut self, key: &str, value: &impl Debug) {
-        self.set(key, format!("{value:?}").to_lowercase());
-    }
 }
 
 impl Config {
@@ -52,7 +48,7 @@ impl Config {
                 all.set("dataplane.longest_nap", format_duration(longest_nap));
             }
         }
-        all.debug("dataplane.hugepages", &self.hugepages);
+        all.set("dataplane.hugepages", self.hugepages.name());
         all.set("dataplane.memory_mb", self.memory_mb.value);
         all.set("dataplane.drain", format_duration(self.drain));
         self.port_settings(&mut all);

@@ -4,9 +4,10 @@ use core::fmt;
 
 use pascaline_pipelines::{Mode, PortQueue};
 use pascaline_ps::asynchronous::Rule;
-use pascaline_queue::{Combine, Discipline};
+use pascaline_queue::Combine;
 
 use super::job::Told;
+use super::words::Word as _;
 use super::{Config, PsMode};
 
 impl fmt::Display for Config {
@@ -56,7 +57,7 @@ impl Config {
                 f.write_str(", or as SetH and FBcast say")?;
             }
             match job.dead_after.map(humantime::format_duration) {
-                Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death)?,
+                Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
                 None => writeln!(f, "; never lost")?,
             }
         }
@@ -66,10 +67,7 @@ impl Config {
     fn told_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (port, PortQueue { queue, rate }) in self.ports.iter().zip(self.port_queues().unwrap_or_default())
         {
-            let discipline = match queue.discipline {
-                Discipline::Olaf => "olaf",
-                Discipline::Fifo => "fifo",
-            };
+            let discipline = queue.discipline.name();
             let combine = match queue.combine {
                 Combine::Sum => "sums",
                 Combine::Mean => "means",

@@ -105,7 +105,7 @@ fn every_mistake_names_its_place() {
         ("cores = [1]", "cores = [1, 1]", "1]", "another lcore"),
         ("cores = [1]", "cores = [0]", "0]", "main_core"),
         ("cores = [1]", "cores = []", "[]", "no dataplane core"),
-        ("cores = [1]", "cores = [1]\nidle = \"nap\"", "\"nap\"", "not a policy"),
+        ("cores = [1]", "cores = [1]\nidle = \"nap\"", "\"nap\"", "not a choice"),
         ("cores = [1]", "cores = [1]\nhugepages = \"maybe\"", "\"maybe\"", "not a choice"),
         ("cores = [1]", "cores = [1]\ndrain = \"soon\"", "\"soon\"", ""),
         ("cores = [1]", "cores = [1]\ndrain = \"0s\"", "\"0s\"", "zero"),

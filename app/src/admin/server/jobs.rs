@@ -6,6 +6,8 @@ use pascaline_pipelines::membership::JobStatus;
 
 use super::answers::{JobSummary, JobTerms};
 use crate::config::JobConfig;
+use crate::config::profile::Addressing;
+use crate::config::words::Word as _;
 
 /// How a job is.
 pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSummary {
@@ -31,6 +33,7 @@ pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSumm
 
 /// What a job is to be like.
 pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
+    let addressing = job.policy.region.map_or(Addressing::Shared, |_| Addressing::Region);
     let partial_after = Duration::from_nanos(job.policy.partial_after);
     JobTerms {
         id: job.id,
@@ -38,7 +41,7 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         fan_in: job.fan_in,
         window: job.window,
         members: job.members.as_ref().map(|members| members.iter().map(ToString::to_string).collect()),
-        addressing: if job.policy.region.is_some() { "region" } else { "shared" }.to_owned(),
+        addressing: addressing.name().to_owned(),
         region_slots: job.policy.region.map(|region| u64::from(region.sets) * ways as u64),
         conflict: job.policy.conflict.name().to_owned(),
         order: job.policy.order.name().to_owned(),
@@ -47,6 +50,6 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         partial_after_seconds: (!partial_after.is_zero()).then_some(partial_after.as_secs_f64()),
         server: job.policy.server,
         dead_after_seconds: job.dead_after.map(|after| after.as_secs_f64()),
-        on_death: job.on_death.to_string(),
+        on_death: job.on_death.name().to_owned(),
     }
 }

@@ -24,15 +24,10 @@ pub(super) fn bind(text: &str) -> Result<SocketAddr, String> {
     text.parse().or_else(|_| with_any_port()).map_err(|_| "expected ADDR or ADDR:PORT".to_owned())
 }
 
-/// Splits a number from its unit.
-fn number_and_unit(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    (number, unit.trim())
-}
-
+/// A whole number with a unit. The crate bytesize saturates where this tells that a number is too large.
 pub(super) fn size(text: &str) -> Result<usize, String> {
-    let (number, unit) = number_and_unit(text);
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = unit.trim();
     let factor: usize = match unit.strip_suffix('B').unwrap_or(unit) {
         "" => 1,
         "k" | "K" => 1000,
@@ -52,15 +47,8 @@ pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
     NonZeroUsize::new(size(text)?).ok_or_else(|| "at least 1".to_owned())
 }
 
+/// # Errors
+/// No number with a unit, such as 30s.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = number_and_unit(text);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        _ => return Err("expected a number with a unit: us, ms, s or m, such as 30s".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "expected a number, such as 30s".to_owned())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
+    humantime::parse_duration(text).map_err(|error| format!("{error}; such as 30s, 500ms or 2m"))
 }

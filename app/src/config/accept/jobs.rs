@@ -8,8 +8,9 @@ use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
 use super::policy::Chosen;
+use super::values::{get, word};
 use super::{Accept, Checked};
-use crate::config::job::{DEFAULT_DEAD_AFTER, JobConfig, OnDeath, PsMode};
+use crate::config::job::{DEFAULT_DEAD_AFTER, JobConfig, PsMode};
 use crate::config::layout::Layout;
 use crate::config::profile::Addressing;
 use crate::config::raw;
@@ -37,10 +38,9 @@ struct Place {
 /// A region of the size that is written, or else of twice the window: PSNs that are under way and results that somebody may
 /// still lack lie within that many.
 fn region_slots(job: &raw::Job, ways: u32) -> u32 {
-    let written = job.region_slots.as_ref().map(|slots| *slots.get_ref());
+    let written = get(job.region_slots.as_ref());
     written.unwrap_or_else(|| {
-        let window = job.window.as_ref().map(|window| *window.get_ref());
-        let window = window.unwrap_or_else(|| default_window(*job.fan_in.get_ref()));
+        let window = get(job.window.as_ref()).unwrap_or_else(|| default_window(*job.fan_in.get_ref()));
         (2 * u32::from(window)).next_power_of_two().max(ways)
     })
 }
@@ -103,7 +103,7 @@ impl Accept<'_> {
             if self.mode(job)? == Mode::Olaf {
                 continue;
             }
-            match self.addressing(job)? {
+            match Self::addressing(job) {
                 Some(Addressing::Shared) => sharing = true,
                 Some(Addressing::Region) | None => {
                     fit &= layout.take(region_slots(job, layout.slots(1))).is_some();
@@ -174,7 +174,6 @@ impl Accept<'_> {
                 .map_or(0, |after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)),
             server: chosen.server,
         };
-        let on_death = [("fail", OnDeath::Fail), ("continue", OnDeath::Continue)];
         Ok(JobConfig {
             id,
             name: job.name.clone().unwrap_or_else(|| format!("job{id}")),
@@ -182,12 +181,12 @@ impl Accept<'_> {
             window,
             members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
             mode,
-            movable: mode == Mode::Sync && job.server.is_none() && self.addressing(job)?.is_none(),
+            movable: mode == Mode::Sync && job.server.is_none() && Self::addressing(job).is_none(),
             policy,
             needed: chosen.needed,
             partials: chosen.partials,
             dead_after: self.duration_or_never(job.dead_after.as_ref(), DEFAULT_DEAD_AFTER)?,
-            on_death: self.choice(job.on_death.as_ref(), "on_death", &on_death)?.unwrap_or(OnDeath::Fail),
+            on_death: word(job.on_death.as_ref()).unwrap_or_default(),
         })
     }
 

@@ -3,10 +3,11 @@
 use core::num::NonZeroU64;
 
 use pascaline_pipelines::{Mode, PortQueue};
-use pascaline_queue::{Combine, Config as QueueConfig, Discipline};
+use pascaline_queue::Config as QueueConfig;
 use toml::Spanned;
 
 use super::policy::Chosen;
+use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::{JobConfig, PsMode};
 use crate::config::profile::Addressing;
@@ -20,8 +21,7 @@ const MOST_RATE: f64 = 1e12;
 impl Accept<'_> {
     /// How a job's workers train together.
     pub(super) fn mode(&self, job: &raw::Job) -> Checked<Mode> {
-        let modes = [("sync", Mode::Sync), ("olaf", Mode::Olaf)];
-        let mode = self.choice(job.mode.as_ref(), "mode", &modes)?.unwrap_or_default();
+        let mode = word(job.mode.as_ref()).unwrap_or_default();
         match &job.parameters {
             Some(written) if mode == Mode::Sync => {
                 let remedy = "leave it out: a synchronous job sums models of any size, in as many packets as they need";
@@ -99,14 +99,10 @@ impl Accept<'_> {
     pub(super) fn queue(&self, written: &raw::Queue) -> Checked<PortQueue> {
         let raw::Queue { discipline, length, rate, reward_threshold, combine } = written;
         let default = QueueConfig::default();
-        let disciplines = [("olaf", Discipline::Olaf), ("fifo", Discipline::Fifo)];
-        let combines = [("sum", Combine::Sum), ("mean", Combine::Mean)];
         let queue = QueueConfig {
-            discipline: self
-                .choice(discipline.as_ref(), "discipline", &disciplines)?
-                .unwrap_or(default.discipline),
+            discipline: word(discipline.as_ref()).unwrap_or(default.discipline),
             segments: self.within(length.as_ref(), default.segments, 1, 1 << 14, "length")?,
-            combine: self.choice(combine.as_ref(), "combine", &combines)?.unwrap_or(default.combine),
+            combine: word(combine.as_ref()).unwrap_or(default.combine),
             reward_threshold: reward_threshold
                 .as_ref()
                 .map_or(Ok(default.reward_threshold), |written| self.reward_threshold(written))?,

@@ -6,9 +6,11 @@ use std::time::Duration;
 use pascaline_aggregator::{ConflictPolicy, Order};
 use toml::Spanned;
 
+use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::PsMode;
 use crate::config::profile::{Addressing, Preset, Profile};
+use crate::config::words::Word as _;
 use crate::config::{ConfigError, raw};
 
 /// What the keys of a job say, before it has its place in the pool.
@@ -23,20 +25,18 @@ pub(super) struct Chosen {
     pub(super) partial_after: Option<Duration>,
 }
 
-const ADDRESSINGS: [(&str, Addressing); 2] = [("shared", Addressing::Shared), ("region", Addressing::Region)];
-
 impl Accept<'_> {
     /// Where the keys of a job say that it has its place in the pool; nothing, if it may be anywhere.
-    pub(super) fn addressing(&self, job: &raw::Job) -> Checked<Option<Addressing>> {
-        let written = self.choice(job.addressing.as_ref(), "addressing", &ADDRESSINGS)?;
-        let profile = self.choice(job.profile.as_ref(), "profile", &Profile::NAMES)?;
+    pub(super) fn addressing(job: &raw::Job) -> Option<Addressing> {
+        let written = word(job.addressing.as_ref());
+        let profile = word(job.profile.as_ref());
         let implied = if job.region_slots.is_some() || job.threshold.is_some() || job.partial_after.is_some()
         {
             Some(Addressing::Region)
         } else {
             job.conflict.as_ref().map(|_| Addressing::Shared)
         };
-        Ok(written.or(profile.map(|profile| profile.preset().addressing)).or(implied))
+        written.or(profile.map(|profile| profile.preset().addressing)).or(implied)
     }
 
     /// What the keys of a job say. If they leave open where it has its place, that is by `default`.
@@ -47,8 +47,8 @@ impl Accept<'_> {
         mode: PsMode,
         default: Addressing,
     ) -> Checked<Chosen> {
-        let profile = self.choice(job.profile.as_ref(), "profile", &Profile::NAMES)?;
-        let addressing = self.addressing(job)?.unwrap_or(default);
+        let profile = word(job.profile.as_ref());
+        let addressing = Self::addressing(job).unwrap_or(default);
         let preset = profile.map_or(addressing.preset(), Profile::preset);
         let server = self.server(job, preset, mode)?;
         // Without server, a holder that loses would begin anew; and again.
@@ -56,14 +56,10 @@ impl Accept<'_> {
             None if !server => Preset { conflict: ConflictPolicy::FirstCome, ..preset },
             _ => preset,
         };
-        let conflicts = ConflictPolicy::ALL.map(|conflict| (conflict.name(), conflict));
-        let orders = Order::ALL.map(|order| (order.name(), order));
-        let conflict = self.choice(job.conflict.as_ref(), "conflict", &conflicts)?;
-        let order = self.choice(job.order.as_ref(), "order", &orders)?;
         let chosen = Chosen {
             addressing,
-            conflict: conflict.unwrap_or(preset.conflict),
-            order: order.unwrap_or(preset.order),
+            conflict: word(job.conflict.as_ref()).unwrap_or(preset.conflict),
+            order: word(job.order.as_ref()).unwrap_or(preset.order),
             server,
             partials: preset.partials,
             needed: job.threshold.as_ref().map_or(Ok(fan_in), |written| self.threshold(written, fan_in))?,
@@ -96,7 +92,7 @@ impl Accept<'_> {
             (None, Some(profile)) if preset.server && none => {
                 let message = format_args!(
                     "profile {:?} needs a parameter server, but [ps] mode is \"none\"",
-                    profile.get_ref()
+                    profile.get_ref().0.name()
                 );
                 Err(self.error(profile, message, remedy))
             }

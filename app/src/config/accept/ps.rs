@@ -5,15 +5,18 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use pascaline_aggregator::{ConflictPolicy, Order, Policy};
+use pascaline_pipelines::Mode;
 use pascaline_wire::MAX_RANKS;
 use toml::Spanned;
 
 use super::jobs::default_window;
+use super::values::word;
 use super::{Accept, Checked};
 use crate::config::ServerLimits;
 use crate::config::job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 use crate::config::layout::Layout;
 use crate::config::profile::{Addressing, Preset};
+use crate::config::words::ServerMode;
 use crate::config::{Located, raw};
 
 const DEFAULT_PORT: u16 = 16421;
@@ -21,13 +24,6 @@ const DEFAULT_MEMORY_MB: u32 = 256;
 const DEFAULT_MAX_JOBS: u16 = 16;
 const DEFAULT_MAX_FAN_IN: u16 = 16;
 const DEFAULT_SLOTS_PER_JOB: u32 = 256;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Embedded,
-    External,
-    None,
-}
 
 impl Accept<'_> {
     pub(super) fn ps_mode(
@@ -38,9 +34,8 @@ impl Accept<'_> {
     ) -> Checked<Located<PsMode>> {
         let Some(table) = written else { return Ok(self.locate(&Spanned::new(0..0, ()), PsMode::Embedded)) };
         let raw::Ps { mode, address, port, listen, memory_mb, .. } = table.get_ref();
-        let modes = [("embedded", Mode::Embedded), ("external", Mode::External), ("none", Mode::None)];
-        let chosen = self.choice(mode.as_ref(), "mode", &modes)?.unwrap_or(Mode::Embedded);
-        if chosen == Mode::External {
+        let chosen = word(mode.as_ref()).unwrap_or(ServerMode::Embedded);
+        if chosen == ServerMode::External {
             return self.external(table, addresses, udp_port);
         }
         let remedy = "leave it out, or set mode = \"external\"";
@@ -51,11 +46,11 @@ impl Accept<'_> {
             (.., Some(written)) => return Err(self.error(written, only("listen"), remedy)),
             (None, None, None) => {}
         }
-        if let (Mode::None, Some(memory)) = (chosen, memory_mb) {
+        if let (ServerMode::None, Some(memory)) = (chosen, memory_mb) {
             let remedy = "leave memory_mb out, or set mode = \"embedded\" or \"external\"";
             return Err(self.error(memory, "memory_mb of a parameter server that does not run", remedy));
         }
-        let value = if chosen == Mode::None { PsMode::None } else { PsMode::Embedded };
+        let value = if chosen == ServerMode::None { PsMode::None } else { PsMode::Embedded };
         Ok(match mode {
             Some(mode) => self.locate(mode, value),
             None => self.locate(table, value),
@@ -109,8 +104,7 @@ impl Accept<'_> {
         let table = written.map(Spanned::get_ref);
         let memory = table.and_then(|table| table.memory_mb.as_ref());
         let memory_mb = self.within(memory, DEFAULT_MEMORY_MB, 1, 1 << 20, "memory_mb")?;
-        let served =
-            jobs.iter().filter(|job| job.policy.server && job.mode == pascaline_pipelines::Mode::Sync);
+        let served = jobs.iter().filter(|job| job.policy.server && job.mode == Mode::Sync);
         let windows = served.clone().map(|job| job.window);
         let admitted = admission.filter(|admission| admission.policy.server);
         let limits = ServerLimits::new(

@@ -4,21 +4,18 @@ use std::time::Duration;
 
 use pascaline_pipelines::Mode;
 use pascaline_ps::asynchronous::{Audience, Combined, Rule, Settings};
+use pascaline_queue::Combine;
 use toml::Spanned;
 
+use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::JobConfig;
 use crate::config::raw;
+use crate::config::words::Training;
 
 const DEFAULT_HALF_AGE: Duration = Duration::from_secs(1);
 /// γ of the paper.
 const DEFAULT_RATE: f64 = 0.001;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Olaf,
-    Staleness,
-}
 
 impl Accept<'_> {
     pub(super) fn training(
@@ -42,22 +39,20 @@ impl Accept<'_> {
                 (None, None, None, None) => {}
             }
         }
-        let kinds = [("olaf", Kind::Olaf), ("staleness", Kind::Staleness)];
-        let kind = self.choice(rule.as_ref(), "rule", &kinds)?.unwrap_or(Kind::Olaf);
-        if let (Kind::Olaf, Some(written)) = (kind, half_age) {
+        let kind = word(rule.as_ref()).unwrap_or(Training::Olaf);
+        if let (Training::Olaf, Some(written)) = (kind, half_age) {
             let remedy = "leave it out, or set rule = \"staleness\"";
             return Err(self.error(written, "half_age is for rule = \"staleness\"", remedy));
         }
         let rate = self.rate_of_learning(learning_rate.as_ref())?;
         let rule = match kind {
-            Kind::Olaf => Rule::Olaf { rate },
-            Kind::Staleness => {
+            Training::Olaf => Rule::Olaf { rate },
+            Training::Staleness => {
                 Rule::Staleness { rate, half: self.duration(half_age.as_ref(), DEFAULT_HALF_AGE)? }
             }
         };
-        let audiences = [("cluster", Audience::Cluster), ("worker", Audience::Worker)];
-        let audience = self.choice(weights_to.as_ref(), "weights_to", &audiences)?;
-        Ok(Settings { rule, combined, audience: audience.unwrap_or(Audience::Cluster) })
+        let audience = word(weights_to.as_ref()).unwrap_or(Audience::Cluster);
+        Ok(Settings { rule, combined, audience })
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "weights are of this type")]
@@ -79,7 +74,7 @@ impl Accept<'_> {
         let mut agreed = None;
         for queue in queues {
             let combine = queue.get_ref().combine.as_ref();
-            let mean = combine.is_some_and(|combine| combine.get_ref() == "mean");
+            let mean = word(combine) == Some(Combine::Mean);
             if agreed.is_some_and(|agreed| agreed != mean) {
                 let message =
                     "queues that combine in different ways: the server could not tell a sum from a mean";

@@ -8,6 +8,17 @@ use toml::Spanned;
 
 use super::{Accept, Checked};
 use crate::config::Located;
+use crate::config::words::Named;
+
+/// What is written, or nothing.
+pub(super) fn get<T: Copy>(written: Option<&Spanned<T>>) -> Option<T> {
+    written.map(|written| *written.get_ref())
+}
+
+/// The word that is written, or nothing.
+pub(super) fn word<T: Copy>(written: Option<&Spanned<Named<T>>>) -> Option<T> {
+    written.map(|written| written.get_ref().0)
+}
 
 impl Accept<'_> {
     pub(super) fn address(&self, written: &Spanned<String>) -> Checked<IpAddr> {
@@ -63,25 +74,6 @@ impl Accept<'_> {
             Some(value) => {
                 let message = format!("{what} = {} is out of range", value.get_ref());
                 Err(self.error(value, message, &format!("choose a number from {least} to {most}")))
-            }
-        }
-    }
-
-    /// One of several words; none where nothing is written.
-    pub(super) fn choice<T: Copy>(
-        &self,
-        written: Option<&Spanned<String>>,
-        what: &str,
-        choices: &[(&str, T)],
-    ) -> Checked<Option<T>> {
-        let Some(written) = written else { return Ok(None) };
-        let word = written.get_ref().as_str();
-        match choices.iter().find(|(name, _)| *name == word) {
-            Some((_, choice)) => Ok(Some(*choice)),
-            None => {
-                let names: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
-                let remedy = format!("one of {}", names.join(", "));
-                Err(self.error(written, format_args!("{what} = {word:?} is not a choice"), &remedy))
             }
         }
     }

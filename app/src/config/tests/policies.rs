@@ -3,7 +3,7 @@
 use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
 
 use super::*;
-use crate::config::job::OnDeath;
+use pascaline_pipelines::membership::OnDeath;
 
 /// The good configuration with these keys for its job, of 2 ranks and without a list of members.
 fn job(keys: &str) -> JobConfig {

@@ -1,0 +1,119 @@
+//! Settings with a closed list of values, each with one name for file, admin API and `pascaline check`.
+
+use core::marker::PhantomData;
+
+use pascaline_aggregator::{ConflictPolicy, Order};
+use pascaline_dpdk::Hugepages;
+use pascaline_pipelines::Mode;
+use pascaline_pipelines::membership::OnDeath;
+use pascaline_ps::asynchronous::Audience;
+use pascaline_queue::{Combine, Discipline};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+use super::profile::{Addressing, Profile};
+
+/// A setting with a closed list of values.
+pub(crate) trait Word: Copy + 'static {
+    /// All values.
+    const ALL: &'static [Self];
+
+    /// The value's name.
+    fn name(self) -> &'static str;
+}
+
+/// A [`Word`] as it is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Named<T>(pub(super) T);
+
+impl<'de, T: Word> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Names(PhantomData))
+    }
+}
+
+struct Names<T>(PhantomData<T>);
+
+impl<T: Word> Names<T> {
+    fn all() -> String {
+        T::ALL.iter().map(|word| format!("{:?}", word.name())).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl<T: Word> Visitor<'_> for Names<T> {
+    type Value = Named<T>;
+
+    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "one of {}", Self::all())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Named<T>, E> {
+        let found = T::ALL.iter().find(|word| word.name() == text);
+        found
+            .map(|&word| Named(word))
+            .ok_or_else(|| E::custom(format_args!("{text:?} is not a choice: write one of {}", Self::all())))
+    }
+}
+
+/// Names every value of these enums: a further variant does not compile without its name.
+macro_rules! words {
+    ($($type:ty { $($variant:ident = $name:literal),+ $(,)? })+) => {$(
+        impl Word for $type {
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+    )+};
+}
+
+/// The pool names its own.
+macro_rules! named {
+    ($($type:ty),+) => {$(
+        impl Word for $type {
+            const ALL: &'static [Self] = &Self::ALL;
+
+            fn name(self) -> &'static str {
+                Self::name(self)
+            }
+        }
+    )+};
+}
+
+named!(ConflictPolicy, Order);
+
+/// Whether an idle lcore sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Idle {
+    Spin,
+    Backoff,
+}
+
+/// Where the parameter server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerMode {
+    Embedded,
+    External,
+    None,
+}
+
+/// By which rule a parameter server trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Training {
+    Olaf,
+    Staleness,
+}
+
+words! {
+    Addressing { Shared = "shared", Region = "region" }
+    Audience { Cluster = "cluster", Worker = "worker" }
+    Combine { Sum = "sum", Mean = "mean" }
+    Discipline { Olaf = "olaf", Fifo = "fifo" }
+    Hugepages { Auto = "auto", Require = "require", No = "no" }
+    Idle { Spin = "spin", Backoff = "backoff" }
+    Mode { Sync = "sync", Olaf = "olaf" }
+    OnDeath { Fail = "fail", Continue = "continue" }
+    Profile { Dsa = "dsa", Atp = "atp", Switchml = "switchml", Iswitch = "iswitch", Panama = "panama" }
+    ServerMode { Embedded = "embedded", External = "external", None = "none" }
+    Training { Olaf = "olaf", Staleness = "staleness" }
+}
