@@ -37,8 +37,8 @@ class Goal:
 class Figure:
     """A measured value.
 
-    `inverse` says which way round the ratio is: value ÷ beside ("as much of it as the limit"), or beside ÷ value ("as many times
-    faster than the peer", when both are times).
+    `inverse` says which way round the ratio is: value ÷ beside ("as much of it as the limit"), or beside ÷
+    value ("as many times faster than the peer", when both are times).
     """
 
     name: str
@@ -50,8 +50,8 @@ class Figure:
     # What the value is of: the bars that belong together, and the label of this one.
     group: str = ""
     label: str = ""
-    # The median of the ratios of neighbouring turns, if both took turns: what changes from turn to turn is in both then, but not in the
-    # medians of either.
+    # The median of the ratios of neighbouring turns, if both took turns: what changes from turn to turn is in
+    # both then, but not in the medians of either.
     of_turns: float | None = None
 
     @property

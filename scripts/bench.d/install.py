@@ -1,7 +1,8 @@
 """Installing what Pascaline is measured against: Debian's iperf3 and Open MPI, and PyTorch, which has Gloo inside.
 
-PyTorch comes from wherever pip is set up to look. Its ordinary wheel brings CUDA along, 5 GB on disk; where pip is pointed at an index
-with `+cpu` wheels (PIP_INDEX_URL or PIP_EXTRA_INDEX_URL), it takes one of those, a tenth of that.
+PyTorch comes from wherever pip is set up to look. Its ordinary wheel brings CUDA along, 5 GB on disk; where
+pip is pointed at an index with `+cpu` wheels (PIP_INDEX_URL or PIP_EXTRA_INDEX_URL), it takes one of those, a
+tenth of that.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ def openmpi(peers: Path, stop: Stop) -> Path:
 
 
 def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
-    """OmniReduce's aggregator `ps`, the variant that is safe against losses, with its loops over a packet made such that a compiler can vectorise them:
-    as it stands, the number of elements might change with each that is written, and bytes are exchanged by inline assembly.
+    """OmniReduce's aggregator `ps`, the variant that is safe against losses.
+
+    Its loops over a packet become such that a compiler can vectorise them: as they stand, each write might change
+    the number of elements, and inline assembly swaps bytes.
     """
     daiet = checkout / "omnireduce-DPDK/daiet"
     source = daiet / "ps/src/ps.cpp"

@@ -11,7 +11,8 @@ from typing import Any
 
 from process import Child, Failure, Stop
 
-# Where the kernel groups processes by session, `nice` has no effect between sessions: the group itself must ask. Only root may.
+# Where the kernel groups processes by session, `nice` has no effect between sessions: the group itself must
+# ask. Only root may.
 _FIRST = ("bash", "-c", 'echo -20 2>/dev/null >/proc/self/autogroup || true; exec "$@"', "--")
 
 

@@ -1,7 +1,7 @@
 """Three ways to sum over the ranks of a `Shaped` network: Pascaline, Gloo, Open MPI.
 
-Each takes the sizes to sum with the number of times, and returns for each size the time that the slowest rank takes, a median over the
-times. Everywhere a barrier comes before each sum, and every sum is checked.
+Each takes the sizes to sum with the number of times, and returns for each size the time that the slowest rank
+takes, a median over the times. Everywhere a barrier comes before each sum, and every sum is checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from process import Failure
 _HERE = Path(__file__).resolve().parent
 _MEETING = itertools.count(29500)
 _SECONDS = 240.0
-# Ten times what is on its way on an empty path; more only waits in queues, and with eight workers overflows those of the kernel.
+# Ten times what is on its way on an empty path; more only waits in queues, and with eight workers overflows
+# those of the kernel.
 IN_FLIGHT = 64
 # Open MPI's numbers for its algorithms.
 RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
@@ -30,7 +31,8 @@ def pascaline(
     context: Context, network: shaped.Shaped, sizes: Mapping[int, int]
 ) -> tuple[dict[int, float], dict[str, Any]]:
     """Also what the workers and the appliance counted."""
-    times, counted = {}, {}
+    times: dict[int, float] = {}
+    counted: dict[str, Any] = {}
     with Appliance(context.binary, network, context.files, context.stop) as appliance:
         for size, iterations in sizes.items():
             reports = _workers(context, network, size, iterations)
@@ -115,8 +117,8 @@ def openmpi(
     """With what it chooses itself, or an algorithm that is forced upon it."""
     hosts = [shaped.address(rank) for rank in range(len(network.workers))]
     names = " ".join(f"{host}={name}" for host, name in zip(hosts, network.workers, strict=True))
-    # Real hosts do not share the files of their daemons. In namespaces all hosts have the same name, after which these files are called: where they
-    # were shared, one job in twenty never began.
+    # Real hosts do not share the files of their daemons. In namespaces all hosts have the same name, after
+    # which these files are called: where they were shared, one job in twenty never began.
     files = context.files / "openmpi"
     for host in hosts:
         (files / host).mkdir(parents=True, exist_ok=True)

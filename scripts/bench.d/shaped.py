@@ -4,8 +4,9 @@
                     ◀──tbf──    ├─ bridge ─ a0 ── pas0 :appliance
                             ... ┘
 
-Both directions of a worker's link are shaped at the end where frames enter it, so that a queue builds up where it would at a
-real port. The appliance's own link is not shaped: it stands for the switch, whose ports together are N times as fast as one.
+Both directions of a worker's link are shaped at the end where frames enter it, so that a queue builds up
+where it would at a real port. The appliance's own link is not shaped: it stands for the switch, whose ports
+together are N times as fast as one.
 """
 
 from __future__ import annotations

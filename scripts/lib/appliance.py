@@ -55,8 +55,8 @@ class Appliance:
         self._network = network
         self._config = files / "appliance.toml"
         self._socket = files / "admin.sock"
-        whole = isinstance(settings, str)
-        self._config.write_text(settings if whole else configuration(network, settings, self._socket))
+        whole = settings if isinstance(settings, str) else configuration(network, settings, self._socket)
+        self._config.write_text(whole)
         self._command = [str(binary), "run", "-c", str(self._config)]
         self._files = files
         self._lives = 0

@@ -1,8 +1,9 @@
-"""scripts/browser: does the appliance's page show what happens, to everybody?
+"""Does the appliance's page show what happens, to everybody? This is scripts/browser.
 
-Starts an appliance, workers that allreduce through it as in the demo, and a headless Chromium that looks at the page. The
-page must show the job running and then finished, with as many sums as the workers have verified; at two widths, dark and
-light; without an error in the console, without anything wider than the window, and for a keyboard alone.
+Starts an appliance, workers that allreduce through it as in the demo, and a headless Chromium that looks at
+the page. The page must show the job running and then finished, with as many sums as the workers have
+verified; at two widths, dark and light; without an error in the console, without anything wider than the
+window, and for a keyboard alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asynchronous
 import build
@@ -22,8 +23,10 @@ import private
 from appliance import Appliance, Settings
 from netns import Network, in_namespace
 from process import Failure, Interrupted, Stop, run
-from webdriver import Browser
 from workers import Load, Workers
+
+if TYPE_CHECKING:
+    from chromium import Browser
 
 _PREFIX = "pasweb"
 _WORKERS = 4
@@ -104,6 +107,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _test(options: argparse.Namespace, binary: Path, stop: Stop, problems: list[str]) -> dict[str, Any]:
+    # Selenium is in an environment of its own, which --help does without.
+    from chromium import Browser
+
     private.remove_leftovers(_PREFIX, "browser.py")
     network = Network(_WORKERS, _MTU, middle=False)
     private.rename(network, _PREFIX)

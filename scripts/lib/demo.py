@@ -1,8 +1,8 @@
 """scripts/demo: the main job end to end, on real DPDK ports, with nothing but this machine.
 
-Builds a network of namespaces, starts the appliance, pings it from every worker, lets the workers allreduce, reads the
-appliance's metrics, ends everything and judges. Exit code 0 only if every allreduce was verified by every worker, the
-appliance's accounts add up and it left in good order.
+Builds a network of namespaces, starts the appliance, pings it from every worker, lets the workers allreduce,
+reads the appliance's metrics, ends everything and judges. Exit code 0 only if every allreduce was verified by
+every worker, the appliance's accounts add up and it left in good order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Holds what README, docs/ and the help texts tell a reader against what is there: `doc_commands.py [--binaries DIR]`.
 
-Every command in a code block has to be accepted by its program: the line is run with `--help` at its end, so that the
-program reads the rest and does nothing. Commands within a sentence, which may have placeholders, name programs, commands
-and options that exist. So do the examples of each `--help`. Links and their anchors lead somewhere.
+Every command in a code block has to be accepted by its program: the line is run with `--help` at its end, so
+that the program reads the rest and does nothing. Commands within a sentence, which may have placeholders,
+name programs, commands and options that exist. So do the examples of each `--help`. Links and their anchors
+lead somewhere.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _examples(binaries: Path) -> Iterator[Line]:
     """What the help texts show, of each script and of each command of the programs."""
-    commands = [(name,) for name in _PROGRAMS]
+    commands: list[tuple[str, ...]] = [(name,) for name in _PROGRAMS]
     scripts = [path for path in (ROOT / "scripts").glob("*") if path.is_file()]
     scripts += [ROOT / "scripts/trex/run", ROOT / "scripts/trex/check"]
     commands += [(str(path.relative_to(ROOT)),) for path in sorted(scripts)]

@@ -1,7 +1,7 @@
 """Holds a JSON object against expectations: `expect.py FILE 'verified == 10' 'impairment["lost"] > 0'`.
 
-The object is the last line of the file. An expectation is a Python expression over the object's keys; true, false and
-null are Python's. Names what does not hold, and what the values are.
+The object is the last line of the file. An expectation is a Python expression over the object's keys; true,
+false and null are Python's. Names what does not hold, and what the values are.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Dashboard:
     def variables(self) -> list[tuple[str, str]]:
         """Metric and label of each variable that Grafana asks Prometheus for."""
         queries = [v["query"]["query"] for v in self._board["templating"]["list"] if v["type"] == "query"]
-        return [match.groups() for query in queries if (match := _LABEL_VALUES.fullmatch(query))]
+        return [(match[1], match[2]) for query in queries if (match := _LABEL_VALUES.fullmatch(query))]
 
 
 def of_rule(rule: dict[str, Any]) -> Expression:

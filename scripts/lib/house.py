@@ -1,7 +1,7 @@
 """The rules of the house that no compiler knows: `house.py [RULE...]` prints every place that breaks one.
 
-Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, and which room may
-use which: docs/architecture.md has the table.
+Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, and which
+room may use which: docs/architecture.md has the table.
 """
 
 from __future__ import annotations

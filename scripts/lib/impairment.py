@@ -1,7 +1,8 @@
 """A bad network between workers and appliance: frames lost, doubled and reordered, in both directions.
 
-The kernel's netem does it where the kernel has it, on a bridge in the namespace between. Where it has not, `pascaline
-impair` carries the frames across instead. Either way what was really done to the frames is reported, not what was asked.
+The kernel's netem does it where the kernel has it, on a bridge in the namespace between. Where it has not,
+`pascaline impair` carries the frames across instead. Either way what was really done to the frames is
+reported, not what was asked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from process import Child, Failure, Stop, run
 
 _STOP_SECONDS = 5.0
 _READY_SECONDS = 10.0
-# netem reorders by delaying the others: long enough for several packets to pass, short for a retransmission timer.
+# netem reorders by delaying the others: long enough for several packets to pass, short for a retransmission
+# timer.
 _NETEM_DELAY = "1ms"
 _NETEM_LIMIT = "20000"
 

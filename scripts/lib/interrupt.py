@@ -1,7 +1,7 @@
 """Interrupts a real demo in the middle and looks for what is left: namespaces, processes, files.
 
-`ctrl-c` types Ctrl-C on the demo's terminal, `term` sends SIGTERM. `kill` sends SIGKILL, after which only the processes
-can be gone; the next run of the demo has to remove the rest.
+`ctrl-c` types Ctrl-C on the demo's terminal, `term` sends SIGTERM. `kill` sends SIGKILL, after which only the
+processes can be gone; the next run of the demo has to remove the rest.
 """
 
 from __future__ import annotations

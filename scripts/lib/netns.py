@@ -1,8 +1,8 @@
 """Network namespaces: a small data centre inside one machine, gone without a trace afterwards.
 
-One namespace for the appliance, one per worker, a veth pair from each worker to the appliance. The appliance's ends have
-no address: DPDK owns them. With `middle`, each pair is cut in two and both halves end in a namespace between, where the
-frames can be tampered with:
+One namespace for the appliance, one per worker, a veth pair from each worker to the appliance. The
+appliance's ends have no address: DPDK owns them. With `middle`, each pair is cut in two and both halves end
+in a namespace between, where the frames can be tampered with:
 
     worker i: eth0 ── w{i} :middle: a{i} ── pas{i} :appliance
 """
@@ -117,14 +117,15 @@ def in_namespace(name: str, action: Callable[[], _T]) -> _T:
     """
 
     def inside() -> _T:
-        _enter(name)
+        enter(name)
         return action()
 
     with ThreadPoolExecutor(max_workers=1) as one_thread:
         return one_thread.submit(inside).result()
 
 
-def _enter(name: str) -> None:
+def enter(name: str) -> None:
+    """Moves the calling thread into a namespace, for good."""
     libc = ctypes.CDLL(None, use_errno=True)
     with (NAMESPACES / name).open("rb") as handle:
         if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:

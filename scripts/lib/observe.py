@@ -1,7 +1,8 @@
-"""scripts/observe: is there an answer to everything that the dashboard and the alert rules ask?
+"""Is there an answer to everything that the dashboard and the alert rules ask? This is scripts/observe.
 
-Starts an appliance, workers that allreduce without end, as the demo does, others that send updates, and a real Prometheus with the rules of
-conf/prometheus beside them; then evaluates every expression of every panel and every rule over Prometheus' HTTP API.
+Starts an appliance, workers that allreduce without end, as the demo does, others that send updates, and a
+real Prometheus with the rules of conf/prometheus beside them; then evaluates every expression of every panel
+and every rule over Prometheus' HTTP API.
 """
 
 from __future__ import annotations

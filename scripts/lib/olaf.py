@@ -1,8 +1,9 @@
 """scripts/demo --mode olaf: asynchronous updates that queue before a narrow line, once in a FIFO and once in Olaf's queue.
 
-Nine clusters of three workers and a parameter server, each cluster and the server in a namespace of its own. The port towards
-the server is shaped; the workers offer a multiple of what it lets through, the same in both runs. What came of it is read
-off the appliance's counters and the server's Age-of-Model at the end of each run.
+Nine clusters of three workers and a parameter server, each cluster and the server in a namespace of its own.
+The port towards the server is shaped; the workers offer a multiple of what it lets through, the same in both
+runs. What came of it is read off the appliance's counters and the server's Age-of-Model at the end of each
+run.
 """
 
 from __future__ import annotations

@@ -27,6 +27,10 @@ class Failure(Exception):
         return f"{self}\n{self.log}" if self.log else str(self)
 
 
+class Skipped(Exception):
+    """A check cannot run on this machine. The message is the reason."""
+
+
 class Interrupted(Exception):
     """A signal asked the script to end."""
 
@@ -38,8 +42,8 @@ class Interrupted(Exception):
 class Stop:
     """Says when to give up: on a signal or when the time is over.
 
-    The handler only remembers the signal; the script asks at points where it can be left safely. An exception raised by
-    a handler could strike between creating a thing and noting that it has to be removed.
+    The handler only remembers the signal; the script asks at points where it can be left safely. An exception
+    raised by a handler could strike between creating a thing and noting that it has to be removed.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -113,8 +117,8 @@ class Child:
         self.err = logs / f"{name}.err"
         self.ended_by_us = False
         prefix = ["ip", "netns", "exec", namespace] if namespace else []
-        # Both `ip netns exec` and setpriv replace themselves: the pid is that of the program. pdeathsig covers the one
-        # end that this script cannot handle, its own SIGKILL.
+        # Both `ip netns exec` and setpriv replace themselves: the pid is that of the program. pdeathsig
+        # covers the one end that this script cannot handle, its own SIGKILL.
         full = [*prefix, "setpriv", "--pdeathsig", "KILL", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._popen = subprocess.Popen(

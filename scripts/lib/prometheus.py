@@ -80,7 +80,7 @@ class Prometheus:
         return [value for _, text in samples if not math.isnan(value := float(text))]
 
     def label_values(self, metric: str, label: str) -> list[str]:
-        """What Grafana's label_values() asks for."""
+        """All values of a label: Grafana's function of this name."""
         series = self._api("series", **{"match[]": metric})
         return sorted({found[label] for found in series if label in found})
 

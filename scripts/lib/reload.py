@@ -1,8 +1,9 @@
 """Reloads while the workers are at it, and proof that no packet was lost by them.
 
-The appliance's file is changed and SIGHUP sent again and again: a job is added, limits of the running jobs change, the file is
-broken, what cannot change is changed, the added job goes. Each change is waited for. In the end every frame is counted
-three times: by the kernel where it is sent, by the kernel where it could have dropped it, and by whoever receives it.
+The appliance's file is changed and SIGHUP sent again and again: a job is added, limits of the running jobs
+change, the file is broken, what cannot change is changed, the added job goes. Each change is waited for. In
+the end every frame is counted three times: by the kernel where it is sent, by the kernel where it could have
+dropped it, and by whoever receives it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ LEAST = 5
 _BETWEEN_SECONDS = 0.1
 _IN_FORCE_SECONDS = 10.0
 _SETTLE_SECONDS = 5.0
-# What a job that comes, goes or changes might do to the packets of others: none of it has another cause in a demo.
+# What a job that comes, goes or changes might do to the packets of others: none of it has another cause in a
+# demo.
 _SUSPECT = (
     "unknown_job",
     "not_member",

@@ -50,7 +50,8 @@ class Outcome:
             per_allreduce = zip(*(worker["checksums"] for worker in ranks), strict=False)
             equal = sum(len(set(checksums)) == 1 for checksums in per_allreduce)
             self.equal += equal
-            # A worker says how many it verified, and the results are the same bits everywhere: good is what is both.
+            # A worker says how many it verified, and the results are the same bits everywhere: good is what
+            # is both.
             self.verified += min([equal, *(worker["verified"] for worker in ranks)])
             # An allreduce is done when the last rank has its result.
             self.seconds += [max(times) for times in zip(*(w["seconds"] for w in ranks), strict=False)]

@@ -1,7 +1,7 @@
 """A soak: continuous allreduces for a while, and the appliance's memory may not grow.
 
-Workers come and go in batches, so that joining and leaving are soaked too. What counts is the memory between the moment
-when everything has been used once and the end.
+Workers come and go in batches, so that joining and leaving are soaked too. What counts is the memory between
+the moment when everything has been used once and the end.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from appliance import JOB, UDP_PORT
 from netns import APPLIANCE_ADDRESS, Network
 from process import Child, Failure, Stop
 
-# When one worker has failed the others can only wait for their deadline; this is for what they still have to say.
+# When one worker has failed the others can only wait for their deadline; this is for what they still have to
+# say.
 _OTHERS_SECONDS = 2.0
 _STOP_SECONDS = 2.0
 
@@ -64,8 +65,9 @@ class Workers:
         self._workers: list[_Worker] = []
 
     def start(self, load: Load) -> None:
-        """Starts every rank of every job, in an order that chance decides; `stop` ends those that were started, also if a
-        later one cannot be.
+        """Starts every rank of every job, in random order.
+
+        `stop` ends those that were started, even if a later one could not be.
         """
         self._workers = []
         ranks = len(self._network.workers)

@@ -1,7 +1,8 @@
 """scripts/trex/check: what can be checked of the TRex profiles without TRex.
 
-The Scapy layers against the protocol's test vectors, the profiles through TRex's own compiler of streams, and the same
-streams as pcap files replayed into real DPDK ports of an appliance that must count every frame under the right name.
+The Scapy layers against the protocol's test vectors, the profiles through TRex's own compiler of streams, and
+the same streams as pcap files replayed into real DPDK ports of an appliance that must count every frame under
+the right name.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import TextIO
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "lib")]
 
-import build
-from process import Failure, Interrupted, Stop
+import build  # noqa: E402
+from process import Failure, Interrupted, Skipped, Stop  # noqa: E402
 
 _TIMEOUT_SECONDS = 150.0
 _BUILD_SECONDS = 3600.0
@@ -44,11 +45,12 @@ def main(arguments: list[str]) -> int:
     except Failure as failure:
         print(f"trex/check: {failure.whole}", file=sys.stderr)
         return 1
-    failed = [name for name, good, _ in results if not good]
-    print(f"{len(results) - len(failed)} passed, {len(failed)} failed", file=report, flush=True)
+    counted = [sum(outcome == one for _, outcome, _ in results) for one in (True, False, None)]
+    print("{} passed, {} failed, {} skipped".format(*counted), file=report, flush=True)
+    failed = counted[1] > 0
     if options.json:
-        checks = [{"check": name, "ok": good, "detail": detail} for name, good, detail in results]
-        print(json.dumps({"ok": not failed, "checks": checks}))
+        found = [{"check": name, "ok": outcome, "detail": detail} for name, outcome, detail in results]
+        print(json.dumps({"ok": not failed, "checks": found}))
     return 1 if failed else 0
 
 
@@ -91,10 +93,15 @@ def _online(binary: Path, stop: Stop) -> list[tuple[str, Callable[[], str]]]:
     ]
 
 
-def _run(name: str, check: Callable[[], str], report: TextIO) -> tuple[str, bool, str]:
+def _run(name: str, check: Callable[[], str], report: TextIO) -> tuple[str, bool | None, str]:
+    """The name, whether it holds (none if it cannot run here), and what there is to say."""
     start = time.monotonic()
+    good: bool | None = True
     try:
-        good, detail = True, check()
+        detail = check()
+    except Skipped as skipped:
+        print(f"- skipped: {name}: {skipped}", file=report, flush=True)
+        return name, None, str(skipped)
     except Interrupted:
         raise
     except Failure as failure:

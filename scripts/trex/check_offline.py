@@ -6,9 +6,10 @@ import base64
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import pascaline_malformed
@@ -19,8 +20,11 @@ import stl_malformed
 import stl_updates
 import vectors
 from generators import TRex
-from pascaline_streams import IP_AT, Load, StreamError, frames, gradients_per_job, updates
+from pascaline_loads import Load, gradients_per_job, updates
+from pascaline_streams import IP_AT, StreamError, frames
 from pascaline_trex import Profile
+from pascaline_verdict import verdict
+from process import Skipped
 
 _PROFILES: list[tuple[Profile, list[str]]] = [
     (stl_gradients.register(), ["--ranks", "5", "--jobs", "3-4", "--psns", "40", "--epochs", "3=9,4=8"]),
@@ -43,7 +47,8 @@ def _need(holds: bool, message: str) -> None:
 def vectors_agree(document: Path) -> str:
     """Every vector, both ways."""
     found = vectors.read(document)
-    # One regular expression finds them: a document whose grammar has changed must not pass as one without vectors.
+    # One regular expression finds them: a document whose grammar has changed must not pass as one without
+    # vectors.
     _need(
         document.read_text().count("```vector") == len(found) > 0, f"only {len(found)} vectors could be read"
     )
@@ -82,9 +87,9 @@ def malformed_are_the_documents(document: Path) -> str:
         _need(frame == vector.frame, f"{name}: made {frame.hex()}, printed {vector.frame.hex()}")
         _need(case.reason == vector.malformed, f"{name}: {case.reason}, printed {vector.malformed}")
     for case in pascaline_malformed.MALFORMED:
-        _need(vectors.verdict(case.make(Load(), 1)) == case.reason, f"{case.name} is not {case.reason}")
+        _need(verdict(case.make(Load(), 1)) == case.reason, f"{case.name} is not {case.reason}")
     for case in pascaline_malformed.REFUSED:
-        _need(vectors.verdict(case.make(Load(), 1)) is None, f"{case.name} is malformed")
+        _need(verdict(case.make(Load(), 1)) is None, f"{case.name} is malformed")
     return f"{len(made)} cases"
 
 
@@ -103,17 +108,14 @@ def profiles_without_trex() -> str:
     return "4 profiles"
 
 
-def _client_is_here() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("imp", "trex_stl_lib"))
-
-
-_SKIPPED = "skipped: the client library trex-stl-lib 0.3 needs Python 3.11"
+def _need_client() -> None:
+    if not all(importlib.util.find_spec(name) for name in ("imp", "trex_stl_lib")):
+        raise Skipped("the client library trex-stl-lib 0.3 needs Python 3.11")
 
 
 def compiled_profiles_agree() -> str:
     """The client library compiles each profile; its instructions, carried out, make the frames that we replay."""
-    if not _client_is_here():
-        return _SKIPPED
+    _need_client()
     streams, compared = 0, 0
     for profile, tunables in _PROFILES:
         ours = profile.streams(profile.options().parse_args(tunables))
@@ -156,7 +158,8 @@ def _carried_out(compiled: dict[str, Any], packet: int) -> bytes:
         elif step["type"] == "write_mask_flow_var":
             value = values[step["name"]][0] + step["add_value"]
             value = value << step["shift"] if step["shift"] > 0 else value >> -step["shift"]
-            size, order = step["pkt_cast_size"], "big" if step["is_big_endian"] else "little"
+            size = step["pkt_cast_size"]
+            order: Literal["big", "little"] = "big" if step["is_big_endian"] else "little"
             place = slice(step["pkt_offset"], step["pkt_offset"] + size)
             kept = int.from_bytes(frame[place], order) & ~step["mask"]
             frame[place] = (kept | value & step["mask"]).to_bytes(size, order)
@@ -179,7 +182,7 @@ def _sum_ipv4(frame: bytearray, at: int) -> None:
 def impossible_streams_are_refused() -> str:
     """TRex's limits are ours to check: its client does not, and its server may end by it."""
     load = Load(payload=1024, psns=10)
-    attempts = {
+    attempts: dict[str, Callable[[], object]] = {
         "a time beyond byte 512": lambda: updates(load, 1.0, 1),
         "a variable of 64 bits": lambda: updates(replace(load, payload=256, psns=10), 1.0, (1 << 63) - 1),
         "three ranks in one stream": lambda: gradients_per_job(replace(load, ranks=3)),
@@ -198,8 +201,7 @@ def impossible_streams_are_refused() -> str:
 
 def runner_fits_the_client() -> str:
     """The runner against TRex's client without a server: every call has to fit the client's own signatures."""
-    if not _client_is_here():
-        return _SKIPPED
+    _need_client()
     streams = stl_gradients.register().streams(
         stl_gradients.register().options().parse_args(["--psns", "10"])
     )

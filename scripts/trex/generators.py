@@ -103,7 +103,8 @@ def _seconds(stream: Stream) -> float:
 class Interface:
     """A raw socket. Slow, and exact: for trying out and for tests.
 
-    `pace` is called after every packet with the number sent so far; it may wait until the other end has caught up.
+    `pace` is called after every packet with the number sent so far; it may wait until the other end has
+    caught up.
     """
 
     def __init__(self, name: str, pace: Callable[[int], None] = lambda _: None) -> None:

@@ -1,9 +1,10 @@
 """The Pascaline protocol, version 1, as Scapy layers; docs/protocol.md is the normative text.
 
-    Ether()/IP()/UDP()/Pascaline(kind="gradient", job=1, rank=2, psn=7, fan_in=4)/Raw(elements)/PascalineTrailer(...)
+    Ether()/IP()/UDP()/Pascaline(kind="gradient", job=1, rank=2, psn=7,
+    fan_in=4)/Raw(elements)/PascalineTrailer(...)
 
-Fields left out get what the protocol says for a gradient of version 1; `flags` gets TRAILER by itself where a trailer
-follows. Whatever is given is sent as given, right or wrong: that is how malformed packets are made.
+Fields left out get what the protocol says for a gradient of version 1; `flags` gets TRAILER by itself where a
+trailer follows. Whatever is given is sent as given, right or wrong: that is how malformed packets are made.
 
 Needs nothing of Scapy that version 2.4 does not have, which is what TRex brings along.
 """

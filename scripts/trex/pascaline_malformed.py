@@ -1,13 +1,20 @@
 """Packets that must be refused: one change each in a good one, and the reason under which the appliance counts it.
 
-`VECTORS` is the protocol's own list of malformed test vectors, by their names. `MALFORMED` is what is sent: the same,
-but for those that a port would count otherwise. `REFUSED` is well-formed and refused for what it says.
+`VECTORS` is the protocol's own list of malformed test vectors, by their names. `MALFORMED` is what is sent:
+the same, but for those that a port would count otherwise. `REFUSED` is well-formed and refused for what it
+says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
+
+from scapy.layers.inet import IP, UDP, IPOption_NOP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.packet import Packet, Raw
 
 from pascaline_layers import (
     Pascaline,
@@ -17,11 +24,8 @@ from pascaline_layers import (
     TrailerQueue,
     TrailerUpdate,
 )
-from pascaline_streams import SOURCE_AT, Load, Stream
-from scapy.layers.inet import IP, UDP, IPOption_NOP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
-from scapy.packet import Packet, Raw
+from pascaline_loads import Load
+from pascaline_streams import SOURCE_AT, Stream
 
 # 1.0 and -2.5, as the good vector has it.
 _ELEMENTS = bytes.fromhex("0000803f000020c0")
@@ -195,7 +199,7 @@ def _too_long(load: Load, job: int) -> bytes:
     return longer.frame(job, 0, longer.gradient(job, 0, psn=_SPARE_PSN), Raw(longer.elements(1)))
 
 
-def _elsewhere(**changes: object) -> Callable[[Load, int], bytes]:
+def _elsewhere(**changes: Any) -> Callable[[Load, int], bytes]:
     def make(load: Load, job: int) -> bytes:
         other = replace(
             load, **{name: value(load) if callable(value) else value for name, value in changes.items()}

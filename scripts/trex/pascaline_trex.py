@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from types import ModuleType
+from typing import Any
 
 from pascaline_streams import Stream
 
@@ -104,7 +105,7 @@ class Profile:
         """What is sent."""
         raise NotImplementedError
 
-    def get_streams(self, direction: int, tunables: list[str], **_: object) -> list[object]:
+    def get_streams(self, direction: int, tunables: list[str], **_: object) -> list[Any]:
         """What TRex asks for. Only even ports send: the appliance answers to where packets came from."""
         options = self.options().parse_args(tunables)
         return [] if direction else to_trex(self.streams(options))

@@ -6,7 +6,8 @@ import argparse
 import time
 
 import pascaline_malformed
-from pascaline_streams import Load, Stream, gradients_per_job, gradients_per_rank, requests, updates
+from pascaline_loads import Load, gradients_per_job, gradients_per_rank, requests, updates
+from pascaline_streams import Stream
 
 _DTYPES = {"f32": 1, "i32": 2}
 

@@ -24,7 +24,8 @@ from metrics import (
     Accounting,
     Metrics,
 )
-from pascaline_streams import Load, Stream, requests
+from pascaline_loads import Load, requests
+from pascaline_streams import Stream
 
 _JOIN_SECONDS = 10.0
 _SETTLE_SECONDS = 5.0

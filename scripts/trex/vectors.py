@@ -7,6 +7,11 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.packet import Packet, Padding, Raw
+
 import pascaline_layers as wire
 from pascaline_layers import (
     Pascaline,
@@ -18,10 +23,6 @@ from pascaline_layers import (
     TrailerUpdate,
 )
 from pascaline_verdict import verdict
-from scapy.layers.inet import IP, UDP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
-from scapy.packet import Packet, Padding, Raw
 
 _BLOCK = re.compile(r"^```vector\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _TAGS = {0x8100: Dot1Q, 0x88A8: Dot1AD}
@@ -69,9 +70,11 @@ def differences(vector: Vector) -> list[str]:
         return []
     found = []
     decoded = described(vector.frame)
-    for key in sorted(decoded.keys() | vector.lines.keys()):
-        if decoded.get(key) != vector.lines.get(key):
-            found.append(f"decoded {key}: {decoded.get(key)}, printed {vector.lines.get(key)}")
+    found += [
+        f"decoded {key}: {decoded.get(key)}, printed {vector.lines.get(key)}"
+        for key in sorted(decoded.keys() | vector.lines.keys())
+        if decoded.get(key) != vector.lines.get(key)
+    ]
     encoded = bytes(built(vector))
     if encoded != vector.frame:
         found.append(f"encoded {encoded.hex()}, printed {vector.frame.hex()}")

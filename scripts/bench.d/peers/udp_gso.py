@@ -3,7 +3,8 @@
     udp_gso.py receive ADDRESS PORT
     udp_gso.py send ADDRESS PORT BYTES_PER_DATAGRAM SECONDS
 
-The receiver ends when nothing has come for a second. Both print what they have moved, and the processor time that it took.
+The receiver ends when nothing has come for a second. Both print what they have moved, and the processor time
+that it took.
 """
 
 import contextlib
@@ -19,12 +20,14 @@ DATAGRAMS = 44
 
 
 def report(moved: int, seconds: float) -> None:
+    """Prints what moved and what it cost."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu = used.ru_utime + used.ru_stime - START
     print(json.dumps({"bytes": moved, "seconds": seconds, "cpu_seconds": cpu}), flush=True)
 
 
 def receive(address: str, port: int) -> None:
+    """Counts datagrams until none comes for a second."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -43,6 +46,7 @@ def receive(address: str, port: int) -> None:
 
 
 def send(address: str, port: int, length: int, seconds: float) -> None:
+    """Sends as many datagrams as the kernel takes."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, length)
         sock.connect((address, port))

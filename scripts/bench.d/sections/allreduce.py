@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import install
 import programs
@@ -46,7 +47,8 @@ def measure(context: Context, section: Section) -> None:
         sizes = _sizes(count, mbit, quick=context.quick)
         times: dict[str, dict[int, list[float]]] = {}
         for turn in range(runs):
-            for name, reduce in {OURS: partial(_ours, context, section, turn), **peers}.items():
+            ways: dict[str, Any] = {OURS: partial(_ours, context, section, turn), **peers}
+            for name, reduce in ways.items():
                 context.stop.check()
                 context.say(f"allreduce: {count} workers at {mbit} Mbit/s, run {turn + 1} of {runs}: {name}")
                 try:

@@ -58,7 +58,8 @@ def measure(context: Context, section: Section) -> None:
                     label=case,
                 )
             )
-        # What the queue itself costs, without the add: the same at every size, but for the memory that the payloads lie in.
+        # What the queue itself costs, without the add: the same at every size, but for the memory that the
+        # payloads lie in.
         fewest, most = rows[0], rows[-1]
         section.add(
             Figure(

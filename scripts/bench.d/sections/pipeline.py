@@ -14,13 +14,15 @@ from process import Failure
 
 TITLE = "Pipeline: one lcore over DPDK ports, against dpdk-testpmd plus the bare add; two lcores beside one"
 
-# Of OmniReduce/DAIET's aggregator with its add loops made vectorisable, 256 × int32 per packet, fan-in 4, packets in cache and from another
-# core, where --omnireduce does not say where it is: measured on another day of another machine (docs/performance.md). These ratios, and only these,
-# are not of one run then, and no goal is judged by them.
+# Of OmniReduce/DAIET's aggregator with its add loops made vectorisable, 256 × int32 per packet, fan-in 4,
+# packets in cache and from another core, where --omnireduce does not say where it is: measured on another day
+# of another machine (docs/performance.md). These ratios, and only these, are not of one run then, and no goal
+# is judged by them.
 _PEER_MPPS = {"hot": 15.4, "ring": 6.0}
 _PEER_GOALS = {"hot": Goal(at_least=1.3), "ring": Goal(at_least=1.0)}
 _PEER_FAN_IN = 4
-# What the open peer makes over a kind of port, and the median of the ratios of neighbouring turns, if there were any.
+# What the open peer makes over a kind of port, and the median of the ratios of neighbouring turns, if there
+# were any.
 _Peers = dict[str, tuple[Beside, float | None]]
 _PORTS = (
     ("hot", "packets hot in cache (net_null)", Goal(at_least=0.60)),

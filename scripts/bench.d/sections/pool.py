@@ -13,7 +13,8 @@ TITLE = "Pool: one core, against the bare add"
 _CASES = ((1024, 8, 2.0), (8192, 8, 1.2), (256, 8, None))
 _PARTS = ("policies", "contention", "fan-in", "payload", "types")
 _SECONDS = 120
-# What lasts long is to fill the memory; with few rounds a moment in which something else runs is a large part of them.
+# What lasts long is to fill the memory; with few rounds a moment in which something else runs is a large part
+# of them.
 _ROUNDS = 4000
 
 
