@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Parcel, config, full_signature, signature, values};
+use fastrand::Rng;
 use pascaline_aggregator::{
     Aggregate, Cause, ConflictPolicy, Contribution, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal,
     Reminded, Request, Session, Sink,
@@ -24,22 +25,6 @@ use pascaline_wire::trailer::Trailer;
 const TURNS: usize = 20_000_000;
 
 type Work = VecDeque<(Request, HeapBuf)>;
-
-/// A small generator, so that a thread's choices do not depend on the others.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % n
-    }
-
-    fn shuffle(&mut self, work: &mut Work) {
-        for n in (1..work.len()).rev() {
-            work.swap(n, self.below(n + 1));
-        }
-    }
-}
 
 /// What one thread's sink has seen.
 #[derive(Default)]
@@ -73,14 +58,14 @@ impl Tally {
 struct Worker<'a> {
     tally: Tally,
     again: Work,
-    random: Random,
+    random: Rng,
     to_complete: &'a AtomicUsize,
     memory: &'a HeapPool,
 }
 
 impl Worker<'_> {
     fn dawdle(&mut self) {
-        if self.random.below(8) == 0 {
+        if self.random.usize(..8) == 0 {
             thread::yield_now();
         }
     }
@@ -186,7 +171,7 @@ struct Case {
 impl Case {
     fn deal(&self, memory: &HeapPool) -> Vec<Work> {
         let mut hands: Vec<Work> = (0..self.threads).map(|_| Work::new()).collect();
-        let mut random = Random(u64::from(self.psns));
+        let mut random = Rng::with_seed(u64::from(self.psns));
         for psn in 0..self.psns {
             for rank in 0..self.fan_in {
                 let parcel =
@@ -194,13 +179,13 @@ impl Case {
                         .under(&self.policy)
                         .priority(u16::try_from(psn % 7).unwrap());
                 for _ in 0..self.copies {
-                    let hand = random.below(self.threads);
+                    let hand = random.usize(..self.threads);
                     hands[hand].push_back((parcel.request, parcel.packet(memory)));
                 }
             }
         }
         for hand in &mut hands {
-            random.shuffle(hand);
+            random.shuffle(hand.make_contiguous());
         }
         hands
     }
@@ -280,7 +265,7 @@ impl Case {
         let mut server = Worker {
             tally: Tally::default(),
             again: Work::new(),
-            random: Random(0),
+            random: Rng::with_seed(0),
             to_complete: &nothing,
             memory,
         };
@@ -303,8 +288,13 @@ fn work_off<const WORDS: usize>(
     to_complete: &AtomicUsize,
     memory: &HeapPool,
 ) -> (Tally, Session<HeapBuf, WORDS>) {
-    let mut worker =
-        Worker { tally: Tally::default(), again: Work::new(), random: Random(seed), to_complete, memory };
+    let mut worker = Worker {
+        tally: Tally::default(),
+        again: Work::new(),
+        random: Rng::with_seed(seed),
+        to_complete,
+        memory,
+    };
     let mut closed = false;
     for _ in 0..TURNS {
         work.append(&mut worker.again);
@@ -322,7 +312,7 @@ fn work_off<const WORDS: usize>(
             None => thread::yield_now(),
         }
         // Several offers make a turn, so that some meet on their way.
-        if work.is_empty() || worker.random.below(8) == 0 {
+        if work.is_empty() || worker.random.usize(..8) == 0 {
             session.resume(&mut worker);
         }
     }

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Random, canonical, is_non_finite, joined, payload, skewed, special, sum_rounded_once};
+use common::{canonical, is_non_finite, joined, payload, skewed, special, sum_rounded_once};
+use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{DType, Op};
 use proptest::prelude::*;
@@ -83,7 +84,7 @@ proptest! {
         (of, op) in cases(), count in counts(), skews in (0usize..9, 0usize..9), awkward in 1usize..40,
         seed: u64,
     ) {
-        let random = &mut Random::new(seed);
+        let random = &mut Rng::with_seed(seed);
         let into = skewed(&payload(of, count, awkward, random), skews.0);
         let from = skewed(&payload(of, count, awkward, random), skews.1);
         let kernel = |kernels: Kernels| {
@@ -110,7 +111,7 @@ proptest! {
         of in prop::sample::select(DType::ALL.to_vec()), op in prop::sample::select(vec![Op::Min, Op::Max]),
         inputs in 2usize..12, count in 1usize..100, awkward in 1usize..4, seed: u64,
     ) {
-        let random = &mut Random::new(seed);
+        let random = &mut Rng::with_seed(seed);
         let mut arrivals: Vec<_> = (0..inputs).map(|_| payload(of, count, awkward, random)).collect();
         for kernels in Kernels::available() {
             let combine = kernels.combine(of, op).unwrap();
@@ -123,7 +124,7 @@ proptest! {
             };
             let expected = fold(&arrivals);
             for index in (1..inputs).rev() {
-                arrivals.swap(index, random.below(index + 1));
+                arrivals.swap(index, random.usize(..=index));
             }
             prop_assert_eq!(fold(&arrivals), expected, "{}", kernels.isa);
         }
@@ -137,7 +138,7 @@ proptest! {
         ],
         skew in 0usize..9, awkward in prop_oneof![1usize..10, Just(5000)], seed: u64,
     ) {
-        let random = &mut Random::new(seed);
+        let random = &mut Rng::with_seed(seed);
         let all: Vec<_> = (0..inputs).map(|i| skewed(&payload(of, count, awkward, random), (skew + i) % 8)).collect();
         let all: Vec<&[u8]> = all.iter().enumerate().map(|(i, bytes)| &bytes[(skew + i) % 8..]).collect();
         let mut expected = all[0].to_vec();
@@ -168,7 +169,7 @@ proptest! {
         of in prop::sample::select(DType::ALL.to_vec()), count in 0usize..2300, skew in 0usize..9, ragged in 0usize..8,
         awkward in 1usize..40, seed: u64,
     ) {
-        let mut bytes = payload(of, count, awkward, &mut Random::new(seed));
+        let mut bytes = payload(of, count, awkward, &mut Rng::with_seed(seed));
         let expected = bytes.chunks(of.size()).filter(|element| is_non_finite(of, element)).count();
         bytes.extend(vec![0xff; ragged % of.size()]);
         let bytes = skewed(&bytes, skew);
@@ -181,7 +182,7 @@ proptest! {
     fn unequal_and_ragged_lengths_are_safe(
         (of, op) in cases(), lengths in prop::collection::vec(0usize..700, 2..6), seed: u64,
     ) {
-        let random = &mut Random::new(seed);
+        let random = &mut Rng::with_seed(seed);
         let inputs: Vec<_> = lengths.iter().map(|len| payload(of, *len, 4, random)[..*len].to_vec()).collect();
         let from: Vec<&[u8]> = inputs[1..].iter().map(Vec::as_slice).collect();
         let whole = |shortest: usize| shortest - shortest % of.size();

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Random, canonical, payload, rounded, skewed, sum_rounded_once};
+use common::{canonical, payload, rounded, skewed, sum_rounded_once};
+use fastrand::Rng;
 use half::{bf16, f16};
 use pascaline_buffer::combine::{Kernels, WideSum};
 use pascaline_wire::DType;
@@ -113,7 +114,7 @@ proptest! {
         of in prop::sample::select(SIXTEEN.to_vec()), inputs in 2usize..7,
         count in prop_oneof![1usize..70, 1usize..=2300], skew in 0usize..9, awkward in 1usize..40, early: bool, seed: u64,
     ) {
-        let random = &mut Random::new(seed);
+        let random = &mut Rng::with_seed(seed);
         let all: Vec<_> = (0..inputs).map(|_| payload(of, count, awkward, random)).collect();
         let elements = (0..2 * count).step_by(2);
         let expected: Vec<u8> = elements
@@ -148,7 +149,7 @@ proptest! {
         of in prop::sample::select(SIXTEEN.to_vec()), room in 0usize..3000, len in 0usize..1500, awkward in 1usize..40,
         seed: u64,
     ) {
-        let random = &mut Random::new(seed);
+        let random = &mut Rng::with_seed(seed);
         let before = payload(of, room, awkward, random)[..room].to_vec();
         let from = payload(of, len, awkward, random)[..len].to_vec();
         let oracle = Kernels::scalar().wide_sum(of).unwrap();

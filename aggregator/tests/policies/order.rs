@@ -21,18 +21,11 @@ fn by_rank() -> Policy {
     Policy { order: Order::Rank, ..Policy::default() }
 }
 
-/// One round of SplitMix64.
-fn random(seed: u64) -> u64 {
-    let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 29)
-}
-
 /// A rank's payload, in which large values of either sign lie beside small ones, so that the order of additions matters.
 fn payload(dtype: DType, rank: u16, seed: u64) -> Vec<u8> {
     let elements = LEN / dtype.size();
     let element = |at: usize| {
-        let bits = random(seed ^ u64::from(rank) << 32 ^ at as u64);
+        let bits = fastrand::Rng::with_seed(seed ^ u64::from(rank) << 32 ^ at as u64).u64(..);
         // Within 20 binary orders of magnitude.
         let value = (1.0
             + f64::from(u16::from_le_bytes([bits.to_le_bytes()[0], bits.to_le_bytes()[1]])) / 65536.0)

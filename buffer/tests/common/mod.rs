@@ -1,28 +1,9 @@
 //! Payloads with awkward values, and element arithmetic written independently of the crate.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part, and all of them are tests")]
 
+use fastrand::Rng;
 use half::{bf16, f16};
 use pascaline_wire::{DType, Op};
-
-/// A small generator: payloads are too long to be drawn element by element.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed ^ 0x9e37_79b9_7f4a_7c15)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-}
 
 /// The values at which arithmetic goes wrong, of either sign.
 pub(crate) fn special(of: DType) -> Vec<Vec<u8>> {
@@ -81,14 +62,14 @@ pub(crate) fn special(of: DType) -> Vec<Vec<u8>> {
 }
 
 /// `count` elements: one in `awkward` a special value, the others any bits.
-pub(crate) fn payload(of: DType, count: usize, awkward: usize, random: &mut Random) -> Vec<u8> {
+pub(crate) fn payload(of: DType, count: usize, awkward: usize, random: &mut Rng) -> Vec<u8> {
     let special = special(of);
     let mut bytes = Vec::with_capacity(count * of.size());
     for _ in 0..count {
-        if random.below(awkward) == 0 {
-            bytes.extend(&special[random.below(special.len())]);
+        if random.usize(..awkward) == 0 {
+            bytes.extend(&special[random.usize(..special.len())]);
         } else {
-            bytes.extend(&random.next().to_le_bytes()[..of.size()]);
+            bytes.extend(&random.u64(..).to_le_bytes()[..of.size()]);
         }
     }
     bytes

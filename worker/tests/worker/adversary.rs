@@ -2,30 +2,16 @@
 
 use std::time::Duration;
 
-/// SplitMix64.
-#[derive(Debug, Clone)]
-pub(crate) struct Random(pub(crate) u64);
+use fastrand::Rng;
 
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+/// True with this probability.
+pub(crate) fn chance(random: &mut Rng, probability: f64) -> bool {
+    random.f64() < probability
+}
 
-    /// Uniform below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability && probability > 0.0
-    }
-
-    pub(crate) fn up_to(&mut self, limit: Duration) -> Duration {
-        Duration::from_nanos(self.below(u64::try_from(limit.as_nanos()).unwrap() + 1))
-    }
+/// Any time up to a limit.
+pub(crate) fn up_to(random: &mut Rng, limit: Duration) -> Duration {
+    Duration::from_nanos(random.u64(..=u64::try_from(limit.as_nanos()).unwrap()))
 }
 
 /// What every leg does to packets.
@@ -75,15 +61,15 @@ impl Leg {
         &mut self,
         now: Duration,
         conditions: &Conditions,
-        random: &mut Random,
+        random: &mut Rng,
     ) -> Vec<Duration> {
         self.free_at = self.free_at.max(now) + conditions.serialisation;
-        let copies = 1 + u32::from(random.chance(conditions.duplicate));
+        let copies = 1 + u32::from(chance(random, conditions.duplicate));
         let mut arrivals = Vec::new();
         for _ in 0..copies {
-            if !random.chance(conditions.loss) {
-                let more = if random.chance(conditions.jittered) {
-                    random.up_to(conditions.jitter)
+            if !chance(random, conditions.loss) {
+                let more = if chance(random, conditions.jittered) {
+                    up_to(random, conditions.jitter)
                 } else {
                     Duration::ZERO
                 };

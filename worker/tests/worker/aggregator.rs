@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::control::Control;
 use pascaline_wire::trailer::Bitmap;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
-use crate::adversary::{Conditions, Random};
+use crate::adversary::{Conditions, chance};
 use crate::job::{Job, OnDeath};
 
 pub(crate) const EPOCH: u8 = 7;
@@ -53,12 +54,7 @@ impl Aggregator {
         self.entries.clear();
     }
 
-    pub(crate) fn handle(
-        &mut self,
-        datagram: &[u8],
-        conditions: &Conditions,
-        random: &mut Random,
-    ) -> Vec<Out> {
+    pub(crate) fn handle(&mut self, datagram: &[u8], conditions: &Conditions, random: &mut Rng) -> Vec<Out> {
         let (header, body) = Header::parse(datagram).expect("workers send well-formed packets");
         assert_eq!(header.job, self.job.id);
         assert_eq!(header.fan_in, self.job.ranks);
@@ -91,7 +87,7 @@ impl Aggregator {
         h: &Header,
         payload: &[u8],
         conditions: &Conditions,
-        random: &mut Random,
+        random: &mut Rng,
     ) -> Vec<Out> {
         assert_eq!(h.count, 1);
         let asked = h.flags.has(Flags::BYPASS);
@@ -110,7 +106,7 @@ impl Aggregator {
                     let head = Header { flags, count: u16::try_from(there.len()).unwrap(), ..*h };
                     return self.publish(&head, &body, conditions, random);
                 }
-                if random.chance(conditions.forget_partial) {
+                if chance(random, conditions.forget_partial) {
                     self.entries.remove(&h.psn);
                 }
                 Vec::new()
@@ -123,12 +119,12 @@ impl Aggregator {
         header: &Header,
         body: &[u8],
         conditions: &Conditions,
-        random: &mut Random,
+        random: &mut Rng,
     ) -> Vec<Out> {
         let flags = header.flags.without(Flags::RETRANSMISSION.with(Flags::BYPASS));
         let bytes =
             packet(&Header { kind: Kind::Result, rank: u16::MAX, flags, priority: 0, ..*header }, body);
-        if random.chance(conditions.forget_result) {
+        if chance(random, conditions.forget_result) {
             self.entries.remove(&header.psn);
         } else {
             self.entries.insert(header.psn, Entry::Done(bytes.clone()));
@@ -137,8 +133,8 @@ impl Aggregator {
     }
 
     /// Asks who can help, as an appliance does or as a parameter server does.
-    fn reminder(&self, header: &Header, conditions: &Conditions, random: &mut Random) -> Vec<Out> {
-        let bypass = if random.chance(conditions.server) { Flags::BYPASS } else { Flags::NONE };
+    fn reminder(&self, header: &Header, conditions: &Conditions, random: &mut Rng) -> Vec<Out> {
+        let bypass = if chance(random, conditions.server) { Flags::BYPASS } else { Flags::NONE };
         let others = |skip: &dyn Fn(u16) -> bool| {
             let reminder = |rank| packet(&Header { flags: bypass, rank, ..*header }, &[]);
             self.job.members().filter(|&rank| !skip(rank)).map(|rank| (rank, reminder(rank))).collect()

@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use fastrand::Rng;
 use pascaline_wire::control::{Action, Control as Body, Status};
 use pascaline_wire::trailer::{QueueState, Update};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
@@ -12,8 +13,6 @@ use pascaline_worker::asynchronous::{
 };
 use pascaline_worker::udp::ConfigError;
 use pascaline_worker::{AsyncConfig, AsyncJoinError, AsyncWorker, Identity, JoinError, Membership, Refusal};
-
-use crate::adversary::Random;
 
 const THRESHOLD: Duration = Duration::from_millis(400);
 
@@ -359,12 +358,12 @@ fn answers_that_do_not_fit_change_nothing_and_are_counted() {
         );
     }
     assert_eq!((session.outstanding(), session.weights().1), (1, 0));
-    let mut random = Random(3);
+    let mut random = Rng::with_seed(3);
     for _ in 0..20_000 {
         let mut datagram = good.datagram();
-        let at = usize::try_from(random.below(datagram.len() as u64)).unwrap();
-        datagram[at] ^= u8::try_from(1 + random.below(255)).unwrap();
-        datagram.truncate(usize::try_from(random.below(datagram.len() as u64 + 1)).unwrap());
+        let at = random.usize(..datagram.len());
+        datagram[at] ^= 1 + random.u8(..255);
+        datagram.truncate(random.usize(..=datagram.len()));
         session.handle_datagram(ms(3), &datagram);
     }
     let counters = session.counters();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Header, Kind};
 use pascaline_worker::udp::ConfigError;
@@ -15,7 +16,7 @@ use pascaline_worker::{
     Worker, bf16, f16,
 };
 
-use crate::adversary::{Conditions, Random};
+use crate::adversary::{Conditions, chance};
 use crate::aggregator::{Aggregator, packet};
 
 pub(crate) const JOB: u16 = 3;
@@ -59,13 +60,13 @@ impl Appliance {
     }
 
     pub(crate) fn run(bind: &str, conditions: Conditions, mut aggregator: Aggregator) -> Self {
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         Self::serve(bind, move |datagram| {
-            if random.chance(conditions.loss) {
+            if chance(&mut random, conditions.loss) {
                 return Vec::new();
             }
             let mut answers = aggregator.handle(datagram, &conditions, &mut random);
-            answers.retain(|_| !random.chance(conditions.loss));
+            answers.retain(|_| !chance(&mut random, conditions.loss));
             answers
         })
     }
@@ -167,7 +168,7 @@ fn an_appliance_that_restarts_is_gone_on_with() {
         if header.kind == Kind::Gradient && gradients == 500 {
             aggregator.restart(77);
         }
-        aggregator.handle(datagram, &Conditions::IDEAL, &mut Random(1))
+        aggregator.handle(datagram, &Conditions::IDEAL, &mut Rng::with_seed(1))
     });
     on_every_rank(&appliance, |rank, mut worker| {
         let mut tensor: Vec<i32> = (0..100_000).map(|i| i * (i32::from(rank) + 1)).collect();
@@ -209,7 +210,7 @@ fn a_silent_worker_shows_that_it_is_alive_when_tended() {
         let (header, body) = Header::parse(datagram).unwrap();
         let join = header.kind == Kind::Control && Control::parse(body).unwrap().action == Action::Join;
         counted.fetch_add(u64::from(join), Ordering::Relaxed);
-        aggregator.handle(datagram, &Conditions::IDEAL, &mut Random(1))
+        aggregator.handle(datagram, &Conditions::IDEAL, &mut Rng::with_seed(1))
     });
     let mut worker = Worker::join(Config { ranks: 1, ..appliance.config(0) }).unwrap();
     worker.allreduce(&mut [1.0_f32]).unwrap();
@@ -301,7 +302,7 @@ fn a_refused_packet_makes_the_allreduce_fail_at_once() {
     let appliance = Appliance::serve("127.0.0.1:0", move |datagram| {
         let (header, _) = Header::parse(datagram).unwrap();
         if header.kind == Kind::Control {
-            return aggregator.handle(datagram, &Conditions::IDEAL, &mut Random(1));
+            return aggregator.handle(datagram, &Conditions::IDEAL, &mut Rng::with_seed(1));
         }
         let ack = Control {
             status: Status::ElementMismatch,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use pascaline_wire::DType;
 use pascaline_worker::{Failure, Left, Op, RankSet, Refusal};
 
-use crate::adversary::{Conditions, Random};
+use crate::adversary::{Conditions, up_to};
 use crate::job::OnDeath;
 use crate::rank::Outcome;
 use crate::simulation::gigabit;
@@ -189,31 +190,31 @@ fn partial_results_are_not_taken_unasked() {
 fn restarts_at_any_time_end_well() {
     let mut resumed = 0;
     for seed in 0..300 {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let conditions = Conditions {
-            loss: 0.1 * random.below(2) as f64,
-            duplicate: 0.1 * random.below(2) as f64,
+            loss: 0.1 * random.u64(..2) as f64,
+            duplicate: 0.1 * random.u64(..2) as f64,
             jitter: ms(3),
-            jittered: 0.3 * random.below(2) as f64,
-            forget_result: 0.5 * random.below(2) as f64,
-            server: random.below(2) as f64,
+            jittered: 0.3 * random.u64(..2) as f64,
+            forget_result: 0.5 * random.u64(..2) as f64,
+            server: random.u64(..2) as f64,
             ..Conditions::IDEAL
         };
-        let operations = 1 + random.below(3);
-        let operation = |random: &mut Random| Operation {
-            elements: usize::try_from(1 + random.below(400)).unwrap(),
-            dtype: DTYPES[usize::try_from(random.below(5)).unwrap()],
-            op: OPS[usize::try_from(random.below(4)).unwrap()],
+        let operations = 1 + random.u64(..3);
+        let operation = |random: &mut Rng| Operation {
+            elements: 1 + random.usize(..400),
+            dtype: DTYPES[random.usize(..5)],
+            op: OPS[random.usize(..4)],
         };
-        let upset = Upset::Restart { down: random.up_to(ms(50)), epoch: 200 };
-        let at = random.up_to(ms(150));
+        let upset = Upset::Restart { down: up_to(&mut random, ms(50)), epoch: 200 };
+        let at = up_to(&mut random, ms(150));
         let plan = Plan {
             operations: (0..operations).map(|_| operation(&mut random)).collect(),
-            ranks: u16::try_from(1 + random.below(4)).unwrap(),
+            ranks: 1 + random.u16(..4),
             in_flight: 12,
             spread: 20,
             start: Duration::ZERO,
-            pause: random.up_to(ms(30)),
+            pause: up_to(&mut random, ms(30)),
             conditions,
             linger: Duration::from_secs(2),
             ..interrupted(&[(at, upset)])

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use pascaline_wire::DType;
 use pascaline_worker::Left;
 
-use crate::adversary::{Conditions, Random};
+use crate::adversary::{Conditions, chance};
 use crate::values::{DTYPES, OPS, Operation};
 use crate::world::{Plan, Upset, run};
 
 /// A plan drawn from a seed: every dimension from harmless to hostile.
 fn plan(seed: u64) -> Plan {
-    let mut random = Random(seed ^ 0x5eed);
-    let mut share = |limit: f64| match random.below(3) {
+    let mut random = Rng::with_seed(seed ^ 0x5eed);
+    let mut share = |limit: f64| match random.u64(..3) {
         0 => 0.0,
-        _ => limit * random.below(1001) as f64 / 1000.0,
+        _ => limit * random.u64(..1001) as f64 / 1000.0,
     };
     let conditions = Conditions {
         loss: share(0.25),
@@ -27,25 +28,25 @@ fn plan(seed: u64) -> Plan {
         forget_partial: share(0.05),
         server: share(1.0),
     };
-    let payload = 8 * (1 + random.below(4));
-    let spread = 1 + random.below(40);
-    let operations = 1 + random.below(4);
+    let payload = 8 * (1 + random.u16(..4));
+    let spread = 1 + random.u16(..40);
+    let operations = 1 + random.u64(..4);
     let mut operation = |_| {
-        let dtype = DTYPES[usize::try_from(random.below(5)).unwrap()];
-        let op = OPS[usize::try_from(random.below(4)).unwrap()];
-        let most = payload / dtype.size() as u64 * 100;
-        Operation { elements: usize::try_from(random.below(most)).unwrap(), dtype, op }
+        let dtype = DTYPES[random.usize(..5)];
+        let op = OPS[random.usize(..4)];
+        let most = usize::from(payload) / dtype.size() * 100;
+        Operation { elements: random.usize(..most), dtype, op }
     };
     let operations = (0..operations).map(&mut operation).collect();
     Plan {
-        ranks: u16::try_from(1 + random.below(5)).unwrap(),
-        payload: u16::try_from(payload).unwrap(),
-        in_flight: u16::try_from(1 + random.below(spread)).unwrap(),
-        spread: u16::try_from(spread).unwrap(),
-        first_psn: if random.chance(0.5) { 0 } else { u32::MAX - u32::try_from(random.below(100)).unwrap() },
+        ranks: 1 + random.u16(..5),
+        payload,
+        in_flight: 1 + random.u16(..spread),
+        spread,
+        first_psn: if chance(&mut random, 0.5) { 0 } else { u32::MAX - random.u32(..100) },
         operations,
         start: Duration::ZERO,
-        pause: Duration::from_micros(random.below(20_000)),
+        pause: Duration::from_micros(random.u64(..20_000)),
         deadline: Duration::from_secs(60),
         linger: Duration::from_secs(60),
         conditions,

@@ -1,10 +1,9 @@
 //! Tensors whose combinations everybody can compute: small whole numbers, so that no type rounds a sum.
 
+use fastrand::Rng;
 use half::{bf16, f16};
 use pascaline_wire::DType;
 use pascaline_worker::Op;
-
-use crate::adversary::Random;
 
 /// One allreduce.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +32,8 @@ pub(crate) const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
 
 /// The value of one element of one rank's tensor: from −20 to 20. Five of them have a sum that bf16 represents.
 pub(crate) fn value(rank: u16, number: usize, index: usize) -> i32 {
-    let mut random = Random((u64::from(rank) << 48) ^ ((number as u64) << 32) ^ index as u64);
-    i32::try_from(random.below(41)).unwrap() - 20
+    let mut random = Rng::with_seed((u64::from(rank) << 48) ^ ((number as u64) << 32) ^ index as u64);
+    i32::try_from(random.u64(..41)).unwrap() - 20
 }
 
 /// A rank's tensor in the operation of this number.

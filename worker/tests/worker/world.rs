@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use crate::adversary::{Conditions, Random};
+use crate::adversary::{Conditions, up_to};
 use crate::aggregator::Aggregator;
 use crate::job::OnDeath;
 use crate::rank::{Next, Outcome, Phase, Rank};
 use crate::values::Operation;
+use fastrand::Rng;
 
 pub(crate) const JOB: u16 = 3;
 
@@ -59,7 +60,7 @@ enum Happening {
 
 struct World<'a> {
     plan: &'a Plan,
-    random: Random,
+    random: Rng,
     now: Duration,
     serial: u64,
     events: BinaryHeap<Reverse<(Duration, u64, Happening)>>,
@@ -80,7 +81,7 @@ pub(crate) struct End {
 pub(crate) fn run(plan: &Plan, seed: u64) -> End {
     let mut world = World {
         plan,
-        random: Random(seed),
+        random: Rng::with_seed(seed),
         now: Duration::ZERO,
         serial: 0,
         events: BinaryHeap::new(),
@@ -169,7 +170,7 @@ impl World<'_> {
         if next == Next::Pause {
             // What the operation wanted to send at its end.
             self.flush(rank);
-            let begin = self.plan.start.max(self.now + self.random.up_to(self.plan.pause));
+            let begin = self.plan.start.max(self.now + up_to(&mut self.random, self.plan.pause));
             let life = self.ranks[usize::from(rank)].life;
             self.schedule(begin, Happening::Begin { rank, life });
         }

@@ -96,7 +96,22 @@ macro_rules! entry {
     };
 }
 
-use {entry, kernels};
+/// The items of `Sums` that say that no element saturates.
+macro_rules! never_saturates {
+    () => {
+        type Flag = ();
+
+        #[inline]
+        unsafe fn clear() {}
+
+        #[inline]
+        unsafe fn any((): ()) -> bool {
+            false
+        }
+    };
+}
+
+use {entry, kernels, never_saturates};
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;

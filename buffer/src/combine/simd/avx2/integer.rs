@@ -2,12 +2,13 @@
 
 use core::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps,
-    _mm256_loadu_si256, _mm256_max_epi32, _mm256_min_epi32, _mm256_movemask_ps, _mm256_or_si256,
-    _mm256_set1_epi32, _mm256_setzero_si256, _mm256_srai_epi32, _mm256_storeu_si256, _mm256_xor_si256,
+    _mm256_max_epi32, _mm256_min_epi32, _mm256_movemask_ps, _mm256_or_si256, _mm256_set1_epi32,
+    _mm256_setzero_si256, _mm256_srai_epi32, _mm256_xor_si256,
 };
+use core::convert::identity;
 
 use super::super::lanes::{Extremes, Finite, Lanes, Sums};
-use super::part;
+use super::register;
 
 /// 8 integers of 32 bits.
 #[derive(Clone, Copy)]
@@ -15,37 +16,7 @@ pub(super) struct I32(__m256i);
 
 // SAFETY: loads and stores of 256 bits, for unaligned addresses, or of those 32-bit words that the bytes fill.
 unsafe impl Lanes for I32 {
-    const BYTES: usize = 32;
-    const ELEMENT: usize = 4;
-    const IN_A_ROW: usize = 4;
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm256_loadu_si256(from.cast()) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) };
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { part::load(from, bytes) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { part::store(to, bytes, self.0) };
-    }
+    register!(4, 4, identity, identity);
 }
 
 impl Sums for I32 {

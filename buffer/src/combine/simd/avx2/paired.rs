@@ -144,20 +144,12 @@ unsafe impl<S: Split> Lanes for Paired<S> {
 }
 
 impl<S: Split> Sums for Paired<S> {
-    type Flag = ();
-
-    #[inline]
-    unsafe fn clear() {}
+    super::super::never_saturates!();
 
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
     unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
         Self([_mm256_add_ps(self.0[0], other.0[0]), _mm256_add_ps(self.0[1], other.0[1])], PhantomData)
-    }
-
-    #[inline]
-    unsafe fn any((): ()) -> bool {
-        false
     }
 
     /// Storing does it.

@@ -191,20 +191,12 @@ unsafe impl<S: Convert> Wide for Widened<S> {
 }
 
 impl<S: Convert> Sums for Widened<S> {
-    type Flag = ();
-
-    #[inline]
-    unsafe fn clear() {}
+    super::super::never_saturates!();
 
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
     unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
         Self(F32(_mm256_add_ps(self.0.0, other.0.0)), PhantomData)
-    }
-
-    #[inline]
-    unsafe fn any((): ()) -> bool {
-        false
     }
 
     /// Storing does it.

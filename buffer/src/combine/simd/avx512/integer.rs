@@ -1,13 +1,13 @@
 //! 512 bits of integers.
 
 use core::arch::x86_64::{
-    __m512i, __mmask16, _mm512_add_epi32, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_mov_epi32,
-    _mm512_max_epi32, _mm512_min_epi32, _mm512_movepi32_mask, _mm512_set1_epi32, _mm512_srai_epi32,
-    _mm512_storeu_si512, _mm512_xor_si512,
+    __m512i, __mmask16, _mm512_add_epi32, _mm512_and_si512, _mm512_mask_mov_epi32, _mm512_max_epi32,
+    _mm512_min_epi32, _mm512_movepi32_mask, _mm512_set1_epi32, _mm512_srai_epi32, _mm512_xor_si512,
 };
+use core::convert::identity;
 
 use super::super::lanes::{Extremes, Finite, Lanes, Sums};
-use super::part;
+use super::register;
 
 /// 16 integers of 32 bits.
 #[derive(Clone, Copy)]
@@ -15,36 +15,7 @@ pub(super) struct I32(__m512i);
 
 // SAFETY: loads and stores of 512 bits, for unaligned addresses, or of as many bytes.
 unsafe impl Lanes for I32 {
-    const BYTES: usize = 64;
-    const ELEMENT: usize = 4;
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_loadu_si512(from.cast()) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) };
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { part::load(from, bytes) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { part::store(to, bytes, self.0) };
-    }
+    register!(4, identity, identity);
 }
 
 impl Sums for I32 {

@@ -15,6 +15,44 @@ use sixteen::{ExactBf16, ExactF16, Widened};
 
 super::kernels!("avx512f,avx512dq,avx512bw,popcnt");
 
+/// The items of `Lanes` for a register of 512 bits: with the bytes of an element, and what makes
+/// the register of integers and turns it back.
+macro_rules! register {
+    ($element:literal, $from:path, $into:path) => {
+        const BYTES: usize = 64;
+        const ELEMENT: usize = $element;
+
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+        unsafe fn load(from: *const u8) -> Self {
+            // SAFETY: the caller's promise; any alignment will do.
+            Self($from(unsafe { core::arch::x86_64::_mm512_loadu_si512(from.cast()) }))
+        }
+
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+        unsafe fn store(self, to: *mut u8) {
+            // SAFETY: the caller's promise; any alignment will do.
+            unsafe { core::arch::x86_64::_mm512_storeu_si512(to.cast(), $into(self.0)) };
+        }
+
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+        unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
+            // SAFETY: the caller's promise.
+            Self($from(unsafe { super::part::load(from, bytes) }))
+        }
+
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+        unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { super::part::store(to, bytes, $into(self.0)) };
+        }
+    };
+}
+use register;
+
 /// The kernels of this instruction set, where the processor has it.
 pub(in super::super) fn kernels() -> Option<Kernels> {
     let has_all = is_x86_feature_detected!("avx512f")

@@ -4,16 +4,17 @@ use core::arch::x86_64::{
     __m256i, __m512, __m512i, _MM_FROUND_TO_NEAREST_INT, _mm256_loadu_si256, _mm256_storeu_si256,
     _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi256_si512,
     _mm512_castsi512_ps, _mm512_castsi512_si256, _mm512_cmpeq_epi16_mask, _mm512_cmpgt_epi16_mask,
-    _mm512_cvtepi32_epi16, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_ph, _mm512_loadu_si512,
-    _mm512_mask_mov_epi16, _mm512_max_epi16, _mm512_min_epi16, _mm512_set1_epi16, _mm512_set1_epi32,
-    _mm512_slli_epi32, _mm512_srai_epi16, _mm512_srli_epi32, _mm512_storeu_si512, _mm512_xor_si512,
+    _mm512_cvtepi32_epi16, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_ph, _mm512_mask_mov_epi16,
+    _mm512_max_epi16, _mm512_min_epi16, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_slli_epi32,
+    _mm512_srai_epi16, _mm512_srli_epi32, _mm512_xor_si512,
 };
+use core::convert::identity;
 use core::marker::PhantomData;
 
 use super::super::super::half::{Bf16, F16};
 use super::super::lanes::{Extremes, Finite, Lanes, Sums, Wide};
 use super::float::F32;
-use super::part;
+use super::{part, register};
 
 /// 32 floats of 16 bits as they are, of the type that has this infinity and this NaN.
 #[derive(Clone, Copy)]
@@ -44,36 +45,7 @@ impl<const INFINITY: i16, const NAN: i16> Exact<INFINITY, NAN> {
 
 // SAFETY: loads and stores of 512 bits, for unaligned addresses, or of as many bytes.
 unsafe impl<const INFINITY: i16, const NAN: i16> Lanes for Exact<INFINITY, NAN> {
-    const BYTES: usize = 64;
-    const ELEMENT: usize = 2;
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_loadu_si512(from.cast()) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) };
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { part::load(from, bytes) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { part::store(to, bytes, self.0) };
-    }
+    register!(2, identity, identity);
 }
 
 impl<const INFINITY: i16, const NAN: i16> Extremes for Exact<INFINITY, NAN> {
@@ -219,20 +191,12 @@ unsafe impl<S: Convert> Wide for Widened<S> {
 }
 
 impl<S: Convert> Sums for Widened<S> {
-    type Flag = ();
-
-    #[inline]
-    unsafe fn clear() {}
+    super::super::never_saturates!();
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
     unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
         Self(F32(_mm512_add_ps(self.0.0, other.0.0)), PhantomData)
-    }
-
-    #[inline]
-    unsafe fn any((): ()) -> bool {
-        false
     }
 
     /// Storing does it.

@@ -1,11 +1,12 @@
 //! 128 bits of integers.
 
 use core::arch::aarch64::{
-    int32x4_t, uint32x4_t, vaddq_s32, vdupq_n_u32, veorq_s32, vld1q_u8, vmaxq_s32, vmaxvq_u32, vminq_s32,
-    vorrq_u32, vqaddq_s32, vreinterpretq_s32_u8, vreinterpretq_u8_s32, vreinterpretq_u32_s32, vst1q_u8,
+    int32x4_t, uint32x4_t, vaddq_s32, vdupq_n_u32, veorq_s32, vmaxq_s32, vmaxvq_u32, vminq_s32, vorrq_u32,
+    vqaddq_s32, vreinterpretq_s32_u8, vreinterpretq_u8_s32, vreinterpretq_u32_s32,
 };
 
 use super::super::lanes::{Extremes, Finite, Lanes, Sums};
+use super::register;
 
 /// 4 integers of 32 bits.
 #[derive(Clone, Copy)]
@@ -13,23 +14,7 @@ pub(super) struct I32(int32x4_t);
 
 // SAFETY: one load and one store of 16 bytes, which as bytes have no alignment.
 unsafe impl Lanes for I32 {
-    const BYTES: usize = 16;
-    const ELEMENT: usize = 4;
-    const IN_A_ROW: usize = 4;
-
-    #[inline]
-    #[target_feature(enable = "neon")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        Self(vreinterpretq_s32_u8(unsafe { vld1q_u8(from) }))
-    }
-
-    #[inline]
-    #[target_feature(enable = "neon")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { vst1q_u8(to, vreinterpretq_u8_s32(self.0)) };
-    }
+    register!(4, 4, vreinterpretq_s32_u8, vreinterpretq_u8_s32);
 }
 
 impl Sums for I32 {

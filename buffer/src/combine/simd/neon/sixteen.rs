@@ -13,6 +13,7 @@ use core::marker::PhantomData;
 use super::super::super::half::{Bf16, F16};
 use super::super::lanes::{Extremes, Finite, Lanes, Sums, Wide};
 use super::float::F32;
+use super::register;
 
 /// 8 floats of 16 bits as they are, of the type that has this infinity and this NaN.
 #[derive(Clone, Copy)]
@@ -42,22 +43,7 @@ impl<const INFINITY: i16, const NAN: i16> Exact<INFINITY, NAN> {
 
 // SAFETY: one load and one store of 16 bytes, which as bytes have no alignment.
 unsafe impl<const INFINITY: i16, const NAN: i16> Lanes for Exact<INFINITY, NAN> {
-    const BYTES: usize = 16;
-    const ELEMENT: usize = 2;
-
-    #[inline]
-    #[target_feature(enable = "neon")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        Self(vreinterpretq_s16_u8(unsafe { vld1q_u8(from) }))
-    }
-
-    #[inline]
-    #[target_feature(enable = "neon")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { vst1q_u8(to, vreinterpretq_u8_s16(self.0)) };
-    }
+    register!(2, 1, vreinterpretq_s16_u8, vreinterpretq_u8_s16);
 }
 
 impl<const INFINITY: i16, const NAN: i16> Extremes for Exact<INFINITY, NAN> {
@@ -212,20 +198,12 @@ unsafe impl<S: Convert> Wide for Widened<S> {
 }
 
 impl<S: Convert> Sums for Widened<S> {
-    type Flag = ();
-
-    #[inline]
-    unsafe fn clear() {}
+    super::super::never_saturates!();
 
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
         Self([vaddq_f32(self.0[0], other.0[0]), vaddq_f32(self.0[1], other.0[1])], PhantomData)
-    }
-
-    #[inline]
-    unsafe fn any((): ()) -> bool {
-        false
     }
 
     /// Storing does it.
