@@ -23,12 +23,11 @@ pub(crate) use source::SourceArgs;
 
 /// Measure the packet path
 ///
-/// Absolute times swing on shared machines; every figure is reported with its limit from the same run, as a
+/// Absolute times swing on shared machines, so every figure comes with its limit from the same run, as a
 /// ratio.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// The aggregator pool: parse, look up, deduplicate, add, emit results; against the bare add of the same
-    /// payloads
+    /// The pool: parse, look up, deduplicate, add, emit results; against the bare add of the same payloads
     #[command(after_help = "Examples:
   pascaline-lab bench pool --json
   pascaline-lab bench pool --policy dsa --fan-in 64 --dtype bf16 --order rank
@@ -41,32 +40,33 @@ A sweep takes minutes and up to 3 GB of memory. --only takes parts of it.")]
     /// add
     #[command(after_help = "Example:\n  pascaline-lab bench pipeline --json --seconds 3
 
-The ratio is the time that nobody can save, divided by the time taken:
+The ratio, the median of the turns' own:
   (1000 / testpmd_mpps + bare_add_ns) / (1000 / mpps)
-of each turn; the median counts. Over net_ring, dpdk-testpmd can only forward to itself what it has sent: there the ratio is to
-macswap_mpps, which a loop makes that sends each packet back to the same source. testpmd_io_mpps is what dpdk-testpmd makes without a
-look at packets.
+is the time that no implementation can save, divided by the time taken. Over net_ring, dpdk-testpmd
+can only forward to itself; there the ratio is to macswap_mpps, a loop that sends each packet back to
+the same source. testpmd_io_mpps is dpdk-testpmd without a look at packets.
 
-With --lcores 1,2 it compares two lcores with one instead, with all PSNs spread and with every packet on one slot, beside what two cores
-add at once.")]
+--lcores 1,2 compares two lcores with one, with PSNs spread over all slots and with every packet for
+one slot, and shows what two cores add at once.")]
     Pipeline(PipelineArgs),
-    /// The queue of asynchronous updates: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's
-    /// figures; and what the queue costs in nanoseconds, against the bare add of the same payloads
+    /// OlafQueue: Olaf's Table 1 and Figure 6 in virtual time, beside the paper's figures; and its cost in
+    /// nanoseconds, against the bare add of the same payloads
     #[command(after_help = "Examples:
   pascaline-lab bench olaf
   pascaline-lab bench olaf --json --seed 7
 
 Needs no DPDK. What is lost and how old models are follows from the seed; nanoseconds do not.")]
     Olaf(olaf::OlafArgs),
-    /// The pool's policies, where 8 jobs of 8 workers contend for it: completion times, how well it is used,
-    /// and what goes to the parameter server; in virtual time, beside DSA's Figures 8 to 11
+    /// The pool's policies where 8 jobs of 8 workers contend: completion times, use of the pool, and load of
+    /// the parameter server; in virtual time, beside DSA's Figures 8 to 11
     #[command(after_help = "Examples:
   pascaline-lab bench policies
   pascaline-lab bench policies --quick --json
   pascaline-lab bench policies --runs 9 --host-jitter 10
 
-Takes minutes on all cores, --quick seconds. Everything follows from the seed. Every result that any worker receives is checked to have each worker's contribution once, and
-the pool to account for every packet: a run that breaks that promise makes the command fail. docs/policies.md says what came out.")]
+Takes minutes on all cores, --quick seconds. Everything follows from the seed. The command fails if a
+result that any worker receives lacks a contribution or has one twice, or if the pool does not account
+for a packet. docs/policies.md has the results.")]
     Policies(policies::PoliciesArgs),
     /// A scrape of `/metrics` and a sample of the page, with many lcores and jobs that have all counted
     /// something
@@ -76,14 +76,15 @@ the pool to account for every packet: a run that breaks that promise makes the c
 
 Needs no DPDK, and nothing runs beside it: what is measured is reading, adding up and writing the text.")]
     Scrape(scrape::ScrapeArgs),
-    /// A whole appliance at full load, in turns left alone and looked at by everybody: scrapes, the page, 50
-    /// API calls per second. What it does to the packets' service time and to packets/s
+    /// A whole appliance at full load, in turns left alone and observed: scrapes, the page, 50 API calls per
+    /// second. Shows what this does to packets' service time and to packets/s
     #[command(after_help = "Examples:
   pascaline-lab bench observed
   pascaline-lab bench observed --pairs 20 --json
 
-One lcore takes packets as fast as it can from a net_null port whose receive hook writes them. The main core does everything else: the control
-loop, the metrics, the page, the admin API, and those who ask. Windows of both kinds alternate; medians.")]
+One lcore takes packets as fast as it can from a net_null port whose receive hook writes them. The
+main core runs the control loop, the metrics, the page, the admin API, and the clients. Windows of both
+kinds alternate; medians count.")]
     Observed(observed::ObservedArgs),
     /// The traffic source that `bench pipeline` starts as another process
     #[command(hide = true)]
@@ -107,7 +108,8 @@ pub(crate) struct PipelineArgs {
     #[arg(long, default_value_t = 0)]
     main_core: usize,
     /// Lcores: 1 compares one with its limit, 1,2 compares two with one; the second runs on the main core
-    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
     lcores: Vec<u8>,
     /// The dpdk-testpmd to compare with
     #[arg(long, default_value = "dpdk-testpmd")]

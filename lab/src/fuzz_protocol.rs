@@ -9,14 +9,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, schedule};
 use serde_json::{Map, Value, json};
 
-/// Throw faults at workers and appliance, and see that every sum is right
+/// Throw faults at workers and appliance, and check every sum
 ///
 /// Runs the real worker and the real packet path, without ports and in virtual time, through random
-/// schedules: one to three jobs, a tiny aggregator pool, and an adversary that loses, duplicates, delays,
-/// reorders, corrupts and cuts off frames, lets links go down and buffers run out, restarts the appliance,
-/// kills and restarts workers. Whoever finishes an allreduce must have the exact sum; whoever does not must
-/// have a typed error by the deadline, and a reason for it; every packet and every buffer must be accounted
-/// for. Everything follows from the seed.
+/// schedules: one to three jobs, a tiny pool, and an adversary that loses, duplicates, delays, reorders,
+/// corrupts and cuts off frames, takes links down, exhausts buffers, restarts the appliance, kills and
+/// restarts workers. A finished allreduce must have the exact sum; an unfinished one must have a typed error
+/// by its deadline and a reason for it; every packet and buffer must be accounted for. Everything follows
+/// from the seed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   A hundred thousand schedules on all cores:
@@ -28,10 +28,10 @@ use serde_json::{Map, Value, json};
   For a machine to read:
     pascaline-lab fuzz-protocol --runs 10000 --json
 
-Exit status: 0 if nothing is wrong, 1 if a schedule broke a promise; then its seed and the end of what happened are on
+Exit status: 0 if nothing is wrong; 1 if a schedule broke a promise: its seed and its last events are on
 standard error.")]
 pub(crate) struct FuzzArgs {
-    /// The first schedule's seed; the others follow it one by one
+    /// Seed of the first schedule; the others count on from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many schedules
@@ -43,7 +43,7 @@ pub(crate) struct FuzzArgs {
     /// Print the outcome as one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// Tell everything that happens, on standard error: for single schedules
+    /// Print every event on standard error; for single schedules
     #[arg(long)]
     verbose: bool,
 }
@@ -86,7 +86,7 @@ fn quietly(args: &FuzzArgs) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// One schedule after the other, each told in full.
+/// Runs one schedule after the other and prints each in full.
 fn aloud(args: &FuzzArgs) -> Report {
     let began = std::time::Instant::now();
     let mut total = Report::default();

@@ -1,13 +1,11 @@
-//! `pascaline-lab impair`: a wire that loses, duplicates and reorders frames, in user space.
+//! `pascaline-lab impair`: a wire in user space that loses, duplicates and reorders frames.
 //!
-//! Joins two interfaces by raw packet sockets and does to the frames between them what a bad link does. It
-//! stands in for the kernel's netem queueing discipline where the kernel has none, and says at the end what
-//! it really did. What happens to which frame is decided in [`link`], which knows no sockets; this part moves
-//! bytes.
+//! Joins two interfaces by raw packet sockets and treats the frames between them as a bad link would. It
+//! replaces the kernel's netem where there is none, and reports what it did to the frames. [`link`] decides
+//! about each frame and knows no sockets; this part moves bytes.
 //!
-//! Bytes are passed on as they are: a frame whose sender left the UDP checksum to its interface arrives here,
-//! and at the other end, with that checksum unfinished. VLAN tags that the kernel keeps beside the frame are
-//! not carried over.
+//! Bytes stay as they are: if the sender left the UDP checksum to its interface, it is unfinished here and at
+//! the other end. VLAN tags that the kernel keeps beside the frame are lost.
 
 mod link;
 mod port;
@@ -24,7 +22,7 @@ use serde::Serialize;
 use self::link::{Counters, Impairment, Rates};
 use self::port::{BATCH, Frame, Port};
 
-/// How long to wait for a frame before looking whether it is time to stop.
+/// Longest wait for a frame before it is checked whether to stop.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// Batches taken from one side before the other side and the clock get their turn.
@@ -32,9 +30,8 @@ const BATCHES_PER_TURN: usize = 4;
 
 /// Join two interfaces by a wire that loses, duplicates and reorders frames
 ///
-/// Works in user space, as a stand-in for the kernel's netem. Runs until SIGTERM or SIGINT, then sends the
-/// frames that it still holds back and prints one JSON object on stdout that says what it did in each
-/// direction.
+/// Works in user space, in place of the kernel's netem. Runs until SIGTERM or SIGINT, then sends the frames
+/// that it still holds and prints one JSON object on stdout: what it did in each direction.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline-lab impair --left w0 --right a0 --loss 1 --duplicate 1 --reorder 1 --seed 7
@@ -70,7 +67,7 @@ struct Summary {
 /// One direction: where frames come from, what happens to them and where they go.
 struct Direction {
     link: Impairment<Frame>,
-    /// Frames about to be sent; kept between turns only for its memory.
+    /// Frames to send; kept between turns for its memory only.
     out: Vec<Frame>,
 }
 
@@ -79,7 +76,7 @@ impl Direction {
         Self { link: Impairment::new(rates, seed), out: Vec::with_capacity(2 * BATCH) }
     }
 
-    /// Moves what waits at `from` to `to`, a bounded number of frames, and sends held frames that are due.
+    /// Moves a bounded number of frames from `from` to `to`, and sends held frames that are due.
     fn turn(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
         for _ in 0..BATCHES_PER_TURN {
             let batch = from.receive()?;
@@ -98,7 +95,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Lets go of all held frames and settles the account.
+    /// Sends all held frames and completes the counts.
     fn finish(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
         self.turn(from, to)?;
         self.link.flush(&mut self.out);
@@ -107,7 +104,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Sends what has been decided to leave; the frames' memory goes back to the port that they came from.
+    /// Sends `out`; the frames' memory goes back to the port that they came from.
     fn send(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
         let refused = to.send(&self.out)?;
         self.link.not_sent(refused);
@@ -130,7 +127,7 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     let mut left = Port::open(&args.left)?;
     let mut right = Port::open(&args.right)?;
     let rates = Rates { loss: args.loss, duplicate: args.duplicate, reorder: args.reorder };
-    // The two directions must not share their fate: one seed, two sequences.
+    // One seed gives the two directions two sequences.
     let mut rightward = Direction::new(rates, args.seed);
     let mut leftward = Direction::new(rates, args.seed ^ 0x6c65_6674_7761_7264);
 
@@ -149,7 +146,7 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long nothing needs to be done unless a frame arrives.
+/// How long to sleep unless a frame arrives.
 fn timeout(a: &Direction, b: &Direction) -> Duration {
     let now = Instant::now();
     [a, b]

@@ -18,13 +18,12 @@ pub(crate) enum PlotCommand {
 
 /// Draw the Age-of-Model over time, from logs of `pascaline ps --aom-log`
 ///
-/// One panel for each log, all to the same scale: a thin line for each cluster, and a thick one for their
-/// mean.
+/// One panel per log, all to the same scale: a thin line per cluster, and a thick one for their mean.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   pascaline-lab plot aom --out aom.svg FIFO=fifo.jsonl Olaf=olaf.jsonl")]
 pub(crate) struct AomArgs {
-    /// The picture to be written, an SVG
+    /// The SVG to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// A panel's title and its log
@@ -64,7 +63,7 @@ struct Arrival {
     generated_ns: u64,
 }
 
-/// A cluster's Age-of-Model: its corners, in seconds from the log's beginning and milliseconds of age.
+/// A cluster's Age-of-Model as corners: seconds since the log's beginning, and milliseconds of age.
 type Sawtooth = Vec<(f64, f64)>;
 
 #[derive(Debug)]
@@ -122,7 +121,7 @@ impl Panel {
     }
 }
 
-/// Between the corners an age grows by 1 ms in each.
+/// Between corners an age grows by 1 ms per millisecond.
 fn age_at(corners: &Sawtooth, time: f64) -> Option<f64> {
     let before = corners.partition_point(|(at, _)| *at <= time).checked_sub(1)?;
     let (at, age) = corners.get(before)?;

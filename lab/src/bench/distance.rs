@@ -1,6 +1,6 @@
-//! How far apart two cores are: what a cache line takes from one to the other and back. On a virtual machine
-//! that changes from one second to the next, as the host moves its processors, and every figure over two
-//! cores changes with it.
+//! How far apart two cores are: how long a cache line takes from one to the other and back. On a virtual
+//! machine this changes from one second to the next, because the host moves its processors; every figure over
+//! two cores changes with it.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +16,9 @@ use super::pool::nanos;
 
 /// Round trips that are timed together.
 const TRIPS: u64 = 1000;
-/// Of which so many are timed, one after the other: some milliseconds.
+/// Timed batches of round trips: some milliseconds in all.
 const TIMES: u64 = 20;
-/// What ends it.
+/// Ends the game.
 const OVER: u64 = u64::MAX;
 
 /// Nanoseconds from one core to the other and back, as they were between the measurements of a run.
@@ -44,7 +44,7 @@ impl fmt::Display for Apart {
 pub(super) struct Distance(Vec<f64>);
 
 impl Distance {
-    /// Measures it once more: between this thread and an lcore that does nothing else.
+    /// Measures once more, between this thread and an idle lcore.
     pub(super) fn look(&mut self, lcore: &Lcore, clock: &Clock) -> anyhow::Result<()> {
         let ball = Arc::new(CachePadded::new(AtomicU64::new(0)));
         let theirs = Arc::clone(&ball);

@@ -61,7 +61,7 @@ pub(crate) const HEADERS: usize = 64;
 pub(crate) const BUFFERS: u32 = 40_959;
 /// Memory of each process, in MB.
 pub(crate) const MEMORY_MB: u32 = 240;
-/// Packets on their way to the parameter server, until they are taken away after each turn.
+/// Packets for the parameter server; emptied after each turn.
 const SERVER_QUEUE: usize = 1024;
 
 const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
@@ -83,7 +83,7 @@ pub(crate) fn eal(name: &str, main_core: usize, cores: Vec<usize>) -> anyhow::Re
     eal_with(name, main_core, cores, MEMORY_MB)
 }
 
-/// The same, with as much memory as this.
+/// The same, with this much memory.
 pub(crate) fn eal_with(
     name: &str,
     main_core: usize,
@@ -95,7 +95,7 @@ pub(crate) fn eal_with(
         file_prefix: format!("pascaline-{name}-{}", std::process::id()),
         main_core,
         cores,
-        // Benchmarks of one core may run on machines that have no other.
+        // A bench of one core may run on a machine with one core.
         float: false,
         memory_mb,
         ..EalConfig::default()
@@ -103,7 +103,7 @@ pub(crate) fn eal_with(
     Eal::init(&config).context("starting DPDK")
 }
 
-/// Room for a frame.
+/// Bytes of a buffer that holds a frame.
 pub(crate) fn room(shape: &Shape) -> anyhow::Result<u16> {
     Ok(u16::try_from(shape.frame_len().next_multiple_of(1024).max(2048))?)
 }
@@ -113,7 +113,7 @@ pub(crate) fn pools(eal: &Eal, shape: &Shape) -> anyhow::Result<(Mempool, Mempoo
     pools_of(eal, "", BUFFERS, room(shape)?)
 }
 
-/// Pools of so many frames, with room for so many bytes each, and of headers.
+/// Pools of `frames` frames with `room` bytes each, and of headers.
 pub(crate) fn pools_of(eal: &Eal, name: &str, frames: u32, room: u16) -> anyhow::Result<(Mempool, Mempool)> {
     let pool = |kind: &str, count, room| mempool::PoolConfig {
         name: format!("{kind}{name}"),
@@ -133,26 +133,26 @@ pub(crate) fn receive_pool(eal: &Eal, shape: &Shape) -> anyhow::Result<Mempool> 
     Ok(Mempool::new(eal, &config)?)
 }
 
-/// An lcore of the real packet path, its jobs complete, with one port of this MAC.
+/// An lcore of the real packet path with one port, and jobs whose ranks have all joined.
 pub(crate) struct Bench<I: Io<Buf = Mbuf>, const WORDS: usize = 1> {
     pub(crate) lcore: Lcore<I, WORDS>,
     pub(crate) counters: Arc<LcoreCounters>,
     pub(crate) readers: LcoreReaders,
 }
 
-/// What the lcores of a benchmark have in common.
+/// What the lcores of a bench share.
 pub(crate) struct Common {
     pub(crate) plane: ControlPlane,
     pub(crate) membership: Membership,
     pub(crate) setup: Arc<Setup>,
-    /// What is on its way to the parameter server.
+    /// Packets for the parameter server.
     pub(crate) to_server: Arc<ArrayQueue<Mbuf>>,
 }
 
-/// The generation of a job that every rank has joined once, at an appliance that starts with generation 1.
+/// The epoch of a job that every rank has joined once, at an appliance that starts with 1.
 pub(crate) const EPOCH: u8 = 1;
 
-/// Puts one lcore together and lets all ranks of all jobs join.
+/// Builds one lcore and lets all ranks of all jobs join.
 pub(crate) fn lcore<I: Io<Buf = Mbuf>, const WORDS: usize>(
     load: &Load,
     io: I,
@@ -161,7 +161,7 @@ pub(crate) fn lcore<I: Io<Buf = Mbuf>, const WORDS: usize>(
     lcore_counted_by(load, io, mac, 1)
 }
 
-/// The same, with memory in which so many lcores could count.
+/// The same, with memory for the counts of `counting` lcores.
 pub(crate) fn lcore_counted_by<I: Io<Buf = Mbuf>, const WORDS: usize>(
     load: &Load,
     io: I,
@@ -172,8 +172,8 @@ pub(crate) fn lcore_counted_by<I: Io<Buf = Mbuf>, const WORDS: usize>(
     Ok((lcores.pop().context("one lcore")?, common))
 }
 
-/// Puts lcores together, one for each of these ends of one port, and lets all ranks of all jobs join; with
-/// memory in which so many lcores could count.
+/// Builds one lcore for each end of the port and lets all ranks of all jobs join, with memory for the counts
+/// of `counting` lcores.
 pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
     load: &Load,
     ios: Vec<I>,
@@ -215,7 +215,7 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
     Ok((benches, common))
 }
 
-/// The jobs, with everyone there.
+/// The jobs, complete.
 fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
     let spec = |id| JobSpec {
         window: 32,
@@ -228,7 +228,7 @@ fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
     };
     let jobs = (0..load.jobs).map(|number| JOB + number);
     let mut membership = Membership::new(jobs.clone().map(spec).collect(), EPOCH).counted_by(counting);
-    // At no greater rate than is admitted.
+    // Joins are rate-limited.
     let mut now = Duration::ZERO;
     for job in jobs {
         for rank in 0..load.shape.fan_in {
@@ -273,7 +273,7 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
 
 const _: () = assert!(HEADERS == 14 + 20 + 8 + header::LEN);
 
-/// The median of some measurements; 0 of none.
+/// The median; 0 of nothing.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)

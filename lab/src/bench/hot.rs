@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
+use pascaline_app::laboratory::{DpdkIo, Queues};
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mbuf, Mempool, Port, PortConfig, clock};
@@ -13,7 +14,6 @@ use pascaline_wire::Mac;
 
 use super::fixture::{self, Arrival, EPOCH, Frames, HEADERS, L2, Load, Shape};
 use super::pool::nanos;
-use pascaline_app::laboratory::{DpdkIo, Queues};
 
 /// Turns before the measurement: enough to fill caches and branch predictors.
 const WARM_UP: u32 = 20_000;
@@ -29,11 +29,11 @@ pub(super) fn device(number: usize, shape: &Shape) -> String {
 pub(super) struct Seen {
     /// Millions of packets per second, the time of the receive hook taken out.
     pub mpps: f64,
-    /// What the receive hook took for each packet.
+    /// Nanoseconds of the receive hook per packet.
     pub hook_ns: f64,
 }
 
-/// Measures for so many seconds, those of the hook included.
+/// Measures for this long; the hook's time included.
 pub(super) fn measure(
     eal: &Eal,
     lcore: &Lcore,
@@ -89,7 +89,7 @@ pub(super) fn measure(
     Ok(Seen { mpps: nanos(received) * 1e3 / nanos(own), hook_ns: nanos(elapsed - own) / nanos(received) })
 }
 
-/// What is left of a time without the receive hook, whose time is in the processor's ticks.
+/// Removes the receive hook's time, given in ticks of the processor, from a duration.
 pub(super) fn without_hook(clock: &Clock, elapsed_ns: u64, hook_ticks: u64) -> anyhow::Result<u64> {
     let hook_ns = clock.span_ns(hook_ticks);
     anyhow::ensure!(
@@ -99,8 +99,8 @@ pub(super) fn without_hook(clock: &Clock, elapsed_ns: u64, hook_ticks: u64) -> a
     Ok(elapsed_ns - hook_ns)
 }
 
-/// The hook of a queue: makes a burst of empty packets the next contributions to every `of`-th PSN from
-/// `first` on, and adds up how long that took.
+/// A receive hook: writes the next contributions into a burst of empty packets, to every `of`-th PSN from
+/// `first` on, and adds up the time it took.
 pub(super) fn write_packets(
     load: &Load,
     mac: Mac,

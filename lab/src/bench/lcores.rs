@@ -1,18 +1,18 @@
 //! `bench pipeline --lcores 1,2`: two lcores beside one, on net_null ports whose receive hook writes every
 //! packet.
 //!
-//! Two ways of hitting the pool: PSNs spread over its slots, each steered to one lcore (by the UDP port that
-//! follows from the PSN, say); and a pool of one set, to whose lcore the other one has to hand over every
-//! packet. Beside them what two cores can do at all: the bare add on both at once. All of them in turns.
+//! Two loads: PSNs spread over all slots, each steered to one lcore (as by its UDP port); and a pool of one
+//! set, for which one lcore must hand off every packet to the other. For comparison, the bare add on both
+//! cores at once. All of them in turns.
 //!
-//! Workers send no more than a window ahead of the results. So does the source of an lcore that hands over
-//! what it receives: without that, packets made faster than a core can take them in would only show how they
-//! are dropped.
+//! Workers keep within a window, and so does the source of an lcore that hands off: without a window, packets
+//! made faster than a core can take them would only be dropped.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use pascaline_app::laboratory::{DpdkIo, Queues};
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mempool, Port, PortConfig};
 use pascaline_telemetry::{Counter, LcoreCounters};
@@ -23,16 +23,14 @@ use super::distance::{Apart, Distance};
 use super::fixture::{self, Bench, L2, Load, Residence, Shape, median};
 use super::pool::nanos;
 use super::{PipelineArgs, hot, report};
-use pascaline_app::laboratory::{DpdkIo, Queues};
 
 /// Turns before the measurement.
 const WARM_UP: u32 = 20_000;
-/// Packets that may be on their way from one lcore to the other; with what is counted late, fewer than there
-/// is room for.
+/// Packets under way between the lcores. Counts come late, so this is less than the rings hold.
 const WINDOW: u64 = 512;
-/// From one lcore's queue to the next one's; nobody uses those between. Those of net_null lie in an array,
-/// each shorter than a line, with counters that each burst adds to atomically: side by side they share cache
-/// lines, as queues of devices do not.
+/// Distance between the queues of two lcores. net_null keeps its queues in an array, each smaller than a
+/// cache line, with counters that every burst adds to: neighbours would share lines, which queues of real
+/// devices do not.
 const APART: u16 = 4;
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;
@@ -42,14 +40,14 @@ const TURNS: u32 = 1024;
 enum Spread {
     /// All over it.
     Wide,
-    /// All at one set of slots, of which each PSN uses one at a time.
+    /// All in one set; each PSN uses one slot at a time.
     OneSlot,
 }
 
 impl Spread {
     fn load(self, shape: Shape) -> Load {
         match self {
-            // Twice as many PSNs are under way with two lcores, and none of them may want for a slot.
+            // With two lcores, twice the PSNs are under way; each still needs a free slot.
             Self::Wide => Load::plain(shape, Residence { slots: 8 * L2.slots, ..L2 }),
             Self::OneSlot => Load::plain(shape, Residence { psns: 1, slots: 4, ..L2 }),
         }
@@ -63,7 +61,7 @@ struct Scaling {
     two_mpps: f64,
     /// The median of the ratios of neighbouring turns.
     ratio: f64,
-    /// The part of the packets that one lcore left with the other.
+    /// Share of packets that one lcore handed off to the other.
     handed_off: f64,
 }
 
@@ -75,7 +73,7 @@ struct Report {
     bare_add_ns: f64,
     /// The same on two cores at once.
     bare_add_both_ns: f64,
-    /// What two cores add at once, by what one adds: more than that cannot be expected of anything here.
+    /// What two cores add at once, as a multiple of one: the limit for the pipeline's ratio.
     bare_add_ratio: f64,
     cores_apart_ns: Apart,
     fan_in: u16,
@@ -138,7 +136,7 @@ pub(super) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Millions of packets per second, and the part of them that was handed off.
+/// Millions of packets per second, and the share that was handed off.
 type Rate = (f64, f64);
 
 fn scaling(turns: &[(Rate, Rate)]) -> Scaling {
@@ -193,7 +191,7 @@ fn measure(
         dropped += seen.dropped;
         handed_off += seen.handed_off;
     }
-    // What is under way when one stops, and what the other has done before the first look at the clock.
+    // The slack covers packets under way at the end, and those before the first reading of the clock.
     let expected = received / u64::from(load.shape.fan_in);
     anyhow::ensure!(
         dropped == 0 && completed + expected / 50 + 1024 >= expected,
@@ -205,7 +203,7 @@ fn measure(
     Ok((mpps, nanos(handed_off) / nanos(received)))
 }
 
-/// Lets lcores begin together, and keeps each at work until all have measured.
+/// Lets lcores begin together, and keeps each busy until all have measured.
 #[derive(Debug, Default)]
 struct Gate {
     ready: AtomicUsize,
@@ -220,11 +218,11 @@ struct Seen {
     handed_off: u64,
     /// With the receive hook.
     nanos: u64,
-    /// What the receive hook took of it, in the processor's ticks.
+    /// The receive hook's share, in ticks of the processor.
     hook_ticks: u64,
 }
 
-/// A turn, with as many packets as the window of the workers leaves.
+/// A turn, unless the workers' window is full.
 fn turn(bench: &mut Bench<DpdkIo>, all: &[Arc<LcoreCounters>]) {
     let sum = |counter| all.iter().map(|counters| counters.get(counter)).sum::<u64>();
     let hands_over = bench.counters.get(Counter::HandedOff) > 0;
@@ -249,7 +247,7 @@ fn drive(
         turn();
     }
     gate.ready.fetch_add(1, Ordering::AcqRel);
-    // At work, or the other would have the pool for itself.
+    // Stay busy, or the other lcore would have the pool for itself.
     while gate.ready.load(Ordering::Acquire) < count {
         turn();
     }

@@ -1,5 +1,4 @@
-//! The pipeline over net_memif: every packet comes from another process on another core, and results go back
-//! there.
+//! The pipeline over net_memif: packets come from another process on another core, and results go back to it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use pascaline_app::laboratory::{DpdkIo, Queues};
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{Clock, Device, Eal, Lcore, Mempool, Port, PortConfig};
 use pascaline_wire::Mac;
@@ -15,9 +15,8 @@ use pascaline_wire::Mac;
 use super::PipelineArgs;
 use super::fixture::{self, L2, Load, Shape};
 use super::source::SourceReport;
-use pascaline_app::laboratory::{DpdkIo, Queues};
 
-/// The server's device: both ends agree on ring and buffer sizes.
+/// The server's device. Both ends must agree on ring and buffer sizes.
 pub(super) fn device(number: usize, socket: &Path, shape: &Shape) -> String {
     let buffer = shape.frame_len().next_power_of_two().max(2048);
     format!(
@@ -26,8 +25,8 @@ pub(super) fn device(number: usize, socket: &Path, shape: &Shape) -> String {
     )
 }
 
-/// A socket path of its own in the temporary directory; removed on drop, since a stale one keeps a server
-/// from starting.
+/// A socket path of its own in the temporary directory. Dropping it removes the file: a stale one keeps a
+/// server from starting.
 pub(super) struct Socket(PathBuf);
 
 impl Socket {
@@ -42,7 +41,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // It may never have come into being.
+        // The file may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -66,8 +65,8 @@ pub(super) fn start_source(
     Ok(Source(command.spawn().context("starting the traffic source")?))
 }
 
-/// The source's process. It keeps the link up until it is dropped, which must not be before nobody polls the
-/// other end any more: DPDK's memif driver takes the rings away under whoever does.
+/// The source's process. It keeps the link up until it is dropped. Drop it only when nobody polls the other
+/// end any more: DPDK's memif driver unmaps the rings under a poller.
 pub(super) struct Source(Child);
 
 impl Source {
@@ -86,7 +85,7 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // It may have ended meanwhile.
+        // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

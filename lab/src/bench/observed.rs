@@ -1,7 +1,7 @@
 //! `bench observed`: what looking at an appliance costs its packets.
 //!
-//! A whole appliance with its control loop, metrics, page and admin API, at full load on one lcore. Those who
-//! look at it do so over TCP and a real HTTP client, from the main core; they come and go in turns.
+//! A whole appliance with its control loop, metrics, page and admin API, at full load on one lcore. Its
+//! viewers come and go in turns; they use TCP and a real HTTP client, from the main core.
 
 mod viewers;
 
@@ -38,10 +38,10 @@ pub(crate) struct ObservedArgs {
     /// Scrapes per second
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     scrapes: u32,
-    /// Jobs, of which one is at work
+    /// Jobs; one of them is at work
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
-    /// Lcores by which jobs are counted, of which one is at work
+    /// Lcores that jobs are counted by; one of them is at work
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
     lcores: u16,
     /// The core of everything but packets
@@ -60,7 +60,7 @@ pub(crate) struct ObservedArgs {
 struct Figures {
     service_p50_us: f64,
     service_p99_us: f64,
-    /// Of the lcore's own time: the receive hook's is taken out.
+    /// By the lcore's own time, without the receive hook.
     mpps: f64,
 }
 
@@ -83,7 +83,7 @@ struct Report {
     service_p99_change_pct: f64,
     mpps_change_pct: f64,
     pairs: usize,
-    /// What was asked in all, and how long an answer took in the middle.
+    /// Requests in all, and the median time of an answer.
     calls: usize,
     call_ms: f64,
     scrapes: usize,
@@ -100,7 +100,7 @@ pub(super) fn run(args: &ObservedArgs) -> anyhow::Result<ExitCode> {
     let pools = fixture::pools(&eal, &args.shape)?;
     let page = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("binding a port of 127.0.0.1")?;
     page.set_nonblocking(true)?;
-    // The configuration wants to know it before it is bound.
+    // The configuration names this address, so find a free port first.
     let api = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let addresses = Addresses { page: page.local_addr()?, api };
     let configuration = configuration(args, &addresses);
@@ -162,7 +162,7 @@ fn tell(report: &Report) {
     );
 }
 
-/// The configuration of the appliance that is measured, as far as its control loop asks for it.
+/// The configuration of the measured appliance, as far as its control loop reads it.
 fn configuration(args: &ObservedArgs, addresses: &Addresses) -> String {
     let Addresses { page, api } = addresses;
     let fan_in = args.shape.fan_in;
@@ -181,7 +181,7 @@ fn configuration(args: &ObservedArgs, addresses: &Addresses) -> String {
     )
 }
 
-/// One lcore with a port that is never empty.
+/// One lcore whose port always has packets.
 fn appliance(
     args: &ObservedArgs,
     eal: &pascaline_dpdk::Eal,

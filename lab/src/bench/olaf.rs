@@ -1,4 +1,4 @@
-//! `bench olaf`: the opportunistic queue, in virtual time (Olaf, section 8.1) and in nanoseconds.
+//! `bench olaf`: OlafQueue in virtual time (Olaf, section 8.1) and in nanoseconds.
 
 mod control;
 mod nanos;
@@ -15,13 +15,13 @@ use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub(crate) struct OlafArgs {
-    /// What the arrivals follow from
+    /// The seed of the arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs in virtual time that are averaged
+    /// Runs in virtual time; their mean counts
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Rounds of the measurement in nanoseconds, each 128 times 64 steps; the median of all of them counts
+    /// Rounds of the measurement in nanoseconds; the median of all their parts counts
     #[arg(long, default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
     /// Print one JSON object
@@ -29,7 +29,7 @@ pub(crate) struct OlafArgs {
     json: bool,
 }
 
-/// The arrivals of Table 1: the paper does not say which it has.
+/// Arrivals of Table 1: the paper does not say which it used.
 const ARRIVALS: [Arrivals; 10] = [
     Arrivals::Poisson,
     Arrivals::Periodic,
@@ -42,16 +42,16 @@ const ARRIVALS: [Arrivals; 10] = [
     Arrivals::Bursts(50),
     Arrivals::Trains(128),
 ];
-/// A run of table 3 lasts a virtual minute; more of them change little.
+/// A run of table 3 lasts a virtual minute; more runs change little.
 const MOST_CONTROL_RUNS: u32 = 5;
-/// Those of Figure 6.
+/// Arrivals of Figure 6.
 const FIGURE_6: [Arrivals; 2] = [Arrivals::Poisson, Arrivals::Trains(128)];
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Segments are given up when an update begins to be sent, as in an appliance.
+    /// A segment is free when its update begins to be sent, as in an appliance.
     table1: Vec<TableRow>,
-    /// Segments are given up when it has been sent, as in the paper's appendix.
+    /// A segment is free when its update has been sent, as in the paper's appendix.
     table1_held: Vec<TableRow>,
     figure6: Vec<Figure6>,
     /// Transmission control, table 3.
@@ -75,7 +75,7 @@ struct TableRow {
     fifo: FifoFigures,
     olaf: OlafFigures,
     aom_reduction_pct: f64,
-    /// Against the age of a worker's newest update with FIFO.
+    /// Compared with the age of a worker's newest update under FIFO.
     worker_aom_reduction_pct: f64,
     paper_fifo_received: Option<u32>,
     paper_fifo_lost_pct: Option<f64>,

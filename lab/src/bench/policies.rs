@@ -12,23 +12,25 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 #[derive(Debug, Args)]
 pub(crate) struct PoliciesArgs {
-    /// What starts, stragglers and hosts follow from
+    /// The seed of starts, stragglers and hosts
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs of each cell, with this seed and those after it; medians are reported [default: 3]
+    /// Runs of each cell, with this seed and the following ones; medians count [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
-    /// Divide tensors and times of computation by this, not what the network takes [default: 1]
+    /// Divide tensors and computation times by this, but no network times [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     scale: Option<u32>,
-    /// To see that it works: as if with --runs 1 --scale 32
+    /// A quick trial: --runs 1 --scale 32
     #[arg(long)]
     quick: bool,
-    /// Microseconds between two looks of a host at what it has received, on average; 0: hosts in lock-step
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    /// Mean microseconds between a host's polls of what it has received; 0: hosts in lock-step
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
     host_jitter: u32,
-    /// Packets lost on each line, in a million
-    #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    /// Packets lost on each line, per million
+    #[arg(long, value_name = "PPM", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=100_000))]
     loss: u32,
     /// Print one JSON object
     #[arg(long)]
@@ -68,7 +70,7 @@ pub(super) fn run(args: &PoliciesArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where all cells begin.
+/// The settings that all cells share.
 fn paper(experiment: &Experiment) -> Setting {
     let Experiment { seed, scale, poll_us, loss, .. } = *experiment;
     Setting { scale, poll_us, loss, ..Setting::paper(seed) }

@@ -1,9 +1,9 @@
 //! `bench pool`: the packet path between reception and transmission, against the bare add.
 //!
-//! Measured: from packets in memory to result frames handed to a port: parse, classify, look up, deduplicate,
-//! add, give spent packets back, and for every result one header buffer per member, filled in and chained to
-//! the payload, per turn of a full burst. Not measured: reading the clock, and what drivers do, which is to
-//! deliver packets and to free what has been sent; `bench pipeline` has that in.
+//! Measured, per turn of a full burst: from packets in memory to result frames handed to a port. That is
+//! parse, classify, look up, deduplicate, add, recycle packets, and for each result one header buffer per
+//! member, filled in and chained to the payload. Not measured: the clock, and the driver's part, which
+//! delivers packets and frees sent ones; `bench pipeline` includes it.
 
 mod bare;
 mod bed;
@@ -33,8 +33,8 @@ pub(crate) struct PoolArgs {
     /// Payload bytes per packet
     #[arg(long, default_value_t = 1024, value_parser = payload)]
     payload: u16,
-    /// How the job uses the pool, by a name of the configuration's profiles or conflicts [default: first come
-    /// in the shared part, no parameter server]
+    /// How the job uses the pool: a profile or conflict policy of the configuration [default: first come in
+    /// the shared part, no parameter server]
     #[arg(long)]
     policy: Option<PolicyName>,
     /// Type of the elements
@@ -43,15 +43,15 @@ pub(crate) struct PoolArgs {
     /// Order in which contributions are added
     #[arg(long, default_value = "arrival")]
     order: OrderName,
-    /// Slots of the pool, with half as many PSNs under way; instead of pools in the second-level and the
+    /// Slots of the pool, with half as many PSNs under way; replaces the pools in the second-level and the
     /// last-level cache
     #[arg(long, value_parser = slots)]
     slots: Option<u32>,
-    /// Jobs among which PSNs are dealt out in turn
+    /// Jobs that PSNs are dealt out to in turn
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: u16,
-    /// Instead: the pool with each policy, and along each axis (fan-in, payload, type, order, jobs, workers
-    /// per job, slots), with what is required of them; cases that are compared take turns
+    /// Measure each policy, and each axis (fan-in, payload, type, order, jobs, workers per job, slots), and
+    /// check what is required; compared cases take turns
     #[arg(long, conflicts_with_all = ["fan_in", "payload", "policy", "dtype", "order", "slots", "jobs"])]
     sweep: bool,
     /// With --sweep: only these parts of it
@@ -78,9 +78,9 @@ fn dtypes() -> impl TypedValueParser<Value = DType> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OrderName {
-    /// As they come
+    /// In order of arrival
     Arrival,
-    /// By rank, once all are there
+    /// By rank, once all have arrived
     Rank,
 }
 
@@ -100,8 +100,8 @@ fn slots(text: &str) -> Result<u32, String> {
     }
 }
 
-/// What is reported: the figures with everything in the second-level cache, and those in the last-level
-/// cache. With a number of slots, those of that pool only.
+/// The figures in the second-level cache and in the last-level cache; with a number of slots, those of that
+/// pool only.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct PoolReport {
     #[serde(flatten)]
@@ -115,7 +115,7 @@ struct PoolReport {
     more: Option<More>,
 }
 
-/// What is not as it is by default.
+/// Settings that differ from the defaults.
 #[derive(Debug, Clone, Copy, Serialize)]
 struct More {
     policy: Option<PolicyName>,
@@ -176,7 +176,8 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
         {
             if let Some(figures) = figures {
                 println!(
-                    "{place:20} bare add {:6.1}   pool {:6.1}   ratio {:.2}   {:.0} Gbit/s of payload per core",
+                    "{place:20} bare add {:6.1}   pool {:6.1}   ratio {:.2}   \
+                     {:.0} Gbit/s of payload per core",
                     figures.bare_add_ns, figures.pool_ns, figures.ratio, figures.gbps_per_core
                 );
             }
@@ -185,10 +186,9 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads in turns, each in as many rounds; with each one's figures the part of its packets that the pool took
-/// in.
+/// Measures loads in turns. With each one's figures comes the share of its packets that the pool took.
 ///
-/// A turn is several rounds: what another load has left in the caches is gone after the first.
+/// A turn has several rounds; the first ones flush what another load left in the caches.
 fn measure(
     loads: &[Load],
     rounds: u32,
@@ -217,17 +217,17 @@ fn measure(
     beds.iter_mut().map(|(bed, _)| Ok((bed.figures()?, bed.absorbed()))).collect()
 }
 
-/// As many rounds as make so many of 256 packets.
+/// Rounds of this load that have as many packets as `rounds` of 256.
 fn rounds(load: &Load, rounds: u32) -> u32 {
     (u64::from(rounds) * 256 / u64::from(load.residence.packets)).try_into().unwrap_or(u32::MAX).max(10)
 }
 
-/// Packets that the loads need at the most, all of them at once.
+/// Packet buffers that all loads need at once.
 fn packets(loads: &[Load]) -> u32 {
     let each = |load: &Load| {
         let Residence { psns, slots, .. } = load.residence;
         let (psns, fan_in) = (u64::from(psns), u64::from(load.shape.fan_in));
-        // Of PSNs under way, half of the contributions have come, on average.
+        // On average, half of the contributions of open PSNs have arrived.
         let inside = if load.whole() { psns * (fan_in / 2 + 2) } else { 2 * psns };
         inside + slots as u64 + u64::from(BareAdd::cold(load))
     };
@@ -239,7 +239,7 @@ fn packets(loads: &[Load]) -> u32 {
 /// Room for the longest frame of the loads.
 fn room(loads: &[Load]) -> u16 {
     let longest = loads.iter().map(|load| load.shape.frame_len()).max().unwrap_or(0);
-    // Two kilobytes, as an appliance has it; exactly what it takes where there are many.
+    // 2 KiB as in an appliance; just enough where there are many packets.
     let least = if packets(loads) > fixture::BUFFERS { 0 } else { 2048 };
     let frame = longest.next_multiple_of(64) + 64;
     u16::try_from(frame).unwrap_or(u16::MAX).max(least)
@@ -247,7 +247,7 @@ fn room(loads: &[Load]) -> u16 {
 
 /// Memory for the packets of the loads.
 fn megabytes(loads: &[Load]) -> u32 {
-    /// Descriptor, private area, headroom, and DPDK's own.
+    /// Descriptor, private area, headroom, and DPDK's bookkeeping.
     const BESIDE: u64 = 128 + 64 + 128 + 192;
     let bytes = u64::from(packets(loads).max(fixture::BUFFERS)) * (u64::from(room(loads)) + BESIDE);
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(64)

@@ -1,4 +1,4 @@
-//! `bench pipeline`: measurements in turns, medians, and the ratio to what nobody can save.
+//! `bench pipeline`: measurements in turns, their medians, and the ratio to the limit.
 
 use std::process::ExitCode;
 
@@ -19,18 +19,17 @@ struct Figures {
     mpps: f64,
     testpmd_mpps: f64,
     testpmd_io_mpps: f64,
-    /// A loop that exchanges addresses, with the same source, where that is another one than dpdk-testpmd
-    /// has.
+    /// A loop that exchanges addresses, fed by the pipeline's source, where dpdk-testpmd cannot use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     macswap_mpps: Option<f64>,
-    /// Nanoseconds per packet of the receive hook that writes them, which are taken out, where there is one.
+    /// The receive hook's nanoseconds per packet, already subtracted, where there is a hook.
     #[serde(skip_serializing_if = "Option::is_none")]
     hook_ns: Option<f64>,
-    /// To the limit; the median of the turns' own, since what changes from turn to turn is in both then.
+    /// To the limit. The median of each turn's own ratio: a change of the machine between turns then cancels.
     ratio: f64,
 }
 
-/// The same, as measured.
+/// The same, turn by turn.
 #[derive(Debug, Default)]
 struct Measured {
     mpps: Vec<f64>,
@@ -46,7 +45,7 @@ impl Measured {
         self.testpmd_io.push(io);
     }
 
-    /// With the bare add's nanoseconds, turn by turn.
+    /// Medians; `add` has the bare add's nanoseconds, turn by turn.
     fn figures(self, bare_add_ns: &[f64]) -> Figures {
         let any = |values: Vec<f64>| (!values.is_empty()).then(|| median(values));
         let forwarded = if self.macswap.is_empty() { &self.testpmd } else { &self.macswap };
@@ -62,8 +61,8 @@ impl Measured {
     }
 }
 
-/// What nobody can save, by what was taken: millions of packets per second of the pipeline and of a
-/// forwarder, nanoseconds of the bare add.
+/// The time that no implementation can save, divided by the time taken. Rates in millions of packets per
+/// second, the bare add in nanoseconds.
 fn ratio(mpps: f64, forwarded: f64, bare_add_ns: f64) -> f64 {
     (1000.0 / forwarded + bare_add_ns) / (1000.0 / mpps)
 }
@@ -104,7 +103,7 @@ impl Report {
     }
 }
 
-/// Steps of a round, for those who watch.
+/// Steps of a round, for the progress bar.
 const STEPS: u64 = 8;
 
 pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
@@ -123,7 +122,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     let (mut add, mut hot, mut ring, mut memif) =
         (Vec::new(), Measured::default(), Measured::default(), Measured::default());
     let (mut distance, clock) = (Distance::default(), fixture::clock(&eal));
-    // In turns, so that a slow minute of the machine hits all of them alike.
+    // In turns, so that a slow minute of the machine affects all alike.
     for _ in 0..args.repeat {
         step("the bare add");
         add.push(bare_add(&eal, std::slice::from_ref(lcore), args, &pools.0)?);
@@ -169,7 +168,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The bare add on these lcores at once: the mean of what each takes.
+/// The bare add on all these lcores at once: the mean of their times.
 pub(super) fn bare_add(
     eal: &pascaline_dpdk::Eal,
     lcores: &[pascaline_dpdk::Lcore],
@@ -204,7 +203,7 @@ pub(super) fn bare_add(
     Ok(sum / f64::from(u32::try_from(lcores.len())?))
 }
 
-/// dpdk-testpmd on a device that needs nobody at the other end, in both modes.
+/// dpdk-testpmd in both modes, on a device without a peer.
 fn testpmd(args: &PipelineArgs, device: &str, hugepages: bool, own: bool) -> anyhow::Result<[f64; 2]> {
     let mut testpmd = Testpmd::start(args, device, hugepages)?;
     let mpps = testpmd.both(args.seconds, own)?;

@@ -1,14 +1,15 @@
-//! The pipeline over net_ring: packets are handed over by their addresses, from another core and back to it.
-//! The source is in the same process, since rings of DPDK lie in its memory.
+//! The pipeline over net_ring: packets pass between two cores by address, without a copy. The source is a
+//! thread of the same process, since DPDK's rings lie in its memory.
 //!
-//! A net_ring port receives what is sent to it. So there are two: the source sends to the one that the
-//! pipeline receives from, and the other way round.
+//! A net_ring port receives what is sent to it. So there are two: each side sends to the port that the other
+//! receives from.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use anyhow::Context as _;
 use arrayvec::ArrayVec;
+use pascaline_app::laboratory::{DpdkIo, Queues};
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::StartedPort;
 use pascaline_dpdk::{
@@ -19,25 +20,24 @@ use pascaline_wire::Mac;
 use super::PipelineArgs;
 use super::fixture::{self, EPOCH, Frames, L2, Load};
 use super::source::{Read, Source};
-use pascaline_app::laboratory::{DpdkIo, Queues};
 
 /// What is between the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
     /// The pipeline.
     Pipeline,
-    /// What sends each packet back with its addresses exchanged, as dpdk-testpmd does in macswap mode, which
-    /// cannot be given rings of another process.
+    /// A loop that sends each packet back with its addresses exchanged, like dpdk-testpmd in macswap mode,
+    /// which cannot use rings of another process.
     MacSwap,
 }
 
-/// The port of which dpdk-testpmd makes one that receives what it sends.
+/// The port for dpdk-testpmd: it receives what it sends.
 pub(super) const DEVICE: &str = "net_ring0";
-/// Packet buffers of the source: as many as the rings hold, and as caches of pools keep. Each is used again
-/// after as many others.
+/// Packet buffers of the source: enough for the rings and the pools' caches. A small number, so that buffers
+/// come back while they are warm.
 pub(super) const BUFFERS: u32 = 4095;
 const BURST: usize = 32;
-/// Polls without a packet after which nothing is under way any more.
+/// After this many polls without a packet, none is under way.
 const IDLE_POLLS: u32 = 1 << 20;
 
 /// Millions of packets per second that came back to the source.
@@ -48,7 +48,7 @@ pub(super) fn measure(
     pools: &(Mempool, Mempool),
     between: Between,
 ) -> anyhow::Result<f64> {
-    // Rings outlive their port: each has to have a name of its own.
+    // Rings outlive their port, so each needs a name of its own.
     static OPENED: AtomicU32 = AtomicU32::new(0);
     let frames = &pools.0;
     let open = || {
@@ -78,7 +78,7 @@ pub(super) fn measure(
         Between::MacSwap => swap(lcore, ours, Arc::clone(&stop))?,
     };
     let report = source.measure(&Clock::new(eal), args.seconds);
-    // What a ring holds when it is closed, DPDK does not give back.
+    // DPDK does not give back what a ring holds when it is closed.
     let mut idle = 0;
     while idle < IDLE_POLLS {
         idle = if source.drain() { 0 } else { idle + 1 };
@@ -101,14 +101,14 @@ pub(super) fn measure(
     Ok(report.mpps)
 }
 
-/// What must not be.
+/// What must be zero.
 #[derive(Debug, Default)]
 struct Lost {
     unaccounted: i128,
     dropped: u64,
 }
 
-/// Lets the pipeline run until it is to stop.
+/// Runs the pipeline until `stop`.
 fn aggregate(
     lcore: &Lcore,
     load: &Load,
@@ -127,7 +127,7 @@ fn aggregate(
     })?)
 }
 
-/// Sends everything back until it is to stop.
+/// Sends everything back until `stop`.
 fn swap(
     lcore: &Lcore,
     (mut rx, mut tx): (RxQueue, TxQueue),

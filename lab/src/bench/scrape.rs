@@ -1,4 +1,4 @@
-//! What a scrape and a sample of the page cost the main core.
+//! `bench scrape`: what a scrape and a sample of the page cost the main core.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub(super) fn run(args: &ScrapeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An lcore that has counted everything once, with times all over the range.
+/// An lcore that has counted everything once, with times over the whole range.
 fn lcore(number: u16) -> anyhow::Result<(Arc<LcoreCounters>, LcoreReaders)> {
     let counters = Arc::new(LcoreCounters::default());
     let mut tally = Tally::default();
@@ -109,7 +109,7 @@ fn lcore(number: u16) -> anyhow::Result<(Arc<LcoreCounters>, LcoreReaders)> {
     Ok((counters, LcoreReaders { spread: reader()?, service: reader()?, census }))
 }
 
-/// A job of which every lcore has counted everything once.
+/// A job; every lcore has counted each of its events once.
 fn counted(job: u16, lcores: u16, ranks: u16) -> JobCells {
     let cells = JobCells::new(usize::from(lcores), ranks);
     for lcore in 0..usize::from(lcores) {

@@ -80,26 +80,26 @@ pub(super) struct Source {
     /// Contributions that have been made and not sent yet.
     pending: ArrayVec<Mbuf, BURST>,
     received: u64,
-    /// Times that it has looked for what comes back.
+    /// Polls for results.
     polls: u64,
     read: Read,
     report: SourceReport,
 }
 
-/// What the source reads of what comes back.
+/// How much of the results the source reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Every packet is received; if `verify`, one in some is checked to be a right result.
+    /// Receives every packet. With `verify`, checks one of [`CHECK_EVERY`] results.
     All { verify: bool },
-    /// Most are given up unread, since they are shared with whoever sent them and would have to be copied; if
-    /// `verify`, one burst in some is received and its first packet checked.
+    /// Discards most packets unread: they are shared with their sender, and receiving would copy them. With
+    /// `verify`, receives one burst of [`CHECK_EVERY`] and checks its first packet.
     Few { verify: bool },
 }
 
 pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let eal = fixture::eal("bench-source", args.core, Vec::new())?;
     let (pool, _) = fixture::pools(&eal, &args.shape)?;
-    // Packets to be sent keep their payload from one use to the next, so nothing else may be received into
+    // Packets for sending keep their payload from one use to the next, so the device must not receive into
     // them.
     let received = fixture::receive_pool(&eal, &args.shape)?;
     let buffer = args.shape.frame_len().next_power_of_two().max(2048);
@@ -129,7 +129,7 @@ pub(super) fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Source {
-    /// With packets of `pool`, all of which get their payload here, once.
+    /// Takes packets from `pool` and writes the payload into each of them once.
     pub(super) fn new(
         load: &Load,
         writer: Frames,
@@ -153,7 +153,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Sends and receives for so many seconds, after some warming up.
+    /// Warms up, then sends and receives for this long.
     pub(super) fn measure(&mut self, clock: &Clock, seconds: u64) -> SourceReport {
         self.run_for(clock, WARM_UP_NS);
         let before = self.received;
@@ -162,7 +162,7 @@ impl Source {
         self.report
     }
 
-    /// Lets go of what is still on its way back. True if there was anything.
+    /// Discards a burst that is still on its way back. True if there was one.
     pub(super) fn drain(&mut self) -> bool {
         self.rx.discard() > 0
     }
@@ -194,8 +194,7 @@ impl Source {
         }
     }
 
-    /// Sends a burst; what the ring does not take is tried again the next time, so that no contribution is
-    /// lost.
+    /// Sends a burst. What the ring does not take stays pending, so that no contribution is lost.
     fn send(&mut self) {
         if self.pending.is_empty() && self.pool.alloc_bulk(&mut self.pending, BURST) {
             for packet in &mut self.pending {
@@ -222,7 +221,7 @@ impl Source {
         self.polls += 1;
     }
 
-    /// Receives a burst, and checks the packets of which `check` says so by their number.
+    /// Receives a burst, and checks the packets that `check` picks by their number.
     fn receive_all(&mut self, check: impl Fn(u64) -> bool) {
         let mut packets = ArrayVec::<Mbuf, BURST>::new();
         self.rx.rx(&mut packets);

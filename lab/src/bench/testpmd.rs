@@ -10,7 +10,7 @@ use pascaline_dpdk::mempool;
 
 use super::{PipelineArgs, fixture};
 
-/// How long it may take to print what is waited for.
+/// How long a line that is waited for may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What it does with packets.
@@ -47,8 +47,8 @@ impl Testpmd {
     /// Starts it on a device.
     pub(super) fn start(args: &PipelineArgs, device: &str, hugepages: bool) -> anyhow::Result<Self> {
         let cores = format!("{},{}", args.main_core, args.core);
-        // Into a pipe it would print nothing before it ends; stdbuf (coreutils) becomes the program that it
-        // starts.
+        // testpmd buffers what it prints into a pipe until it ends; stdbuf (coreutils) makes it flush each
+        // line.
         let mut command = Command::new("stdbuf");
         command.args([
             "-oL",
@@ -69,8 +69,8 @@ impl Testpmd {
         command.args(["--", "-i", "--port-topology=loop", "--nb-cores=1"]);
         command.args(["--rxd=1024", "--txd=1024", "--burst=32", "--total-num-mbufs=8192"]);
         // As large as a frame needs. With the usual 2 KiB, DPDK puts one packet into each ordinary page, all
-        // at the same place, where they meet in the same few places of the first-level cache: a third of what
-        // it makes otherwise, which would be no limit.
+        // at the same offset, so that they compete for a few sets of the first-level cache: testpmd then
+        // reaches a third of its rate, and would be no limit.
         let room = (usize::from(mempool::HEADROOM) + args.shape.frame_len()).next_multiple_of(64);
         command.arg(format!("--mbuf-size={room}"));
         command.arg(format!("--txpkts={}", args.shape.frame_len()));
@@ -94,16 +94,15 @@ impl Testpmd {
         self.begin(mode, "start")
     }
 
-    /// Millions of packets per second in both modes, one after the other, over this time each. With `own` it
-    /// sends what it forwards itself, at the start: a device that gives back what it is given has nothing
-    /// else.
+    /// Millions of packets per second in both modes, each over this time. With `own` it starts by sending
+    /// packets of its own, for devices that only give back what they were given.
     pub(super) fn both(&mut self, seconds: u64, own: bool) -> anyhow::Result<[f64; 2]> {
         let start = if own { format!("start tx_first {FIRST}") } else { "start".to_owned() };
         let mut rates = [0.0; 2];
         for (mode, rate) in Mode::BOTH.into_iter().zip(&mut rates) {
             self.begin(mode, &start)?;
             *rate = self.mpps(seconds)?;
-            // It also throws away what is on its way.
+            // This also discards packets under way.
             self.say("stop")?;
         }
         Ok(rates)
@@ -133,7 +132,7 @@ impl Testpmd {
 
     /// Millions of packets per second that it forwards, over this time.
     fn mpps(&mut self, seconds: u64) -> anyhow::Result<f64> {
-        // It prints the rate since it was last asked, so the first answer is the start of the measurement.
+        // testpmd prints the rate since the last question: the first answer starts the measurement.
         self.rate()?;
         std::thread::sleep(Duration::from_secs(seconds));
         self.rate()
@@ -146,9 +145,9 @@ impl Testpmd {
         Ok(pps.with_context(|| format!("no rate in {line:?}"))? / 1e6)
     }
 
-    /// Ends it as its users do.
+    /// Ends it by its own commands.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
-        // It says so if it has been stopped already.
+        // A second stop only makes it say so.
         self.say("stop")?;
         self.say("quit")?;
         self.child.wait().context("waiting for dpdk-testpmd")?;
@@ -158,7 +157,7 @@ impl Testpmd {
 
 impl Drop for Testpmd {
     fn drop(&mut self) {
-        // It may have ended as it was told.
+        // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,12 +1,11 @@
-//! Olaf's queue on a line that is too narrow, under a virtual clock: what is lost, and how old what arrives
-//! is.
+//! OlafQueue before a line that is too narrow, under a virtual clock: losses, and the age of what arrives.
 //!
-//! The queue is `pascaline-queue`'s, with the packets that it would hold in an appliance; simulated are the
-//! workers' traffic and the line, which is that crate's shaper. Time is in *ticks* of a picosecond: at these
-//! rates an update takes 51.2 ns, and in whole nanoseconds the ratio of the rates would be off by percents.
+//! The queue is `pascaline-queue`'s, with the packets that an appliance would hold, and so is the shaper that
+//! stands for the line. The workers' traffic is simulated. Time is in *ticks* of a picosecond: an update
+//! takes 51.2 ns here, and whole nanoseconds would falsify the ratio of rates by percents.
 //!
-//! [`Arrivals`] says when workers send, [`Bottleneck`] is a queue and the line behind it, [`Age`] is the
-//! Age-of-Model of one cluster, [`Table1`] puts them together as the paper's section 8.1 does.
+//! [`Arrivals`] says when workers send, [`Bottleneck`] is a queue and its line, [`Age`] is the Age-of-Model
+//! of a cluster, [`Table1`] combines them as in the paper's section 8.1.
 
 mod arrivals;
 mod bottleneck;

@@ -1,13 +1,12 @@
-//! The pool's policies compared in virtual time, as DSA's simulation compares them (section VII.B).
+//! The pool's policies in virtual time, compared as in DSA's simulation (section VII.B).
 //!
-//! Eight jobs of eight workers contend for one pool: each trains one iteration of a model of two layers, with
-//! stragglers. The pool is `pascaline-aggregator`'s, the server of each job is `pascaline-ps`'s state
-//! machine, windows, loss recovery and priorities of the workers are `pascaline-worker`'s. Simulated are the
-//! hosts around them, the lines, and the clock, which counts picoseconds.
+//! Eight jobs of eight workers contend for one pool; each trains one iteration of a model of two layers, with
+//! stragglers. Pool, parameter server and the workers' windows, recovery and priorities are the real code.
+//! Hosts, lines and the clock, which counts picoseconds, are simulated.
 //!
-//! **Payloads.** Each packet carries eight bytes, so that a run costs little; times and the number of slots
-//! follow the size that is modelled. The eight bytes are integers whose sum shows each rank's contribution,
-//! so that every result that any worker receives is checked to have each rank exactly once.
+//! **Payloads.** Each packet carries eight bytes, so that a run costs little; times and slots follow the
+//! modelled size. The bytes are integers whose sum shows each rank's contribution: every result that a worker
+//! receives is checked to hold each rank exactly once.
 
 mod agenda;
 mod experiment;
@@ -29,37 +28,36 @@ pub(crate) use payload::Payload;
 pub(crate) use run::run;
 pub(crate) use setting::{HEADERS, Setting};
 
-/// What one run has shown.
+/// The figures of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Run {
     /// The setting.
     pub(crate) setting: Setting,
-    /// Milliseconds from a job's begin to the end of its last worker's iteration, forward pass included; the
+    /// Milliseconds from a job's start to the end of its last worker's iteration, forward pass included; the
     /// mean over all jobs.
     pub(crate) completion_ms: f64,
-    /// Share of the line rate at which contributions were added in the pool: DSA's definition of memory
-    /// utilisation (section VII.C: aggregation throughput over link capacity), with the additions of a PSN
-    /// divided by one less than its ranks, from a job's first packet to its last result; the mean over all
-    /// jobs.
+    /// Use of the pool's memory as DSA defines it: aggregation throughput over link capacity (section VII.C).
+    /// The additions of a PSN count divided by one less than its ranks, from a job's first packet to its last
+    /// result; the mean over all jobs.
     pub(crate) utilisation: f64,
     /// Packets from the appliance to the servers.
     pub(crate) ps_packets: u64,
-    /// Partials that lost their slot to a newcomer.
+    /// Partials evicted by a newcomer.
     pub(crate) preemptions: u64,
-    /// PSNs completed in the pool; one that is completed again counts again.
+    /// PSNs completed in the pool; each completion counts.
     pub(crate) pool_completions: u64,
-    /// PSNs completed at the servers from more than one piece.
+    /// PSNs that servers completed from more than one piece.
     pub(crate) ps_completions: u64,
-    /// Packets refused by the pool that no server took: duplicates, and losers of a conflict where there is
+    /// Packets that the pool rejected and no server took: duplicates, and losers of a conflict where there is
     /// no server.
     pub(crate) refused: u64,
     /// Contributions sent again.
     pub(crate) retransmissions: u64,
-    /// Results received by workers, each PSN once, all of them found exact.
+    /// Exact results that workers received, each PSN once.
     pub(crate) verified: u64,
 }
 
-/// What must never be.
+/// A broken promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Violation {
     /// A result is not the sum of one contribution of each rank.
@@ -76,7 +74,7 @@ pub(crate) enum Violation {
         /// What was received.
         got: Payload,
     },
-    /// A worker waits for ever.
+    /// A worker waits without end.
     #[error("job {job}: rank {rank} still waits for PSN {psn}; the last event was after {after_us} us")]
     Stalled {
         /// The job.
@@ -96,27 +94,27 @@ pub(crate) enum Violation {
         /// Results.
         got: u64,
     },
-    /// Packets have not come back.
+    /// Packets did not come back.
     #[error("{packets} packets are lost in the pool")]
     Leak {
         /// How many.
         packets: usize,
     },
-    /// Of some packets the pool has not said what became of them, or has said it twice.
+    /// The pool did not report what happened to a packet, or reported it twice.
     #[error("the pool was offered {offered} packets, and has said of {answered} what became of them")]
     Unaccounted {
         /// Packets given to the pool.
         offered: u64,
-        /// What it has said.
+        /// Reports.
         answered: u64,
     },
-    /// Packets still go round, though every worker has finished.
+    /// Packets still circulate after every worker has finished.
     #[error("packets still go round long after the last result")]
     Restless,
-    /// There is no such pool.
+    /// The pool's configuration is impossible.
     #[error(transparent)]
     Pool(#[from] pascaline_aggregator::PoolConfigError),
-    /// There is no such job.
+    /// The job's settings are impossible.
     #[error(transparent)]
     Job(#[from] pascaline_ps::SetJobError),
 }

@@ -17,21 +17,19 @@ use nix::sys::socket::{
 /// Frames moved by one system call.
 pub(super) const BATCH: usize = 64;
 
-/// Room for one frame: a jumbo frame of 9,216 bytes with its header. What fills it all was cut, and is not
-/// passed on.
+/// Room for a jumbo frame of 9,216 bytes with its header. A frame that fills it was cut, and is dropped.
 const FRAME_ROOM: usize = 9216 + 64;
 
-/// What the kernel may queue for us while another process has the core: a few thousand frames.
+/// The kernel's queue while another process has the core: a few thousand frames.
 const RECEIVE_QUEUE_BYTES: usize = 16 << 20;
 
-/// `sll_pkttype` of a frame that this machine sent: without leaving those out each frame would come back for
-/// ever.
+/// `sll_pkttype` of a frame that this machine sent. Taking such frames in would make a loop.
 const PACKET_OUTGOING: u8 = 4;
 
 /// Promiscuous mode in an interface's flags, see netdevice(7).
 const IFF_PROMISC: u32 = 0x100;
 
-/// A frame: memory of full size, of which the first `len` bytes are in use.
+/// A frame: memory of full size with `len` bytes in use.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     room: Vec<u8>,
@@ -44,15 +42,15 @@ impl Frame {
     }
 }
 
-/// What one system call brought.
+/// Frames of one system call.
 pub(super) struct Batch {
     /// Frames in order of arrival.
     pub(super) frames: Vec<Frame>,
-    /// Frames that do not fit and were left out.
+    /// Frames that did not fit.
     pub(super) too_long: u64,
 }
 
-/// An interface whose frames we take and on which we send.
+/// An interface that frames are taken from and sent on.
 #[derive(Debug)]
 pub(super) struct Port {
     name: String,
@@ -61,7 +59,7 @@ pub(super) struct Port {
     /// Frames taken from the interface, and how many it had received before that.
     taken: u64,
     received_before: u64,
-    /// Memory of frames that have been sent, used again for the next.
+    /// Memory of sent frames, for the next ones.
     spare: Vec<Vec<u8>>,
     /// Restores the interface as it was found.
     _promiscuous: Option<Promiscuous>,
@@ -78,7 +76,7 @@ impl Port {
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
             .context("cannot open a raw packet socket: this needs root or CAP_NET_RAW")?;
         bind(socket.as_raw_fd(), &address).with_context(|| format!("cannot take over interface {name}"))?;
-        // Beyond the system's limit, which only root may exceed; without it a smaller queue has to do.
+        // Only root may exceed the system's limit; others get a smaller queue.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_QUEUE_BYTES);
         let promiscuous = Promiscuous::enter(name);
         if promiscuous.is_none() {
@@ -95,8 +93,7 @@ impl Port {
         })
     }
 
-    /// Takes up to [`BATCH`] frames that have arrived, without waiting. Fewer than that means that no more
-    /// are there.
+    /// Takes up to [`BATCH`] frames without waiting. Fewer mean that there are no more.
     ///
     /// # Errors
     /// The interface is gone.
@@ -120,7 +117,7 @@ impl Port {
         Ok(batch)
     }
 
-    /// The length of each message that arrived; none for those that are not to be passed on.
+    /// The length of each message; none for those that must not be passed on.
     fn receive_into(&self, rooms: &mut [Vec<u8>]) -> anyhow::Result<Vec<Option<usize>>> {
         let mut headers = MultiHeaders::<LinkAddr>::preallocate(rooms.len(), None);
         let mut slices: Vec<_> = rooms.iter_mut().map(|room| [IoSliceMut::new(room)]).collect();
@@ -132,7 +129,7 @@ impl Port {
                 Ok(messages.map(|m| m.address.as_ref().is_some_and(ours).then_some(m.bytes)).collect())
             }
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(Vec::new()),
-            // The interface is down for the moment; what it loses meanwhile nobody can forward.
+            // The interface is down for now; its losses meanwhile are its own.
             Err(Errno::ENETDOWN) => Ok(Vec::new()),
             Err(error) => Err(error).with_context(|| format!("cannot receive from {}", self.name)),
         }
@@ -150,7 +147,7 @@ impl Port {
             let sent = match self.send_batch(batch) {
                 Ok(sent) => sent,
                 Err(Errno::EINTR) => continue,
-                // Full queue, frame beyond the MTU, interface down: that frame is lost, the next may pass.
+                // Queue full, frame beyond the MTU, or interface down: this frame is lost, the next may pass.
                 Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EMSGSIZE | Errno::ENETDOWN) => {
                     refused += 1;
                     1
@@ -172,21 +169,21 @@ impl Port {
             .map(Iterator::count)
     }
 
-    /// Frames that the interface received and that never came to us: the kernel's queue had no room for them.
+    /// Frames that the interface received but the kernel's queue had no room for.
     pub(super) fn missed(&self) -> u64 {
         received_packets(&self.name)
             .map_or(0, |received| received.saturating_sub(self.received_before).saturating_sub(self.taken))
     }
 
-    /// Gives memory of frames back for further ones.
+    /// Takes back memory of frames.
     pub(super) fn recycle(&mut self, frames: impl Iterator<Item = Frame>) {
         self.spare.extend(frames.map(|frame| frame.room));
-        // Duplicates add memory that nobody asked for; do not keep it.
+        // Duplicates add memory: keep a bounded amount.
         self.spare.truncate(4 * BATCH);
     }
 }
 
-/// Sleeps until a frame arrives at either port, a signal comes or the time is over.
+/// Sleeps until a frame arrives at either port, a signal comes, or the time is over.
 ///
 /// # Errors
 /// The ports cannot be waited for.
@@ -195,7 +192,7 @@ pub(super) fn wait(left: &Port, right: &Port, timeout: Duration) -> anyhow::Resu
         PollFd::new(left.socket.as_fd(), PollFlags::POLLIN),
         PollFd::new(right.socket.as_fd(), PollFlags::POLLIN),
     ];
-    // Rounded up: waking up too early would only mean to go back to sleep.
+    // Rounded up: an early wake-up would only sleep again.
     let milliseconds = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
     match poll(&mut fds, PollTimeout::from(milliseconds)) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -237,7 +234,7 @@ impl Promiscuous {
 
 impl Drop for Promiscuous {
     fn drop(&mut self) {
-        // The interface may be gone with its namespace; then there is nothing to restore.
+        // The interface may be gone with its namespace.
         let _ = std::fs::write(&self.file, format!("{:#x}", self.before));
     }
 }

@@ -1,4 +1,4 @@
-//! Those who look at the appliance, and the one who notes what its packets say to that.
+//! The appliance's viewers, and the observer who reads how its packets fare.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -13,14 +13,13 @@ use serde::Deserialize;
 use super::super::pool::nanos;
 use super::{hot, median};
 
-/// After others have come or gone, so long nobody measures: a sample of the appliance's lies wholly in one
-/// kind of window.
+/// Wait after viewers come or go: a sample then lies wholly within one kind of window.
 const SETTLE: Duration = Duration::from_millis(1100);
-/// Between two looks at whether there is a new sample; they are made twice a second.
+/// Between two requests for the latest sample; there are two samples a second.
 const LOOK: Duration = Duration::from_millis(200);
 /// An answer takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What API calls ask, in turns.
+/// The API calls, in turns.
 const CALLS: [&str; 5] = ["status", "jobs", "jobs/1", "jobs/1/explain", "config"];
 
 /// Where the appliance is.
@@ -42,25 +41,25 @@ pub(super) struct Rates {
 pub(super) struct Seen {
     pub(super) p50: f64,
     pub(super) p99: f64,
-    /// Of the lcore's own time: the receive hook's is taken out.
+    /// By the lcore's own time, without the receive hook.
     pub(super) packets_per_second: f64,
 }
 
-/// Who makes the packets, on the lcore's own time.
+/// The source of the packets, which runs on the lcore's own time.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) clock: Clock,
-    /// What it has taken, in the processor's ticks.
+    /// Its time so far, in ticks of the processor.
     pub(super) ticks: Arc<AtomicU64>,
 }
 
 impl Source {
-    /// Now: nanoseconds, and what it has taken so far.
+    /// Now, in nanoseconds, and the source's ticks so far.
     fn read(&self) -> (u64, u64) {
         (self.clock.now_ns(), self.ticks.load(Ordering::Relaxed))
     }
 
-    /// How much longer the time from `before` to `after` is than without the source.
+    /// The time from `before` to `after`, divided by the lcore's own share of it.
     fn share(&self, before: (u64, u64), after: (u64, u64)) -> anyhow::Result<f64> {
         let elapsed = after.0 - before.0;
         let own = hot::without_hook(&self.clock, elapsed, after.1 - before.1)?;
@@ -79,7 +78,7 @@ pub(super) struct Watched {
     pub(super) streamed: usize,
 }
 
-/// When who looks at the appliance does so.
+/// Turns the viewers on and off.
 #[derive(Debug, Default)]
 struct Switch {
     on: AtomicBool,
@@ -87,7 +86,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// Waits until it is time to look. False if it will not be any more.
+    /// Waits until viewers are on. False if they will not be on again.
     fn wait(&self) -> bool {
         while !self.on.load(Ordering::Relaxed) {
             if self.over.load(Ordering::Relaxed) {
@@ -99,7 +98,7 @@ impl Switch {
     }
 }
 
-/// What is read of a sample.
+/// The part of a sample that is read here.
 #[derive(Debug, Deserialize)]
 struct Snapshot {
     uptime_seconds: f64,
@@ -128,7 +127,7 @@ struct Flow {
     packets_per_second: f64,
 }
 
-/// Looks at the appliance in turns, then has it end.
+/// Lets viewers come and go in turns, then ends the appliance.
 pub(super) fn watch(
     at: Addresses,
     source: &Source,
@@ -159,14 +158,14 @@ pub(super) fn watch(
             streamed: streamed.load(Ordering::Relaxed),
         })
     });
-    // However it went: the appliance would go on for ever.
+    // In any case: otherwise the appliance would never end.
     let ended = agent.post(&format!("http://{}/api/v1/drain", at.api)).send_empty();
     let watched: anyhow::Result<Watched> = watched;
     ended.context("telling the appliance to end")?;
     watched
 }
 
-/// Without connections that are used again: each asks as `curl` would.
+/// Does not reuse connections: each request is like one of `curl`.
 fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE));
     config.max_idle_connections(0).build().into()
@@ -177,7 +176,7 @@ fn get(agent: &ureq::Agent, url: &str) -> anyhow::Result<String> {
     Ok(answer.body_mut().with_config().limit(64 << 20).read_to_string()?)
 }
 
-/// Asks at a rate while the switch is on; gives the times that answers took, in milliseconds.
+/// Asks at a rate while viewers are on; gives the answers' times in milliseconds.
 fn repeat(
     switch: &Switch,
     per_second: u32,
@@ -194,7 +193,7 @@ fn repeat(
     Ok(times)
 }
 
-/// Has the page open while the switch is on.
+/// Keeps the page open while viewers are on.
 fn stream(switch: &Switch, at: &Addresses, streamed: &AtomicUsize) -> anyhow::Result<()> {
     let config = ureq::Agent::config_builder().timeout_connect(Some(PATIENCE));
     let agent: ureq::Agent = config.max_idle_connections(0).build().into();
@@ -224,7 +223,7 @@ fn windows(
             std::thread::sleep(SETTLE);
             look(agent, at, source, length)
         };
-        // Either kind comes first as often as the other: what changes steadily weighs on both.
+        // Each kind comes first equally often, so that a steady drift weighs on both.
         seen.push(if pair % 2 == 0 {
             let alone = window(false)?;
             (alone, window(true)?)
@@ -236,7 +235,7 @@ fn windows(
     Ok(seen)
 }
 
-/// What the appliance's own samples say for so long.
+/// Medians of the appliance's own samples over `length`.
 fn look(agent: &ureq::Agent, at: &Addresses, source: &Source, length: Duration) -> anyhow::Result<Seen> {
     let (began, before, mut latest) = (Instant::now(), source.read(), 0.0);
     let (mut p50, mut p99, mut rate) = (Vec::new(), Vec::new(), Vec::new());

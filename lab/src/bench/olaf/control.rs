@@ -1,5 +1,4 @@
-//! What transmission control does where one group of clusters sends more often than the other (Olaf, table
-//! 3).
+//! Transmission control where one group of clusters sends more often than the other (Olaf, table 3).
 
 use core::time::Duration;
 
@@ -9,14 +8,14 @@ use pascaline_worker::Slope;
 use pascaline_worker::asynchronous::Policy;
 use serde::Serialize;
 
-/// Of virtual time, in each run.
+/// Virtual time of a run.
 const LASTS: Duration = Duration::from_secs(60);
 /// The paper's (section 6).
 const THRESHOLD: Duration = Duration::from_millis(400);
 const SENDERS: [(&str, Senders); 3] =
     [("locked", Senders::Locked), ("jittered", Senders::Jittered), ("poisson", Senders::Poisson)];
-/// Behind SW1 and SW2, and behind SW3. The paper does not say. With the first pair its losses come out, with
-/// the second its ages.
+/// Rates behind SW1 and SW2, and behind SW3. The paper does not give them: the first pair reproduces its
+/// losses, the second its ages.
 const LINES_KBPS: [(u32, u32); 2] = [(10_000, 1000), (2000, 200)];
 
 fn schemes() -> [(&'static str, Scheme); 5] {
@@ -63,7 +62,7 @@ struct Paper {
     aom_fast_ms: f64,
     aom_slow_ms: f64,
     jain: f64,
-    /// Of the two printed ages, five clusters each.
+    /// The fairness index of two ages, for five clusters each.
     jain_of_its_ages: f64,
 }
 

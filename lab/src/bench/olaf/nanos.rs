@@ -1,14 +1,15 @@
-//! What the queue costs in nanoseconds.
+//! What OlafQueue costs in nanoseconds.
 //!
-//! In each step two updates come, of which one is combined with another and one goes to the tail, and one
-//! leaves. Steps are taken in bursts, and for each burst the queue is asked to look ahead, as a packet path
-//! does. Not measured: reception, which leaves packets in the cache, and sending. The limit, in turns with
-//! it: the bare add of the same payloads into the same packets.
+//! In each step two updates arrive and one leaves. One of the two is combined with a waiting update, the
+//! other goes to the tail. Steps come in bursts, and the queue prefetches for each burst, as on the packet
+//! path. Not measured: reception, which leaves packets in the cache, and sending. The limit, measured in
+//! turns with it: the bare add of the same payloads into the same packets.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
+use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_queue::{Combine, Config, Update, UpdateQueue};
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use crate::bench::fixture::{HEADERS, median};
 
-/// What one measurement gave.
+/// Figures of one measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Nanos {
     pub(super) clusters: u32,
@@ -34,53 +35,45 @@ pub(super) const SHAPES: [(u32, u16); 4] = [(8, 8), (8, 4096), (65_536, 8), (65_
 /// Bytes per update.
 pub(super) const PAYLOAD: u16 = 1024;
 const ROOM: usize = 2048;
-/// When everything happens.
+/// The time of all updates.
 const NOW: u64 = 1;
 /// Steps of a round.
 const STEPS: usize = 8192;
-/// Steps of a burst, for each of which two packets come.
+/// Steps of a burst; two packets arrive in each.
 const BURST: usize = pascaline_pipelines::BURST / 2;
-/// Steps between two readings of the clock; a whole number of times in a round. The median is taken over
-/// these, not over rounds: they are short enough for most to be over before anything else gets the processor.
+/// Steps between two readings of the clock; divides the steps of a round. The median is over these parts:
+/// most are short enough to end before anything else gets the processor.
 const TIMED: usize = 4 * BURST;
 
-/// A step: what comes.
+/// The two updates of a step.
 #[derive(Debug, Clone, Copy, Default)]
 struct Step {
-    /// The cluster of an update that waits.
+    /// A cluster with a waiting update.
     waits: u32,
-    /// How many have been appended before that one, of all that waited or were appended in this round.
+    /// Number of updates that were appended before that one in this round, or waited at its start.
     place: usize,
-    /// A cluster of which nothing waits.
+    /// A cluster without one.
     absent: u32,
 }
 
-/// Which clusters wait, so that steps can be drawn beforehand.
+/// Tracks which clusters wait, so that steps can be drawn ahead of time.
 struct Script {
     waiting: VecDeque<u32>,
     absent: Vec<u32>,
-    /// xorshift64.
-    state: u64,
+    random: Rng,
 }
 
 impl Script {
-    fn below(&mut self, bound: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        usize::try_from(self.state >> 33).unwrap_or(0) % bound.max(1)
-    }
-
-    /// A cluster of which nothing waits goes to the tail.
+    /// Appends a cluster that has no waiting update.
     fn append(&mut self) -> Option<u32> {
-        let at = self.below(self.absent.len());
+        let at = self.random.usize(..self.absent.len().max(1));
         let cluster = (!self.absent.is_empty()).then(|| self.absent.swap_remove(at))?;
         self.waiting.push_back(cluster);
         Some(cluster)
     }
 
     fn step(&mut self, number: usize) -> Option<Step> {
-        let place = self.below(self.waiting.len());
+        let place = self.random.usize(..self.waiting.len().max(1));
         let waits = *self.waiting.get(place)?;
         self.absent.push(self.waiting.pop_front()?);
         Some(Step { waits, place: number + place, absent: self.append()? })
@@ -103,7 +96,7 @@ fn update(cluster: u32, worker: u16) -> Update {
     }
 }
 
-/// Measures a queue of so many clusters and segments.
+/// Measures a queue of this many clusters and segments.
 pub(super) fn measure(
     (clusters, segments): (u32, u16),
     combine: Combine,
@@ -115,7 +108,7 @@ pub(super) fn measure(
         script: Script {
             waiting: VecDeque::new(),
             absent: (0..clusters).collect(),
-            state: 0x2545_f491_4f6c_dd1d,
+            random: Rng::with_seed(1),
         },
         received: Vec::with_capacity(2 * TIMED),
         done: Vec::with_capacity(2 * TIMED),
@@ -123,7 +116,7 @@ pub(super) fn measure(
     };
     let pool = HeapPool::new();
     let packet = || pool.alloc(&vec![0; HEADERS + usize::from(PAYLOAD)], ROOM);
-    // As many as may wait; and those that change places with them.
+    // Packets for all waiting updates, and those that take their places.
     for _ in 0..u32::from(segments).min(clusters) {
         let cluster = bench.script.append().context("no cluster is left")?;
         ensure!(bench.queue.enqueue(0, update(cluster, 0), packet()).spent.is_none(), "nothing waits");
@@ -157,16 +150,16 @@ pub(super) fn measure(
 struct Bench {
     queue: UpdateQueue<HeapBuf>,
     script: Script,
-    /// Packets that come next.
+    /// Packets for the next updates.
     received: Vec<HeapBuf>,
-    /// Packets that came last: spent, or sent.
+    /// Packets that were recycled or sent.
     done: Vec<HeapBuf>,
-    /// What a measurement of nothing shows, in nanoseconds.
+    /// Nanoseconds that an empty measurement shows.
     reading: u64,
 }
 
 impl Bench {
-    /// Takes the steps, and notes nanoseconds per step for each reading of the clock.
+    /// Takes the steps, and notes nanoseconds per step for each part.
     fn round(&mut self, steps: &[Step], times: &mut Vec<f64>) -> anyhow::Result<()> {
         for bursts in steps.chunks(TIMED) {
             self.receive();
@@ -178,7 +171,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What was left over comes again: written anew, as if a device had just received it.
+    /// Recycles packets: written anew, as if a device had just received them.
     fn receive(&mut self) {
         for mut packet in self.done.drain(..) {
             packet.bytes_mut().fill(0);
@@ -186,7 +179,7 @@ impl Bench {
         }
     }
 
-    /// What is measured. `None` if something did not happen as it should have.
+    /// The measured work. `None` if a step did not go as planned.
     #[inline]
     fn take(&mut self, burst: &[Step]) -> Option<()> {
         let queue = &mut self.queue;
@@ -207,11 +200,10 @@ impl Bench {
         Some(())
     }
 
-    /// Takes out all that waits, adds payloads where the steps would add them, and puts everything back.
-    /// Notes nanoseconds per step for each reading of the clock.
+    /// Takes out all waiting updates, adds the payloads that the steps would add, and puts everything back.
+    /// Notes nanoseconds per step for each part.
     ///
-    /// With each step the next packet becomes one that waits, as in the queue: where payloads are in the
-    /// cache is the same.
+    /// Each step's packet replaces a waiting one, as in the queue, so that payloads lie in the same caches.
     fn bare_add(&mut self, steps: &[Step], times: &mut Vec<f64>) -> anyhow::Result<()> {
         let kernel = Kernels::detect().f32_sum;
         let mut waiting = Vec::with_capacity(self.queue.len() + TIMED);
@@ -221,7 +213,7 @@ impl Bench {
             waiting.push(departure.packet);
         }
         waiting.extend(self.done.drain(TIMED..));
-        // Divisions are done beforehand.
+        // No divisions inside the measured loop.
         let places: Vec<_> = steps.iter().map(|step| step.place % waiting.len()).collect();
         for places in places.chunks(TIMED) {
             self.done.iter_mut().for_each(|packet| packet.bytes_mut().fill(0));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the queue does is checked where it is measured; times are what they are.
+/// Checks what the queue does; times are not judged.
 #[test]
 fn every_measurement_is_valid() {
     for combine in [Combine::Sum, Combine::Mean] {

@@ -9,7 +9,7 @@ pub(super) struct Report {
     runs: u32,
     scale: u32,
     loss_ppm: u32,
-    /// What the cells have in common, unless they say otherwise.
+    /// Settings of all cells that do not say otherwise.
     setting: Common,
     cells: Vec<Cell>,
     /// With the papers' pool, the best first.
@@ -17,7 +17,7 @@ pub(super) struct Report {
     /// With a pool that is too small for all windows.
     ranking_scarce: Vec<Ranked>,
     paper: Vec<PaperFactor>,
-    /// Results that workers received, each checked to have each rank's contribution once.
+    /// Results that workers received; each was checked to hold each rank's contribution once.
     verified: u64,
     expected: u64,
     /// Always 0: the command fails at the first one.
@@ -31,11 +31,11 @@ struct Common {
     in_flight: u16,
     spread: u16,
     host_jitter_us: u32,
-    /// Between two hosts, without load.
+    /// Between two hosts of an idle network.
     round_trip_us: u64,
-    /// Jobs begin in a time of this length.
+    /// Jobs begin within this time.
     starts_ms: f64,
-    /// A worker's gradients are up to so much later than the first one's.
+    /// A worker's gradients are ready at most this long after the first one's.
     stragglers_ms: f64,
     element: &'static str,
 }
@@ -57,7 +57,7 @@ struct Cell {
     completion_ms: f64,
     completion_ms_min: f64,
     completion_ms_max: f64,
-    /// Over the best choice's in the same setting.
+    /// Divided by that of the best choice in the same setting.
     times_best: f64,
     utilisation: f64,
     ps_packets: f64,
@@ -89,7 +89,7 @@ struct PaperFactor {
     over: &'static str,
     /// Null where the text has no number.
     paper: Option<f64>,
-    /// Over the number of jobs or of workers, if the figure is.
+    /// The axis, if the figure is over the number of jobs or workers.
     over_the: Option<&'static str>,
     here: Option<f64>,
     here_4_ways: Option<f64>,

@@ -1,4 +1,4 @@
-//! The comparison for people.
+//! The comparison as a table.
 
 use crate::experiments::policies::{Best, Comparison, Experiment, Fact, HEADERS, Part, Row, Setting};
 
@@ -30,14 +30,16 @@ pub(super) fn print(experiment: &Experiment, comparison: &Comparison) {
 fn heading(row: &Row) {
     let Setting { jobs, ranks, payload, mix, memory, poll_us, .. } = row.setting;
     println!(
-        "\n{jobs} jobs of {ranks} workers, models {}, packets of {} B, pool of {} KiB ({} slots), hosts look every {poll_us} us",
+        "\n{jobs} jobs of {ranks} workers, models {}, packets of {} B, pool of {} KiB ({} slots), \
+         hosts look every {poll_us} us",
         mix.name(),
         u64::from(payload) + HEADERS,
         memory >> 10,
         row.setting.slots()
     );
     println!(
-        "policy    results at  ways   completed after, ms     × best   pool used   packets to PS  preemptions   sent again"
+        "policy    results at  ways   completed after, ms     × best   pool used   packets to PS  \
+         preemptions   sent again"
     );
 }
 

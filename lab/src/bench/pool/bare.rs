@@ -1,4 +1,4 @@
-//! The limit of everything: adding payloads, and nothing else.
+//! The limit: adding payloads and nothing else.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::{Combine, InOrder, Kernels};
@@ -8,13 +8,12 @@ use pascaline_wire::{Element, Op};
 use super::super::fixture::{HEADERS, Load};
 use super::nanos;
 
-/// What nobody can save: each payload is read once and becomes part of the sum of its PSN.
+/// Reads each payload once and adds it to the sum of its PSN; no aggregator can do less.
 pub(in crate::bench) enum BareAdd {
-    /// Each is added into the accumulator of its PSN when it comes.
+    /// Adds each into the accumulator of its PSN when it arrives.
     Each { accumulators: Vec<Mbuf>, kernel: Combine },
-    /// Those of a PSN are added all at once, into the first of them. Here they are so many that came one
-    /// after the other; or, where the pool keeps them for so long that they are in no cache any more, `cold`
-    /// ones that are not either.
+    /// Adds all payloads of a PSN at once, into the first. They are neighbours in order of arrival; or, where
+    /// the pool holds them so long that no cache has them, `cold` ones that no cache has either.
     Whole { fan_in: usize, kernel: InOrder, cold: Vec<Mbuf>, at: usize },
 }
 
@@ -31,7 +30,7 @@ impl BareAdd {
         Ok(Self::Each { accumulators: zeros(load, load.residence.psns, frames)?, kernel })
     }
 
-    /// Packets that it takes to have one that is not in a cache, if those of the pool are not.
+    /// Number of packets that makes each of them cold, if those of the pool are; else 0.
     pub(super) fn cold(load: &Load) -> u32 {
         /// More than any cache here.
         const OUT_OF_CACHE: u32 = 64 << 20;
@@ -41,8 +40,8 @@ impl BareAdd {
         if cold { (OUT_OF_CACHE / u32::from(load.shape.payload)).next_power_of_two() } else { 0 }
     }
 
-    /// Adds the payloads of one round, in the order in which `ready` hands them out, its last one first;
-    /// returns nanoseconds. What is in the packets afterwards is of no use.
+    /// Adds the payloads of one round, the last of `ready` first; returns nanoseconds. The packets' contents
+    /// are useless afterwards.
     pub(in crate::bench) fn round(&mut self, clock: &Clock, ready: &mut [Mbuf], psns: &[u32]) -> f64 {
         match self {
             Self::Each { accumulators, kernel } => {

@@ -15,20 +15,20 @@ use super::super::fixture::{self, Arrival, Common, EPOCH, Frames, HEADERS, Load,
 use super::bare::BareAdd;
 use super::nanos;
 
-/// What one measurement gave.
+/// Figures of one measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Figures {
     /// Nanoseconds to add one payload into an accumulator, nothing else.
     pub(super) bare_add_ns: f64,
-    /// Nanoseconds per packet, with all that the documentation of `bench pool` lists.
+    /// Nanoseconds per packet of the work that `bench pool` lists.
     pub(super) pool_ns: f64,
     pub(super) ratio: f64,
-    /// Payload per second that this would be.
+    /// Payload per second at that speed.
     pub(super) gbps_per_core: f64,
 }
 
-/// Frames that there are at the most: a burst that completes a PSN of 1,024 ranks with each packet, and as
-/// many as a device has.
+/// Most frames at a time: a burst whose every packet completes a PSN of 1,024 ranks, and the frames that a
+/// device keeps.
 const SENT: usize = (BURST + 1) * 1024;
 
 /// Packet I/O that hands out what was prepared and swallows what is sent.
@@ -38,11 +38,11 @@ struct Prepared {
     frames: Mempool,
     headers: Mempool,
     clock: Clock,
-    /// What was sent. A port's driver frees it when the device is done with it; here that is after each
-    /// turn's measurement, apart from the frames that the device still has.
+    /// Sent frames. A driver frees a frame when the device is done with it; here that is after each turn's
+    /// measurement, except for the frames that the device keeps.
     sent: Box<ArrayVec<Mbuf, SENT>>,
     count: u64,
-    /// A clock of packets, if time is to be virtual.
+    /// Virtual time that packets advance.
     virtual_ns: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Io for Prepared {
 
     fn header_buffers(&mut self, into: &mut ArrayVec<Mbuf, BURST>) {
         let room = into.remaining_capacity();
-        // None left shows in the number of results, which is checked at the end.
+        // A shortage shows in the number of results, which is checked at the end.
         let _ = self.headers.alloc_bulk(into, room);
     }
 
@@ -82,29 +82,28 @@ impl Io for Prepared {
     }
 
     fn now(&self) -> u64 {
-        // Read in both cases: that is part of what a turn costs.
+        // Always read: it is part of what a turn costs.
         let now = self.clock.now_ns();
         self.virtual_ns.unwrap_or(now)
     }
 }
 
-/// A load that is measured, whatever the width of the pool's bitmaps.
+/// A load under measurement, for any width of the rank sets.
 pub(super) trait Measured {
-    /// Deals with one round of packets, first in the bare add and then on the packet path. What that took is
-    /// noted, or not.
+    /// Measures one round, first the bare add and then the packet path; `note` keeps the times.
     fn round(&mut self, note: bool) -> anyhow::Result<()>;
 
-    /// Rounds that it takes until everything is as it will stay.
+    /// Rounds before the steady state.
     fn warm_up(&self) -> u32;
 
-    /// The medians. An error if not every packet came to the end that it should.
+    /// The medians. An error if a packet did not come to its proper end.
     fn figures(&mut self) -> anyhow::Result<Figures>;
 
-    /// The part of the packets that the pool took in.
+    /// Share of the packets that the pool took.
     fn absorbed(&self) -> f64;
 }
 
-/// A load with all that it takes to measure it. Bitmaps have 64 × `WORDS` bits.
+/// A load with its fixture. Rank sets have 64 × `WORDS` bits.
 pub(super) struct Bed<const WORDS: usize> {
     load: Load,
     writer: Frames,
@@ -204,7 +203,7 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
     }
 
     fn warm_up(&self) -> u32 {
-        // Until every slot has been in use and the last rank has begun.
+        // Until every slot was used and the last rank has begun.
         let steps = self.load.residence.slots as u64 + u64::from(self.load.residence.psns);
         let packets = steps * u64::from(self.load.shape.fan_in);
         u32::try_from(packets / u64::from(self.load.residence.packets)).unwrap_or(u32::MAX)
@@ -219,7 +218,8 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
         let complete = completed == expected && sent == completed * fan_in;
         anyhow::ensure!(
             dropped == 0 && account.unaccounted() == 0 && (complete || self.load.contended),
-            "the pool completed {completed} of {expected} PSNs and dropped {dropped} packets: the measurement of {:?} is void",
+            "the pool completed {completed} of {expected} PSNs and dropped {dropped} packets: \
+             the measurement of {:?} is void",
             self.load
         );
         let (bare_add_ns, pool_ns) = (median(self.bare.clone()), median(self.pool.clone()));
@@ -237,12 +237,12 @@ impl<const WORDS: usize> Measured for Bed<WORDS> {
     }
 }
 
-/// Frees what is on its way to the parameter server.
+/// Frees packets for the parameter server.
 fn drain(queue: &ArrayQueue<Mbuf>) {
     while queue.pop().is_some() {}
 }
 
-/// Nanoseconds that a measurement of nothing shows; a turn is short enough for that to matter.
+/// Nanoseconds that an empty measurement shows; turns are short enough for this to matter.
 fn time_of_reading(clock: &Clock) -> u64 {
     let mut nothing: Vec<u64> = (0..1001)
         .map(|_| {
@@ -254,8 +254,8 @@ fn time_of_reading(clock: &Clock) -> u64 {
     nothing[nothing.len() / 2]
 }
 
-/// Allocates and writes the packets of one round, last first, since they are taken from the end; and notes
-/// their PSNs, first first.
+/// Allocates and writes the packets of one round into `ready`, last first, since they are taken from the end;
+/// their PSNs go into `psns`, first first.
 pub(in crate::bench) fn prepare(
     writer: &Frames,
     count: u32,
@@ -277,7 +277,7 @@ pub(in crate::bench) fn prepare(
     Ok(())
 }
 
-/// Packets, taken from the end, in bursts that are to be taken from the end.
+/// Splits packets into bursts; both are taken from the end.
 fn bursts(ready: &mut Vec<Mbuf>) -> Vec<ArrayVec<Mbuf, BURST>> {
     let mut bursts = Vec::with_capacity(ready.len().div_ceil(BURST));
     while !ready.is_empty() {
@@ -288,7 +288,7 @@ fn bursts(ready: &mut Vec<Mbuf>) -> Vec<ArrayVec<Mbuf, BURST>> {
     bursts
 }
 
-/// Writes the payloads again, so that they are as fresh for the second measurement as for the first.
+/// Writes the payloads again, so that both measurements find them equally fresh.
 fn prepare_again(writer: &Frames, ready: &mut [Mbuf]) {
     for packet in ready {
         packet.bytes_mut()[HEADERS..].copy_from_slice(writer.payload());

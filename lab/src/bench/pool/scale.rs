@@ -1,18 +1,19 @@
-//! What a packet costs as jobs, workers and slots become more: what is varied, and what is kept as it is.
+//! What a packet costs as jobs, workers and slots grow: the axes, and what each of them keeps fixed.
 //!
-//! Between the points of an axis only that one number differs. Rounds have as many packets, as many PSNs are
-//! under way, so that accumulators take as much memory, a burst has 32 different PSNs everywhere, and pools
-//! are the same (but for the axis of slots); all take turns, and have their packets from the same memory.
+//! Points of an axis differ in one number only. Rounds have the same number of packets and of PSNs under way,
+//! so accumulators cover the same memory; each burst has 32 different PSNs; the pools are the same, except
+//! along slots. All cases take turns and take packets from the same memory.
 //!
 //! **Jobs** take turns, a window of 32 PSNs each, as workers send them. A second line has them take turns PSN
-//! by PSN, so that nothing of a job is at hand when its next packet comes: between two packets of a rank lie
-//! 40 MB of other packets. **Workers** send the same 256 PSNs under way, and the device keeps the last 1,024
-//! frames that it was given, as devices do: else the fan-out of small jobs would find its headers in the
-//! first-level cache, and that of large ones would not. **Slots** hold a result each, which has to make room
-//! for a new PSN after as many others as there are slots: what is touched then has been in no cache since.
+//! by PSN: 40 MB of other packets lie between two packets of a rank, so nothing of a job is cached.
+//! **Workers** contribute to the same 256 PSNs under way, and the device keeps the last 1,024 frames, as
+//! devices do: otherwise small jobs would find their headers in the first-level cache and large ones would
+//! not. **Slots** each hold a result that makes room for a new PSN; every slot is used once before the first
+//! is used again, so no cache has its lines.
 
 use std::hint::black_box;
 
+use fastrand::Rng;
 use pascaline_dpdk::Clock;
 use serde::Serialize;
 
@@ -20,34 +21,34 @@ use super::nanos;
 use super::sweep::{Case, Part};
 use super::{Load, Place, Residence, Shape};
 
-/// What "flat" allows: most by least.
+/// What "flat" allows: the greatest value, divided by the least.
 pub(super) const FLAT: f64 = 1.15;
 
-/// Of every case.
+/// PSNs under way, in every case.
 const PSNS: u32 = 256;
 const PACKETS: u32 = 2048;
-/// PSNs of many jobs lie where they happen to; so many slots that no set is ever full of partials.
+/// PSNs of many jobs hash to any set; with this many slots no set fills up.
 const SLOTS: usize = 8192;
 /// PSNs that a job's workers send in a row: the window that they are granted.
 const WINDOW: u32 = 32;
-/// Frames that a device has.
+/// Frames that a device keeps.
 const RING: usize = 1024;
 
 /// The memory behind a number of slots.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Memory {
-    /// Bytes of the lines that belong to the slots: sets, slots, descriptors of results.
+    /// Bytes of the slots' own lines: sets, slots, descriptors of results.
     lines_bytes: usize,
-    /// Bytes that go through the caches between two uses of a slot, these lines included.
+    /// Bytes that pass the caches between two uses of a slot, these lines included.
     between_uses_bytes: usize,
-    /// Lines per packet that nobody has touched for so long.
+    /// Lines per packet that were not touched for that long.
     lines_per_packet: f64,
-    /// Nanoseconds that a line takes after so many bytes, by a chase of pointers through as much memory.
+    /// Nanoseconds per line in a pointer chase through that much memory.
     miss_ns: f64,
-    /// False if that is what memory takes.
+    /// False if the chase ran at memory speed.
     cached: bool,
-    /// What a packet may cost: in a cache, as much as with the fewest slots and what flat allows; in memory,
-    /// as much as with the fewest slots and a miss for each line touched.
+    /// The limit. In a cache: the cost with the fewest slots, times what flat allows. In memory: the cost
+    /// with the fewest slots, plus a miss for each line touched.
     at_most_ns: f64,
 }
 
@@ -66,8 +67,7 @@ pub(super) fn jobs() -> Vec<Case> {
 
 pub(super) fn workers() -> Vec<Case> {
     let case = |fan_in| {
-        // Ranks that are as far behind do not follow one another, so that each packet of a burst is of
-        // another PSN.
+        // Ranks equally far behind do not follow one another, so that each packet of a burst has another PSN.
         #[expect(clippy::cast_possible_truncation, reason = "256")]
         let stride = (fan_in / PSNS as u16) | 1;
         Case::of(Part::Workers, Place::LastLevel, Load { stride, ring: RING, ..load(fan_in, 512) })
@@ -80,7 +80,7 @@ pub(super) fn slots() -> Vec<Case> {
     [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20].into_iter().map(case).collect()
 }
 
-/// What should be flat: what it is, and nanoseconds per packet.
+/// What should be flat: its name, and nanoseconds per packet of each case.
 pub(super) fn flat(cases: &[Case]) -> Vec<(&'static str, Vec<f64>)> {
     let of = |part, wanted: &dyn Fn(&Case) -> bool| -> Vec<f64> {
         let cases = cases.iter().filter(|case| case.part == part && wanted(case));
@@ -93,7 +93,7 @@ pub(super) fn flat(cases: &[Case]) -> Vec<(&'static str, Vec<f64>)> {
     ]
 }
 
-/// What each number of slots but the first costs, by what it may cost.
+/// The cost with each number of slots but the first, divided by its limit.
 pub(super) fn of_slots(cases: &[Case]) -> Vec<(String, f64)> {
     let measured = cases.iter().filter_map(|case| Some((case, case.memory?))).skip(1);
     measured
@@ -108,13 +108,13 @@ pub(super) fn of_slots(cases: &[Case]) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Says of each number of slots what memory is behind it, and measures that memory.
+/// Measures the memory behind each number of slots.
 pub(super) fn measure_memory(cases: &mut [Case], clock: Clock) {
     /// A set's head, a slot, and the two lines of the descriptor of the result that makes room.
     const LINES: usize = 4;
     /// Payload, headers, descriptor.
     const PACKET: usize = 1024 + 64 + 128;
-    /// More than any cache: what comes after so much takes no longer after more.
+    /// More than any cache: beyond it a chase gets no slower.
     const MOST: usize = 256 << 20;
     let longest = chase(MOST, clock);
     let base = cases.first().map_or(0.0, |case| case.figures.pool_ns);
@@ -142,19 +142,17 @@ pub(super) fn measure_memory(cases: &mut [Case], clock: Clock) {
 #[repr(align(64))]
 struct Link(u32);
 
-/// Nanoseconds from one line to the next, in a chain that visits all lines of so much memory in no order:
-/// what one costs that nobody asked for ahead of time.
+/// Nanoseconds per step of a chain that visits all lines of this memory in random order: the cost of a miss
+/// without prefetch.
 fn chase(bytes: usize, clock: Clock) -> f64 {
     const STEPS: u64 = 1 << 18;
     const TIMES: u32 = 5;
     let count = u32::try_from(bytes / size_of::<Link>()).unwrap_or(u32::MAX);
     let mut links: Vec<Link> = (0..count).map(Link).collect();
     // One cycle through all of them (Sattolo).
-    let mut state = 1u64;
-    for at in (1..count).rev() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let other = ((u64::from(at) * (state >> 32)) >> 32) as u32;
-        links.swap(at as usize, other as usize);
+    let mut random = Rng::with_seed(1);
+    for at in (1..links.len()).rev() {
+        links.swap(at, random.usize(..at));
     }
     let mut at = 0;
     let mut walk = |steps: u64| {
@@ -164,7 +162,7 @@ fn chase(bytes: usize, clock: Clock) -> f64 {
         black_box(at);
     };
     walk(u64::from(count).min(STEPS));
-    // The least: what others do on the machine makes a miss dearer, and more would be allowed for it.
+    // The least: disturbance would raise the miss time, and with it the limit.
     let times = (0..TIMES).map(|_| {
         let start = clock.now_ns();
         walk(STEPS);

@@ -12,7 +12,7 @@ use super::scale::{self, Memory};
 use super::{Figures, Load, OrderName, Place, PolicyName, PoolArgs, Shape};
 use crate::bench::fixture;
 
-/// What is varied, everything else being as by default: f32, payloads of 1 KiB, 8 ranks.
+/// What is varied; the rest stays at f32, payloads of 1 KiB, 8 ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {
@@ -34,7 +34,7 @@ pub(super) enum Part {
     Slots,
 }
 
-/// One case, and what came of it.
+/// One case with its figures.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
     pub(super) part: Part,
@@ -48,20 +48,20 @@ pub(super) struct Case {
     /// PSNs that a job sends in a row.
     pub(super) in_a_row: u32,
     pub(super) slots: usize,
-    /// What the pool's memory does to it, where slots are varied.
+    /// The memory behind the pool, where slots are varied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Memory>,
     #[serde(flatten)]
     pub(super) figures: Figures,
-    /// Millions of elements per second that this would be.
+    /// Millions of elements per second at that speed.
     melements_per_s: f64,
-    /// The part of the packets that the pool took in; the others went to the parameter server.
+    /// Share of the packets that the pool took; the others went to the parameter server.
     absorbed: f64,
     #[serde(skip)]
     pub(super) load: Load,
 }
 
-/// Something that is required, and whether it is so.
+/// A requirement, and whether it holds.
 #[derive(Debug, Serialize)]
 struct Check {
     what: String,
@@ -85,7 +85,7 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     let wanted = |part: &&Part| args.only.is_empty() || args.only.contains(part);
     let groups: Vec<Vec<Case>> = Part::value_variants().iter().filter(wanted).flat_map(groups).collect();
     let loads = |group: &[Case]| group.iter().map(|case| case.load).collect::<Vec<_>>();
-    // Pools follow one another; what one leaves free may be in pieces.
+    // Each pool follows another, and free memory may be in pieces.
     let memory = groups.iter().map(|group| super::megabytes(&loads(group))).max().unwrap_or(0);
     let eal = fixture::eal_with("bench-pool", args.core, Vec::new(), memory * 5 / 4)?;
     let clock = fixture::clock(&eal);
@@ -123,12 +123,14 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
 
 fn print(report: &Report) {
     println!(
-        "part        pool in     policy    dtype order    fan-in payload  jobs in a row   slots  bare add  pool ns  ratio  Gbit/s  Melem/s  absorbed"
+        "part        pool in     policy    dtype order    fan-in payload  jobs in a row   slots  \
+         bare add  pool ns  ratio  Gbit/s  Melem/s  absorbed"
     );
     for case in &report.cases {
         let Figures { bare_add_ns, pool_ns, ratio, gbps_per_core } = case.figures;
         println!(
-            "{:11} {:11} {:9} {:5} {:8} {:6} {:7} {:5} {:8} {:7}  {bare_add_ns:8.1} {pool_ns:8.1} {ratio:6.2} {gbps_per_core:7.0} {:8.0}  {:.2}",
+            "{:11} {:11} {:9} {:5} {:8} {:6} {:7} {:5} {:8} {:7}  \
+             {bare_add_ns:8.1} {pool_ns:8.1} {ratio:6.2} {gbps_per_core:7.0} {:8.0}  {:.2}",
             word(case.part),
             word(case.pool_in),
             case.policy.map_or("-".to_owned(), word),
@@ -155,12 +157,12 @@ fn print(report: &Report) {
     }
 }
 
-/// A name as the command line has it.
+/// The value's name on the command line.
 fn word(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The cases of a part, those together that are compared and take turns.
+/// The cases of a part, grouped by what is compared and takes turns.
 fn groups(part: &Part) -> Vec<Vec<Case>> {
     let places = |cases: &dyn Fn(Place) -> Vec<Case>| Place::ALL.iter().map(|&place| cases(place)).collect();
     let base = |place| Case::new(*part, place, 8, 1024);
@@ -232,7 +234,7 @@ impl Case {
     }
 }
 
-/// What is required, as far as it has been measured.
+/// The requirements whose cases were measured.
 fn checks(cases: &[Case]) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut at_most = |what: String, value: Option<f64>, limit: f64| {
@@ -248,7 +250,7 @@ fn checks(cases: &[Case]) -> Vec<Check> {
         (Part::Policies, Place::Dram),
         (Part::Contention, Place::L2),
     ] {
-        // The bare add is the same for all, so that its ratios differ by this.
+        // The bare add is the same for all, so only the pool's time matters.
         let spread = spread(of(part, place).map(|case| case.figures.pool_ns));
         at_most(format!("{}, {}: most ns per packet / least", word(part), word(place)), spread, 1.15);
     }
@@ -290,7 +292,7 @@ fn checks(cases: &[Case]) -> Vec<Check> {
     checks
 }
 
-/// The greatest of some values, by the least.
+/// The greatest of the values, divided by the least.
 fn spread(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     let least = values.clone().min_by(f64::total_cmp)?;
     Some(values.max_by(f64::total_cmp)? / least)

@@ -1,5 +1,4 @@
-//! When workers send. The paper replays traces that it does not publish; these are what they may have been
-//! like.
+//! When workers send. The paper replays traces that it does not publish; these are candidates.
 
 use core::fmt;
 
@@ -10,24 +9,24 @@ use super::SECOND;
 /// An update reaches the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival {
-    /// When, in ticks.
+    /// Time in ticks.
     pub(crate) at: u64,
-    /// From whom.
+    /// Its sender.
     pub(crate) worker: u16,
 }
 
-/// How many send how much.
+/// The amount of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Workload {
     /// Workers; all send at the same rate.
     pub(crate) workers: u16,
-    /// Updates that each of them sends.
+    /// Updates that each worker sends.
     pub(crate) updates: u32,
-    /// Bits of an update, on the line.
+    /// Bits of an update on the line.
     pub(crate) bits: u32,
-    /// What all send together on average, in Gbit/s.
+    /// Average rate of all workers together, in Gbit/s.
     pub(crate) offered_gbps: u32,
-    /// How fast updates follow each other within a burst, in Gbit/s; more than they offer on average.
+    /// Rate within a burst, in Gbit/s; above the average.
     pub(crate) line_gbps: u32,
 }
 
@@ -36,15 +35,15 @@ pub(crate) struct Workload {
 pub(crate) enum Arrivals {
     /// Each worker is a Poisson process.
     Poisson,
-    /// Each worker sends at equal intervals, beginning at a random time of the first.
+    /// Each worker sends at equal intervals, from a random time within the first.
     Periodic,
-    /// Each worker sends at equal intervals, and all at the same time: in the order of their numbers.
+    /// All workers send at the same times, at equal intervals, in the order of their numbers.
     Locked,
-    /// Each worker sends so many updates one after the other at line rate; bursts of a worker begin like a
-    /// Poisson process. With 1, that is what updates are.
+    /// Each worker sends bursts of this many updates at line rate; bursts begin as a Poisson process. 1 means
+    /// single updates.
     Bursts(u32),
-    /// All workers send from behind one line (a packet generator with one port, say): so many updates of
-    /// workers at random at line rate, then a pause, always the same.
+    /// All workers share one line, as behind a packet generator with one port: this many updates of random
+    /// workers at line rate, then a fixed pause.
     Trains(u32),
 }
 
@@ -61,7 +60,7 @@ impl fmt::Display for Arrivals {
 }
 
 impl Arrivals {
-    /// Everything that arrives, in order of time.
+    /// All arrivals, in order of time.
     #[must_use]
     pub(crate) fn draw(self, load: &Workload, seed: u64) -> Vec<Arrival> {
         let mut random = Random::new(seed);
@@ -78,7 +77,7 @@ impl Arrivals {
         all
     }
 
-    /// What one worker sends, independently of the others.
+    /// The updates of one worker, independent of the others.
     fn one(self, load: &Workload, worker: u16, random: &mut Random, all: &mut Vec<Arrival>) {
         let interval = load.interval() * f64::from(load.workers);
         let mut send = |time| all.push(Arrival { at: ticks(time), worker });
@@ -141,7 +140,7 @@ impl Workload {
     }
 }
 
-/// Ticks that so many bits take.
+/// Ticks for this many bits.
 fn serialization(bits: u32, gbps: u32) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a power of ten")]
     let ticks_per_bit = SECOND as f64 / 1e9 / f64::from(gbps);
@@ -153,7 +152,7 @@ fn ticks(time: f64) -> u64 {
     time.round() as u64
 }
 
-/// Between 0 and 1, never either of them.
+/// Uniform between 0 and 1, exclusive of both.
 #[expect(clippy::cast_precision_loss, reason = "53 bits")]
 pub(super) fn uniform(random: &mut Random) -> f64 {
     ((random.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64

@@ -8,27 +8,27 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_queue::{Config, ConfigError, Departure, Enqueued, Shaper, Update, UpdateQueue};
 use pascaline_wire::trailer::QueueState;
 
-/// How long an update takes up its segment.
+/// How long an update occupies its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Until it begins to be sent: the line has a place of its own for what it sends. So it is in an
-    /// appliance, where what leaves the queue goes to the ring of a port.
+    /// Until its sending begins, as in an appliance, where an update that leaves the queue goes to the ring
+    /// of a port.
     UntilBegun,
-    /// Until all of it has been sent; meanwhile it is locked (Olaf, sections 4 and 12.1).
+    /// Until it is sent completely; it is locked meanwhile (Olaf, sections 4 and 12.1).
     UntilSent,
 }
 
 /// A queue and the line that drains it. Its driver calls [`finish`](Self::finish) at each
-/// [`next`](Self::next), and [`offer`](Self::offer) for everything that arrives, in order of time. Several in
-/// a row make a path.
+/// [`next`](Self::next), and [`offer`](Self::offer) for each arrival, in order of time. Several in a row make
+/// a path.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
     queue: UpdateQueue<HeapBuf>,
     line: Shaper,
     hold: Hold,
-    /// What has left the queue and not yet the line.
+    /// The update that the line is sending.
     sending: Option<Departure<HeapBuf>>,
-    /// When what is being sent will have been sent.
+    /// When the line has sent it.
     ends: Option<u64>,
 }
 
@@ -38,13 +38,12 @@ impl Bottleneck {
     /// # Errors
     /// [`ConfigError`] if there cannot be a queue like this.
     pub(crate) fn new(config: &Config, gbps: u32, hold: Hold) -> Result<Self, ConfigError> {
-        // The shaper's clock counts ticks instead of nanoseconds: in its second pass 10⁹ of them, a
-        // millisecond.
+        // The shaper takes ticks for nanoseconds: 10⁹ of them, a millisecond, are its second.
         let per_millisecond = NonZeroU64::new(u64::from(gbps) * 1_000_000).unwrap_or(NonZeroU64::MIN);
         Self::with_line(config, Shaper::new(per_millisecond, Duration::ZERO), hold)
     }
 
-    /// An idle line behind an empty queue, in whatever the line takes for nanoseconds.
+    /// An idle line behind an empty queue, in the line's own unit of time.
     ///
     /// # Errors
     /// As `new`.
@@ -64,7 +63,7 @@ impl Bottleneck {
         &self.queue
     }
 
-    /// When the next update will have been sent; `None` if the line is idle.
+    /// When the line has sent its update; `None` if it is idle.
     #[must_use]
     pub(crate) const fn next(&self) -> Option<u64> {
         self.ends
@@ -79,13 +78,13 @@ impl Bottleneck {
         enqueued
     }
 
-    /// What is stamped on acknowledgements that pass in the other direction.
+    /// The state that is stamped on acknowledgements.
     pub(crate) fn state(&mut self, now: u64) -> QueueState {
         self.queue.state(now)
     }
 
-    /// The update that has been sent at `now`, which is [`next`](Self::next); the line goes on with the one
-    /// after it.
+    /// The update that was sent at `now`, which is [`next`](Self::next). The line goes on with the following
+    /// one.
     pub(crate) fn finish(&mut self, now: u64) -> Option<Departure<HeapBuf>> {
         self.ends.take()?;
         let sent = self.sending.take().or_else(|| self.queue.dequeue());
@@ -96,7 +95,7 @@ impl Bottleneck {
     fn begin(&mut self, now: u64) {
         let Some(head) = self.queue.head() else { return };
         let bits = u32::try_from(head.payload().end * 8).unwrap_or(u32::MAX);
-        // The line is idle, so that it owes nothing.
+        // An idle line owes nothing.
         if self.line.take(now, bits).is_ok() {
             self.ends = Some(self.line.ready_ns());
             match self.hold {

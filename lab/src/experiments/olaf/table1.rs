@@ -7,10 +7,10 @@ use core::time::Duration;
 
 use pascaline_buffer::HeapPool;
 use pascaline_queue::{Config, ConfigError, Discipline, Update};
+use pascaline_sim::random::mix;
 use pascaline_wire::Element;
 
 use super::{Age, Arrival, Arrivals, Bottleneck, Hold, SECOND, Workload};
-use pascaline_sim::random::mix;
 
 /// Section 8.1: 27 workers send 500 packets of 2,048 bits each, 60 Gbit/s in all. The line is that of the
 /// testbed's ports.
@@ -20,19 +20,19 @@ const CLUSTERS: u16 = 9;
 const SEGMENTS: u16 = 8;
 /// The output rates of Table 1 and Figure 6.
 const OUT_GBPS: [u32; 3] = [40, 20, 5];
-/// Of the 256 bytes: untagged Ethernet, IPv4, UDP and the aggregation header.
+/// Headers within the 256 bytes: untagged Ethernet, IPv4, UDP and aggregation.
 const HEADERS: u16 = 64;
 
 /// The experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Table1 {
-    /// Everything follows from it.
+    /// Seed of everything.
     pub(crate) seed: u64,
-    /// Runs that are averaged; the paper has 30. At least 1.
+    /// Runs to average; the paper has 30. At least 1.
     pub(crate) runs: u32,
 }
 
-/// What the paper prints.
+/// A row as printed in the paper.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Paper {
     /// Rate of the output.
@@ -47,7 +47,7 @@ pub(crate) struct Paper {
     pub(crate) olaf_aggregated: u32,
     /// Updates lost with Olaf, percent.
     pub(crate) olaf_lost_pct: f64,
-    /// By how much Olaf's average age is lower, percent.
+    /// Reduction of the average age by Olaf, percent.
     pub(crate) aom_reduction_pct: f64,
 }
 
@@ -93,13 +93,13 @@ pub(crate) struct Olaf {
     pub(crate) received: f64,
     /// Updates that became part of another or were replaced by a newer one of their worker.
     pub(crate) aggregated: f64,
-    /// Those of them that were replaced.
+    /// The replaced ones among them.
     pub(crate) replaced: f64,
     /// Updates lost, percent of those sent.
     pub(crate) lost_pct: f64,
     /// Average age of a cluster's newest update, in milliseconds.
     pub(crate) aom_ms: f64,
-    /// Figure 6: of all outgoing updates, the share with at most so many aggregations; ends with 1.
+    /// Figure 6: share of outgoing updates with at most 0, 1, 2, … aggregations; ends with 1.
     pub(crate) aggregations_cdf: Vec<f64>,
 }
 
@@ -117,19 +117,19 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// By how much Olaf's average age of a cluster is lower than FIFO's, percent.
+    /// Reduction of a cluster's average age against FIFO, percent.
     #[must_use]
     pub(crate) fn aom_reduction_pct(&self) -> f64 {
         reduction_pct(self.fifo.aom_ms, self.olaf.aom_ms)
     }
 
-    /// By how much Olaf's average age of a cluster is lower than FIFO's of a worker, percent.
+    /// Reduction of a cluster's average age against a worker's under FIFO, percent.
     #[must_use]
     pub(crate) fn worker_aom_reduction_pct(&self) -> f64 {
         reduction_pct(self.fifo.worker_aom_ms, self.olaf.aom_ms)
     }
 
-    /// What the paper has for this row's rate.
+    /// The paper's row for this rate.
     #[must_use]
     pub(crate) fn paper(&self) -> Option<&'static Paper> {
         PAPER.iter().find(|paper| paper.out_gbps == self.out_gbps)
@@ -140,7 +140,7 @@ fn reduction_pct(from: f64, to: f64) -> f64 {
     if from > 0.0 { 100.0 * (1.0 - to / from) } else { 0.0 }
 }
 
-/// What one run of one queue gave.
+/// One run of one queue.
 struct Run {
     received: u64,
     replaced: u64,
@@ -148,12 +148,12 @@ struct Run {
     lost: u64,
     aom_ms: f64,
     worker_aom_ms: f64,
-    /// How many outgoing updates had so many aggregations.
+    /// Outgoing updates by their number of aggregations.
     aggregations: Vec<u64>,
 }
 
 impl Table1 {
-    /// A row for each output rate, where segments are given up as in an appliance.
+    /// A row for each output rate, with segments freed as in an appliance.
     ///
     /// # Errors
     /// [`ConfigError`]: not to be expected.
@@ -215,7 +215,7 @@ fn run(discipline: Discipline, arrivals: &[Arrival], out_gbps: u32, hold: Hold) 
         discipline,
         segments: SEGMENTS,
         clusters: u32::from(CLUSTERS),
-        // Ticks, as everywhere here; not looked at.
+        // Ticks as everywhere here; not used.
         activity: Duration::from_millis(1),
         ..Config::default()
     };
@@ -228,7 +228,7 @@ fn run(discipline: Discipline, arrivals: &[Arrival], out_gbps: u32, hold: Hold) 
     let mut coming = arrivals.iter().peekable();
     loop {
         let sent = bottleneck.next();
-        // What leaves at the same time leaves first.
+        // At equal times departures come first.
         if let Some(now) = sent
             && coming.peek().is_none_or(|arrival| now <= arrival.at)
         {
@@ -245,7 +245,7 @@ fn run(discipline: Discipline, arrivals: &[Arrival], out_gbps: u32, hold: Hold) 
             break;
         }
     }
-    // After the last arrival there is nothing new: an age would measure how long one goes on looking.
+    // An age after the last arrival would only measure how long the run goes on.
     let until = arrivals.last().map_or(0, |arrival| arrival.at);
     let counters = bottleneck.queue().counters();
     Ok(Run {

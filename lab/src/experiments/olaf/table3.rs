@@ -1,5 +1,5 @@
-//! Two groups of clusters behind one bottleneck, of which one sends more often than the other (Olaf, section
-//! 8.3, tables 2 and 3): what transmission control does about loss, age and fairness.
+//! Two groups of clusters behind one bottleneck; one group sends more often (Olaf, section 8.3, tables 2 and
+//! 3). Shows what transmission control does for loss, age and fairness.
 //!
 //! ```text
 //! C1 … C5  (every 100 ms)     ── SW1, 5 places ──┐
@@ -7,9 +7,9 @@
 //! C6 … C10 (every 100/300 ms) ── SW2, 5 places ──┘
 //! ```
 //!
-//! Queues, ages and the workers' transmission control are the product's; simulated are trainers, lines and
-//! the server, which acknowledges everything at once and to the whole cluster, with the state of SW3's queue.
-//! The paper does not say how fast the lines are. Times are in nanoseconds.
+//! Queues, ages and the workers' transmission control are the real code; trainers, lines and the server are
+//! simulated. The server acknowledges each update at once to the whole cluster, with the state of SW3's
+//! queue. The paper does not give the lines' rates. Times are in nanoseconds.
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +22,7 @@ use std::collections::BinaryHeap;
 use pascaline_buffer::HeapPool;
 use pascaline_ps::asynchronous::{Age, Pace, jain};
 use pascaline_queue::{Config, ConfigError, Discipline, Shaper, Update, Verdict};
+use pascaline_sim::random::{Random, mix};
 use pascaline_wire::Element;
 use pascaline_wire::trailer::QueueState;
 use pascaline_worker::asynchronous::session::PAUSE_UNIT;
@@ -29,34 +30,33 @@ use pascaline_worker::asynchronous::{Control, Heard, Policy};
 
 use super::arrivals::{exponential, uniform};
 use super::bottleneck::{Bottleneck, Hold};
-use pascaline_sim::random::{Random, mix};
 
 const CLUSTERS: u16 = 10;
 /// Workers of each cluster.
 const WORKERS: u16 = 10;
 /// Bytes of an update on the lines.
 const BYTES: u16 = 1000;
-/// The places of SW1, SW2 and SW3.
+/// Places of SW1, SW2 and SW3.
 const PLACES: [u16; 3] = [5, 5, 8];
 const LAST: usize = 2;
 const MS: u64 = 1_000_000;
-/// How far an interval may be from its length with [`Senders::Jittered`].
+/// Relative deviation of intervals with [`Senders::Jittered`].
 const JITTER: f64 = 0.1;
-/// From the server's receiving an update to the workers' receiving the acknowledgement.
+/// From the server's reception of an update to the workers' reception of its acknowledgement.
 const REPLY: u64 = MS;
 
 /// When trainers have updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Senders {
-    /// At equal intervals, and all at the same time: in the order of their numbers.
+    /// At equal intervals, all at the same times, in the order of their numbers.
     Locked,
-    /// At intervals that are up to a tenth longer or shorter, beginning at a random time of the first.
+    /// At intervals up to a tenth longer or shorter, from a random time within the first.
     Jittered,
-    /// Each one is a Poisson process.
+    /// Each trainer is a Poisson process.
     Poisson,
 }
 
-/// What is compared.
+/// A combination under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scheme {
     /// The queues' discipline.
@@ -68,34 +68,34 @@ pub(crate) struct Scheme {
 /// The experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Table3 {
-    /// What chance follows from.
+    /// The seed.
     pub(crate) seed: u64,
-    /// Runs that are averaged.
+    /// Runs to average.
     pub(crate) runs: u32,
     /// Virtual time of a run.
     pub(crate) lasts: Duration,
-    /// From one update of a worker of the second group to the next: 300 ms in table 3, 100 ms in table 2.
+    /// Interval of the second group's workers: 300 ms in table 3, 100 ms in table 2.
     pub(crate) slow: Duration,
-    /// Kilobits per second behind SW1 and behind SW2.
+    /// Rate behind SW1 and behind SW2, in kbit/s.
     pub(crate) edge_kbps: u32,
-    /// Kilobits per second behind SW3.
+    /// Rate behind SW3, in kbit/s.
     pub(crate) last_kbps: u32,
 }
 
-/// What came of a scheme: means over the runs.
+/// Outcome of a scheme: means over the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Outcome {
-    /// Updates that trainers had.
+    /// Updates that trainers produced.
     pub(crate) updates: f64,
     /// Updates that transmission control let pass.
     pub(crate) sent: f64,
-    /// Those of them that were dropped, alone or inside of others, in percent.
+    /// Share of those that were dropped, alone or inside others, in percent.
     pub(crate) lost_pct: f64,
-    /// Updates that the server has received, combined ones counted once.
+    /// Updates that the server received, combined ones once.
     pub(crate) received: f64,
-    /// Age-of-Model, averaged over time and over the clusters of each group, in milliseconds.
+    /// Age-of-Model in milliseconds, averaged over time and over the clusters of each group.
     pub(crate) aom_ms: [f64; 2],
-    /// Jain's index of the clusters' averages over time.
+    /// Jain's index of the clusters' averages.
     pub(crate) jain: f64,
 }
 
@@ -120,7 +120,7 @@ impl Table3 {
         Contest { name: "Olaf_TC", lost_pct: 4.7, aom_ms: [263.0, 270.0], jain: 0.99 },
     ];
 
-    /// What comes of one scheme.
+    /// Runs one scheme.
     ///
     /// # Errors
     /// [`ConfigError`]: not to be expected.
@@ -142,10 +142,10 @@ impl Table3 {
     }
 }
 
-/// What happens beside the lines' departures, in order of time and then of coming up.
+/// Events other than departures, ordered by time, then by creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// An acknowledgement reaches all workers of a cluster: active clusters, places, waiting updates.
+    /// An acknowledgement reaches all workers of a cluster, with active clusters, places and waiting updates.
     Ack { cluster: u16, pause: u16, state: (u16, u16, u32) },
     /// A trainer has an update.
     Update { worker: u16 },
@@ -233,7 +233,7 @@ impl World {
         loop {
             let line = (0..self.lines.len()).filter_map(|at| Some((self.lines[at].next()?, at))).min();
             let due = self.agenda.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
-            // What leaves at the same time leaves first.
+            // At equal times departures come first.
             match line {
                 Some((at, line)) if at <= due.min(self.lasts) => self.depart(at, line),
                 _ if due > self.lasts => break,

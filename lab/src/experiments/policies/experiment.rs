@@ -1,4 +1,4 @@
-//! The whole comparison: every policy in every setting, each several times.
+//! The comparison: every policy in every setting, several runs each.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::HashMap;
@@ -8,41 +8,41 @@ use super::paper::{FACTS, Fact, SIDES, Sweep};
 use super::setting::{Mix, Policy, ResultsAt, Setting};
 use super::{Run, Violation, run};
 
-/// Packets of the papers, and payloads of 1 KiB.
+/// Payloads: the papers', and 1 KiB.
 const PAYLOADS: [u16; 2] = [256, 1024];
 
-/// Slots of a set: the papers', and an associative pool.
+/// Ways: the papers', and those of an associative pool.
 const WAYS: [usize; 2] = [1, 4];
 
-/// Memory of the pool where it is scarce: a job's share is less than what it has under way.
+/// Memory of a scarce pool: a job's share is less than its PSNs under way need.
 const SCARCE: usize = 1 << 20;
 
-/// Looks of hosts, in microseconds on average: in lock-step, and with the jitter of a host that is busy.
+/// Mean polling intervals of hosts in microseconds: in lock-step, and with the jitter of a busy host.
 const JITTERS: [u32; 2] = [0, 10];
 
 /// The comparison.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Experiment {
-    /// What all that is left to chance follows from: the first of `runs` seeds.
+    /// The first of `runs` seeds.
     pub(crate) seed: u64,
-    /// Runs of each cell, which differ in their seed.
+    /// Runs of each cell, with different seeds.
     pub(crate) runs: u32,
     /// [`Setting::scale`] of all cells.
     pub(crate) scale: u32,
-    /// [`Setting::poll_us`] of all cells, but of those that vary it.
+    /// [`Setting::poll_us`] of all cells that do not vary it.
     pub(crate) poll_us: u32,
     /// [`Setting::loss`] of all cells.
     pub(crate) loss: u32,
 }
 
-/// What a cell is for.
+/// The purpose of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    /// The papers' pool: what the ranking is of.
+    /// The papers' pool, which the ranking is about.
     Main,
-    /// A pool that is too small for everybody's window.
+    /// A pool too small for all windows.
     Scarce,
-    /// Hosts that are quicker or slower to look at what they have received.
+    /// Hosts that poll more or less often.
     HostJitter,
     /// Fewer jobs (DSA, Figure 8), or fewer workers (Figure 9).
     Sweep,
@@ -103,38 +103,38 @@ pub(crate) struct Row {
     pub(crate) verified: u64,
 }
 
-/// What can be chosen.
+/// A choice of policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Choice {
-    /// Who wins what.
+    /// The policy.
     pub(crate) policy: Policy,
-    /// Where results are made.
+    /// Where aggregates become results.
     pub(crate) results_at: ResultsAt,
     /// Slots of a set.
     pub(crate) ways: usize,
 }
 
-/// How good a choice is in all contests of a part.
+/// A choice's rank in all contests of a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Best {
     /// What is chosen.
     pub(crate) choice: Choice,
-    /// Completion time over the shortest in the same contest: the geometric mean over all contests.
+    /// Completion time divided by the shortest of its contest: the geometric mean over all contests.
     pub(crate) mean: f64,
-    /// The same in the contest where that is greatest.
+    /// The same in its worst contest.
     pub(crate) worst: f64,
 }
 
-/// What the experiment has shown.
+/// The outcome of the experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comparison {
     /// All cells.
     pub(crate) rows: Vec<Row>,
-    /// All choices with the papers' pool, the best first.
+    /// All choices with the papers' pool, best first.
     pub(crate) ranking: Vec<Best>,
-    /// The same with a pool that is too small.
+    /// The same with a scarce pool.
     pub(crate) scarce: Vec<Best>,
-    /// What DSA's figures say, each with what was seen here with each number of ways that was tried.
+    /// DSA's factors, each with the one seen here for each number of ways.
     pub(crate) facts: Vec<(Fact, [Option<f64>; WAYS.len()])>,
 }
 
@@ -145,7 +145,7 @@ impl Setting {
         Choice { policy: self.policy, results_at: self.results_at, ways: self.ways }
     }
 
-    /// The same for every choice: what they compete in.
+    /// The contest: what all its choices have in common.
     #[must_use]
     pub(crate) const fn contest(&self) -> Self {
         Self { policy: Policy::Dsa, results_at: ResultsAt::Appliance, ways: 1, ..*self }
@@ -169,7 +169,7 @@ impl Choice {
 }
 
 impl Experiment {
-    /// The setting of the paper, as far as this experiment has it.
+    /// The paper's setting within this experiment.
     const fn paper(&self) -> Setting {
         let Self { seed, scale, poll_us, loss, .. } = *self;
         Setting { scale, poll_us, loss, ..Setting::paper(seed) }
@@ -207,8 +207,8 @@ impl Experiment {
         cells
     }
 
-    /// Runs all of it, on as many threads as there are cores. The same experiment gives the same, however
-    /// many these are. After each run it says how many are done, and of how many.
+    /// Runs everything, one thread per core. The outcome does not depend on the threads. After each run it
+    /// reports how many are done, and of how many.
     ///
     /// # Errors
     /// The first [`Violation`].
@@ -232,7 +232,7 @@ impl Experiment {
     }
 }
 
-/// Runs, in any order; none is begun any more after a violation.
+/// Runs in any order; starts none after a violation.
 fn all(settings: &[Setting], progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Vec<Run>, Violation> {
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let done = Mutex::new(Vec::with_capacity(settings.len()));
@@ -288,7 +288,7 @@ fn row(part: Part, setting: &Setting, runs: &[Run]) -> Row {
     }
 }
 
-/// Puts the best choice of each contest beside the others.
+/// Divides each row by the best choice of its contest.
 fn relate(rows: &mut [Row]) {
     let mut least: HashMap<Setting, f64> = HashMap::new();
     for row in rows.iter() {
@@ -301,7 +301,7 @@ fn relate(rows: &mut [Row]) {
     }
 }
 
-/// The choices by how close they come to the best one of each contest.
+/// Ranks the choices by how close they come to the best of each contest.
 fn rank(rows: &[Row], part: Part) -> Vec<Best> {
     let best = |choice| {
         let of = |row: &&Row| row.part == part && row.setting.choice() == choice;

@@ -1,19 +1,18 @@
-//! A line: packets come out in the order in which they went in, one after the other at its rate, and later by
-//! its delay.
+//! A line: packets leave in order, one after the other at its rate, and arrive after its delay.
 
 use std::collections::VecDeque;
 
 use super::agenda::NEVER;
 use pascaline_sim::random::Random;
 
-/// What a line is like.
+/// Properties of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
-    /// Picoseconds for a byte.
+    /// Picoseconds per byte.
     pub(super) byte: u64,
-    /// Picoseconds that a packet is on its way.
+    /// Delay in picoseconds.
     pub(super) delay: u64,
-    /// Packets lost in a million.
+    /// Losses per million packets.
     pub(super) loss: u32,
 }
 
@@ -31,8 +30,8 @@ impl<P> Line<P> {
         Self { kind, free_at: 0, under_way: VecDeque::new(), random: Random::new(seed) }
     }
 
-    /// Sends a packet of so many bytes. A packet that is lost takes its time all the same. True if the line
-    /// was empty, so that [`next`](Self::next) has changed.
+    /// Sends a packet of `bytes` bytes; a lost packet takes its time too. True if the line was empty, so that
+    /// [`next`](Self::next) has changed.
     pub(super) fn send(&mut self, now: u64, bytes: u64, packet: P) -> bool {
         self.free_at = self.free_at.max(now) + bytes * self.kind.byte;
         if self.kind.loss > 0 && self.random.chance(self.kind.loss) {
@@ -47,7 +46,7 @@ impl<P> Line<P> {
         self.under_way.front().map_or(NEVER, |&(at, _)| at)
     }
 
-    /// The next packet, if it has arrived by now, with the time at which it did.
+    /// The next packet with its time of arrival, if it has arrived by now.
     pub(super) fn receive(&mut self, now: u64) -> Option<(u64, P)> {
         if self.next() <= now { self.under_way.pop_front() } else { None }
     }

@@ -1,4 +1,4 @@
-//! What the pool's events lead to: the same as in an appliance, but for where results are made.
+//! Reacts to the pool's events as an appliance does, except for where results are made.
 
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{
@@ -11,10 +11,10 @@ use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 use super::payload::Payload;
 use super::setting::ResultsAt;
 
-/// All there is to the one generation of every job.
+/// The epoch of the only generation of every job.
 pub(super) const EPOCH: u8 = 1;
 
-/// Room for a payload and the trailer that says which ranks are inside.
+/// Room for a payload and the trailer with the ranks inside.
 pub(super) const ROOM: usize = 64;
 
 type Shared = <HeapBuf as PacketBuf>::Shared;
@@ -26,33 +26,33 @@ pub(super) struct Datagram {
     pub(super) body: ArrayVec<u8, ROOM>,
 }
 
-/// What the appliance sends.
+/// A packet that the appliance sends.
 #[derive(Debug)]
 pub(super) enum Send {
     /// A result to all ranks.
     FanOut { job: u16, psn: u32, sum: Payload },
     /// A result to one.
     Answer { job: u16, rank: u16, psn: u32, sum: Payload },
-    /// A reminder to one, which may be the server's.
+    /// A reminder to one rank, perhaps on behalf of the server.
     Remind { job: u16, rank: u16, psn: u32, bypass: bool, round: u16 },
-    /// To the job's server. `whole` if it is a complete aggregate that becomes the result there.
+    /// A packet for the job's server. `whole` if it is a complete aggregate that becomes the result there.
     ToServer { datagram: Datagram, whole: bool },
 }
 
-/// What the pool has done, by job.
+/// The pool's counts, by job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     /// Contributions added to others.
     pub(super) added: u64,
-    /// Partials that lost a conflict for their slot.
+    /// Partials that lost their slot in a conflict.
     pub(super) preemptions: u64,
     /// PSNs completed in the pool.
     pub(super) completed: u64,
-    /// Packets refused that no server takes.
+    /// Rejected packets that no server takes.
     pub(super) refused: u64,
 }
 
-/// The header of a packet about a PSN; by itself of a contribution's kind.
+/// The header of a packet about a PSN; its kind is a gradient's unless changed.
 pub(super) fn header(kind: Kind, key: Key, fan_in: u16, count: u16) -> Header {
     Header {
         kind,
@@ -78,7 +78,7 @@ pub(super) struct Outcome {
     pub(super) spare: Vec<HeapBuf>,
     pub(super) sends: Vec<Send>,
     pub(super) tally: Vec<Tally>,
-    /// Requests of which the pool has said what became of them.
+    /// Requests whose outcome the pool has reported.
     pub(super) answered: u64,
 }
 
@@ -87,7 +87,7 @@ impl Outcome {
         self.tally.get_mut(usize::from(key.job()))
     }
 
-    /// Sends a kept result to the rank that asked.
+    /// Sends a cached result to the rank that asked.
     fn answer(&mut self, request: &Request, packet: HeapBuf, result: &Aggregate<'_, Shared>) {
         self.spare.push(packet);
         if let Some(sum) = Payload::from_bytes(result.payload.bytes()) {
@@ -104,8 +104,7 @@ impl Outcome {
     }
 
     pub(super) fn hand_to_server(&mut self, header: Header, bytes: &[u8], whole: bool) {
-        // What does not fit is malformed, which the server would notice: nothing here is longer than a
-        // payload and a trailer.
+        // Nothing here is longer than payload and trailer; the server would reject what is cut.
         let body = bytes.iter().copied().take(ROOM).collect();
         self.sends.push(Send::ToServer { datagram: Datagram { header, body }, whole });
     }
@@ -206,7 +205,7 @@ impl Sink<HeapBuf> for Outcome {
                 };
                 self.hand_to_server(header, packet.bytes(), false);
             }
-            // The appliance has sent it to the server, and keeps it: now it is the result.
+            // The appliance sent it to the server and still holds it: now it is the result.
             (Verb::Install, Refusal::Duplicate) if self.results_at == ResultsAt::Server => {
                 self.fan_out(request, packet.bytes());
             }
@@ -244,21 +243,21 @@ impl Sink<HeapBuf> for Outcome {
     }
 }
 
-/// The flag of what may have been in a sum before.
+/// The flag of a contribution that an earlier sum may contain.
 const fn repeated(again: bool) -> Flags {
     if again { Flags::RETRANSMISSION } else { Flags::NONE }
 }
 
-/// The header of a complete aggregate on its way to the server: to that it is a partial which lacks nobody.
+/// The header of a complete aggregate for the server, which takes it for a partial that lacks no rank.
 fn whole(key: Key, fan_in: u16) -> Header {
     Header { flags: Flags::TRAILER, ..header(Kind::Partial, key, fan_in, fan_in) }
 }
 
-/// The aggregate's payload, and that all ranks are inside.
+/// The aggregate's payload, and a trailer with all ranks.
 fn with_all_ranks(result: &Aggregate<'_, Shared>) -> ArrayVec<u8, ROOM> {
     let mut bitmap = Bitmap::new(result.fan_in);
     for rank in 0..result.fan_in {
-        // The bitmap is as long as the ranks are many.
+        // The bitmap is as long as the ranks need.
         let _ = bitmap.as_mut().is_some_and(|bitmap| bitmap.insert(rank));
     }
     let trailer = Trailer { bitmap, ..Trailer::default() };

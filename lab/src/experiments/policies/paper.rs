@@ -1,5 +1,5 @@
-//! What DSA's Figures 8 to 11 say (section VII.B and C), in its setting: 8 jobs of 8 workers, 100 Gbit/s, 5
-//! MB, packets of 306 bytes. The curves are not in its text, the factors are.
+//! The statements of DSA's Figures 8 to 11 (section VII.B and C), in its setting: 8 jobs of 8 workers, 100
+//! Gbit/s, 5 MB, packets of 306 bytes. Its text gives factors, not curves.
 
 use super::experiment::Row;
 use super::setting::{Mix, Policy, ResultsAt, Setting};
@@ -24,24 +24,23 @@ impl Measure {
     }
 }
 
-/// One of the systems that are compared.
+/// A system under comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
     /// Who wins what.
     pub(crate) policy: Policy,
-    /// Where the paper has its results made.
+    /// Where the paper's system makes results.
     pub(crate) results_at: ResultsAt,
 }
 
-/// What a figure varies. Its text does not say how far, and what is shown for it here is over the same
-/// numbers for all.
+/// The axis of a figure. The text does not give its range; the factors here are all over the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sweep {
     /// Nothing.
     None,
-    /// The number of jobs; what counts is the greatest factor.
+    /// The number of jobs; the greatest factor counts.
     Jobs,
-    /// The number of workers of each job; what counts is the least factor.
+    /// The number of workers per job; the least factor counts.
     Workers,
 }
 
@@ -56,7 +55,7 @@ impl Sweep {
         }
     }
 
-    /// Jobs, and workers of each.
+    /// Number of jobs and of workers per job.
     pub(super) const fn points(self) -> &'static [(u16, u16)] {
         match self {
             Self::None => &[(8, 8)],
@@ -79,7 +78,7 @@ pub(crate) struct Fact {
     pub(crate) of: Side,
     /// Than what.
     pub(crate) over: Side,
-    /// By how much; `None` if only that it is better is said.
+    /// The factor; `None` if the text only says that it is better.
     pub(crate) factor: Option<f64>,
     /// Over what.
     pub(crate) sweep: Sweep,
@@ -89,7 +88,7 @@ const DSA: Side = Side { policy: Policy::Dsa, results_at: ResultsAt::Appliance }
 const ALWAYS: Side = Side { policy: Policy::Always, results_at: ResultsAt::Appliance };
 const COIN: Side = Side { policy: Policy::Coin, results_at: ResultsAt::Appliance };
 const SWITCHML: Side = Side { policy: Policy::SwitchMl, results_at: ResultsAt::Appliance };
-/// ATP's results leave from the server (DSA, section III.D: acknowledgements of a single spot).
+/// ATP's results leave from the server (DSA, section III.D).
 const ATP: Side = Side { policy: Policy::Atp, results_at: ResultsAt::Server };
 
 /// The systems as the paper has them.
@@ -118,7 +117,7 @@ pub(super) const FACTS: [Fact; 14] = [
 ];
 
 impl Fact {
-    /// How the paper has it.
+    /// The system as in the paper.
     #[must_use]
     pub(crate) const fn remark(&self) -> &'static str {
         match self.sweep {
@@ -128,12 +127,12 @@ impl Fact {
         }
     }
 
-    /// True if a sweep's factor is one of this system.
+    /// True if this system appears in a sweep.
     pub(super) fn needs(&self, sweep: Sweep, side: Side) -> bool {
         self.sweep == sweep && (self.of == side || self.over == side)
     }
 
-    /// The same factor as it comes out here, with so many slots in a set. `None` where not all of it was run.
+    /// The factor as seen here, with this number of ways. `None` where not all of it was run.
     pub(super) fn seen(&self, paper: &Setting, ways: usize, rows: &[Row]) -> Option<f64> {
         let at = |&(jobs, ranks): &(u16, u16)| {
             let find = |side: Side| {

@@ -1,36 +1,36 @@
-//! What is added up: eight bytes that tell whose they are, in place of the payload that they stand for.
+//! The addends: eight bytes that identify their owner, in place of a payload.
 
 use core::fmt;
 
 use super::Violation;
 use pascaline_sim::random::mix;
 
-/// Two 32-bit integers. Their sum over all ranks is as it should be only if it has each rank's exactly once,
-/// and of this PSN.
+/// Two 32-bit integers. The sum over all ranks is right only if it contains each rank's exactly once, for
+/// this PSN.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Payload([i32; 2]);
 
 /// Bytes of it.
 pub(super) const LEN: u16 = 8;
 
-/// The most ranks of a job: each has a digit of its own.
+/// The most ranks of a job: each has its own digit.
 pub(super) const MAX_RANKS: u16 = 8;
 
 impl Payload {
-    /// What a rank contributes to a PSN.
+    /// A rank's contribution to a PSN.
     pub(super) const fn of(job: u16, rank: u16, psn: u32) -> Self {
-        // The rank's own hexadecimal digit: how often it is inside can be read off the sum.
+        // The rank's own hexadecimal digit counts how often it is inside.
         Self([1 << (4 * rank), Self::base(job, psn) + 1021 * rank as i32])
     }
 
-    /// What all ranks contribute together.
+    /// The sum of all ranks' contributions.
     pub(super) const fn sum(job: u16, ranks: u16, psn: u32) -> Self {
         let all = ranks as i32;
         let digits = if ranks >= MAX_RANKS { 0x1111_1111 } else { ((1 << (4 * ranks)) - 1) / 15 };
         Self([digits, all * Self::base(job, psn) + 1021 * (all * (all - 1) / 2)])
     }
 
-    /// A number of the PSN's own, below 2²⁴.
+    /// A number that identifies the PSN, below 2²⁴.
     const fn base(job: u16, psn: u32) -> i32 {
         (mix((job as u64) << 32 | psn as u64) >> 40) as i32
     }
@@ -50,7 +50,7 @@ impl Payload {
         Some(Self([i32::from_le_bytes(*first), i32::from_le_bytes(*second)]))
     }
 
-    /// Checks what a rank has received as the result.
+    /// Checks a result that a rank received.
     pub(super) fn check(self, job: u16, rank: u16, ranks: u16, psn: u32) -> Result<(), Violation> {
         let expected = Self::sum(job, ranks, psn);
         if self == expected { Ok(()) } else { Err(Violation::Sum { job, rank, psn, expected, got: self }) }

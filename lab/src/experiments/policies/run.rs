@@ -1,5 +1,6 @@
 //! One run: hosts, lines, the appliance and the servers under a virtual clock.
 
+use pascaline_sim::random::Random;
 use pascaline_wire::{Flags, Header, Kind, round};
 
 use super::agenda::{Agenda, NEVER};
@@ -11,9 +12,8 @@ use super::setting::{LEAST_FRAME, MICRO, Setting};
 use super::switch::{Remains, Switch};
 use super::worker::{Down, Up, Worker};
 use super::{Run, Violation};
-use pascaline_sim::random::Random;
 
-/// When everything must be over: ten thousand times as long as an iteration takes.
+/// The deadline: ten thousand times the length of an iteration.
 const DEADLINE: u64 = 20_000_000 * MICRO;
 
 /// What happens next.
@@ -21,7 +21,7 @@ const DEADLINE: u64 = 20_000_000 * MICRO;
 enum Source {
     /// A worker's packet reaches the appliance.
     Up(usize),
-    /// A worker looks at what it has received.
+    /// A worker polls.
     Poll(usize),
     /// A packet reaches a job's server.
     ToServer(usize),
@@ -31,7 +31,7 @@ enum Source {
     Timer(usize),
 }
 
-/// Everything there is. Workers are numbered through, job by job.
+/// The whole simulation. Workers are numbered consecutively, job by job.
 struct World {
     setting: Setting,
     agenda: Agenda,
@@ -42,9 +42,9 @@ struct World {
     to_servers: Vec<Line<(Datagram, bool)>>,
     from_servers: Vec<Line<Datagram>>,
     switch: Switch,
-    /// When each host may look again at the earliest.
+    /// Earliest next poll of each host.
     earliest: Vec<u64>,
-    /// How hosts look.
+    /// Random polling intervals of hosts.
     polls: Random,
     running: usize,
     server_packets: u64,
@@ -54,7 +54,7 @@ impl World {
     fn new(setting: &Setting) -> Result<Self, Violation> {
         let (jobs, ranks) = (setting.jobs.clamp(1, 1000), setting.ranks.clamp(1, MAX_RANKS));
         let setting = Setting { jobs, ranks, ..*setting };
-        // Starts and stragglers are the same for each policy.
+        // Starts and stragglers are the same for all policies.
         let mut random = Random::new(setting.seed);
         let (starts, jitter) = setting.chance();
         let mut workers = Vec::new();
@@ -90,7 +90,7 @@ impl World {
         Ok(world)
     }
 
-    /// The number of a source on the agenda.
+    /// A source's number on the agenda.
     fn place(&self, source: Source) -> u16 {
         let (workers, jobs) = (self.workers.len(), self.hosts.len());
         let place = match source {
@@ -137,8 +137,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets everything come to rest that is still under way, with what it leads to. A contribution that was
-    /// sent again in vain may have begun its PSN anew, for which servers ask in vain until they give it up.
+    /// Waits until nothing is under way. A contribution that was sent again in vain may have opened its PSN
+    /// anew; servers ask for the rest in vain until they give it up.
     fn settle(&mut self) -> Result<(), Violation> {
         let until = DEADLINE + 2 * clock(Host::patience());
         loop {
@@ -222,7 +222,7 @@ impl World {
         self.drain_switch(now);
     }
 
-    /// A worker looks at what it has received, and sends what it may.
+    /// A worker polls, and sends what it may.
     fn poll(&mut self, now: u64, number: usize) -> Result<(), Violation> {
         let worker = &mut self.workers[number];
         let finished = worker.deeds().finished.is_some();
@@ -247,13 +247,13 @@ impl World {
         Ok(())
     }
 
-    /// A host looks when there is something to see, or its own time has come, but not at once again.
+    /// A host polls when it has received something or its own timer is due, but not at once again.
     fn next_poll(&mut self, number: usize, own: u64) {
         let at = self.downs[number].next().min(own).max(self.earliest[number]);
         self.note(Source::Poll(number), at);
     }
 
-    /// Sends what the appliance has to send.
+    /// Sends the appliance's packets.
     fn drain_switch(&mut self, now: u64) {
         let mut sends = self.switch.sends();
         for send in sends.drain(..) {
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// Sends what a server has to send, and sets its timer.
+    /// Sends a server's packets, and sets its timer.
     fn drain_server(&mut self, now: u64, job: usize) {
         let mut changed = false;
         while let Some(datagram) = self.hosts[job].send() {
@@ -306,7 +306,7 @@ impl World {
         self.note(Source::Timer(job), timer);
     }
 
-    /// Bytes of a packet to or from a server, as if its payload were as long as it should be.
+    /// Bytes of a packet to or from a server, with a payload of the modelled length.
     fn bytes(&self, datagram: &Datagram) -> u64 {
         if datagram.body.is_empty() { LEAST_FRAME } else { self.setting.frame() }
     }
@@ -347,8 +347,8 @@ impl World {
 /// Runs one cell of the comparison.
 ///
 /// # Errors
-/// [`Violation`] if a sum is wrong, something waits for ever, a packet is lost in the pool, or there cannot
-/// be such a setting.
+/// [`Violation`] if a sum is wrong, a worker or packet is stuck, the pool loses a packet, or the setting is
+/// impossible.
 pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
     let mut world = World::new(setting)?;
     world.run()?;

@@ -9,20 +9,20 @@ use super::agenda::NEVER;
 use super::outcome::{Datagram, EPOCH};
 use super::setting::Setting;
 
-/// The server, and what it has done that its counters do not tell apart.
+/// The server, with a count that its own do not have.
 #[derive(Debug)]
 pub(super) struct Host {
     server: Server,
-    /// Complete aggregates that it has only passed on.
+    /// Complete aggregates that it only passed on.
     whole: u64,
 }
 
-/// Virtual time as the server's.
+/// Converts virtual time to the server's.
 pub(super) const fn time(now: u64) -> Duration {
     Duration::from_nanos(now / 1000)
 }
 
-/// The server's time as virtual time.
+/// Converts the server's time to virtual time.
 pub(super) fn clock(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
 }
@@ -30,17 +30,17 @@ pub(super) fn clock(time: Duration) -> u64 {
 impl Host {
     pub(super) fn new(setting: &Setting, job: u16) -> Result<Self, SetJobError> {
         let config = Config {
-            // The only timeout that DSA names (section VI). The default, for networks of any kind, is longer
+            // The only timeout that DSA gives (section VI). The default, meant for any network, is longer
             // than an iteration.
             initial: Config::default().floor,
-            // As the appliance has it: a result for each PSN that somebody may lack.
+            // As in an appliance: a result for each PSN that a rank may lack.
             kept: u32::from(setting.spread()),
-            // It has been there for long, and nothing in this network comes late.
+            // It started long ago, and nothing in this network comes late.
             settle: Duration::ZERO,
             ..Config::default()
         };
         let mut server = Server::new(config);
-        // As many PSNs as can be under way.
+        // One for each PSN that can be under way.
         let entries = 2 * u32::from(setting.spread());
         let params = JobParams::new(setting.ranks, EPOCH);
         let capacity = Capacity { entries, ..params.capacity };
@@ -48,12 +48,12 @@ impl Host {
         Ok(Self { server, whole: 0 })
     }
 
-    /// How long it asks for what is missing of a PSN.
+    /// How long it asks for the missing part of a PSN.
     pub(super) fn patience() -> Duration {
         Config::default().age_limit
     }
 
-    /// A packet arrives. `whole` if it is a complete aggregate, which becomes the result here.
+    /// A packet arrives. `whole` if it is a complete aggregate, which becomes the result.
     pub(super) fn receive(&mut self, now: u64, datagram: &Datagram, whole: bool) {
         let now = time(now);
         let finished = self.server.counters().finished;
@@ -80,12 +80,12 @@ impl Host {
         Some(Datagram { header: action.header, body })
     }
 
-    /// When it wants to be woken.
+    /// When its timer is due.
     pub(super) fn next(&self, now: u64) -> u64 {
         self.server.poll_timeout().map_or(NEVER, |at| clock(at).max(now))
     }
 
-    /// PSNs that it has completed, not counting those that were complete when they came.
+    /// PSNs that it completed, without those that arrived complete.
     pub(super) fn completions(&self) -> u64 {
         self.server.counters().finished - self.whole
     }

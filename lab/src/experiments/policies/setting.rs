@@ -1,4 +1,4 @@
-//! One cell of the comparison: who contends, for what, by which rules.
+//! One cell of the comparison: jobs, pool, policy and network.
 
 use core::time::Duration;
 
@@ -12,21 +12,20 @@ pub(super) const MICRO: u64 = 1_000_000;
 /// Headers of a packet in DSA's simulation, in bytes: its packets of 306 carry 256 (section VII.B, with ATP).
 pub(crate) const HEADERS: u64 = 50;
 
-/// The least frame of Ethernet: what a packet without payload takes.
+/// Ethernet's smallest frame, for packets without payload.
 pub(super) const LEAST_FRAME: u64 = 64;
 
-/// Half of the delay between a host and the switch, there and back (DSA, section VII.B: base round trip 10 µs
-/// from host to host, four lines).
+/// One-way delay between a host and the switch (DSA, section VII.B: base round trip 10 µs between hosts, over
+/// four lines).
 const LINE_DELAY: u64 = 5 * MICRO / 2;
 
-/// Between which times jobs begin (DSA, section VII.B).
+/// Jobs begin within this time (DSA, section VII.B).
 const START: u64 = 1000 * MICRO;
 
-/// How much later than the first a worker may have its gradients (DSA, section VII.B).
+/// Greatest delay of a worker's gradients after the first worker's (DSA, section VII.B).
 const JITTER: u64 = 300 * MICRO;
 
-/// Who wins what, and who helps. DSA's, its two baselines and its two strawmen; and the pool's without any
-/// help.
+/// The policies: DSA's, its two baselines, its two strawmen, and the pool without any help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
     /// Shared by hash; the higher priority wins; losers go to the server.
@@ -44,7 +43,7 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// All of them; DSA's comes first.
+    /// All policies; DSA's first.
     pub(crate) const ALL: [Self; 6] =
         [Self::Dsa, Self::Atp, Self::SwitchMl, Self::Always, Self::Coin, Self::None];
 
@@ -61,7 +60,7 @@ impl Policy {
         }
     }
 
-    /// True if what finds no slot goes to the parameter server.
+    /// True if a contribution without a slot goes to the parameter server.
     #[must_use]
     pub(crate) const fn server(self) -> bool {
         !matches!(self, Self::SwitchMl | Self::None)
@@ -82,7 +81,7 @@ impl Policy {
 pub(crate) enum ResultsAt {
     /// In the appliance, which sends it to the workers at once.
     Appliance,
-    /// At the parameter server: the appliance sends it there, and passes what comes back on to the workers.
+    /// At the parameter server, to which the appliance sends it; the appliance passes the answer on.
     Server,
 }
 
@@ -97,7 +96,7 @@ impl ResultsAt {
     }
 }
 
-/// What the jobs train (DSA, section VII.B).
+/// The models that jobs train (DSA, section VII.B).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Mix {
     /// Model A alone: it communicates twice as long as it computes.
@@ -136,15 +135,15 @@ impl Mix {
 struct Model {
     /// Bytes of a partition.
     partition: u64,
-    /// Picoseconds that a layer computes in an iteration.
+    /// Computation of a layer in an iteration, in picoseconds.
     layer: u64,
 }
 
 /// The partitions of an iteration.
 pub(super) const PARTITIONS: usize = 4;
 
-/// The layer of each partition, in the order of sending (DSA, section VII.B): half of the last layer, the
-/// first layer, the other half of the last.
+/// The layer of each partition in order of sending (DSA, section VII.B): half of the last layer, the first
+/// layer, the other half of the last.
 pub(super) const LAYERS: [u32; PARTITIONS] = [2, 1, 1, 2];
 
 /// One iteration of one job, as it would be without contention.
@@ -152,11 +151,11 @@ pub(super) const LAYERS: [u32; PARTITIONS] = [2, 1, 1, 2];
 pub(super) struct Work {
     /// Packets of a partition.
     pub(super) packets: u32,
-    /// Picoseconds that a layer computes in one direction.
+    /// Computation of a layer in one direction, in picoseconds.
     pub(super) pass: u64,
-    /// How long an iteration communicates.
+    /// Communication of an iteration.
     pub(super) communication: Duration,
-    /// How long it computes.
+    /// Computation of an iteration.
     pub(super) computation: Duration,
 }
 
@@ -169,7 +168,7 @@ pub(crate) struct Setting {
     pub(crate) ranks: u16,
     /// Bytes of a packet's payload.
     pub(crate) payload: u16,
-    /// Each host's line, in Gbit/s. Tensors are in proportion, so that models communicate as long with any.
+    /// Rate of each host's line, in Gbit/s. Tensors scale with it, so that models communicate equally long.
     pub(crate) gbps: u32,
     /// Memory of the pool, in bytes of whole packets.
     pub(crate) memory: usize,
@@ -181,26 +180,26 @@ pub(crate) struct Setting {
     pub(crate) results_at: ResultsAt,
     /// What is trained.
     pub(crate) mix: Mix,
-    /// Packets that a worker has in flight at most.
+    /// Most packets that a worker has in flight.
     pub(crate) in_flight: u16,
-    /// How far a worker may run ahead of its oldest PSN without a result.
+    /// Most PSNs that a worker may run ahead of its oldest one without a result.
     pub(crate) spread: u16,
-    /// Microseconds between two looks of a host at what it has received, on average; each time between half
-    /// and one and a half of it. With 0 hosts react at once, in lock-step.
+    /// Mean microseconds between a host's polls; each interval is 0.5 to 1.5 times that. With 0, hosts react
+    /// at once, in lock-step.
     pub(crate) poll_us: u32,
-    /// Tensors and times of computation are divided by this.
+    /// Divisor of tensors and computation times.
     pub(crate) scale: u32,
-    /// Packets lost on each line, in a million.
+    /// Losses on each line, per million packets.
     pub(crate) loss: u32,
-    /// What all that is left to chance follows from.
+    /// The seed.
     pub(crate) seed: u64,
 }
 
 impl Setting {
     /// DSA's simulation of its own policy (section VII.B): 8 jobs of 8 workers, model A, 100 Gbit/s, 5 MB.
     ///
-    /// Its text does not say how many packets are in flight: 512 is a window of Pascaline's, and 1.25 times
-    /// the product of bandwidth and round trip to the server and back.
+    /// Its text does not give the packets in flight: 512 is a window of Pascaline's, and 1.25 times the
+    /// product of bandwidth and round trip to the server and back.
     #[must_use]
     pub(crate) const fn paper(seed: u64) -> Self {
         Self {
@@ -227,7 +226,7 @@ impl Setting {
         self.payload as u64 + HEADERS
     }
 
-    /// Slots of the pool: as many whole packets as fit into its memory, in whole sets.
+    /// Slots of the pool: the whole packets that fit into its memory, in whole sets.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "a frame is less than 2^17 bytes")]
     pub(crate) fn slots(&self) -> usize {
@@ -235,7 +234,7 @@ impl Setting {
         (self.memory / self.frame() as usize / ways).max(1) * ways
     }
 
-    /// The pool, whose number of slots is a power of two, of which only so many are used.
+    /// The pool. Its number of slots is a power of two; only `slots` of them are used.
     pub(super) fn pool(&self) -> PoolConfig {
         let slots = self.slots().next_power_of_two();
         PoolConfig { slots, reserved: slots - self.slots(), ways: self.ways, ..PoolConfig::default() }
@@ -259,26 +258,26 @@ impl Setting {
         }
     }
 
-    /// The spread of a job's windows. In a region it is half of that: PSNs under way, and results that a rank
-    /// may lack.
+    /// The spread of a job's windows. In a region it is half of it, since PSNs under way share it with
+    /// results that a rank may lack.
     pub(super) fn spread(&self) -> u16 {
         let Some(region) = self.region(0) else { return self.spread };
         let slots = usize::try_from(region.sets).unwrap_or(usize::MAX).saturating_mul(self.ways);
         u16::try_from(slots / 2).unwrap_or(u16::MAX).min(self.spread).max(1)
     }
 
-    /// Any of the lines.
+    /// The properties of every line.
     pub(super) fn line(&self) -> Kind {
         Kind { byte: 8000 / u64::from(self.gbps.max(1)), delay: LINE_DELAY, loss: self.loss }
     }
 
-    /// Between which times jobs begin, and how much later than the first a worker may have its gradients.
+    /// Interval in which jobs begin, and greatest delay of a worker's gradients.
     pub(super) fn chance(&self) -> (u64, u64) {
         let scale = u64::from(self.scale.max(1));
         (START / scale, JITTER / scale)
     }
 
-    /// The same in milliseconds, for reports.
+    /// Both in milliseconds, for reports.
     #[must_use]
     pub(crate) fn chance_ms(&self) -> (f64, f64) {
         let (starts, stragglers) = self.chance();
@@ -286,7 +285,7 @@ impl Setting {
         (milliseconds(starts), milliseconds(stragglers))
     }
 
-    /// Microseconds from a host to another and back, without load: four lines.
+    /// Idle round trip between two hosts over four lines, in microseconds.
     #[must_use]
     pub(crate) const fn round_trip_us(&self) -> u64 {
         4 * LINE_DELAY / MICRO

@@ -22,14 +22,14 @@ pub(super) struct Switch {
     outcome: Outcome,
 }
 
-/// What is left of an appliance.
+/// The accounts of a closed appliance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Remains {
     /// Packets that have not come back.
     pub(super) packets: usize,
     /// Requests to the pool.
     pub(super) offered: u64,
-    /// Those of which the pool has said what became of them.
+    /// Requests whose outcome the pool has reported.
     pub(super) answered: u64,
 }
 
@@ -55,7 +55,7 @@ impl Switch {
         })
     }
 
-    /// A packet with these contents, which has been used before if possible.
+    /// A packet with these contents, recycled if possible.
     fn packet(&mut self, bytes: &[u8]) -> HeapBuf {
         let Some(mut packet) = self.outcome.spare.pop() else { return self.buffers.alloc(bytes, ROOM) };
         if packet.set_len(bytes.len()) {
@@ -66,7 +66,7 @@ impl Switch {
         }
     }
 
-    /// Gives a packet to the pool. What that leads to is [sent](Self::sends).
+    /// Gives a packet to the pool. [`sends`](Self::sends) has what follows.
     pub(super) fn offer(&mut self, now: u64, verb: Verb, header: &Header, body: &[u8]) {
         let Some(&(rules, region)) = self.rules.get(usize::from(header.job)) else { return };
         let key = Key::new(header.job, header.epoch, header.psn);
@@ -123,12 +123,12 @@ impl Switch {
         self.outcome.hand_to_server(header, body, false);
     }
 
-    /// What is to be sent; the list comes back [empty](Self::give_back).
+    /// Packets to send; [`give_back`](Self::give_back) the empty list.
     pub(super) fn sends(&mut self) -> Vec<Send> {
         core::mem::take(&mut self.outcome.sends)
     }
 
-    /// The list, for the next time.
+    /// Takes the list back.
     pub(super) fn give_back(&mut self, sends: Vec<Send>) {
         self.outcome.sends = sends;
     }
@@ -137,7 +137,7 @@ impl Switch {
         &self.outcome.tally
     }
 
-    /// Gives up everything.
+    /// Closes the appliance.
     pub(super) fn close(self) -> Remains {
         let Self { session, buffers, outcome, offered, .. } = self;
         let answered = outcome.answered;

@@ -14,29 +14,29 @@ use super::payload::Payload;
 use super::server::{clock, time};
 use super::setting::{LAYERS, PARTITIONS, Setting, Work};
 
-/// What a worker receives.
+/// A packet that a worker receives.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Down {
     /// A result.
     Result { psn: u32, sum: Payload },
-    /// Somebody lacks the PSN; with `bypass` it is the server.
+    /// Another rank lacks the PSN; with `bypass` the server does.
     Remind { psn: u32, bypass: bool, round: u16 },
 }
 
-/// What a worker sends.
+/// A packet that a worker sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Up {
     /// Its contribution; `again` if it has sent it before.
     Gradient { psn: u32, priority: u16, again: bool },
     /// Its contribution, for the server.
     Original { psn: u32, round: u16 },
-    /// The result, which another rank lacks, or the server.
+    /// The result, for another rank or the server.
     Result { psn: u32, bypass: bool },
     /// It waits for a PSN.
     Reminder { psn: u32 },
 }
 
-/// What a worker has done.
+/// A worker's counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Deeds {
     /// Results received, each PSN once.
@@ -47,11 +47,11 @@ pub(super) struct Deeds {
     pub(super) first_sent: Option<u64>,
     /// When the last result was received.
     pub(super) last_result: u64,
-    /// When the iteration was over: the next one's forward pass is done.
+    /// End of the iteration: the next one's forward pass is done.
     pub(super) finished: Option<u64>,
 }
 
-/// A worker in its one iteration.
+/// A worker in its only iteration.
 #[derive(Debug)]
 pub(super) struct Worker {
     job: u16,
@@ -70,15 +70,15 @@ pub(super) struct Worker {
     next: u32,
     /// Of each partition, once it is being sent.
     priorities: [Option<u16>; PARTITIONS],
-    /// Results of each layer that have not come.
+    /// Missing results of each layer.
     missing: [u32; 2],
-    /// When the last result of each layer came.
+    /// Time of each layer's last result.
     complete: [u64; 2],
     deeds: Deeds,
 }
 
 impl Worker {
-    /// A worker whose job begins at `began`, and which has its gradients `late` later than it could.
+    /// A worker whose job begins at `began`, and whose gradients are `late` late.
     pub(super) fn new(setting: &Setting, (job, rank): (u16, u16), began: u64, late: u64) -> Self {
         let work = setting.work(job);
         let mut window = Window::new(0, setting.in_flight, setting.spread());
@@ -107,14 +107,14 @@ impl Worker {
         }
     }
 
-    /// PSNs whose gradients are ready: the partitions are sent in a fixed order.
+    /// PSNs whose gradients are ready. Partitions are sent in a fixed order.
     fn available(&self, now: u64) -> u32 {
         let ready = LAYERS.iter().take_while(|&&layer| self.ready[layer as usize - 1] <= now).count();
         u32::try_from(ready).unwrap_or(0) * self.work.packets
     }
 
-    /// A partition's priority by DSA's equation 1, as it is when its first packet is sent. What remains of
-    /// the iteration is what it would lack without contention.
+    /// A partition's priority by DSA's equation 1, when its first packet is sent. The rest of the iteration
+    /// is taken without contention.
     fn priority(&mut self, now: u64, psn: u32) -> u16 {
         let at = ((psn / self.work.packets) as usize).min(PARTITIONS - 1);
         let Work { communication, computation, .. } = self.work;
@@ -149,15 +149,15 @@ impl Worker {
             self.complete[layer] = now;
         }
         if self.missing == [0; 2] {
-            // The next iteration's forward pass goes through the first layer as soon as that is there.
+            // The next iteration's forward pass enters the first layer as soon as that is complete.
             let first = self.complete[0] + self.work.pass;
             self.deeds.finished = Some(first.max(self.complete[1]) + self.work.pass);
         }
         Ok(())
     }
 
-    /// As a member of a job reacts: with the result if it has it, with its contribution if it waits itself.
-    /// (It takes whichever result comes, whatever it has promised: sums are the same here in any order.)
+    /// Answers as a member of a job: with the result if it has it, with its contribution if it waits too. It
+    /// takes any result, whatever it has promised, since sums here do not depend on the order.
     fn on_reminder(&mut self, now: Duration, psn: u32, bypass: bool, round: u16) {
         let outstanding = match self.window.standing(psn) {
             Standing::Outstanding => true,
@@ -179,7 +179,7 @@ impl Worker {
         self.answers.push(Asked { psn, bypass });
     }
 
-    /// Time passes: what is lost?
+    /// Time passes: finds losses.
     pub(super) fn wake(&mut self, now: u64) {
         let waiting = self.window.in_flight() > 0 || self.window.has_lost();
         let now = time(now);
@@ -188,8 +188,7 @@ impl Worker {
         }
     }
 
-    /// When it wants to look at the clock, if nothing comes before: for what may be lost, or because a
-    /// gradient is ready.
+    /// When its timer is due: for possible losses, or because a gradient becomes ready.
     pub(super) fn next(&self, now: u64) -> u64 {
         let waiting = self.window.in_flight() > 0 || self.window.has_lost();
         let timeout = self.recovery.poll_timeout(&self.window).filter(|_| waiting).map(clock);
@@ -213,8 +212,7 @@ impl Worker {
                 return None;
             }
             if self.window.in_flight() == 0 {
-                // After a time without anything to send: nothing of what was before says that what comes is
-                // late.
+                // After a pause in sending, nothing earlier can show that a result is late.
                 self.recovery.begin();
             }
         }
@@ -236,7 +234,7 @@ impl Worker {
         })
     }
 
-    /// Which job and rank.
+    /// Job and rank.
     pub(super) const fn name(&self) -> (u16, u16) {
         (self.job, self.rank)
     }
@@ -246,7 +244,7 @@ impl Worker {
         self.window.una()
     }
 
-    /// When its job began.
+    /// Start of its job.
     pub(super) const fn began(&self) -> u64 {
         self.began
     }
