@@ -15,8 +15,8 @@ uint16_t psc_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint
 	uint64_t flags = 0;
 	uint16_t shape = 1;
 
-	/* Only fields that the driver has just written, in the line that the caller reads next, and each as wide as it was written.
-	 * No packet has no holder or no segment: if any has more than one, it shows. */
+	/* Reads only fields that the driver has just written, in the line that the caller reads next, each as
+	 * wide as it was written. Every packet has a holder and a segment; a second one of any packet shows. */
 #pragma GCC unroll 4
 	for (uint16_t i = 0; i < count; i++) {
 		flags |= out[i]->ol_flags;
@@ -37,14 +37,16 @@ struct rte_mbuf *psc_mbuf_alloc(struct rte_mempool *pool)
 	return rte_pktmbuf_alloc(pool);
 }
 
-/* What a fresh packet says of itself, in as few stores as it takes: data_off, refcnt, nb_segs and port lie side by side, and
- * so do packet_type, pkt_len, data_len and vlan_tci. */
-static_assert(offsetof(struct rte_mbuf, port) + sizeof(uint16_t) - offsetof(struct rte_mbuf, data_off) == 8, "rearm data");
-static_assert(offsetof(struct rte_mbuf, vlan_tci) + sizeof(uint16_t) - offsetof(struct rte_mbuf, packet_type) == 12, "lengths");
+/* A fresh packet is set up by few stores: data_off, refcnt, nb_segs and port are neighbours, and so are
+ * packet_type, pkt_len, data_len and vlan_tci. */
+static_assert(offsetof(struct rte_mbuf, port) + sizeof(uint16_t) - offsetof(struct rte_mbuf, data_off) == 8,
+	      "rearm data");
+static_assert(offsetof(struct rte_mbuf, vlan_tci) + sizeof(uint16_t) -
+	      offsetof(struct rte_mbuf, packet_type) == 12, "lengths");
 
-/* What rte_pktmbuf_alloc_bulk does, less what is so already or has no meaning without a flag: a packet in a pool has
- * one segment, no next one and one holder, and its second cache line is needed by nobody yet. Every pool that is made here
- * has the headroom. */
+/* rte_pktmbuf_alloc_bulk without the stores that change nothing or have no meaning without a flag: a packet
+ * in a pool has one segment, no next one and one holder, and its second cache line is not needed yet. Every
+ * pool made here has the headroom. */
 int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count)
 {
 	const struct {
@@ -55,8 +57,8 @@ int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigne
 
 	if (failed)
 		return failed;
-	/* All that will be written is asked for: buffers may come from the pool's ring, where they have lain for long. Stores do not
-	 * wait for it, so that one round does not wait for the other. */
+	/* Prefetches all lines that will be written: buffers from the pool's ring are cold. Stores do not wait, so
+	 * the rounds overlap. */
 #pragma GCC unroll 4
 	for (unsigned int i = 0; i < count; i++) {
 		struct rte_mbuf *const mbuf = out[i];
@@ -77,9 +79,9 @@ static void free_zone(struct rte_mempool_memhdr *chunk, void *zone)
 	rte_memzone_free(zone);
 }
 
-/* Gives a pool the memory for all its packets in one piece, one directly behind the other. 0, or an error number. The pool
- * says that packets need not lie in one page; unlike DPDK's own populating of such a pool, this tells it where devices find
- * them. */
+/* Gives a pool memory for all its packets in one piece, one directly behind the other. 0, or an error number.
+ * The pool allows packets across pages; unlike DPDK's own way to populate such a pool, this tells it the
+ * addresses that devices use. */
 static int populate_densely(struct rte_mempool *pool)
 {
 	char name[RTE_MEMZONE_NAMESIZE];
@@ -96,7 +98,8 @@ static int populate_densely(struct rte_mempool *pool)
 	zone = rte_memzone_reserve_aligned(name, (size_t)size, SOCKET_ID_ANY, 0, (unsigned int)align);
 	if (!zone)
 		return rte_errno;
-	count = rte_mempool_populate_iova(pool, zone->addr, zone->iova, zone->len, free_zone, (void *)(uintptr_t)zone);
+	count = rte_mempool_populate_iova(pool, zone->addr, zone->iova, zone->len, free_zone,
+					  (void *)(uintptr_t)zone);
 	if (count <= 0) {
 		rte_memzone_free(zone);
 		return count ? -count : ENOMEM;
@@ -112,21 +115,25 @@ static int has_mempool_driver(const char *name)
 	return 0;
 }
 
-/* rte_pktmbuf_pool_create; but without hugepages, where a device is given addresses as the program has them, a packet
- * may reach across the end of a page. DPDK would let none do that, which nearly doubles the memory; and net_af_xdp, which
- * takes a pool for one dense piece, would hand the kernel packets that lie beyond the memory it has told it of, and lose
- * every frame that is in one. */
-struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t private_size,
-					 uint16_t data_room, int lifo)
+/* rte_pktmbuf_pool_create; but without hugepages, where devices take virtual addresses, a packet may cross
+ * the end of a page. DPDK would not allow that, which nearly doubles the memory. And net_af_xdp takes a pool
+ * for one dense piece: it would give the kernel packets beyond the memory that it registered, and lose their
+ * frames. */
+struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache,
+					 uint16_t private_size, uint16_t data_room, int lifo)
 {
 	const char *const ops = lifo && has_mempool_driver("stack") ? "stack" : rte_mbuf_best_mempool_ops();
-	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = data_room, .mbuf_priv_size = private_size};
+	struct rte_pktmbuf_pool_private private = {
+		.mbuf_data_room_size = data_room,
+		.mbuf_priv_size = private_size,
+	};
 	const unsigned int size = (unsigned int)sizeof(struct rte_mbuf) + private_size + data_room;
 	struct rte_mempool *pool;
 	int failed;
 
 	if (rte_eal_has_hugepages() || rte_eal_iova_mode() != RTE_IOVA_VA)
-		return rte_pktmbuf_pool_create_by_ops(name, count, cache, private_size, data_room, SOCKET_ID_ANY, ops);
+		return rte_pktmbuf_pool_create_by_ops(name, count, cache, private_size, data_room, SOCKET_ID_ANY,
+						      ops);
 	pool = rte_mempool_create_empty(name, count, size, cache, sizeof(private), SOCKET_ID_ANY,
 					RTE_MEMPOOL_F_NO_IOVA_CONTIG);
 	if (!pool)
@@ -150,9 +157,9 @@ void psc_mbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
-/* What rte_pktmbuf_free_bulk does for packets that the caller alone holds, in memory of their own: those of one segment go back
- * to the pool as they are, runs of the same pool in one piece. That a packet of one segment has no next one is not
- * checked: the pointer is in the second cache line, and DPDK's own fast free relies on it, too. */
+/* rte_pktmbuf_free_bulk for packets with one holder and memory of their own: packets of one segment go back
+ * as they are, runs of one pool in one call. A packet of one segment has no next one; this is not checked,
+ * since the pointer is in the second cache line, and DPDK's own fast free relies on it too. */
 void psc_mbuf_free_burst(struct rte_mbuf **mbufs, unsigned int count)
 {
 	struct rte_mempool *pool = count ? mbufs[0]->pool : NULL;

@@ -1,7 +1,7 @@
-/* What pascaline-dpdk needs from DPDK's headers and cannot link to: static inline functions, macros, and the
- * places of the mbuf's fields. Also the header that the bindings are generated from.
+/* The parts of DPDK's headers that pascaline-dpdk cannot link to: static inline functions, macros, and the
+ * offsets of the mbuf's fields. The bindings are generated from this header.
  *
- * A call into C costs a few nanoseconds that cannot be inlined away, so what runs per packet is done per burst.
+ * A call into C costs a few nanoseconds and is never inlined, so work per packet is done per burst.
  */
 #ifndef PASCALINE_SHIM_H
 #define PASCALINE_SHIM_H
@@ -66,7 +66,7 @@ static const uint64_t PSC_RSS_UDP = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_N
 static const uint64_t PSC_RSS_L4_DST_ONLY = RTE_ETH_RSS_L4_DST_ONLY;
 static const uint32_t PSC_MQ_RSS = RTE_ETH_MQ_RX_RSS;
 
-/* What is out of the ordinary in a burst; 0 for nearly all bursts. */
+/* Exceptions in a burst; 0 for nearly all bursts. */
 enum psc_odd {
 	/* some mbuf is not the only holder of one segment of its own memory */
 	PSC_ODD_SHAPE = 1,
@@ -77,8 +77,8 @@ enum psc_odd {
 uint16_t psc_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **out, uint16_t room, uint32_t *odd);
 uint16_t psc_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **frames, uint16_t count);
 
-struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t private_size,
-					 uint16_t data_room, int lifo);
+struct rte_mempool *psc_mbuf_pool_create(const char *name, unsigned int count, unsigned int cache,
+					 uint16_t private_size, uint16_t data_room, int lifo);
 struct rte_mbuf *psc_mbuf_alloc(struct rte_mempool *pool);
 int psc_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **out, unsigned int count);
 void psc_mbuf_free(struct rte_mbuf *mbuf);
@@ -95,9 +95,9 @@ uint64_t psc_rdtsc(void);
 const char *psc_device_name(const struct rte_eth_dev_info *info);
 int psc_link(uint16_t port, uint32_t *mbps);
 
-/* Has a device bring what comes for a UDP port, over IPv4 or IPv6, to a queue. */
+/* Lets a device bring packets for a UDP port, over IPv4 or IPv6, to a queue. */
 int psc_steer_udp(uint16_t port, int ipv6, uint16_t udp_port, uint16_t queue);
-/* The queues of the first `size` entries of a device's redirection table. */
+/* Sets the queues of the first `size` entries of a device's redirection table. */
 int psc_reta_set(uint16_t port, const uint16_t *queues, uint16_t size);
 
 #endif

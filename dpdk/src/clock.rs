@@ -6,9 +6,9 @@ use crate::eal::Eal;
 
 /// Reads the time without a system call: nanoseconds since the clock was made.
 ///
-/// Copies count from the same origin, so a time taken on one lcore can be compared with one taken on another,
-/// provided the counter runs at one rate on all cores and never stops (`constant_tsc` and `nonstop_tsc` in
-/// `/proc/cpuinfo`, which every server processor of the last decade has).
+/// Copies share their origin, so times of different lcores compare, provided the counter runs at one rate on
+/// all cores and never stops (`constant_tsc` and `nonstop_tsc` in `/proc/cpuinfo`, as on every server
+/// processor of the last decade).
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: u64,
@@ -53,7 +53,7 @@ impl Clock {
         self.scale.nanoseconds(cycles().saturating_sub(self.origin))
     }
 
-    /// How long so many ticks last, in nanoseconds: for differences of [`cycles`], not for what it returns.
+    /// The length of this many ticks in nanoseconds: for differences of [`cycles`].
     #[inline]
     #[must_use]
     pub fn span_ns(&self, ticks: u64) -> u64 {
@@ -65,7 +65,7 @@ impl Clock {
 #[inline]
 #[must_use]
 pub fn cycles() -> u64 {
-    // In place of the shim, whose call would cost as much as the reading.
+    // A call of the shim would cost as much as the reading.
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has this instruction.
     return unsafe { core::arch::x86_64::_rdtsc() };

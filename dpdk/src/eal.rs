@@ -20,6 +20,7 @@ use crate::error::Errno;
 use crate::lcore::Lcore;
 
 /// Why the environment did not start.
+#[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum EalError {
     /// DPDK can be started once per process, even if the first attempt failed.
@@ -27,34 +28,18 @@ pub enum EalError {
     AlreadyStarted,
     /// A string that C cannot take.
     #[error("the EAL argument {argument:?} contains a NUL byte")]
-    NulByte {
-        /// The argument.
-        argument: String,
-    },
+    NulByte { argument: String },
     /// A core the process may not run on.
     #[error("core {core} cannot be used: this process may run on {allowed:?} (see taskset, cgroup cpusets)")]
-    CoreUnavailable {
-        /// The core asked for.
-        core: usize,
-        /// The cores there are.
-        allowed: Vec<usize>,
-    },
+    CoreUnavailable { core: usize, allowed: Vec<usize> },
     /// Two polling threads would take turns on one core.
     #[error(
         "core {core} is listed twice among the dataplane cores; set `float` if lcores are to share cores"
     )]
-    CoreTwice {
-        /// The core.
-        core: usize,
-    },
+    CoreTwice { core: usize },
     /// More than DPDK was built for.
     #[error("{asked} lcores were asked for; this DPDK is built for {max}")]
-    TooManyLcores {
-        /// Asked for, the main lcore included.
-        asked: usize,
-        /// Built for.
-        max: usize,
-    },
+    TooManyLcores { asked: usize, max: usize },
     /// Hugepages were required.
     #[error(
         "{wanted_mb} MB of hugepages are required and {free_mb} MB are free{}. Reserve them with e.g. \
@@ -62,24 +47,13 @@ pub enum EalError {
         if *.mounted { "" } else { " and no hugetlbfs is mounted" },
         .wanted_mb.div_ceil(2)
     )]
-    NoHugepages {
-        /// Configured memory.
-        wanted_mb: u64,
-        /// Free hugepages of all sizes.
-        free_mb: u64,
-        /// Whether a hugetlbfs is mounted.
-        mounted: bool,
-    },
+    NoHugepages { wanted_mb: u64, free_mb: u64, mounted: bool },
     /// `rte_eal_init` failed.
     #[error(
-        "DPDK did not start: {errno}. The lines before this one, from EAL, name the cause. Arguments: {arguments}"
+        "DPDK did not start: {errno}. The lines before this one, from EAL, name the cause. \
+         Arguments: {arguments}"
     )]
-    Init {
-        /// What it reported.
-        errno: Errno,
-        /// The command line it was given.
-        arguments: String,
-    },
+    Init { errno: Errno, arguments: String },
 }
 
 /// The kind of memory that packets live in.
@@ -87,8 +61,7 @@ pub enum EalError {
 pub enum Memory {
     /// Hugepages.
     Huge,
-    /// Ordinary 4 kB pages: slower (TLB misses), unfit for most physical devices; for tests and virtual
-    /// devices.
+    /// Ordinary 4 kB pages, for tests and virtual devices: slower (TLB misses), unfit for most physical ones.
     Small {
         /// All the memory there is for pools and rings.
         megabytes: u32,
@@ -106,13 +79,12 @@ impl core::fmt::Display for Memory {
 
 /// The running environment.
 ///
-/// There is one per process, and it cannot be copied. Ports, pools and lcores each hold a count on it, so
-/// that it is shut down after the last of them, in whichever order they are dropped.
+/// There is one per process, without copies. Ports, pools and lcores each hold a count on it, so it shuts
+/// down after the last of them, in any order of drops.
 ///
-/// Memory is unmapped only where no other thread can be using it, without its own knowledge, at that moment:
-/// on the thread that called [`init`](Self::init), while no lcore has a job. A last handle that is dropped
-/// elsewhere leaves the memory to the end of the process. So join the lcores, then drop what is left on the
-/// main thread.
+/// Memory is unmapped only when no other thread can be using it: on the thread that called
+/// [`init`](Self::init), while no lcore has a job. If the last handle is dropped elsewhere, the memory stays
+/// until the process ends. So join the lcores, then drop the rest on the main thread.
 ///
 /// ```compile_fail
 /// fn two(eal: pascaline_dpdk::Eal) -> (pascaline_dpdk::Eal, pascaline_dpdk::Eal) {
@@ -126,15 +98,14 @@ pub struct Eal {
     memory: Memory,
 }
 
-/// What the handles count on.
+/// What handles count on.
 #[derive(Debug)]
 pub(crate) struct EalInner {
     /// The thread that became the main lcore.
     main: ThreadId,
-    /// By lcore id: a job has been handed over and is not done with. Set by whoever launches, cleared by the
-    /// lcore.
+    /// By lcore id: true while it has a job. The launcher sets it, the lcore clears it.
     pub(crate) busy: Arc<[AtomicBool]>,
-    /// Ports that have a handle; also serialises attaching and detaching of devices.
+    /// Ports with a handle; the mutex also serialises attaching and detaching of devices.
     pub(crate) open_ports: Mutex<BTreeSet<u16>>,
 }
 
@@ -142,11 +113,11 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Eal {
     /// Starts DPDK. The calling thread becomes the main lcore and is bound to `main_core`; threads that it
-    /// starts afterwards inherit that binding.
+    /// starts later inherit that.
     ///
     /// # Errors
-    /// Where the configuration does not fit this machine, or DPDK refuses. After a refusal the process has to
-    /// be started anew; a configuration that was found unfit can be corrected and tried again.
+    /// If the configuration does not fit this machine, or DPDK refuses. After DPDK's refusal only a new
+    /// process can try again; an unfit configuration can be corrected.
     pub fn init(config: &EalConfig) -> Result<Self, EalError> {
         args::check_cores(config, &args::allowed_cores())?;
         let memory = hugepages::choose(config, &hugepages::Available::probe())?;
@@ -160,8 +131,7 @@ impl Eal {
             return Err(EalError::AlreadyStarted);
         }
 
-        // EAL keeps pointers into its arguments and getopt reorders the array. There is one start per
-        // process, so neither is ever taken back.
+        // EAL keeps pointers into its arguments and getopt reorders the array: neither is ever freed.
         let argv: &'static mut [*mut c_char] =
             Vec::leak(strings.into_iter().map(CString::into_raw).chain([core::ptr::null_mut()]).collect());
         let argc = c_int::try_from(argv.len() - 1).unwrap_or(c_int::MAX);
@@ -184,7 +154,7 @@ impl Eal {
         })
     }
 
-    /// The memory in use, for the operator to be told.
+    /// The kind of memory in use.
     #[must_use]
     pub fn memory(&self) -> Memory {
         self.memory
@@ -204,15 +174,15 @@ impl Eal {
 impl EalInner {
     /// True if no other thread can be inside a function of DPDK on an lcore's behalf.
     ///
-    /// A pool may look full while an lcore is still writing into its cache of that pool (`rte_mempool_put`
-    /// counts before it stores), so a full pool alone does not say that its memory is out of use. Threads
-    /// that are no lcores have no cache; the count shows their packets after their last access.
+    /// A pool may look full while an lcore still writes into its cache of that pool (`rte_mempool_put` counts
+    /// before it stores). Threads that are no lcores have no cache: the count shows their packets after the
+    /// last access.
     pub(crate) fn is_quiet(&self) -> bool {
-        // Acquire: pairs with the release by which an lcore leaves its job.
+        // Acquire pairs with the release by which an lcore leaves its job.
         thread::current().id() == self.main && self.busy.iter().all(|busy| !busy.load(Ordering::Acquire))
     }
 
-    /// Keeps the environment, and with it all memory, until the process ends.
+    /// Keeps the environment and all memory until the process ends.
     pub(crate) fn keep_for_ever(self: &Arc<Self>) {
         mem::forget(Arc::clone(self));
     }
@@ -221,7 +191,7 @@ impl EalInner {
 impl Drop for EalInner {
     fn drop(&mut self) {
         if !self.is_quiet() {
-            // The kernel takes the memory back when the process ends.
+            // The kernel takes the memory back at the end.
             tracing::debug!("EAL left to the end of the process: its last user was not the main lcore");
             return;
         }

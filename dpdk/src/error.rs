@@ -12,7 +12,7 @@ pub struct Errno(c_int);
 impl Errno {
     /// No such device.
     pub const NODEV: Self = Self(19);
-    /// Bad address, which is also what EAL says to a device whose name no driver claims.
+    /// Bad address; also EAL's answer to a device name that no driver claims.
     pub const FAULT: Self = Self(14);
     /// Already exists.
     pub const EXIST: Self = Self(17);
@@ -21,14 +21,14 @@ impl Errno {
     /// Not supported.
     pub const NOTSUP: Self = Self(95);
 
-    /// Of a return value, where DPDK returns the negated number. Many drivers return a plain -1 for any
-    /// failure, which is `EPERM` by number.
+    /// From a return value, where DPDK returns the negated number. Many drivers return -1, which is `EPERM`,
+    /// for any failure.
     #[must_use]
     pub(crate) const fn from_return(value: c_int) -> Self {
         Self(value.saturating_abs())
     }
 
-    /// Of the calling thread, for functions documented to set `rte_errno`.
+    /// From `rte_errno` of the calling thread, for functions documented to set it.
     #[must_use]
     pub(crate) fn last() -> Self {
         // SAFETY: reads a thread-local variable.

@@ -29,22 +29,15 @@ pub struct Lcore {
 }
 
 /// Why a job was not started.
+#[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// It has not finished the job before.
     #[error("lcore {lcore} is still at work")]
-    Busy {
-        /// The lcore.
-        lcore: u32,
-    },
+    Busy { lcore: u32 },
     /// DPDK refused.
     #[error("lcore {lcore} could not be started: {errno}")]
-    Refused {
-        /// The lcore.
-        lcore: u32,
-        /// What it reported.
-        errno: Errno,
-    },
+    Refused { lcore: u32, errno: Errno },
 }
 
 /// A job that ended in a panic.
@@ -90,19 +83,17 @@ impl Lcore {
         let lcore = self.id;
         let index = lcore as usize;
         let busy = &self.eal.busy[index];
-        // Acquire: what the job before wrote is visible to whoever reuses the lcore.
+        // Acquire: what the previous job wrote is visible to the next.
         if busy.swap(true, Ordering::Acquire) {
             return Err(LaunchError::Busy { lcore });
         }
         let slot = Arc::new(Slot::default());
-        // The job counts on the flags only, not on the environment: else its last act would be to shut that
-        // down.
+        // The job holds the flags only, not the environment: else it might shut that down as its last act.
         let (flags, result) = (self.eal.busy.clone(), slot.clone());
         let whole: Job = Box::new(move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(job))
                 .map_err(|payload| LcorePanic { lcore, message: text_of(payload) });
-            // Release: all that the job did, and the packets it gave back, come before. See
-            // `EalInner::is_quiet`.
+            // Release: the job's work, and the packets it gave back, come before. See `EalInner::is_quiet`.
             result.deliver(outcome, || flags[index].store(false, Ordering::Release));
         });
 
@@ -137,7 +128,7 @@ fn text_of(payload: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Where the job's result waits for whoever joins.
+/// Holds the job's result for the joiner.
 struct Slot<T> {
     state: Mutex<State<T>>,
     delivered: Condvar,
@@ -161,8 +152,8 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the result, or drops it where nobody asks, and then calls `leave`, which comes before the
-    /// joiner can see the result: who has joined finds the lcore free.
+    /// Leaves the result, or drops it where nobody asks. `leave` runs before the joiner can see the result,
+    /// so the joiner finds the lcore free.
     fn deliver(&self, outcome: Result<T, LcorePanic>, leave: impl FnOnce()) {
         let mut state = self.lock();
         if matches!(*state, State::Abandoned) {
@@ -216,7 +207,7 @@ impl<T> LcoreHandle<T> {
 impl<T> Drop for LcoreHandle<T> {
     fn drop(&mut self) {
         let left = core::mem::replace(&mut *self.slot.lock(), State::Abandoned);
-        // Outside of the lock: the result's destructor is not ours.
+        // Outside the lock: the result's destructor is foreign.
         drop(left);
     }
 }

@@ -12,14 +12,14 @@
 //! | [`port`] | a network device as a typestate, stopped or started |
 //! | [`queue`] | [`RxQueue`], [`TxQueue`]: one holder each, a burst at a time |
 //!
-//! **Ownership.** Whatever needs the environment holds a count on it, so nothing has to be dropped in a
-//! certain order: a port closes when its last handle goes, a pool goes after the ports that fill their rings
-//! from it, and the environment goes last.
+//! **Ownership.** Everything that needs the environment holds a count on it, so any order of drops is right:
+//! a port closes with its last handle, a pool goes after the ports that fill their rings from it, and the
+//! environment goes last.
 //!
 //! **Datapath.** Only [`queue`], [`mbuf`] and the allocations of [`mempool`] run per packet. They never
 //! block, allocate from the heap or log; full and exhausted are ordinary results.
 //!
-//! **Unsafe** code in this workspace that concerns DPDK lives here and nowhere else.
+//! **Unsafe** code for DPDK is here and nowhere else in the workspace.
 #![allow(unsafe_code, reason = "DPDK is C")]
 
 pub mod clock;
@@ -40,8 +40,8 @@ pub use mempool::{Mempool, PoolConfig, PoolError};
 pub use port::{Device, OpenError, Port, PortConfig, PortStats, StartError, Started, StartedPort, Stopped};
 pub use queue::{RxQueue, TxQueue};
 
-// What may move between threads, and what several may use at once. What must not be shared is checked by
-// examples that do not compile, beside the types.
+// Types that may move between threads, and types that several may use at once. Examples that must not
+// compile, beside the types, check the opposite.
 const _: () = {
     const fn sent<T: Send>() {}
     const fn shared<T: Send + Sync>() {}

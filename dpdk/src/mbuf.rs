@@ -17,7 +17,7 @@ use crate::mempool::HEADROOM;
 
 pub use shared::SharedMbuf;
 
-/// A packet that exactly one holder owns. Dropping it gives it back to its pool.
+/// A packet with exactly one owner. Dropping it gives it back to its pool.
 ///
 /// Its first segment has this one holder and memory of its own, which makes writing sound. Behind it there
 /// may be one read-only tail ([`append_shared`](PacketBuf::append_shared)).
@@ -72,7 +72,7 @@ impl Mbuf {
         unsafe { *field::nb_segs(self.as_raw()) }
     }
 
-    /// Bytes that the first segment can take in all from its present start.
+    /// Bytes that fit into the first segment from its present start.
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
@@ -80,8 +80,7 @@ impl Mbuf {
         unsafe { usize::from(*field::buf_len(self.as_raw()) - *field::data_off(self.as_raw())) }
     }
 
-    /// Replaces the contents of the first segment. False, and nothing done, where the memory does not
-    /// suffice.
+    /// Replaces the contents of the first segment. False, and nothing done, if they do not fit.
     #[must_use]
     pub fn write(&mut self, bytes: &[u8]) -> bool {
         let fits = self.set_len(bytes.len());
@@ -111,13 +110,13 @@ impl Mbuf {
         let count = packets.len();
         // SAFETY: shortening only; the packets are freed below instead of being dropped.
         unsafe { packets.set_len(0) };
-        // N packets are 8 N bytes of memory, so the count is far from 2^32.
+        // N packets take 8 N bytes, so the count is far from 2^32.
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         // SAFETY: the first `count` places hold packets, which the array has just given up.
         unsafe { sys::psc_mbuf_free_burst(packets.as_mut_ptr().cast(), count) };
     }
 
-    /// True if it has no tail, and so much room where its pool has its start.
+    /// True if it has no tail, and `room` bytes from where its pool starts packets.
     #[inline(always)]
     fn serves(&self, room: usize) -> bool {
         // SAFETY: the mbuf is ours.

@@ -17,12 +17,12 @@ use crate::eal::{Eal, EalInner};
 use crate::error::Errno;
 use crate::mbuf::Mbuf;
 
-/// Bytes in front of the data of a fresh packet, for headers to be put before it.
+/// Bytes before the data of a fresh packet, for further headers.
 ///
-/// Buffers begin at a multiple of 64 bytes and so do the data of a fresh packet.
+/// Buffers and the data of fresh packets begin at multiples of 64 bytes.
 pub const HEADROOM: u16 = 128;
 
-/// The private area of each mbuf. A multiple of 64, so that the buffer behind it begins on a line.
+/// The private area of each mbuf; a multiple of 64, so that the buffer begins on a cache line.
 const PRIVATE: u16 = 64;
 
 const _: () = assert!(size_of::<Scratch>() <= PRIVATE as usize && align_of::<Scratch>() <= 64);
@@ -32,67 +32,41 @@ const _: () = assert!(sys::PSC_MBUF_SIZE.is_multiple_of(64));
 /// Largest cache per lcore.
 pub const CACHE_MAX: u32 = sys::PSC_CACHE_MAX;
 
-/// What a pool is to hold.
+/// A pool's size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolConfig {
     /// Unique in the process, at most 25 bytes.
     pub name: String,
     /// Packets in all; see [`buffers_needed`]. 2^n - 1 uses the memory best.
     pub count: u32,
-    /// Packets that each lcore keeps at hand, so that lcores rarely meet at the pool's ring. At most
-    /// [`CACHE_MAX`] and `count` / 1.5; 0 for none.
+    /// Packets that each lcore caches, to keep lcores off the pool's ring. At most [`CACHE_MAX`] and `count`
+    /// / 1.5; 0 for none.
     pub cache: u32,
     /// Bytes for the data of one packet, without the headroom.
     pub room: u16,
 }
 
 /// Why there is no pool.
+#[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// A name that C cannot take.
     #[error("the pool's name {name:?} is longer than 25 bytes or contains a NUL byte")]
-    BadName {
-        /// The name.
-        name: String,
-    },
+    BadName { name: String },
     /// A cache out of its range.
     #[error(
         "pool {name}: a cache of {cache} packets per lcore is more than {max}, the most for {count} packets"
     )]
-    CacheTooLarge {
-        /// The pool.
-        name: String,
-        /// Asked for.
-        cache: u32,
-        /// Allowed.
-        max: u32,
-        /// Packets in the pool.
-        count: u32,
-    },
+    CacheTooLarge { name: String, cache: u32, max: u32, count: u32 },
     /// A room beyond what an mbuf can describe.
     #[error("pool {name}: packets of {room} bytes are more than {max}, the most an mbuf can hold")]
-    RoomTooLarge {
-        /// The pool.
-        name: String,
-        /// Asked for.
-        room: u16,
-        /// Allowed.
-        max: u16,
-    },
+    RoomTooLarge { name: String, room: u16, max: u16 },
     /// Memory does not suffice, or the name is taken.
-    #[error("pool {name}: {count} packets of {room} bytes, {megabytes} MB in all: {errno}{}", remedy(*.errno))]
-    Create {
-        /// The pool.
-        name: String,
-        /// Packets asked for.
-        count: u32,
-        /// Bytes per packet.
-        room: u16,
-        /// Memory that takes.
-        megabytes: u64,
-        /// What DPDK reported.
-        errno: Errno,
-    },
+    #[error(
+        "pool {name}: {count} packets of {room} bytes, {megabytes} MB in all: {errno}{}",
+        remedy(*.errno)
+    )]
+    Create { name: String, count: u32, room: u16, megabytes: u64, errno: Errno },
 }
 
 fn remedy(errno: Errno) -> &'static str {
@@ -105,15 +79,15 @@ fn remedy(errno: Errno) -> &'static str {
 
 /// A pool of packets of one size. Copies are handles on the same pool; any thread may use them.
 ///
-/// Taking and giving back is fast on lcores, which have a cache each; other threads go to the pool's ring at
-/// every call. The ring is not preemptible: where threads share a CPU, one that loses it in the middle of an
-/// operation makes the others spin until it runs again.
+/// Lcores have a cache each and are fast; other threads use the pool's ring at every call. The ring is not
+/// preemptible: if threads share a CPU and one is preempted within an operation, the others spin until it
+/// runs again.
 ///
-/// **When the memory goes.** With the last handle, if that goes on the thread that started DPDK, all packets
-/// are back and no lcore has a job; else it stays until the environment ends, for the reason given at
-/// [`Eal`]. If packets are still out, because they were leaked or outlive all ports and pools, then pool and
-/// environment stay until the process ends, and a warning is logged: a packet never points to memory that is
-/// gone. (In DPDK 22.11 `net_ring` and `net_af_xdp` do not give back what their rings hold when they close.)
+/// **When the memory goes.** With the last handle, if that is dropped on the thread that started DPDK, all
+/// packets are back and no lcore has a job; else it stays until the environment ends, for the reason given at
+/// [`Eal`]. If packets are still out, pool and environment stay until the process ends, and a warning is
+/// logged: a packet never points to freed memory. (In DPDK 22.11 `net_ring` and `net_af_xdp` do not give back
+/// what their rings hold when they close.)
 #[derive(Debug, Clone)]
 pub struct Mempool {
     inner: Arc<PoolInner>,
@@ -137,14 +111,14 @@ impl Mempool {
     /// Makes a pool.
     ///
     /// # Errors
-    /// If the numbers cannot be, the name is taken, or memory does not suffice.
+    /// If the numbers are impossible, the name is taken, or memory is short.
     pub fn new(eal: &Eal, config: &PoolConfig) -> Result<Self, PoolError> {
         Self::create(eal, config, false)
     }
 
-    /// Makes a pool of which those packets go out first that came back last, also beyond what lcores keep at
-    /// hand: what is written into all of them, and only for a short while, is in a cache then. The price is a
-    /// lock where lcores meet. A DPDK without its driver for stacks makes an ordinary pool of it.
+    /// Makes a pool that gives out the packets that came back last, beyond lcores' caches too. Short-lived
+    /// packets are then in a cache when they are written. The price is a lock where lcores meet. Without
+    /// DPDK's driver for stacks it is an ordinary pool.
     ///
     /// # Errors
     /// As with [`new`](Self::new).

@@ -23,7 +23,7 @@ use crate::error::Errno;
 use crate::mempool::Mempool;
 use crate::queue::{RxQueue, TxQueue};
 
-/// How a port is to run.
+/// A port's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortConfig {
     /// Receive queues.
@@ -78,8 +78,8 @@ pub struct Port<State> {
     state: State,
 }
 
-/// A device in motion. The port and each of its queues hold a count; the last one stops the device, when
-/// nobody can be inside of one of its queues any more.
+/// A running device. The port and its queues each hold a count; the last one stops the device, when nobody
+/// can be inside a queue any more.
 #[derive(Debug)]
 pub(crate) struct Running {
     device: Arc<DeviceHandle>,
@@ -99,7 +99,7 @@ impl Drop for Running {
     }
 }
 
-/// What a started port consists of. The queues are each moved to the lcore that serves them.
+/// The parts of a started port. Each queue moves to the lcore that serves it.
 #[derive(Debug)]
 pub struct StartedPort {
     /// The handle.
@@ -121,9 +121,9 @@ impl Port<Stopped> {
         Ok(Self { device, caps, state: Stopped(()) })
     }
 
-    /// Sets up queues, which take their packets from `pools` in turn, and starts the device.
+    /// Sets up queues, which take packets from `pools` in turn, and starts the device.
     ///
-    /// Only what the device offers is turned on; [`Port::active`] tells what that came to.
+    /// Turns on only what the device offers; [`Port::active`] tells the outcome.
     ///
     /// # Errors
     /// If the device cannot do what `config` says. The port comes back with the error.
@@ -153,8 +153,7 @@ impl Port<Started> {
         &self.state.active
     }
 
-    /// Stops the device. All of its queues have to be dropped before; if some are left the port comes back as
-    /// it is.
+    /// Stops the device. If queues are left, the port comes back unchanged.
     ///
     /// # Errors
     /// If there are queues left.

@@ -1,8 +1,7 @@
 //! Receiving and sending, a burst at a time.
 //!
-//! A queue has one holder: it is moved to the lcore that polls it, cannot be copied, and takes `&mut self`,
-//! since DPDK forbids two threads in one queue. Both directions do a bounded amount of work per call and
-//! never wait.
+//! A queue has one owner: it moves to the lcore that polls it, cannot be copied, and takes `&mut self`, since
+//! DPDK forbids two threads in one queue. Each call does a bounded amount of work and never waits.
 
 mod hook;
 mod rx;
@@ -11,6 +10,6 @@ mod tx;
 pub use rx::RxQueue;
 pub use tx::TxQueue;
 
-/// Most packets that one call receives. Larger bursts gain nothing, but spill the packets out of the first
+/// Most packets that one call receives. Larger bursts gain nothing, but push packets out of the first-level
 /// cache.
 pub const MAX_BURST: usize = 64;

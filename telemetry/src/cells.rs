@@ -1,8 +1,7 @@
-//! What lcores count of one job: a part of the memory for each lcore, which it alone writes and anyone reads.
+//! Counts of one job. Each lcore has a part of the memory, which only it writes and anyone reads.
 //!
-//! The control plane makes a job's counts together with the job, hands them to the lcores with the job table,
-//! and keeps them from one generation of the job to the next. Counts are written one by one: those of
-//! different names need not belong to the same moment.
+//! The control plane makes a job's counts with the job, gives them to the lcores in the job table, and keeps
+//! them from one generation to the next. Counts are written one by one, so a reading may mix moments.
 
 mod events;
 mod reading;
@@ -20,31 +19,32 @@ use crate::drops::DropReason;
 
 const EVENTS: usize = JobEvent::ALL.len();
 const DROPS: usize = DropReason::ALL.len();
-/// Cells between those of two lcores, so that neither writes into what the processor fetches for the other.
+/// Cells between those of two lcores, so that neither writes lines that the processor prefetches for the
+/// other.
 const APART: u32 = 8;
-/// Ranks that a lcore's part of a job names as late: the latest ones seen.
+/// Late ranks that an lcore remembers: the latest ones seen.
 pub const LATE: usize = 4;
-/// For how long a late rank is remembered after it was last seen to be missing, in nanoseconds: longer than a
-/// sweep through the pool takes.
+/// How long a late rank is remembered after it was last seen missing, in nanoseconds: longer than a sweep
+/// through the pool.
 pub const LATE_FOR_NS: u64 = 2_000_000_000;
 
-/// What one lcore has seen of a rank: as little as can be told from a packet by two instructions that write.
+/// What one lcore saw of a rank: no more than two stores per packet can tell.
 #[derive(Debug, Default)]
 #[repr(align(16))]
 pub struct RankCell {
     contributions: AtomicU64,
-    /// The PSN of its last contribution, and above it the [`Moment`] at which that came; 0 for none.
+    /// Its last contribution: the PSN below, the [`Moment`] above; 0 for none.
     last: AtomicU64,
 }
 
 const _: () = assert!(size_of::<RankCell>() == 16);
 
-/// When contributions came, to 17 ms: what all of one burst have in common.
+/// A time to 17 ms; all packets of a burst share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// Nanoseconds to a step, as a power of two. In 32 bits there is room for two years.
+    /// A step in nanoseconds, as a power of two; 32 bits of steps last two years.
     const STEP: u32 = 24;
 
     /// This time, in nanoseconds of the lcores' clock.
@@ -55,7 +55,7 @@ impl Moment {
         Self(((now >> Self::STEP) + 1) << 32)
     }
 
-    /// What it is in a cell, in nanoseconds; 0 for nothing.
+    /// The time in a cell, in nanoseconds; 0 for none.
     const fn nanoseconds(last: u64) -> u64 {
         match last >> 32 {
             0 => 0,
@@ -64,7 +64,7 @@ impl Moment {
     }
 }
 
-/// What one lcore has seen of the results that a rank completed. A cache line.
+/// What one lcore saw of the results that a rank completed. A cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct LastCell {
@@ -79,25 +79,24 @@ pub struct LastCell {
     waited: AtomicU64,
 }
 
-/// The cells of a job's ranks that one lcore writes, found once for many packets.
+/// The cells of a job's ranks for one lcore, found once for many packets.
 #[derive(Debug, Clone, Copy)]
 pub struct LcoreRanks<'a> {
     cells: &'a [RankCell],
 }
 
 impl<'a> LcoreRanks<'a> {
-    /// Of no job: nothing is counted.
+    /// Of no job; counts nothing.
     pub const NONE: Self = Self { cells: &[] };
 
-    /// Where contributions of a rank are noted: to have it brought into the cache ahead of time.
+    /// The cell of a rank, to prefetch it.
     #[must_use]
     #[inline]
     pub fn cell(self, rank: u16) -> Option<&'a RankCell> {
         self.cells.get(usize::from(rank))
     }
 
-    /// Notes a contribution that the lcore has received. False, and nothing noted, if the job has no such
-    /// rank.
+    /// Notes a received contribution. False, and nothing noted, if the job has no such rank.
     #[inline(always)]
     pub fn heard(self, rank: u16, psn: u32, moment: Moment) -> bool {
         let Some(cell) = self.cells.get(usize::from(rank)) else { return false };
@@ -119,7 +118,7 @@ pub struct Late {
 }
 
 impl Late {
-    /// For how long others are known to have waited for it, in nanoseconds.
+    /// How long others have waited for it so far, in nanoseconds.
     #[must_use]
     pub const fn waited(&self) -> u64 {
         self.seen.saturating_sub(self.since)
@@ -134,17 +133,17 @@ struct LateCell {
     seen: AtomicU64,
 }
 
-/// What one lcore counts of a job beside the ranks' contributions.
+/// One lcore's counts of a job, without its ranks' contributions.
 #[derive(Debug)]
 struct LcoreCells {
     events: [AtomicU64; EVENTS],
     drops: [AtomicU64; DROPS],
     late: [LateCell; LATE],
-    /// When the newest update was generated that the job's server has answered, in nanoseconds since 1970.
+    /// Generation time of the newest answered update, in nanoseconds since 1970.
     model: AtomicU64,
 }
 
-/// A result that was made here.
+/// A result made here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Made {
     /// Contributions inside.
@@ -159,8 +158,8 @@ impl Made {
     }
 }
 
-/// What is counted for nearly every packet: of each rank, by all lcores. Held beside what lcores know of the
-/// job, so that a count is found without a detour through [`JobCells`], whose it is.
+/// Counts of nearly every packet: of each rank, by all lcores. They lie beside what lcores know of the job,
+/// so that a count needs no detour through [`JobCells`].
 #[derive(Debug, Clone, Default)]
 pub struct RankCells {
     cells: Arc<[RankCell]>,
@@ -179,7 +178,7 @@ impl RankCells {
         LcoreRanks { cells: self.cells.get(first..first + usize::from(self.ranks)).unwrap_or_default() }
     }
 
-    /// Where results are noted that a rank's contribution completed.
+    /// The cell for results that this rank completed.
     #[must_use]
     #[inline]
     pub fn last(&self, lcore: usize, rank: u16) -> Option<&LastCell> {
@@ -187,7 +186,7 @@ impl RankCells {
         cell.filter(|_| rank < self.ranks)
     }
 
-    /// Notes a result that a rank's contribution completed so many nanoseconds after the first.
+    /// Notes a result that this rank completed, `waited` nanoseconds after its first contribution.
     #[inline]
     pub fn completed(&self, lcore: usize, last: u16, made: Made, waited: u64) {
         let Some(cell) = self.last(lcore, last) else { return };
@@ -203,13 +202,13 @@ impl RankCells {
 #[derive(Debug, Default)]
 pub struct JobCells {
     by_rank: RankCells,
-    /// How many contributions were retransmissions; each wraps.
+    /// Retransmitted contributions; each count wraps.
     again: Box<[AtomicU32]>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
 
 impl JobCells {
-    /// Counts of a job of so many ranks by so many lcores; without lcores, nothing is counted.
+    /// Counts of a job with `ranks` ranks by `lcores` lcores; without lcores nothing is counted.
     #[must_use]
     pub fn new(lcores: usize, ranks: u16) -> Self {
         let stride = usize::from(ranks) + APART as usize;
@@ -253,7 +252,7 @@ impl JobCells {
         self.by_rank.of(lcore)
     }
 
-    /// Notes that a rank had sent a contribution before.
+    /// Notes a contribution that its rank had sent before.
     pub fn again(&self, lcore: usize, rank: u16) {
         let again = self.again.get(lcore * self.by_rank.stride as usize + usize::from(rank));
         let Some(again) = again.filter(|_| rank < self.ranks()) else { return };
@@ -268,13 +267,13 @@ impl JobCells {
         }
     }
 
-    /// Notes a result that a rank's contribution completed so many nanoseconds after the first.
+    /// Notes a result that this rank completed, `waited` nanoseconds after its first contribution.
     #[inline]
     pub fn completed(&self, lcore: usize, last: u16, made: Made, waited: u64) {
         self.by_rank.completed(lcore, last, made, waited);
     }
 
-    /// Notes a result that was sent out as it was, without all ranks.
+    /// Notes a result that was sent without all ranks.
     pub fn released(&self, lcore: usize, made: Made) {
         self.count(lcore, JobEvent::Results, 1);
         self.count(lcore, JobEvent::ResultBytes, made.bytes as u64);
@@ -283,8 +282,8 @@ impl JobCells {
         self.count(lcore, JobEvent::Released, 1);
     }
 
-    /// Notes that the server of an asynchronous job has answered an update that was generated then, in
-    /// nanoseconds since 1970.
+    /// Notes that an asynchronous job's server answered an update generated at this time, in nanoseconds
+    /// since 1970.
     pub fn answered(&self, lcore: usize, generated_ns: u64) {
         self.count(lcore, JobEvent::Answers, 1);
         if let Some(cells) = self.lcores.get(lcore)
@@ -294,7 +293,7 @@ impl JobCells {
         }
     }
 
-    /// Notes that a rank is missing at `now` in a PSN that was begun at `since`, both by the lcores' clock.
+    /// Notes that a rank is missing at `now` in a PSN begun at `since`, both on the lcores' clock.
     pub fn late(&self, lcore: usize, rank: u16, since: u64, now: u64) {
         let Some(cells) = self.lcores.get(lcore) else { return };
         let known = cells.late.iter().find(|late| late.rank.load(Ordering::Relaxed) == u64::from(rank) + 1);
@@ -302,7 +301,7 @@ impl JobCells {
         let Some(late) = known.or_else(oldest) else { return };
         let before = late.since.load(Ordering::Relaxed);
         let outdated = now.saturating_sub(late.seen.load(Ordering::Relaxed)) > LATE_FOR_NS;
-        // Another PSN that lacks it, too, and was begun later, says nothing new.
+        // A later PSN that lacks it too says nothing new.
         if known.is_none() || outdated || since <= before {
             late.since.store(since, Ordering::Relaxed);
             late.seen.store(now, Ordering::Relaxed);

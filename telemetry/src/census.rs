@@ -1,20 +1,20 @@
 //! How the aggregator pool is filled: what an lcore finds where it comes by on its round.
 //!
-//! Nobody but the lcore that is at home there may look into a set, so nobody but lcores can count what sets
-//! hold. Each visits its own in turn anyway; what it finds goes into cells, each of which stands for an equal
-//! part of them, and is written as a whole when the lcore has passed its end. Sets are dealt out to lcores in
-//! turn, so that the same cells of all lcores together are a part of the pool.
+//! Only the owner of a set may look into it, so only lcores can count what sets hold. Each visits its own
+//! sets in turn anyway. It adds what it finds into cells, each for an equal part of them, and writes a cell
+//! when it has passed its last set. Sets are dealt out to lcores in turn, so the same cells of all lcores
+//! together describe one part of the pool.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// The most cells; a smaller pool has one for each set.
+/// The most cells; a smaller pool has one per set.
 pub const CENSUS_CELLS: usize = 256;
 
-/// What one lcore has found. Written by that lcore only.
+/// What one lcore found. Only that lcore writes it.
 #[derive(Debug)]
 pub struct Census {
-    /// Partials in the upper half, kept results in the lower.
+    /// Partials in the upper half, cached results in the lower.
     cells: Box<[AtomicU64]>,
     oldest_ns: AtomicU64,
 }
@@ -29,19 +29,19 @@ pub struct Surveyor {
     oldest_ns: u64,
 }
 
-/// What there was in a part of the pool.
+/// Contents of a part of the pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
     /// Slots with a partial.
     pub open: u32,
-    /// Slots with a kept result.
+    /// Slots with a cached result.
     pub done: u32,
-    /// Nanoseconds since the first contribution of the oldest of these partials.
+    /// Age of the oldest of these partials, in nanoseconds since its first contribution.
     pub oldest_ns: u64,
 }
 
 impl Found {
-    /// Notes a slot that holds a partial since then, or a result.
+    /// Notes a slot with a partial since `first`, or with a cached result.
     #[inline]
     pub fn note(&mut self, now: u64, first: Option<u64>) {
         match first {
@@ -55,14 +55,14 @@ impl Found {
 }
 
 impl Default for Surveyor {
-    /// Of a pool that nobody wants to know about.
+    /// Of a pool without sets.
     fn default() -> Self {
         Self::new(0).0
     }
 }
 
 impl Surveyor {
-    /// For an lcore that is at home in so many sets.
+    /// For an lcore that owns `sets` sets.
     #[must_use]
     pub fn new(sets: usize) -> (Self, Arc<Census>) {
         let sets_per_cell = sets.div_ceil(CENSUS_CELLS).max(1);
@@ -75,8 +75,7 @@ impl Surveyor {
         (Self { census: Arc::clone(&census), sets, sets_per_cell, found, oldest_ns: 0 }, census)
     }
 
-    /// How many sets may be visited together from this one on, so that all are of one cell and no more than
-    /// `most`; at least one.
+    /// How many sets, from `from` on, may be visited together: all of one cell, at most `most`, at least one.
     #[must_use]
     #[inline]
     pub fn sets_together(&self, from: usize, most: usize) -> usize {
@@ -84,8 +83,8 @@ impl Surveyor {
         of_cell.min(most).min(self.sets.saturating_sub(from)).max(1)
     }
 
-    /// Notes what is in a set, or in it and those before it that were visited together with it. Sets are
-    /// visited in turn.
+    /// Notes the contents of a set, and of those before it that were visited with it. Sets are visited in
+    /// order.
     #[inline]
     pub fn visited(&mut self, set: usize, found: Found) {
         self.found.open += found.open;
@@ -105,7 +104,7 @@ impl Surveyor {
 }
 
 impl Census {
-    /// Partials and kept results, by cell.
+    /// Partials and cached results, by cell.
     pub fn cells(&self) -> impl Iterator<Item = (u32, u32)> {
         self.cells.iter().map(|cell| {
             let both = cell.load(Ordering::Relaxed);
@@ -114,14 +113,14 @@ impl Census {
         })
     }
 
-    /// How old the oldest partial was that the lcore came across on its last whole round, in nanoseconds.
+    /// Age of the oldest partial on the lcore's last whole round, in nanoseconds.
     #[must_use]
     pub fn oldest_ns(&self) -> u64 {
         self.oldest_ns.load(Ordering::Relaxed)
     }
 }
 
-/// What several lcores have found together.
+/// Adds up the cells of several lcores.
 #[must_use]
 pub fn merge<'a>(lcores: impl IntoIterator<Item = &'a Census>) -> Vec<(u32, u32)> {
     let mut cells: Vec<(u32, u32)> = Vec::new();

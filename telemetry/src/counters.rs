@@ -94,17 +94,17 @@ named! {
 const COUNTERS: usize = Counter::ALL.len();
 const DROPS: usize = DropReason::ALL.len();
 
-/// The largest bursts that are counted in one class each; larger ones count in the last.
+/// Upper bounds of the classes of burst sizes; larger bursts count in the last class.
 pub const BURST_SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
-/// How an lcore is loaded.
+/// An lcore's load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// Bursts received from ports, by size: [`BURST_SIZES`].
+    /// Bursts received, by class of [`BURST_SIZES`].
     pub bursts: [u64; BURST_SIZES.len()],
     /// Packets in them.
     pub packets: u64,
-    /// Nanoseconds from the reception of a burst to the end of the work on it, summed.
+    /// Time from a burst's reception to the end of the work on it, summed, in nanoseconds.
     pub busy_ns: u64,
 }
 
@@ -127,7 +127,7 @@ impl Load {
     }
 }
 
-/// What an lcore has counted since it last published: plain numbers, its own.
+/// Counts of an lcore since its last publication: plain numbers, its own.
 #[derive(Debug, Clone)]
 pub struct Tally {
     counters: [u64; COUNTERS],
@@ -156,7 +156,7 @@ impl Tally {
         self.any_drop = true;
     }
 
-    /// Notes a burst of so many packets, which is not empty, and how many nanoseconds the work on it took.
+    /// Notes a burst of `packets` packets, at least one, and the nanoseconds of work on it.
     #[inline]
     pub fn burst(&mut self, packets: usize, busy_ns: u64) {
         let class = usize::BITS - packets.saturating_sub(1).leading_zeros();
@@ -165,7 +165,7 @@ impl Tally {
         self.load.busy_ns += busy_ns;
     }
 
-    /// A forwarded packet turned out not to fit into the transmit queue: it was dropped after all.
+    /// A forwarded packet did not fit into the transmit queue: counts it as dropped instead.
     pub fn forward_failed(&mut self) {
         let forwarded = &mut self.counters[Counter::Forwarded as usize];
         *forwarded = forwarded.saturating_sub(1);
@@ -187,9 +187,8 @@ impl Tally {
 
 /// The published counters of one lcore.
 ///
-/// Written by that lcore only. Readers see all values of one publication or none of it: the version is odd
-/// while the lcore writes, and a reader that saw it change reads again (a sequence lock whose data are
-/// themselves atomic).
+/// Written by that lcore only. Readers see all values of one publication or none: the version is odd while
+/// the lcore writes, and a reader that saw it change reads again (a sequence lock over atomics).
 #[derive(Debug)]
 pub struct LcoreCounters {
     version: CachePadded<AtomicU64>,
@@ -210,14 +209,14 @@ impl Default for LcoreCounters {
 }
 
 impl LcoreCounters {
-    /// The value of one counter, without regard to the others.
+    /// The value of one counter, apart from the others.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
         self.counters[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// Adds a tally to what has been published, and clears it. To be called by the owning lcore only: a
-    /// second writer would lose counts.
+    /// Adds a tally to the published counts and clears it. Only the owning lcore may call it: a second writer
+    /// would lose counts.
     #[inline]
     pub fn publish(&self, tally: &mut Tally) {
         let version = self.version.load(Ordering::Relaxed);
@@ -313,8 +312,8 @@ impl Reading {
         self.drops.iter().sum()
     }
 
-    /// Received packets that are not accounted for. Zero for the sum over all lcores whenever no packet is
-    /// under way between them.
+    /// Received packets that are not accounted for: zero for the sum over all lcores while no packet is
+    /// handed off.
     #[must_use]
     pub fn unaccounted(&self) -> i128 {
         let accounted = self.get(Counter::Forwarded)
@@ -327,13 +326,13 @@ impl Reading {
     /// Slots that hold a partial.
     #[must_use]
     pub fn open_slots(&self) -> u64 {
-        // A slot stops being open by completion or by displacement, also by a kept result for the same PSN.
+        // A slot stops being open by completion or eviction, also by a cached result for the same PSN.
         (self.get(Counter::Opened))
             .saturating_sub(self.get(Counter::Completed))
             .saturating_sub(self.get(Counter::DisplacedPartials))
     }
 
-    /// Slots that keep a result.
+    /// Slots that hold a cached result.
     #[must_use]
     pub fn done_slots(&self) -> u64 {
         (self.get(Counter::Completed) + self.get(Counter::Installed))

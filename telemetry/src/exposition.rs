@@ -43,7 +43,7 @@ const BUCKETS_NS: [u64; 22] = [
     10_000_000_000,
 ];
 
-/// A value that somebody else knows at the time of the scrape.
+/// A value that its owner knows at the time of the scrape.
 #[derive(Debug, Clone)]
 pub struct Gauge {
     /// The metric's name without `pascaline_`.
@@ -56,7 +56,7 @@ pub struct Gauge {
     pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
-/// Whole numbers that somebody else has counted, by size.
+/// A distribution of whole numbers, counted elsewhere.
 #[derive(Debug, Clone)]
 pub struct Distribution {
     /// The metric's name without `pascaline_`.
@@ -67,23 +67,23 @@ pub struct Distribution {
     pub samples: Vec<(Vec<(&'static str, String)>, Classes)>,
 }
 
-/// How many numbers there are in each class.
+/// Numbers by class.
 #[derive(Debug, Clone, Default)]
 pub struct Classes {
     /// The sum of the numbers.
     pub sum: u64,
-    /// Upper bound of each class, ascending, and the numbers in it that are in none below.
+    /// Each class's upper bound, ascending, and its numbers.
     pub classes: Vec<(u32, u64)>,
     /// Numbers beyond the last bound.
     pub beyond: u64,
 }
 
-/// Where a scrape gets the values that are not lcore counters: ports, buffers, jobs.
+/// Source of values that are no lcore counters: ports, buffers, jobs.
 pub trait Gauges: Send + Sync + fmt::Debug + 'static {
     /// The values now. All samples of a gauge carry the same label names.
     fn gauges(&self) -> Vec<Gauge>;
 
-    /// The distributions now; none unless there are any.
+    /// The distributions now.
     fn distributions(&self) -> Vec<Distribution> {
         Vec::new()
     }
@@ -99,14 +99,14 @@ impl<T: Gauges> Gauges for Arc<T> {
     }
 }
 
-/// Readers of what one lcore records beside its counters.
+/// Readers of one lcore's recordings.
 #[derive(Debug)]
 pub struct LcoreReaders {
     /// Time from the first to the last contribution of a PSN.
     pub spread: RecorderReader,
     /// Time from a packet's reception to the end of the turn that dealt with it.
     pub service: RecorderReader,
-    /// What it finds in the pool.
+    /// Its census of the pool.
     pub census: Arc<Census>,
 }
 
@@ -128,7 +128,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Exports the counters and histograms of these lcores (in the order of their numbers), and these gauges.
+    /// Exports these lcores' counters and histograms, in the order of their numbers, and these gauges.
     #[must_use]
     pub fn new(
         lcores: Vec<Arc<LcoreCounters>>,
@@ -138,7 +138,7 @@ impl Telemetry {
         Arc::new(Self { lcores, readers: Mutex::new(readers), gauges })
     }
 
-    /// Takes in what the lcores' recorders have handed over. To be called several times a second.
+    /// Collects the lcores' recordings. Call it several times a second.
     pub fn collect(&self) {
         for lcore in &mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner) {
             lcore.spread.collect();
@@ -162,7 +162,7 @@ impl Telemetry {
         self.lcores.iter().map(|lcore| lcore.read()).collect()
     }
 
-    /// The times of all lcores since the start, as far as they have been [collected](Self::collect).
+    /// The times of all lcores since the start, as far as [collected](Self::collect).
     ///
     /// # Errors
     /// The library's, if it cannot make a histogram; its bounds are constants with which it can.
@@ -177,8 +177,8 @@ impl Telemetry {
         Ok(times)
     }
 
-    /// What lcores have found in the pool on their last rounds: partials and kept results by cell, and the
-    /// age of the oldest partial in nanoseconds.
+    /// The pool on the lcores' last rounds: partials and cached results by cell, and the age of the oldest
+    /// partial in nanoseconds.
     #[must_use]
     pub fn census(&self) -> (Vec<(u32, u32)>, u64) {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +224,7 @@ impl Telemetry {
         encode_load(encoder, &readings)?;
         let metric = encoder.encode_descriptor(
             "pool_oldest_partial_seconds",
-            "Age of the oldest partial that lcores came across on their last round through the pool.",
+            "Age of the oldest partial that lcores found on their last round through the pool.",
             None,
             MetricType::Gauge,
         )?;
@@ -234,7 +234,7 @@ impl Telemetry {
         readings.iter().for_each(|reading| total.merge(reading));
         let mut metric = encoder.encode_descriptor(
             "pool_slots_used",
-            "Slots of the aggregator pool that hold a partial (open) or keep a result (done).",
+            "Slots of the pool that hold a partial (open) or a cached result (done).",
             None,
             MetricType::Gauge,
         )?;
@@ -299,7 +299,7 @@ impl Telemetry {
 
 impl Collector for Telemetry {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // A process without lcores has nothing to say about them, rather than families without samples.
+        // A process without lcores exports no empty families.
         if !self.lcores.is_empty() {
             self.encode_counters(&mut encoder)?;
             self.encode_histograms(&mut encoder)?;
@@ -309,12 +309,12 @@ impl Collector for Telemetry {
     }
 }
 
-/// How lcores are loaded: busy time by lcore, bursts of all.
+/// The lcores' load: busy time and bursts.
 #[allow(clippy::cast_precision_loss, reason = "seconds and packets for people; 52 bits are plenty")]
 fn encode_load(encoder: &mut DescriptorEncoder<'_>, readings: &[Reading]) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(
         "lcore_busy_seconds",
-        "Time that an lcore spent on packets that it had received.",
+        "Time that an lcore spent on received packets.",
         None,
         MetricType::Counter,
     )?;
@@ -325,7 +325,7 @@ fn encode_load(encoder: &mut DescriptorEncoder<'_>, readings: &[Reading]) -> fmt
     }
     let mut metric = encoder.encode_descriptor(
         "burst_packets",
-        "Packets that a poll of a port found, of the polls that found any.",
+        "Packets per poll of a port, of the polls that found any.",
         None,
         MetricType::Histogram,
     )?;

@@ -1,22 +1,22 @@
-//! Which jobs have series of their own.
+//! Chooses the jobs that have series of their own.
 //!
-//! A thousand jobs must not make a thousand times as many series. So a fixed number of places is given away,
-//! to the jobs that send most; what all the others count is added up under one name.
+//! A thousand jobs must not make a thousand times the series. So the busiest jobs get one of a fixed number
+//! of places; all others are summed under one name.
 //!
-//! The rule: a job gets a place when it has sent anything, while there is one; of several that wait, the one
-//! that has sent most since the last look. It keeps the place as long as it exists and is not silent for
-//! [`SILENCE`], so that its series do not come and go. Counters only ever grow: what a job has counted while
-//! it had no place stays with the others, and so does what jobs have counted that are gone.
+//! A job that has sent anything gets a free place; of several that wait, the one that sent most since the
+//! last look. It keeps the place while it exists and is not silent for [`SILENCE`], so that series do not
+//! come and go. Counters never fall: what a job counted without a place stays with the others, and so does
+//! what former jobs counted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cells::{CellsReading, JobEvent};
 
-/// After so long without a contribution a job gives up its place, if another one waits for it.
+/// A job that is silent for this long gives its place to one that waits.
 pub const SILENCE: Duration = Duration::from_secs(300);
 
-/// What of a job is exported as counters.
+/// A job's exported counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobTotals {
     /// Contributions received.
@@ -60,7 +60,7 @@ impl JobTotals {
         }
     }
 
-    /// What has been taken from a sum in advance makes it wrap for a while.
+    /// A sum may wrap for a while after an amount was taken from it in advance.
     fn add(&mut self, other: &Self) {
         self.zip(other, u64::wrapping_add);
     }
@@ -76,11 +76,11 @@ impl JobTotals {
 #[derive(Debug, Clone, Default)]
 struct Seen {
     totals: JobTotals,
-    /// As they were at the look before, which is how far they are in the common sum.
+    /// As at the look before: this much is in the common sum.
     former: JobTotals,
     /// When it last sent.
     heard: Duration,
-    /// What it had counted when it got its place; none without one.
+    /// Its counts when it got its place; none without one.
     base: Option<JobTotals>,
 }
 
@@ -89,22 +89,21 @@ struct Seen {
 pub struct Listing {
     places: usize,
     seen: BTreeMap<u16, Seen>,
-    /// What is counted under the common name for good: of jobs that are gone, and of others before they got a
-    /// place.
+    /// Counts that stay under the common name: of former jobs, and of others before they got a place.
     settled: JobTotals,
 }
 
 /// What is exported.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listed {
-    /// Jobs with a place, by number, and what they have counted since they got it.
+    /// Jobs with a place, and their counts since they got it.
     pub jobs: Vec<(u16, JobTotals)>,
     /// What all others have counted.
     pub others: JobTotals,
 }
 
 impl Listing {
-    /// So many places.
+    /// With this many places.
     #[must_use]
     pub fn new(places: usize) -> Self {
         Self { places, seen: BTreeMap::new(), settled: JobTotals::default() }
@@ -138,9 +137,9 @@ impl Listing {
         self.listed()
     }
 
-    /// A job is gone: what it has counted under the common name stays there.
+    /// A job is gone: its counts under the common name stay there.
     fn settle(&mut self, gone: Seen) {
-        // Its own series end; what is under the common name must not grow by what they said.
+        // Its own series end; the common name must not grow by them.
         self.settled.add(gone.base.as_ref().unwrap_or(&gone.totals));
     }
 
@@ -153,12 +152,11 @@ impl Listing {
                 let Some(quietest) = quietest.filter(|seen| now.saturating_sub(seen.heard) >= SILENCE) else {
                     return;
                 };
-                // What its series said is over, like those of a job that is gone; from here on it is one of
-                // the others.
+                // Its series end like those of a former job; from now on it is one of the others.
                 let base = quietest.base.take().unwrap_or_default();
                 let said = quietest.totals.less(&base);
                 let mut settled = core::mem::take(&mut self.settled);
-                // The others' sum now has all of this job; without what was said it is what it was.
+                // The others' sum would gain this job's series; subtract them in advance.
                 settled.zip(&said, u64::wrapping_sub);
                 self.settled = settled;
             }

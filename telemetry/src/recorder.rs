@@ -1,29 +1,27 @@
 //! Histograms that an lcore fills and hands over when asked, without lock and without allocation.
 //!
-//! Two histograms go round: the lcore fills one; the reader leaves an empty one in a box, the lcore exchanges
-//! its own for it the next time it looks, and the reader fetches the full one, adds it to its sum and leaves
-//! it empty again.
+//! Two histograms rotate. The lcore fills one and the reader leaves an empty one in a box. The lcore
+//! exchanges them the next time it looks; the reader adds the full one to its sum and returns it empty.
 //!
-//! What the lcore fills are bare counts, in the places that HdrHistogram has for them: a sixth of the
-//! instructions that its own recording takes, which also keeps the total, the least and the largest value.
-//! The reader makes histograms of them.
+//! The lcore fills bare counts at HdrHistogram's places: a sixth of the instructions of its own recording,
+//! which also tracks total, least and greatest. The reader makes histograms of them.
 
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 use hdrhistogram::{CreationError, Histogram};
 
-/// The longest time that is told apart: one minute, in nanoseconds. Longer ones count as this.
+/// The longest time: one minute, in nanoseconds. Longer ones count as this.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant decimal digits kept.
 const DIGITS: u8 = 2;
 
-/// Values of one power of two that are told apart, as a power of two: what two decimal digits take.
+/// Values within a power of two that are told apart, as a power of two: enough for two decimal digits.
 const HALF: u32 = 7;
 /// Places for values up to the longest one.
 const PLACES: usize = place(LONGEST_NS) + 1;
 
-/// Where a value is counted: the values below 256 each for themselves, larger ones with as many digits.
+/// The place of a value: values below 256 have their own, larger ones share by their leading digits.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "less than 256")]
 const fn place(value: u64) -> usize {
@@ -59,7 +57,7 @@ struct Exchange {
     full: ArrayQueue<Box<Counts>>,
 }
 
-/// The lcore's end: times in nanoseconds go in.
+/// The lcore's end: takes times in nanoseconds.
 #[derive(Debug)]
 pub struct Recorder {
     current: Box<Counts>,
@@ -74,7 +72,7 @@ pub struct RecorderReader {
     exchange: Arc<Exchange>,
 }
 
-/// An empty histogram of nanoseconds with the bounds of all of them, so that any two can be added.
+/// An empty histogram of nanoseconds; all have the same bounds, so any two can be added.
 pub(crate) fn histogram() -> Result<Histogram<u64>, CreationError> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
 }
@@ -85,7 +83,7 @@ pub(crate) fn histogram() -> Result<Histogram<u64>, CreationError> {
 /// The library's, if it cannot make a histogram of these bounds; they are constants that it can.
 pub fn recorder() -> Result<(Recorder, RecorderReader), CreationError> {
     let exchange = Arc::new(Exchange { empty: ArrayQueue::new(1), full: ArrayQueue::new(1) });
-    // The box is empty before this, so the push cannot fail.
+    // The box was empty, so the push cannot fail.
     let _ = exchange.empty.push(Counts::new());
     let recorder = Recorder { current: Counts::new(), exchange: Arc::clone(&exchange) };
     Ok((recorder, RecorderReader { sum: histogram()?, total_ns: 0, exchange }))
@@ -96,14 +94,13 @@ impl Recorder {
     #[inline]
     pub fn record(&mut self, nanos: u64, count: u64) {
         let counts = &mut *self.current;
-        // Times that are too long are counted at the last place.
+        // Too long times count at the last place.
         let at = place(nanos.max(1)).min(PLACES - 1);
         counts.places[at] += count;
         counts.empty = false;
     }
 
-    /// Hands over what has been recorded, if the reader is ready for it. To be called now and then; never
-    /// waits.
+    /// Hands over what was recorded, if the reader is ready. Call it now and then; it never waits.
     #[inline]
     pub fn publish(&mut self) {
         if self.current.empty {
@@ -111,14 +108,14 @@ impl Recorder {
         }
         if let Some(empty) = self.exchange.empty.pop() {
             let full = core::mem::replace(&mut self.current, empty);
-            // Only two exist and the reader has taken the other one out: there is room.
+            // Only two exist, and the reader took the other one out: there is room.
             let _ = self.exchange.full.push(full);
         }
     }
 }
 
 impl RecorderReader {
-    /// Takes in what the lcore has handed over since the last call.
+    /// Collects what the lcore handed over since the last call.
     pub fn collect(&mut self) {
         if let Some(mut full) = self.exchange.full.pop() {
             for (at, count) in full.places.iter_mut().enumerate().filter(|(_, count)| **count > 0) {

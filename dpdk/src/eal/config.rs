@@ -12,7 +12,7 @@ pub enum Hugepages {
     No,
 }
 
-/// From which severity on DPDK's own messages go to standard error.
+/// Lowest severity of DPDK's own messages on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogLevel {
     /// Failures only.
@@ -33,15 +33,15 @@ pub enum LogLevel {
 pub struct EalConfig {
     /// Name of the program in DPDK's messages.
     pub program: String,
-    /// Tells the runtime files of this process from those of other DPDK processes; unique per process.
+    /// Prefix of this process's runtime files; unique per process.
     pub file_prefix: String,
     /// CPU of the main lcore (id 0), which is the thread that calls `init`. It may be one of `cores`.
     pub main_core: usize,
     /// CPUs of the dataplane lcores, whose ids are 1, 2, ... in this order.
     pub cores: Vec<usize>,
-    /// Let every lcore run on all of the CPUs named, instead of one each. For machines with fewer CPUs than
-    /// lcores, where `cores` may name a CPU several times; a polling lcore that is taken off its CPU delays
-    /// its packets.
+    /// Let every lcore run on all of these CPUs, instead of one each. For machines with fewer CPUs than
+    /// lcores; `cores` may then name a CPU several times. A polling lcore that loses its CPU delays its
+    /// packets.
     pub float: bool,
     /// What to do about hugepages.
     pub hugepages: Hugepages,

@@ -1,4 +1,4 @@
-//! What the packet path does with a packet.
+//! The packet path's operations on a packet.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -122,11 +122,11 @@ unsafe impl PacketBuf for Mbuf {
         shared.into_exclusive()
     }
 
-    /// Appends `tail` by reference. A packet has one tail: a second one is a mistake of the caller, and is
+    /// Appends `tail` by reference. A packet has one tail; a second one is the caller's mistake and is
     /// dropped.
     ///
-    /// Whether the device sends such a packet as it is or the segments are copied together first is for the
-    /// port to say: `Active::tx_multi_segment`.
+    /// `Active::tx_multi_segment` says whether the device sends such a packet as it is, or the segments are
+    /// first copied together.
     #[inline]
     fn append_shared(&mut self, tail: SharedMbuf) {
         debug_assert_eq!(self.segments(), 1, "a packet has at most one tail");
@@ -144,8 +144,7 @@ unsafe impl PacketBuf for Mbuf {
         }
     }
 
-    /// All fields in one go, and the holders of the tail counted at once: this is done for every result and
-    /// member.
+    /// Sets all fields at once and counts the tail's holders at once: this runs for every result and member.
     #[inline(always)]
     fn compose<T, const LEN: usize, const N: usize, const M: usize>(
         spare: &mut ArrayVec<Self, N>,
@@ -198,7 +197,7 @@ unsafe impl PacketBuf for Mbuf {
             frames.set_len(held + done);
         }
         if done < count {
-            // The next one does not serve.
+            // The next packet does not fit.
             tail.uncount(count - done);
             return done + compose_singly(spare, frames, tail, &heads[done..], write);
         }
@@ -278,8 +277,8 @@ fn compose_singly<T, const LEN: usize, const N: usize, const M: usize>(
     count
 }
 
-/// True if flags of a received packet say that a checksum is wrong. Two bits each: unknown, bad, good, or
-/// "bad as written, but fine" as virtual devices mark their own.
+/// True if a received packet's flags say that a checksum is wrong. Two bits each: unknown, bad, good, or "bad
+/// as written, but fine", as virtual devices mark their own.
 fn says_bad(flags: u64) -> bool {
     flags & sys::PSC_F_RX_IP_CKSUM_MASK == sys::PSC_F_RX_IP_CKSUM_BAD
         || flags & sys::PSC_F_RX_L4_CKSUM_MASK == sys::PSC_F_RX_L4_CKSUM_BAD

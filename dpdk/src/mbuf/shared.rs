@@ -10,16 +10,14 @@ use pascaline_dpdk_sys::{self as sys, mbuf as field};
 
 use super::{Mbuf, data};
 
-/// One of several holders of a packet that nobody writes.
+/// One of several holders of a packet that none of them writes.
 ///
-/// The count is the mbuf's own, so a holder can be handed to a device as the tail of a packet and is given
-/// back by the driver, on whichever lcore that happens.
+/// The count is the mbuf's own: a device may take a holder as the tail of a packet, and its driver gives it
+/// back on any lcore.
 ///
-/// **At the end of the counter.** It has 16 bits. A packet with [`MAX_HOLDERS`](Self::MAX_HOLDERS) holders is
-/// not shared further: `clone` copies it into a fresh packet of its pool, which holds the same bytes and is
-/// as good for every purpose. Where that cannot be (the pool is empty, or the packet has several segments)
-/// the process is aborted, as `std::sync::Arc` does at the end of its counter: 32768 holders of one packet
-/// are a leak, not a load.
+/// **At the end of the counter.** It has 16 bits. `clone` of a packet with [`MAX_HOLDERS`](Self::MAX_HOLDERS)
+/// holders copies it into a fresh packet of its pool. Where that is impossible (pool empty, several segments)
+/// the process aborts, as `std::sync::Arc` does: 32768 holders are a leak, not a load.
 pub struct SharedMbuf(
     /// Invariants: first segment of a packet of a `Mempool`, of which we hold one count on each segment, and
     /// which is not written as long as we do.
@@ -30,7 +28,7 @@ pub struct SharedMbuf(
 unsafe impl Send for SharedMbuf {}
 
 impl SharedMbuf {
-    /// Half the range of the counter: the other half is for threads that pass the limit at the same moment.
+    /// Half the counter's range; the other half is for threads that pass the limit at the same moment.
     pub const MAX_HOLDERS: u16 = 1 << 15;
 
     #[inline]
@@ -38,14 +36,13 @@ impl SharedMbuf {
         Self(ManuallyDrop::new(packet).0)
     }
 
-    /// Gives up the count without letting go.
+    /// Passes the count on to the caller.
     #[inline]
     pub(super) fn into_reference(self) -> NonNull<sys::rte_mbuf> {
         ManuallyDrop::new(self).0
     }
 
-    /// The packet, if this is its only holder and there is no segment behind the first; else this holder is
-    /// gone.
+    /// The packet, if this is its only holder and it has one segment; else this holder is dropped.
     #[inline(always)]
     pub(super) fn into_exclusive(self) -> Option<Mbuf> {
         // Acquire: former holders' reads come before the next owner's writes.
@@ -70,8 +67,7 @@ impl SharedMbuf {
         unsafe { &*field::refcnt(self.0.as_ptr()) }
     }
 
-    /// True without a segment behind the first, as nearly always: a packet that had a tail when it was
-    /// frozen.
+    /// True if it has one segment, as nearly always; else it had a tail when it was frozen.
     #[inline]
     fn is_single(&self) -> bool {
         // SAFETY: the mbuf lives and is not written. Not by the pointer to the next one: it is in another
@@ -87,13 +83,13 @@ impl SharedMbuf {
             sys::rte_pktmbuf_copy(mbuf, *field::pool(mbuf), 0, u32::MAX)
         };
         match NonNull::new(copy).map(Self) {
-            // Else `bytes` of the copy would not be `bytes` of the original.
+            // Else `bytes` of the copy would differ from the original's.
             Some(copy) if self.is_single() && copy.is_single() => copy,
             _ => std::process::abort(),
         }
     }
 
-    /// One count more on `segment`; false, and nothing done, at the limit.
+    /// Counts one more holder of `segment`; false, and nothing done, at the limit.
     ///
     /// # Safety
     /// We hold a count on `segment`.
@@ -101,7 +97,7 @@ impl SharedMbuf {
     unsafe fn count_up(segment: NonNull<sys::rte_mbuf>) -> bool {
         // SAFETY: the mbuf lives by our count.
         let count = unsafe { &*field::refcnt(segment.as_ptr()) };
-        // Relaxed, as for Arc: a new holder is made from an existing one, and passing it on synchronises.
+        // Relaxed, as for Arc: a holder makes the new one, and passing that on synchronises.
         let counted = count.fetch_add(1, Ordering::Relaxed) < Self::MAX_HOLDERS;
         if !counted {
             count.fetch_sub(1, Ordering::Relaxed);
@@ -109,18 +105,18 @@ impl SharedMbuf {
         counted
     }
 
-    /// Counts `more` holders at once, which are to be made of the pointer that is returned: half of what
-    /// counting one by one costs when a result goes to many members. `None`, and nothing done, if they might
-    /// not all have room, or if there are several segments, each with a count of its own.
+    /// Counts `more` holders at once, for the caller to make from the pointer: half the cost of counting one
+    /// by one when a result goes to many members. `None`, and nothing done, if they might exceed the limit,
+    /// or if there are several segments, each with its own count.
     #[inline]
     pub(super) fn reference_ahead(&self, more: usize) -> Option<NonNull<sys::rte_mbuf>> {
         self.count_ahead(more).then_some(self.0)
     }
 
-    /// Takes back what was counted ahead and is not needed.
+    /// Takes back counts that are not needed.
     #[cold]
     pub(super) fn uncount(&self, ahead: usize) {
-        // Never the last: the holder that it was counted for is still there. What was counted ahead fits.
+        // Never the last: `self` still holds one. The number fitted when it was counted.
         self.count().fetch_sub(u16::try_from(ahead).unwrap_or(0), Ordering::Release);
     }
 

@@ -1,6 +1,6 @@
-//! How many packets a pool needs so that it cannot run dry in normal operation.
+//! How many packets a pool needs so that it never runs dry in normal operation.
 
-/// Who holds packets, and how many.
+/// Holders of packets, and their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Demand {
     /// Ports that fill their rings from the pool.
@@ -9,8 +9,7 @@ pub struct Demand {
     pub queues: usize,
     /// Descriptors per receive queue; each holds a packet.
     pub rx_desc: usize,
-    /// Descriptors per transmit queue; each may hold a packet until the device has sent it and more are
-    /// queued.
+    /// Descriptors per transmit queue; each may hold a packet until it is sent and more are queued.
     pub tx_desc: usize,
     /// Lcores that use the pool, the main lcore included.
     pub lcores: usize,
@@ -22,11 +21,10 @@ pub struct Demand {
     pub slots: usize,
 }
 
-/// The least 2^n - 1 that covers the demand, which is the size a pool's ring holds without waste.
+/// The least 2^n - 1 that covers the demand: a pool's ring holds that without waste.
 ///
-/// An lcore has one burst received and not yet dealt with and another one made and not yet sent; its cache
-/// may grow to 1.5 times its nominal size before it is flushed, and packets in one lcore's cache are out of
-/// reach of another.
+/// An lcore has one burst received and another to be sent. Its cache may grow to 1.5 times its size before it
+/// is flushed, and other lcores cannot reach packets in it.
 #[must_use]
 pub fn buffers_needed(demand: &Demand) -> usize {
     let Demand { ports, queues, rx_desc, tx_desc, lcores, burst, cache, slots } = *demand;

@@ -21,10 +21,9 @@ pub struct Descriptors {
     pub tx: u16,
 }
 
-/// What is in force on a started port: what was asked for, as far as the device offers it.
+/// The settings in force on a started port: those wanted and offered.
 ///
-/// Early release of packets by a driver that assumes single holders (`MBUF_FAST_FREE`) is never in force:
-/// packets are shared by count.
+/// A driver's early release for packets with one holder (`MBUF_FAST_FREE`) is never on: packets are shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Active {
     /// As the driver settled for.
@@ -39,8 +38,7 @@ pub struct Active {
     pub tx_multi_segment: bool,
     /// What is hashed to choose the receive queue.
     pub rss: RssHash,
-    /// How UDP ports are brought to queues, where [`PortConfig::steer`](super::PortConfig::steer) asks for
-    /// it.
+    /// How UDP ports lead to queues, where [`PortConfig::steer`](super::PortConfig::steer) asks for it.
     pub steering: Steering,
     /// Packets addressed to others are received.
     pub promiscuous: bool,

@@ -86,8 +86,8 @@ pub struct Caps {
     pub max_mtu: u16,
 }
 
-/// Drivers that take packets of several segments without saying so. net_null frees what it is given, whole;
-/// it measures what the application costs, which must not include a copy that no network card needs.
+/// Drivers that take packets of several segments without saying so. net_null frees packets whole: it measures
+/// the application, without a copy that no network card needs.
 const SENDS_SEGMENTS: [&str; 1] = ["net_null"];
 
 pub(super) fn info(device: &DeviceHandle) -> Result<sys::rte_eth_dev_info, Errno> {

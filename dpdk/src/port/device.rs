@@ -29,89 +29,51 @@ impl fmt::Display for Device {
 }
 
 /// Why a device could not be opened.
+#[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Not something DPDK can be asked for.
     #[error("{device:?} is not a device: the name is empty or contains a NUL byte")]
-    BadName {
-        /// As given.
-        device: Device,
-    },
+    BadName { device: Device },
     /// EAL did not find it.
     #[error(
-        "no port at PCI address {address}. It must be listed in pci_allow and bound to a driver DPDK can use: \
-         `dpdk-devbind.py --status`, then `dpdk-devbind.py --bind=vfio-pci {address}` (mlx4/mlx5 keep their \
-         kernel driver)"
+        "no port at PCI address {address}. It must be listed in pci_allow and bound to a driver that DPDK \
+         can use: `dpdk-devbind.py --status`, then `dpdk-devbind.py --bind=vfio-pci {address}` \
+         (mlx4/mlx5 keep their kernel driver)"
     )]
-    NoSuchPci {
-        /// As given.
-        address: String,
-    },
+    NoSuchPci { address: String },
     /// No driver answers to the name.
     #[error(
-        "{device}: DPDK has no such driver. Names are a driver's and a number, e.g. net_af_packet0, net_memif0; \
-         drivers are plugins in the directory `pmds-*` of libdpdk"
+        "{device}: DPDK has no such driver. Names are a driver's and a number, e.g. net_af_packet0, \
+         net_memif0; drivers are plugins in the directory `pmds-*` of libdpdk"
     )]
-    UnknownDriver {
-        /// As given.
-        device: Device,
-    },
+    UnknownDriver { device: Device },
     /// The driver's network interface is missing.
     #[error(
         "{device}: there is no network interface {interface:?} (in this network namespace; see `ip link`)"
     )]
-    NoSuchInterface {
-        /// As given.
-        device: Device,
-        /// The interface it names.
-        interface: String,
-    },
+    NoSuchInterface { device: Device, interface: String },
     /// An earlier process has left its socket.
     #[error("{device}: {path} exists already. Remove it if no other process serves it")]
-    StaleSocket {
-        /// As given.
-        device: Device,
-        /// The socket.
-        path: String,
-    },
+    StaleSocket { device: Device, path: String },
     /// A file to read from is missing.
     #[error("{device}: there is no file {path}")]
-    NoSuchFile {
-        /// As given.
-        device: Device,
-        /// The file.
-        path: String,
-    },
+    NoSuchFile { device: Device, path: String },
     /// The driver refused for a reason of its own.
     #[error(
-        "{device}: the driver refused the device: {errno}. The lines before this one, from the driver, name the cause"
+        "{device}: the driver refused the device: {errno}. The lines before this one, from the driver, \
+         name the cause"
     )]
-    Probe {
-        /// As given.
-        device: Device,
-        /// What it reported.
-        errno: Errno,
-    },
+    Probe { device: Device, errno: Errno },
     /// The driver accepted the device and made no port for it.
     #[error("{device}: the driver made no port for this device")]
-    NoPort {
-        /// As given.
-        device: Device,
-    },
+    NoPort { device: Device },
     /// There is a handle already.
     #[error("{device} is open already")]
-    AlreadyOpen {
-        /// As given.
-        device: Device,
-    },
+    AlreadyOpen { device: Device },
     /// The driver does not describe the device.
     #[error("{device}: cannot read what the device can do: {errno}")]
-    Info {
-        /// Its name.
-        device: String,
-        /// What it reported.
-        errno: Errno,
-    },
+    Info { device: String, errno: Errno },
 }
 
 /// The one handle of a device. Closes it when dropped.
@@ -119,10 +81,9 @@ pub enum OpenError {
 pub(super) struct DeviceHandle {
     port_id: u16,
     name: String,
-    /// A virtual device goes with its port, so that it can be made anew. A PCI device stays EAL's.
+    /// A virtual device goes with its port, so that it can be made again. A PCI device stays with EAL.
     is_virtual: bool,
-    /// The pools that its rings are filled from. The mutex also serialises everything that controls the
-    /// device, as DPDK demands.
+    /// The pools that fill its rings. The mutex also serialises control of the device, as DPDK demands.
     pools: Mutex<Vec<Mempool>>,
     /// After the device and the pools.
     eal: Arc<EalInner>,
@@ -231,8 +192,8 @@ fn attach(device: &Device, name: &CString, arguments: &CString) -> Result<u16, O
     }
 }
 
-/// The usual causes of a refusal, found in the device's arguments. Looked for after the fact only: what the
-/// driver accepts is the driver's business.
+/// Looks for the usual causes of a refusal in the device's arguments; only afterwards, since drivers decide
+/// what they accept.
 fn explain(device: &Device) -> Option<OpenError> {
     let Device::Vdev(text) = device else { return None };
     let (device, arguments) = (device.clone(), text.split(',').skip(1));

@@ -13,52 +13,23 @@ use crate::error::Errno;
 use crate::mempool::Mempool;
 
 /// Why a port did not start.
+#[expect(missing_docs, reason = "the message says what each field is")]
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// More queues than there are.
     #[error(
         "{device}: {rx} receive and {tx} transmit queues were asked for; the device has {max_rx} and {max_tx}"
     )]
-    TooManyQueues {
-        /// The device.
-        device: String,
-        /// Asked for.
-        rx: u16,
-        /// Asked for.
-        tx: u16,
-        /// Available.
-        max_rx: u16,
-        /// Available.
-        max_tx: u16,
-    },
+    TooManyQueues { device: String, rx: u16, tx: u16, max_rx: u16, max_tx: u16 },
     /// An MTU out of range.
     #[error("{device}: an MTU of {mtu} is out of the device's range {min}..={max}")]
-    Mtu {
-        /// The device.
-        device: String,
-        /// Asked for.
-        mtu: u16,
-        /// Allowed.
-        min: u16,
-        /// Allowed.
-        max: u16,
-    },
+    Mtu { device: String, mtu: u16, min: u16, max: u16 },
     /// Receive queues need a pool.
     #[error("{device}: there are receive queues and no pool to fill them from")]
-    NoPool {
-        /// The device.
-        device: String,
-    },
+    NoPool { device: String },
     /// A step failed.
     #[error("{device}: {step}: {errno}{}", remedy(*.step, *.errno))]
-    Step {
-        /// The device.
-        device: String,
-        /// The step.
-        step: Step,
-        /// What it reported.
-        errno: Errno,
-    },
+    Step { device: String, step: Step, errno: Errno },
 }
 
 /// A step of starting a port.
@@ -118,7 +89,7 @@ pub struct StartFailure {
     pub port: Port<Stopped>,
 }
 
-/// Ethernet header, VLAN tag and checksum, as drivers reckon them in.
+/// Ethernet header, VLAN tag and checksum, as drivers count them.
 const OVERHEAD: u32 = 14 + 4 + 4;
 
 pub(super) fn start(
@@ -140,7 +111,7 @@ pub(super) fn start(
     let steer = config.steer.filter(|_| config.rx_queues > 1);
     let mut key = Key::new(steer.map_or(1, |steer| steer.count), info.hash_key_size);
     let mut conf = choice.to_dpdk(config, &mut key);
-    // What a driver does without advertising cannot be asked for.
+    // Features that a driver has without advertising them cannot be asked for.
     conf.txmode.offloads &= info.tx_offload_capa;
     // SAFETY: the port is open and stopped, and we have its control functions to ourselves; `conf` is copied,
     // and so is the key.
@@ -174,7 +145,7 @@ pub(super) fn start(
     Ok(Active { steering, ..choice.active(descriptors, mtu, promiscuous) })
 }
 
-/// Sets up the queues of a configured port, and its MTU. Gives the numbers of descriptors that the device takes.
+/// Sets up the queues of a configured port, and its MTU. Gives the descriptors that the device takes.
 fn queues(
     port: u16,
     config: &PortConfig,
@@ -192,8 +163,7 @@ fn queues(
     if let Some(mtu) = config.mtu {
         // SAFETY: as above.
         match Errno::check(unsafe { sys::rte_eth_dev_set_mtu(port, mtu) }) {
-            // Drivers without the function take the MTU from the configuration, or have no limit of their
-            // own.
+            // Drivers without the function take the MTU from the configuration or have no limit.
             Ok(()) | Err(Errno::NOTSUP) => {}
             Err(errno) => return Err((Step::Mtu, errno)),
         }
@@ -201,7 +171,7 @@ fn queues(
 
     // SAFETY: as above.
     let socket = unsafe { sys::rte_eth_dev_socket_id(port) }.cast_unsigned();
-    // From now on the rings hold packets of these pools, until the device is closed.
+    // From now on the rings hold packets of these pools, until the device closes.
     held.extend_from_slice(pools);
     let mut rx_conf = info.default_rxconf;
     rx_conf.offloads = 0; // beyond those of the port
@@ -247,7 +217,7 @@ fn check(
     }
 }
 
-/// Has a started device bring UDP ports to queues, by whichever way it can; `table` is the size of its
+/// Makes a started device bring UDP ports to queues, in whichever way it can. `table` is the size of its
 /// redirection table, if its hash is over the destination port alone.
 fn steering(device: &DeviceHandle, steer: &Steer, queues: u16, table: Option<u16>) -> Steering {
     let port = device.port_id();
@@ -273,13 +243,13 @@ fn promiscuous(port: u16, wanted: bool) -> Result<bool, Errno> {
     // SAFETY: the port is started and its control functions are ours.
     match Errno::check(unsafe { sys::rte_eth_promiscuous_enable(port) }) {
         Ok(()) => Ok(true),
-        // Drivers without addresses of their own receive everything anyway.
+        // Drivers without addresses receive everything anyway.
         Err(Errno::NOTSUP) => Ok(false),
         Err(errno) => Err(errno),
     }
 }
 
-/// What to turn on: the wanted and offered.
+/// Features that are both wanted and offered.
 struct Choice {
     rx_checksum: RxChecksum,
     rx_scatter: bool,

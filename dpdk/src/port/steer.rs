@@ -1,7 +1,7 @@
-//! Bringing packets to receive queues by their UDP destination port.
+//! Steering: brings packets to receive queues by their UDP destination port.
 //!
-//! Two ways, of which a device may know one, both or none: a flow rule for each port (`rte_flow`), or RSS
-//! over the destination port alone, with a key and a table that make of a hash what a rule would say.
+//! A device may know two ways, one or none: a flow rule for each port (`rte_flow`), or RSS over the
+//! destination port alone, with a key and a table that map each port to its queue.
 
 use core::fmt;
 
@@ -9,8 +9,7 @@ use pascaline_dpdk_sys as sys;
 
 use crate::error::Errno;
 
-/// UDP ports in a row, to be brought to the receive queues in turn: the first to queue 0, the next one to
-/// queue 1.
+/// Consecutive UDP ports that lead to the receive queues in turn: the first to queue 0, the next to queue 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steer {
     /// The first port, a multiple of their number.
@@ -26,7 +25,7 @@ pub struct Steer {
 /// How packets are brought to queues by their UDP destination port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Steering {
-    /// They are not: nobody has asked for it, or the device cannot.
+    /// They are not: not asked for, or not possible.
     #[default]
     None,
     /// By RSS over the destination port alone.
@@ -82,12 +81,12 @@ const MOST_ENTRIES: u16 = 512;
 /// Longest key that devices take: 52 bytes (i40e, ice); with room to spare.
 const LONGEST_KEY: usize = 64;
 
-/// A hash key with which the lowest bits of a Toeplitz hash are those of the port, in the opposite order.
+/// A hash key that puts a port's lowest bits into the lowest bits of the Toeplitz hash, in reverse order.
 ///
-/// The hash is linear in the bits of its input, and the key repeats every 16 bits. So it is the same wherever
-/// among the input's 16-bit words the port stands, which is the device's affair: before it may be addresses
-/// and a source port that count as zeros, or nothing. One bit of each 16 is set: bit *b* of the hash is then
-/// bit *n* − 1 − *b* of the port, for 2ⁿ ports.
+/// The hash is linear in its input's bits, and the key repeats every 16 bits. So it does not matter at which
+/// 16-bit word of the input the port stands; the device may put zeros for addresses and source port before
+/// it, or nothing. One bit of each 16 is set: bit *b* of the hash is bit *n* − 1 − *b* of the port, for 2ⁿ
+/// ports.
 #[derive(Debug)]
 pub(super) struct Key {
     bytes: [u8; LONGEST_KEY],
@@ -95,7 +94,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// For so many ports; `len` bytes as the device wants them, 0 if it does not say.
+    /// For `ports` ports. The device wants `len` bytes, or 0 if it does not say.
     pub(super) fn new(count: u16, len: u8) -> Self {
         let [high, low] = (0x8000_u16 >> (15 - count.trailing_zeros().min(15))).to_be_bytes();
         let mut bytes = [low; LONGEST_KEY];
@@ -108,8 +107,8 @@ impl Key {
     }
 }
 
-/// The queue of each entry of a redirection table of this size, for the hash that [`Key`] makes. `None` if
-/// the table is too small to tell the ports apart, or larger than any.
+/// The queue of each entry of a redirection table, for the hash of [`Key`]. `None` if the table is too small
+/// to tell the ports apart, or larger than any.
 fn table(steer: &Steer, queues: u16, size: u16) -> Option<Vec<u16>> {
     let bits = steer.count.trailing_zeros();
     if size < steer.count || size > MOST_ENTRIES {
@@ -119,7 +118,7 @@ fn table(steer: &Steer, queues: u16, size: u16) -> Option<Vec<u16>> {
     Some((0..size).map(|entry| place(entry) % queues).collect())
 }
 
-/// Has a started port, whose hash is over the destination port alone, choose queues by it.
+/// Makes a started port, whose hash is over the destination port alone, choose queues by it.
 pub(super) fn redirect(port: u16, steer: &Steer, queues: u16, size: u16) -> Result<(), Errno> {
     let table = table(steer, queues, size).ok_or(Errno::NOTSUP)?;
     // SAFETY: the caller has the control functions of this started port to itself; the table has `size`

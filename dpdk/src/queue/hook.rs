@@ -9,7 +9,7 @@ use crate::mbuf::{Mbuf, is_exclusive};
 
 type Closure = Box<dyn FnMut(&mut [Mbuf]) + Send>;
 
-/// A hook in place. Dropping it removes it; nobody may be inside of the queue at that time.
+/// An installed hook. Dropping it removes it; nobody may be inside the queue then.
 pub(super) struct Hook {
     port_id: u16,
     queue_id: u16,
@@ -47,7 +47,7 @@ impl Drop for Hook {
     }
 }
 
-/// Shows the closure every burst whose packets are fit to be Mbufs.
+/// Shows the closure every burst whose packets can be Mbufs.
 unsafe extern "C" fn call(
     _port: u16,
     _queue: u16,

@@ -45,11 +45,11 @@ impl RxQueue {
         Self { port_id, queue_id, copied: 0, copy_failed: 0, pool, hook: None, running, _single: PhantomData }
     }
 
-    /// Appends what has arrived to `out`, as far as there is room, at most [`MAX_BURST`] packets. Tells how
-    /// many.
+    /// Appends received packets to `out`, while there is room and at most [`MAX_BURST`]. Returns their
+    /// number.
     ///
-    /// Every packet is exclusively owned, in one segment, its VLAN tag in place. Drivers that deliver
-    /// otherwise cost a copy per such packet; see [`copied`](Self::copied).
+    /// Every packet has one owner and one segment, with its VLAN tag in place. If a driver delivers
+    /// otherwise, each such packet costs a copy; see [`copied`](Self::copied).
     #[inline]
     pub fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
         let held = out.len();
@@ -76,8 +76,8 @@ impl RxQueue {
         kept
     }
 
-    /// Lets go of what has arrived, at most [`MAX_BURST`] packets, without reading it: also what
-    /// [`rx`](Self::rx) would have to copy. Tells how many there were.
+    /// Discards received packets unread, at most [`MAX_BURST`], including those that [`rx`](Self::rx) would
+    /// copy. Returns their number.
     pub fn discard(&mut self) -> usize {
         let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
         let mut odd = 0;
@@ -92,14 +92,14 @@ impl RxQueue {
         }
     }
 
-    /// Packets that a driver delivered shared or in several segments, and that were copied.
+    /// Packets that were copied, since a driver delivered them shared or in several segments.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// Packets that were dropped because they could not be put into one buffer: the pool was empty or its
-    /// packets too small, or there was no room for the VLAN tag.
+    /// Packets that were dropped, since no single buffer could take them: the pool was empty, its packets too
+    /// small, or no room was left for the VLAN tag.
     #[must_use]
     pub fn copy_failed(&self) -> u64 {
         self.copy_failed
@@ -111,13 +111,12 @@ impl RxQueue {
         self.queue_id
     }
 
-    /// Has `hook` see, and write, every burst before [`rx`](Self::rx) returns it; in place of a hook set
-    /// before.
+    /// Lets `hook` see and change every burst before [`rx`](Self::rx) returns it; replaces an earlier hook.
     ///
     /// For benches and tests: with it, `net_null` delivers packets of any contents. The hook may change,
-    /// lengthen and exchange packets, and cannot change their number. A burst with shared packets, as
-    /// `net_ring` can deliver, is not shown to it. A panic in it aborts the process, as it would have to pass
-    /// through C. False if DPDK has no memory for it or was built without the facility.
+    /// lengthen and exchange packets, but not change their number. It does not see a burst with shared
+    /// packets, as `net_ring` can deliver. A panic in it aborts the process, since it would have to pass
+    /// through C. False if DPDK has no memory for it or was built without hooks.
     #[must_use]
     pub fn set_hook<F>(&mut self, hook: F) -> bool
     where
@@ -134,7 +133,7 @@ impl RxQueue {
         self.hook = None;
     }
 
-    /// Puts the packets of a burst right, one by one, and closes the gaps. Tells how many are left.
+    /// Puts the packets of a burst right and closes the gaps. Returns the number that is left.
     #[cold]
     fn regularise(&mut self, burst: &mut [*mut sys::rte_mbuf]) -> usize {
         let mut kept = 0;
@@ -164,7 +163,7 @@ impl RxQueue {
         tagged
     }
 
-    /// A copy of the packet in one fresh buffer; the packet itself is let go.
+    /// Copies the packet into one fresh buffer and frees the packet.
     fn copy(&mut self, received: *mut sys::rte_mbuf) -> Option<*mut sys::rte_mbuf> {
         // SAFETY: a received packet is ours; it is only read, and then freed. A copy that fits one buffer of
         // the pool has one segment, which is fresh and therefore exclusive.

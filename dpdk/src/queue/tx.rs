@@ -47,11 +47,11 @@ impl TxQueue {
         Self { port_id, queue_id, multi_segment, copied: 0, copy_failed: 0, running, _single: PhantomData }
     }
 
-    /// Offers `frames` to the device, from the front. Tells how many it took; the others stay in `frames`.
+    /// Offers `frames` to the device, from the front. Returns the number that it took; the others stay in
+    /// `frames`.
     ///
-    /// What the device took is its own: it gives the packets back to their pools when they are sent, which
-    /// for most drivers is during a later call. There is no retry: a full ring is for the caller to deal
-    /// with.
+    /// The device owns what it took. It gives packets back to their pools when they are sent, which most
+    /// drivers do during a later call. There is no retry: the caller deals with a full ring.
     #[inline]
     pub fn tx<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
         if !self.multi_segment {
@@ -75,14 +75,13 @@ impl TxQueue {
         taken
     }
 
-    /// Packets with a tail whose segments were copied together, because the device does not send them
-    /// otherwise.
+    /// Packets whose segments were copied together, since the device does not send them otherwise.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// Packets with a tail that were dropped, because the first segment had no room for the copy.
+    /// Packets that were dropped, since the first segment had no room for the copy.
     #[must_use]
     pub fn copy_failed(&self) -> u64 {
         self.copy_failed
@@ -94,8 +93,8 @@ impl TxQueue {
         self.queue_id
     }
 
-    /// For devices without `Caps::tx_multi_segment`: several of these drivers would send the first segment
-    /// alone and report success.
+    /// For devices without `Caps::tx_multi_segment`: several of these drivers would send only the first
+    /// segment and report success.
     fn join_segments<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) {
         frames.retain(|frame| {
             if frame.segments() == 1 {

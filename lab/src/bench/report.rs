@@ -119,8 +119,7 @@ pub(super) fn pipeline(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
         bar.set_message(what);
         bar.inc(1);
     };
-    let (mut add, mut hot, mut ring, mut memif) =
-        (Vec::new(), Measured::default(), Measured::default(), Measured::default());
+    let (mut add, [mut hot, mut ring, mut memif]) = (Vec::new(), <[Measured; 3]>::default());
     let (mut distance, clock) = (Distance::default(), fixture::clock(&eal));
     // In turns, so that a slow minute of the machine affects all alike.
     for _ in 0..args.repeat {

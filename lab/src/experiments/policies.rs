@@ -62,52 +62,19 @@ pub(crate) struct Run {
 pub(crate) enum Violation {
     /// A result is not the sum of one contribution of each rank.
     #[error("job {job}: rank {rank} got {got:?} for PSN {psn}, not {expected:?}")]
-    Sum {
-        /// The job.
-        job: u16,
-        /// The rank that received it.
-        rank: u16,
-        /// The PSN.
-        psn: u32,
-        /// The sum of all ranks' contributions.
-        expected: Payload,
-        /// What was received.
-        got: Payload,
-    },
+    Sum { job: u16, rank: u16, psn: u32, expected: Payload, got: Payload },
     /// A worker waits without end.
     #[error("job {job}: rank {rank} still waits for PSN {psn}; the last event was after {after_us} us")]
-    Stalled {
-        /// The job.
-        job: u16,
-        /// The rank.
-        rank: u16,
-        /// The PSN.
-        psn: u32,
-        /// Microseconds of virtual time.
-        after_us: u64,
-    },
+    Stalled { job: u16, rank: u16, psn: u32, after_us: u64 },
     /// Workers have more or fewer results than there are PSNs.
     #[error("{got} results were received of {expected}")]
-    Results {
-        /// PSNs times ranks.
-        expected: u64,
-        /// Results.
-        got: u64,
-    },
+    Results { expected: u64, got: u64 },
     /// Packets did not come back.
     #[error("{packets} packets are lost in the pool")]
-    Leak {
-        /// How many.
-        packets: usize,
-    },
+    Leak { packets: usize },
     /// The pool did not report what happened to a packet, or reported it twice.
     #[error("the pool was offered {offered} packets, and has said of {answered} what became of them")]
-    Unaccounted {
-        /// Packets given to the pool.
-        offered: u64,
-        /// Reports.
-        answered: u64,
-    },
+    Unaccounted { offered: u64, answered: u64 },
     /// Packets still circulate after every worker has finished.
     #[error("packets still go round long after the last result")]
     Restless,

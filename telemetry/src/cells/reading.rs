@@ -6,7 +6,7 @@ use super::{DROPS, EVENTS, JobCells, JobEvent, LATE_FOR_NS, Late, LateCell, Mome
 use crate::drops::DropReason;
 
 impl JobCells {
-    /// All counts, lcores added up.
+    /// All counts, summed over lcores.
     #[must_use]
     pub fn read(&self) -> CellsReading {
         let mut reading = CellsReading { ranks: self.read_ranks(), ..CellsReading::default() };
@@ -36,8 +36,8 @@ impl JobCells {
         reading
     }
 
-    /// The ranks that others wait for at `now`, by the lcores' clock: each with the PSN that has lacked it
-    /// for longest on any lcore, those that are waited for longest first.
+    /// The ranks that others wait for at `now`, on the lcores' clock, longest wait first; each with the
+    /// oldest PSN that lacks it.
     #[must_use]
     pub fn who_is_late(&self, now: u64) -> Vec<Late> {
         let late = |late: &LateCell| {
@@ -64,8 +64,8 @@ impl JobCells {
                 let last = cell.last.load(Ordering::Relaxed);
                 #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
                 let (psn, heard) = (last as u32, Moment::nanoseconds(last));
-                // The lcore that heard from it last knows where it is; of several at about the same time the
-                // one that is ahead.
+                // The lcore that heard last from it knows its PSN; of several at about the same time, the one
+                // that is ahead.
                 let ahead = psn.wrapping_sub(sum.psn) < 1 << 31;
                 if heard > sum.heard_ns || heard == sum.heard_ns && ahead {
                     sum.heard_ns = heard;
@@ -77,18 +77,18 @@ impl JobCells {
     }
 }
 
-/// What has been seen of a rank.
+/// A rank's counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RankReading {
     /// Contributions received, repeated ones included.
     pub contributions: u64,
-    /// When the last one came, in nanoseconds of the lcores' clock, to 17 ms; 0 for never.
+    /// Time of the last one, in nanoseconds of the lcores' clock, to 17 ms; 0 for never.
     pub heard_ns: u64,
     /// Its PSN.
     pub psn: u32,
-    /// Contributions that had been sent before; it wraps.
+    /// Retransmitted contributions; it wraps.
     pub again: u32,
-    /// Results that this rank's contribution completed: all others were there before.
+    /// Results that this rank completed, being last.
     pub last: u64,
 }
 
@@ -99,8 +99,8 @@ pub struct CellsReading {
     pub(super) drops: [u64; DROPS],
     /// Nanoseconds from the first to the last contribution of the results, summed.
     pub waited_ns: u64,
-    /// When the newest update was generated that an asynchronous job's server has answered, in nanoseconds
-    /// since 1970; 0 for none. Time from then on is the job's Age-of-Model (Olaf, section 2.2), as far as the
+    /// Generation time of the newest update that an asynchronous job's server answered, in nanoseconds since
+    /// 1970; 0 for none. The time since then is the job's Age-of-Model (Olaf, section 3), as far as the
     /// appliance can see it.
     pub model_ns: u64,
     /// By rank.
@@ -114,7 +114,7 @@ impl Default for CellsReading {
 }
 
 impl CellsReading {
-    /// How often something has happened, or how many bytes it was.
+    /// The count of an event, or of its bytes.
     #[must_use]
     pub const fn get(&self, event: JobEvent) -> u64 {
         self.events[event as usize]
@@ -132,8 +132,7 @@ impl CellsReading {
         self.ranks.iter().map(|rank| rank.contributions).sum()
     }
 
-    /// Bytes of the payloads of these contributions, of those of which it is known what became of them: what
-    /// is under way is not included, nor what was dropped.
+    /// Bytes of these contributions' payloads, where their fate is known: without those under way or dropped.
     #[must_use]
     pub fn contribution_bytes(&self) -> u64 {
         use JobEvent::{AggregatedBytes, BypassedBytes, EvictedBytes, SpilledBytes, UpdateBytes};
@@ -141,7 +140,7 @@ impl CellsReading {
         bytes.into_iter().map(|event| self.get(event)).sum()
     }
 
-    /// Bytes of the payload of a contribution in the middle, as far as it is known.
+    /// Mean payload of a contribution in bytes, as far as known.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a mean")]
     pub fn mean_payload(&self) -> f64 {
@@ -152,22 +151,22 @@ impl CellsReading {
         if count > 0 { bytes as f64 / count as f64 } else { 0.0 }
     }
 
-    /// The Age-of-Model of an asynchronous job at a time in seconds since 1970, in seconds; `None` before the
-    /// first answer of its server.
+    /// An asynchronous job's Age-of-Model in seconds, at a time in seconds since 1970; `None` before its
+    /// server's first answer.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "doubles have microseconds here")]
     pub fn model_age(&self, unix_seconds: f64) -> Option<f64> {
         (self.model_ns > 0).then(|| (unix_seconds - self.model_ns as f64 / 1e9).max(0.0))
     }
 
-    /// The rank that is ahead, as a PSN; `None` if nothing has come from any.
+    /// The PSN of the rank that is ahead; `None` if no rank has sent.
     #[must_use]
     pub fn front(&self) -> Option<u32> {
         let heard = self.ranks.iter().filter(|rank| rank.heard_ns > 0).map(|rank| rank.psn);
         heard.reduce(|front, psn| if front.wrapping_sub(psn) > 1 << 31 { psn } else { front })
     }
 
-    /// How many PSNs a rank is behind the one that is ahead; all of them, if nothing has come from it.
+    /// PSNs that a rank is behind the first one; all of them, if it has not sent.
     #[must_use]
     pub fn behind(&self, rank: &RankReading) -> u32 {
         match self.front() {

@@ -15,9 +15,9 @@ fn page() -> String {
     let mut page = String::from(
         "# Drop reasons
 
-Every dropped packet counts under one reason, a label of `pascaline_dropped_packets_total`; `pascaline top` and
-the page show the same. A rate that stays low is harmless for the reasons that say *normal*. For one job,
-`pascaline explain JOB` says more. This page is made from `telemetry/src/drops.rs`, and a test compares them.
+Every dropped packet counts under one reason, a label of `pascaline_dropped_packets_total`; the page and
+`pascaline top` show the same. A low rate is harmless for the reasons that say *normal*. For one job,
+`pascaline explain JOB` says more. This page is made from `telemetry/src/drops.rs`; a test compares them.
 
 | reason | what it means | what to do |
 |---|---|---|
