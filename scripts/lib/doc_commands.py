@@ -9,6 +9,7 @@ lead somewhere.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -113,7 +114,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _examples(binaries: Path) -> Iterator[Line]:
     """What the help texts show, of each script and of each command of the programs."""
     commands: list[tuple[str, ...]] = [(name,) for name in _PROGRAMS]
-    scripts = [path for path in (ROOT / "scripts").glob("*") if path.is_file()]
+    scripts = [path for path in (ROOT / "scripts").glob("*") if path.is_file() and os.access(path, os.X_OK)]
     scripts += [ROOT / "scripts/trex/run", ROOT / "scripts/trex/check"]
     commands += [(str(path.relative_to(ROOT)),) for path in sorted(scripts)]
     while commands:
