@@ -27,7 +27,7 @@ use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
 pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
-pub(crate) use server::{ServedJob, ServerLimits};
+pub(crate) use server::ServerLimits;
 
 /// A place in the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

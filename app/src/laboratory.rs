@@ -9,7 +9,7 @@ use std::time::Instant;
 use pascaline_dpdk::port::Started;
 use pascaline_dpdk::{Clock, Lcore as DpdkLcore, Mempool, Port};
 use pascaline_pipelines::membership::JobStatus;
-use pascaline_pipelines::{ControlPlane, Lcore, Membership, Setup};
+use pascaline_pipelines::{ControlPlane, Lcore};
 use pascaline_telemetry::{Gauge, Gauges, JobCells, LcoreCounters, LcoreReaders, Telemetry};
 
 use crate::admin::server as admin;
@@ -28,10 +28,6 @@ pub struct SmallAppliance {
     pub lcore: (DpdkLcore, Lcore<DpdkIo, 1>),
     /// The lcore's other end.
     pub plane: ControlPlane,
-    /// The jobs.
-    pub membership: Membership,
-    /// Addresses and ports.
-    pub setup: Arc<Setup>,
     /// What the lcore counts.
     pub counters: Arc<LcoreCounters>,
     /// What the lcore records.
@@ -58,8 +54,6 @@ impl SmallAppliance {
         let appliance = Appliance {
             lcores: vec![(core, Machine::Narrow(lcore))],
             plane: self.plane,
-            membership: self.membership,
-            setup: self.setup,
             counters: vec![self.counters],
             readers: vec![self.readers],
             ports: vec![("p0".to_owned(), self.port)],

@@ -395,7 +395,7 @@ fn turns(element: Element) -> u32 {
         appliance.lcores[0].turn();
         appliance.control();
     }
-    let epoch = appliance.membership.status()[0].epoch;
+    let epoch = appliance.plane.membership().status()[0].epoch;
     appliance.lcores[0].turn();
     appliance.lcores[0].io().tx.clear();
     for psn in 0..PSNS {

@@ -11,7 +11,7 @@ use pascaline_buffer::PacketBuf;
 use pascaline_wire::frame::{self, Net};
 use pascaline_wire::header::Header;
 
-use crate::shared::Setup;
+use crate::setup::Setup;
 
 /// Bytes of a packet that are kept: a whole one at the usual MTU.
 pub const SNAP: usize = 1536;
@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 
 /// A packet as it was received.
 #[derive(Debug)]
-pub struct Frame {
+pub struct CapturedFrame {
     /// When, in nanoseconds of the lcore's clock.
     pub at: u64,
     /// Its length.
@@ -31,7 +31,7 @@ pub struct Frame {
     bytes: [u8; SNAP],
 }
 
-impl Frame {
+impl CapturedFrame {
     /// As much of it as was kept.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -41,15 +41,15 @@ impl Frame {
 
 /// Where lcores leave copies of packets.
 #[derive(Debug)]
-pub struct Tap {
+pub struct Capture {
     /// Whose packets are wanted.
     job: AtomicU32,
-    ready: ArrayQueue<Box<Frame>>,
-    taken: ArrayQueue<Box<Frame>>,
+    ready: ArrayQueue<Box<CapturedFrame>>,
+    taken: ArrayQueue<Box<CapturedFrame>>,
     missed: AtomicU64,
 }
 
-impl Default for Tap {
+impl Default for Capture {
     fn default() -> Self {
         Self {
             job: AtomicU32::new(NONE),
@@ -60,34 +60,34 @@ impl Default for Tap {
     }
 }
 
-impl Tap {
+impl Capture {
     /// Begins to capture packets of a job. What was left over of an earlier capture is forgotten.
-    pub fn open(&self, job: u16) {
+    pub fn begin(&self, job: u16) {
         while let Some(frame) = self.taken.pop() {
             self.give_back(frame);
         }
         // Laid ready once and kept from then on, so that an lcore that is late with one finds a place for it.
         let laid = self.ready.len() + self.taken.len();
         for _ in laid..FRAMES {
-            self.give_back(Box::new(Frame { at: 0, len: 0, kept: 0, bytes: [0; SNAP] }));
+            self.give_back(Box::new(CapturedFrame { at: 0, len: 0, kept: 0, bytes: [0; SNAP] }));
         }
         self.missed.store(0, Ordering::Relaxed);
         self.job.store(u32::from(job), Ordering::Release);
     }
 
     /// Ends it. Packets of the burst that an lcore is at may still come.
-    pub fn close(&self) {
+    pub fn end(&self) {
         self.job.store(NONE, Ordering::Release);
     }
 
     /// The next packet.
     #[must_use]
-    pub fn take(&self) -> Option<Box<Frame>> {
+    pub fn take(&self) -> Option<Box<CapturedFrame>> {
         self.taken.pop()
     }
 
     /// Lays a frame ready again.
-    pub fn give_back(&self, frame: Box<Frame>) {
+    pub fn give_back(&self, frame: Box<CapturedFrame>) {
         // There are no more than fit, but for one that an lcore was late with: that goes.
         let _ = self.ready.push(frame);
     }

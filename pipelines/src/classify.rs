@@ -12,7 +12,7 @@ use pascaline_wire::malformed::Malformed;
 use pascaline_wire::plain::{self, Lengths, Plain, Words};
 
 use crate::jobs::{Endpoint, Flow, Job, JobTable, Mode};
-use crate::shared::Setup;
+use crate::setup::Setup;
 
 mod update;
 

@@ -9,8 +9,10 @@ use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::plain::Expected;
 use pascaline_wire::template::{Path, Template};
 
+mod served;
 mod table;
 
+pub use served::{ServedJob, ServedJobs};
 pub use table::{Group, JobTable};
 
 /// How a member is reached, as learnt from its Join.

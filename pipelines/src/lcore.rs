@@ -15,7 +15,8 @@ use crate::jobs::JobTable;
 use crate::limits::Limits;
 use crate::outcome::Outcome;
 use crate::server::ServerEnd;
-use crate::shared::{LcoreEnd, Setup};
+use crate::setup::Setup;
+use crate::shared::LcoreEnd;
 use crate::updates::UpdateEnd;
 use fast_path::Gradients;
 
@@ -197,8 +198,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mut others = ArrayVec::<I::Buf, BURST>::new();
         let Some(own) = self.setup.ports.get(port) else { return 0 };
         let mac = own.mac;
-        if let Some(job) = self.end.tap().wanted() {
-            self.end.tap().copy_burst(job, &self.setup, now, &packets);
+        if let Some(job) = self.end.capture().wanted() {
+            self.end.capture().copy_burst(job, &self.setup, now, &packets);
         }
         if self.session.is_only() {
             self.sort::<true>(port, mac, &mut packets, &mut gradients, &mut others);

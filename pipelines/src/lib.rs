@@ -21,6 +21,7 @@
 
 pub mod capture;
 pub mod classify;
+pub mod control_plane;
 pub mod emit;
 pub mod idle;
 pub mod io;
@@ -31,14 +32,17 @@ pub mod membership;
 pub mod outcome;
 mod per_job;
 pub mod server;
-pub mod shared;
+pub mod setup;
+mod shared;
 pub mod updates;
 
+pub use control_plane::{ControlPlane, Decided, Turn};
 pub use idle::{Idle, IdlePolicy};
 pub use io::{BURST, Io, STAGE};
 pub use jobs::{Job, JobTable, Member, Mode};
 pub use lcore::{Lcore, LcoreParts};
 pub use membership::{ControlRequest, Membership, Reply};
 pub use server::ServerEnd;
-pub use shared::{ControlPlane, LcoreEnd, PortSetup, Setup};
+pub use setup::{PortSetup, Setup};
+pub use shared::LcoreEnd;
 pub use updates::{PortQueue, QueueCounts, UpdateEnd};

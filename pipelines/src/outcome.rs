@@ -18,7 +18,7 @@ use crate::jobs::{Endpoint, Job, JobTable};
 use crate::limits::Limits;
 use crate::membership::{Reply, answer_header};
 use crate::server::{self, ServerEnd};
-use crate::shared::Setup;
+use crate::setup::Setup;
 
 /// Turns events of the pool into packets and counts.
 pub(crate) struct Outcome<'a, I: Io> {

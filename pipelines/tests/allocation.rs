@@ -102,14 +102,13 @@ impl Rig {
             let join = self.workers[at].control(Action::Join);
             self.arrive(&join);
             self.turns(1);
-            let request = self.appliance.plane.request().unwrap();
-            let (lcore, reply) = self.appliance.decide(&request).unwrap();
+            let first = self.appliance.control_turn();
+            assert_eq!(first.decided.len(), 1);
             self.turns(1);
-            assert!(self.appliance.plane.settled());
-            assert!(self.appliance.plane.reply(lcore, reply));
+            assert_eq!(first.answers + self.appliance.control_turn().answers, 1);
             self.turns(1);
         }
-        let epoch = self.appliance.membership.status()[0].epoch;
+        let epoch = self.appliance.plane.membership().status()[0].epoch;
         self.workers.iter_mut().for_each(|worker| worker.epoch = epoch);
         drop(self.sent());
     }
@@ -179,7 +178,7 @@ fn a_turn_never_calls_the_allocator() {
         for number in 0..40 {
             if number == 10 {
                 // A capture on the way, which soon has no frames left.
-                rig.appliance.plane.tap().open(JOB);
+                rig.appliance.plane.capture().begin(JOB);
             }
             if number == 20 {
                 // A new table on the way: the old one must not be freed by the lcore either.
@@ -191,8 +190,8 @@ fn a_turn_never_calls_the_allocator() {
             sent += rig.sent().len();
         }
         assert_eq!(rig.calls, 0);
-        let tap = rig.appliance.plane.tap();
-        assert!(tap.missed() > 0 && tap.take().is_some());
+        let capture = rig.appliance.plane.capture();
+        assert!(capture.missed() > 0 && capture.take().is_some());
         let reading = rig.appliance.reading();
         assert_eq!(reading.unaccounted(), 0);
         assert!(sent > 40 * 4 * 8);

@@ -16,7 +16,7 @@ fn joined() -> (Bench, Vec<Worker>) {
 }
 
 fn counted(bench: &Bench) -> CellsReading {
-    let counts = bench.appliance.membership.counts();
+    let counts = bench.appliance.plane.membership().counts();
     counts.into_iter().find(|(id, _)| *id == JOB).map(|(_, cells)| cells.read()).unwrap()
 }
 

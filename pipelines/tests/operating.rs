@@ -27,7 +27,7 @@ fn gradient(worker: &Worker, psn: u32) -> Vec<u8> {
 
 /// Where it is counted what a job does.
 fn cells(bench: &Bench, id: u16) -> Arc<JobCells> {
-    let counts = bench.appliance.membership.counts();
+    let counts = bench.appliance.plane.membership().counts();
     counts.into_iter().find(|(job, _)| *job == id).expect("the job").1
 }
 
@@ -192,23 +192,23 @@ fn the_packets_of_one_job_are_copied_while_they_are_wanted() {
     bench.join(&mut others);
     let frames: Vec<Vec<u8>> = workers.iter().map(|worker| gradient(worker, 1)).collect();
     bench.feed(0, &frames);
-    assert!(bench.appliance.plane.tap().take().is_none(), "nobody has asked");
-    bench.appliance.plane.tap().open(JOB);
+    assert!(bench.appliance.plane.capture().take().is_none(), "nobody has asked");
+    bench.appliance.plane.capture().begin(JOB);
     bench.clock.advance(5 * MS);
     bench
         .feed(0, [&gradient(&others[0], 1), &frames[1], &gradient(&others[1], 1), &frames[3][..40].to_vec()]);
     bench.feed(0, [&workers[2].reminder(7)]);
-    bench.appliance.plane.tap().close();
+    bench.appliance.plane.capture().end();
     bench.feed(0, &frames);
-    let tap = bench.appliance.plane.tap();
-    let copies: Vec<_> = core::iter::from_fn(|| tap.take()).collect();
+    let capture = bench.appliance.plane.capture();
+    let copies: Vec<_> = core::iter::from_fn(|| capture.take()).collect();
     assert_eq!(copies.len(), 2, "what cannot be read belongs to no job");
     assert_eq!(
         (copies[0].bytes(), copies[0].len, copies[0].at),
         (&frames[1][..], frames[1].len(), bench.clock.now())
     );
     assert_eq!(copies[1].bytes(), workers[2].reminder(7));
-    assert_eq!(tap.missed(), 0);
+    assert_eq!(capture.missed(), 0);
     bench.end();
 }
 
@@ -220,18 +220,15 @@ fn a_psn_that_is_under_way_is_completed_under_other_limits() {
     let limited = JobSpec { policy: Policy { quota: 8, ..Policy::default() }, ..job(JOB, 4) };
     let added = job(901, 2);
     let now = bench.appliance.now;
-    let done = bench.appliance.membership.reconfigure(now, vec![limited, added], None);
+    let done = bench.appliance.plane.reconfigure(now, vec![limited, added], None);
     let what: Vec<_> = done.into_iter().collect();
     assert_eq!(
         what,
         [(JOB, Reconfigured::Changed), (900, Reconfigured::Removed), (901, Reconfigured::Added)]
     );
-    let setup = bench.appliance.setup.clone();
-    let table = bench.appliance.membership.table(|port| setup.ports[port].mac);
-    bench.appliance.plane.publish(table);
+    assert!(bench.appliance.control_turn().published);
     bench.feed(0, [&gradient(&workers[2], 1), &gradient(&workers[3], 1)]);
-    assert!(bench.appliance.plane.settled());
-    bench.appliance.plane.reap();
+    assert!(bench.appliance.control_turn().settled);
     assert_results(&mut bench, &workers, 1, &[4; 8]);
     assert_eq!(bench.appliance.reading().dropped_total(), 0);
     bench.end();

@@ -1,21 +1,20 @@
 //! The appliance: real lcores, pool, membership, control plane and parameter server over ports in memory.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use pascaline_aggregator::Pool;
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
-use pascaline_pipelines::membership::{Admission, Event, JobSpec, ServerMode};
+use pascaline_pipelines::membership::{Admission, Answer, Event, JobSpec, JobStatus, ServerMode};
 use pascaline_pipelines::{
-    ControlPlane, ControlRequest, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Reply, Setup,
+    ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Setup,
 };
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, recorder};
-use pascaline_wire::UdpPorts;
-use pascaline_wire::control::{self, Action, Status};
-use pascaline_wire::frame::Mac;
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::{Header, UdpPorts};
 
 use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, port_mac};
 use crate::io::{Clock, MemoryIo, Mood};
@@ -29,13 +28,9 @@ pub(crate) struct Appliance {
     lcores: Vec<Lcore<MemoryIo>>,
     counters: Vec<Arc<LcoreCounters>>,
     plane: ControlPlane,
-    membership: Membership,
     pub(crate) server: Option<Server>,
-    setup: Arc<Setup>,
     frames: HeapPool,
     headers: HeapPool,
-    requests: VecDeque<ControlRequest>,
-    replies: VecDeque<(usize, Reply)>,
     /// The last Join of each rank that counted in its job's present generation, by job and rank.
     heard: BTreeMap<(u16, u16), Duration>,
     dead_after: BTreeMap<u16, Option<Duration>>,
@@ -68,26 +63,21 @@ impl Appliance {
         let ports = (0..plan.ports).map(port).collect();
         let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
         let membership = membership(plan, hosts, first_epoch);
-        let (plane, ends) = ControlPlane::new(plan.lcores);
+        let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
-        let server = plan.server.map(|server| Server::new(server, &frames));
+        let server = plan.server.map(|server| Server::new(server, &frames, plane.served_jobs()));
         let mut appliance = Self {
             lcores: Vec::new(),
             counters: Vec::new(),
             plane,
-            membership,
             server,
-            setup: Arc::clone(&setup),
             frames,
             headers,
-            requests: VecDeque::new(),
-            replies: VecDeque::new(),
             heard: BTreeMap::new(),
             dead_after: plan.jobs.iter().map(|job| (job.id, job.dead_after)).collect(),
             delivered: 0,
         };
-        appliance.publish();
         for (number, (end, session)) in ends.into_iter().zip(sessions).enumerate() {
             let counters = Arc::new(LcoreCounters::default());
             appliance.counters.push(Arc::clone(&counters));
@@ -107,19 +97,6 @@ impl Appliance {
             }));
         }
         Some(appliance)
-    }
-
-    fn mac(&self, port: usize) -> Mac {
-        self.setup.ports.get(port).map_or_else(|| port_mac(port), |port| port.mac)
-    }
-
-    /// Puts a table in force. The parameter server hears of it first, so that it knows the jobs whose packets it gets.
-    fn publish(&mut self) {
-        let table = self.membership.table(|port| self.mac(port));
-        if let Some(server) = &mut self.server {
-            server.publish(&table);
-        }
-        self.plane.publish(table);
     }
 
     /// A frame reaches a port and is put on the queue of an lcore.
@@ -144,9 +121,6 @@ impl Appliance {
         if lcore.io().backlog() == 0 {
             (0..idle).for_each(|_| _ = lcore.turn());
         }
-        while let Some(request) = self.plane.request() {
-            self.requests.push_back(request);
-        }
         let unread = self.server.as_ref().is_some_and(|server| server.unread() > 0);
         let more = lcore.io().backlog() > 0 || lcore.waiting() > 0 || unread;
         (lcore.io().take_sent(), more)
@@ -154,7 +128,7 @@ impl Appliance {
 
     /// True if the control plane has something to do.
     pub(crate) fn control_is_due(&self) -> bool {
-        !self.requests.is_empty() || !self.replies.is_empty()
+        self.plane.is_due()
     }
 
     /// The parameter server's turn, if there is one.
@@ -170,50 +144,44 @@ impl Appliance {
         Ok(turn)
     }
 
-    /// The control plane's turn: decides on what has been asked and on what is due, and gives the answers once all lcores
-    /// know. With `deaf`, it loses heartbeats of rank 0: a defect, for proving that it is noticed.
-    pub(crate) fn control(&mut self, now: Duration, deaf: bool) -> Result<Controlled, Violation> {
-        let status = self.membership.status();
-        let present: BTreeMap<u16, u8> = status.iter().map(|job| (job.id, job.epoch)).collect();
-        let complete = |id: u16| status.iter().any(|job| job.id == id && job.complete);
-        let elapsed = self.membership.handle_timeout(now);
-        for event in &elapsed.events {
+    /// The control plane's turn, judged: nobody may be lost who was heard of.
+    pub(crate) fn control(&mut self, now: Duration) -> Result<Controlled, Violation> {
+        let before = self.plane.membership().status();
+        let turn = self.plane.turn(now);
+        for event in &turn.events {
             if let Event::Lost { job, ranks, .. } = event
-                && complete(*job)
+                && before.iter().any(|status| status.id == *job && status.complete)
             {
                 self.check_loss(now, *job, ranks)?;
             }
         }
-        let mut changed = elapsed.changed;
-        while let Some(request) = self.requests.pop_front() {
-            let (job, rank) = (request.header.job, request.header.rank);
-            let generation = present.get(&job).map(|&epoch| control::generation(epoch));
-            let alive = request.control.action == Action::Join && Some(request.control.got) == generation;
-            if deaf && alive && rank == 0 && complete(job) {
-                self.heard.insert((job, rank), now);
-                continue;
-            }
-            if let Some(answer) = self.membership.handle(now, &request) {
-                changed |= answer.changed;
-                // An earlier session, or another rank whose number was damaged on the way, is no sign of life.
-                if alive && matches!(answer.control.status, Status::Ok | Status::Pending) {
-                    self.heard.insert((job, rank), now);
-                }
-                let reply = answer.reply(&request.from, self.mac(request.from.port));
-                self.replies.push_back((request.lcore, reply));
+        for Decided { request, answer } in &turn.decided {
+            // An earlier session, or another rank whose number was damaged on the way, is no sign of life.
+            let counts = |answer: &Answer| matches!(answer.control.status, Status::Ok | Status::Pending);
+            if answer.as_ref().is_some_and(counts) && is_heartbeat(&before, &request.header, &request.control)
+            {
+                self.heard.insert((request.header.job, request.header.rank), now);
             }
         }
-        if changed {
-            self.publish();
+        Ok(Controlled { again: self.plane.is_due(), due: self.plane.poll_timeout(), events: turn.events })
+    }
+
+    /// True if a frame holds a heartbeat of rank 0 of a complete generation: it counts as heard, and the caller loses
+    /// it. A defect, for proving that it is noticed.
+    pub(crate) fn overhear(&mut self, now: Duration, datagram: &[u8]) -> bool {
+        let status = self.plane.membership().status();
+        let Some((header, _)) = Header::parse(datagram)
+            .ok()
+            .and_then(|(header, body)| Some((header, Control::parse(body).ok()?)))
+            .filter(|(header, control)| header.rank == 0 && is_heartbeat(&status, header, control))
+        else {
+            return false;
+        };
+        let complete = status.iter().any(|status| status.id == header.job && status.complete);
+        if complete {
+            self.heard.insert((header.job, 0), now);
         }
-        if self.plane.settled() {
-            for (lcore, reply) in self.replies.drain(..) {
-                self.plane.reply(lcore, reply);
-            }
-            self.plane.reap();
-        }
-        let (again, due) = (!self.replies.is_empty(), self.membership.poll_timeout());
-        Ok(Controlled { again, due, events: elapsed.events })
+        complete
     }
 
     /// Ranks of a complete generation have been declared lost: nothing may have been heard of them.
@@ -259,6 +227,12 @@ impl Appliance {
         check_live("header", &headers, 0)?;
         Ok((total, full))
     }
+}
+
+/// A member's Join that names its generation.
+fn is_heartbeat(status: &[JobStatus], header: &Header, control: &Control) -> bool {
+    let job = status.iter().find(|status| status.id == header.job);
+    control.action == Action::Join && job.is_some_and(|job| control.got == control::generation(job.epoch))
 }
 
 fn check_account(total: &Reading) -> Result<(), Violation> {

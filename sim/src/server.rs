@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::Order;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
-use pascaline_pipelines::{JobTable, ServerEnd};
+use pascaline_pipelines::ServerEnd;
+use pascaline_pipelines::jobs::{ServedJob, ServedJobs};
 use pascaline_ps::{Capacity, Completion, Config, JobParams, Refused};
 use pascaline_wire::{DType, Element, Op};
 
@@ -29,12 +30,11 @@ pub(crate) struct Server {
     plan: ServerPlan,
     end: ServerEnd<HeapBuf>,
     frames: HeapPool,
-    /// What it is to serve, by the latest table.
+    /// What it is to serve.
+    wanted: ServedJobs,
+    /// The list of jobs that it has last seen, and what it serves by it.
+    seen: Arc<Vec<ServedJob>>,
     jobs: Vec<(u16, JobParams)>,
-    /// What it serves.
-    served: Vec<u16>,
-    /// It has not heard of that yet.
-    news: bool,
     away: bool,
     /// It has been away, and does not know what it did before.
     ignorant: bool,
@@ -54,16 +54,16 @@ pub(crate) struct Turn {
 }
 
 impl Server {
-    pub(crate) fn new(plan: ServerPlan, frames: &HeapPool) -> Self {
+    pub(crate) fn new(plan: ServerPlan, frames: &HeapPool, wanted: ServedJobs) -> Self {
         let queue = || Arc::new(ArrayQueue::new(plan.queue.max(1)));
         Self {
             state: state(plan),
             plan,
             end: ServerEnd { to: queue(), from: queue() },
             frames: frames.clone(),
+            wanted,
+            seen: Arc::default(),
             jobs: Vec::new(),
-            served: Vec::new(),
-            news: false,
             away: false,
             ignorant: false,
             may_advance: Duration::ZERO,
@@ -92,41 +92,17 @@ impl Server {
         !self.end.to.is_empty()
     }
 
-    /// Tells it what there is to serve: to be done before lcores get the table.
-    pub(crate) fn publish(&mut self, table: &JobTable) {
-        let served = table.jobs().iter().filter(|job| job.has_server() && job.payload > 0 && job.needed > 0);
-        self.jobs = served
-            .map(|job| {
-                let params = JobParams {
-                    completion: if job.needed == job.fan_in {
-                        Completion::All
-                    } else {
-                        Completion::AtLeast(job.needed)
-                    },
-                    order: match job.policy.order {
-                        Order::Arrival => pascaline_ps::Order::Arrival,
-                        Order::Rank => pascaline_ps::Order::Rank,
-                    },
-                    payload_max: job.payload,
-                    ..JobParams::new(job.fan_in, job.epoch)
-                };
-                (job.id, JobParams { capacity: share(self.plan, &params), ..params })
-            })
-            .collect();
-        self.news = true;
-    }
-
     /// It loses all that it has, and is away until [`come_back`](Self::come_back).
     pub(crate) fn go_away(&mut self, queue_too: bool) {
         self.full += self.state.counters().refused(Refused::Full);
         self.state = state(self.plan);
-        self.served.clear();
+        self.jobs.clear();
         self.away = true;
         while queue_too && self.end.to.pop().is_some() {}
     }
 
-    pub(crate) const fn come_back(&mut self) {
-        (self.away, self.news, self.ignorant) = (false, true, true);
+    pub(crate) fn come_back(&mut self) {
+        (self.away, self.ignorant, self.seen) = (false, true, Arc::default());
     }
 
     /// Its turn. Without buffers what it sends gets lost.
@@ -139,9 +115,9 @@ impl Server {
         if self.away {
             return Ok(Turn { sent: 0, next: None });
         }
-        if core::mem::take(&mut self.news) {
-            self.set_jobs(sabotage)?;
-            self.ignorant = false;
+        if let Some(wanted) = self.wanted.newer(&self.seen) {
+            self.set_jobs(&wanted, sabotage)?;
+            (self.seen, self.ignorant) = (wanted, false);
         }
         for _ in 0..BATCH {
             let Some(mut packet) = self.end.to.pop() else { break };
@@ -169,14 +145,15 @@ impl Server {
         Ok(Turn { sent, next: if more { Some(now) } else { self.next() } })
     }
 
-    fn set_jobs(&mut self, sabotage: Sabotage) -> Result<(), Violation> {
-        let gone = |job: &u16| self.jobs.iter().all(|(still, _)| still != job);
-        for job in self.served.extract_if(.., |job| gone(job)) {
+    fn set_jobs(&mut self, wanted: &[ServedJob], sabotage: Sabotage) -> Result<(), Violation> {
+        let gone = |job: &u16| wanted.iter().all(|still| still.job != *job);
+        for (job, _) in self.jobs.drain(..).filter(|(job, _)| gone(job)) {
             if sabotage != Sabotage::ServerForgetsNothing {
                 self.state.remove_job(job);
             }
         }
-        for &(job, params) in &self.jobs {
+        for served in wanted {
+            let (job, params) = (served.job, params(self.plan, served));
             let epoch = if sabotage == Sabotage::ServerForgetsNothing { 0 } else { params.epoch };
             // What began while it was away, or before, it does not know.
             if !self.ignorant && self.state.job(job).is_none_or(|before| before.epoch != epoch) {
@@ -184,9 +161,7 @@ impl Server {
             }
             let set = self.state.set_job(job, JobParams { epoch, ..params });
             set.map_err(|error| Violation::NotServed { job, why: error.to_string() })?;
-            if !self.served.contains(&job) {
-                self.served.push(job);
-            }
+            self.jobs.push((job, params));
         }
         Ok(())
     }
@@ -220,6 +195,20 @@ impl Server {
 fn state(plan: ServerPlan) -> pascaline_ps::Server {
     let default = Config::default();
     pascaline_ps::Server::new(Config { kept: plan.kept, burst: plan.burst, ceiling: plan.ceiling, ..default })
+}
+
+fn params(plan: ServerPlan, job: &ServedJob) -> JobParams {
+    let &ServedJob { fan_in, epoch, needed, order, payload, .. } = job;
+    let params = JobParams {
+        completion: if needed == fan_in { Completion::All } else { Completion::AtLeast(needed) },
+        order: match order {
+            Order::Arrival => pascaline_ps::Order::Arrival,
+            Order::Rank => pascaline_ps::Order::Rank,
+        },
+        payload_max: payload,
+        ..JobParams::new(fan_in, epoch)
+    };
+    JobParams { capacity: share(plan, &params), ..params }
 }
 
 /// What a job may take up: so many entries, and the results besides.

@@ -13,9 +13,9 @@ use pascaline_dpdk::{
     Clock, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, Port, PortConfig as DpdkPortConfig,
 };
 use pascaline_pipelines::io::HEADER_ROOM;
-use pascaline_pipelines::shared::LcoreEnd;
+use pascaline_pipelines::jobs::ServedJobs;
 use pascaline_pipelines::{
-    ControlPlane, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, QueueCounts, ServerEnd, Setup,
+    ControlPlane, IdlePolicy, Lcore, LcoreEnd, LcoreParts, PortSetup, QueueCounts, ServerEnd, Setup,
     UpdateEnd,
 };
 use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
@@ -32,8 +32,6 @@ use crate::parameter_server::embedded::EmbeddedServer;
 pub(crate) struct Appliance {
     pub(crate) lcores: Vec<(DpdkLcore, Machine)>,
     pub(crate) plane: ControlPlane,
-    pub(crate) membership: Membership,
-    pub(crate) setup: Arc<Setup>,
     pub(crate) counters: Vec<Arc<LcoreCounters>>,
     pub(crate) readers: Vec<LcoreReaders>,
     pub(crate) ports: Vec<(String, Port<Started>)>,
@@ -98,8 +96,9 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         ports.push((port.name.clone(), started));
     }
     let setup = Arc::new(setup);
-    let (plane, ends) = ControlPlane::new(lcores.len());
-    let (server, server_end) = embed(config, &frames)?;
+    let membership = jobs::membership(config).counted_by(lcores.len());
+    let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), lcores.len());
+    let (server, server_end) = embed(config, &frames, plane.served_jobs())?;
     let (updates, queue_counts) = match config.port_queues() {
         Some(queues) => {
             UpdateEnd::connect(&queues, lcores.len(), &kernels).context("making the queues of updates")?
@@ -110,8 +109,6 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let mut appliance = Appliance {
         lcores: Vec::new(),
         plane,
-        membership: jobs::membership(config).counted_by(lcores.len()),
-        setup: Arc::clone(&setup),
         counters: Vec::new(),
         readers: Vec::new(),
         ports,
@@ -189,6 +186,7 @@ impl Parts {
 fn embed(
     config: &Config,
     frames: &Mempool,
+    jobs: ServedJobs,
 ) -> anyhow::Result<(Option<EmbeddedServer>, Option<ServerEnd<Mbuf>>)> {
     if !config.embeds_server() {
         return Ok((None, None));
@@ -198,7 +196,7 @@ fn embed(
     let frames = frames.clone();
     let alloc =
         move |bytes: &[u8]| frames.alloc().and_then(|mut packet| packet.write(bytes).then_some(packet));
-    let server = EmbeddedServer::spawn(Arc::clone(&end.to), Arc::clone(&end.from), alloc, config.ps.limits)
+    let server = EmbeddedServer::spawn(end.clone(), jobs, alloc, config.ps.limits)
         .context("starting the parameter server")?;
     Ok((Some(server), Some(end)))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pascaline_pipelines::capture::{Frame, SNAP, Tap};
+use pascaline_pipelines::capture::{self, CapturedFrame, SNAP};
 
 use crate::admin::server::{CaptureRequest, Captured, Problem, Reply, Respond as _};
 
@@ -28,13 +28,13 @@ pub(super) struct Capture {
 impl Capture {
     /// Begins a capture; `clock` is the lcores' clock now.
     pub(super) fn begin(
-        tap: &Tap,
+        frames: &capture::Capture,
         job: u16,
         request: CaptureRequest,
         clock: u64,
         reply: Reply<Captured>,
     ) -> Self {
-        tap.open(job);
+        frames.begin(job);
         Self {
             reply: Some(reply),
             wanted: u64::from(request.packets),
@@ -47,30 +47,30 @@ impl Capture {
     }
 
     /// Writes what has come. True if that is all: then it has been answered.
-    pub(super) fn turn(&mut self, tap: &Tap) -> bool {
+    pub(super) fn turn(&mut self, frames: &capture::Capture) -> bool {
         for _ in 0..FRAMES {
             if self.packets == self.wanted {
                 break;
             }
-            let Some(frame) = tap.take() else { break };
+            let Some(frame) = frames.take() else { break };
             self.write(&frame);
-            tap.give_back(frame);
+            frames.give_back(frame);
         }
         // Nobody waits for it any more.
         let deserted = self.reply.as_ref().is_none_or(tokio::sync::oneshot::Sender::is_closed);
         if self.packets < self.wanted && Instant::now() < self.end && !deserted {
             return false;
         }
-        self.finish(tap);
+        self.finish(frames);
         true
     }
 
     /// Ends it with what there is.
-    pub(super) fn finish(&mut self, tap: &Tap) {
-        tap.close();
+    pub(super) fn finish(&mut self, frames: &capture::Capture) {
+        frames.end();
         let (pcap, packets) = (core::mem::take(&mut self.pcap), self.packets);
         if let Some(reply) = self.reply.take() {
-            reply.respond(Ok(Captured { pcap, packets, dropped: tap.missed() }));
+            reply.respond(Ok(Captured { pcap, packets, dropped: frames.missed() }));
         }
     }
 
@@ -81,7 +81,7 @@ impl Capture {
         reply.respond(Err(problem));
     }
 
-    fn write(&mut self, frame: &Frame) {
+    fn write(&mut self, frame: &CapturedFrame) {
         let since = Duration::from_nanos(frame.at.saturating_sub(self.clock));
         let before = Duration::from_nanos(self.clock.saturating_sub(frame.at));
         let at = (self.wall + since).saturating_sub(before);

@@ -1,6 +1,5 @@
 //! The control plane's loop, on the main core: memberships, signals, metrics.
 
-use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use pascaline_dpdk::Clock;
 use pascaline_dpdk::lcore::LcoreHandle;
-use pascaline_pipelines::jobs::{Job, JobTable};
-use pascaline_pipelines::membership::{Elapsed, Event, OnDeath};
-use pascaline_pipelines::{ControlPlane, IdlePolicy, PortSetup, Reply};
+use pascaline_pipelines::control_plane::Decided;
+use pascaline_pipelines::membership::{Event, OnDeath};
+use pascaline_pipelines::{ControlPlane, IdlePolicy};
 use pascaline_telemetry::{Gauges, Telemetry};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
@@ -21,7 +20,7 @@ use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
 use crate::admin::server::Bound;
-use crate::config::{Config, ServedJob};
+use crate::config::Config;
 use crate::http;
 use crate::observe::endpoints;
 use crate::observe::metrics::ApplianceGauges;
@@ -32,8 +31,6 @@ use crate::parameter_server::embedded::EmbeddedServer;
 const TURN: Duration = Duration::from_millis(1);
 /// How often histograms are collected from the lcores.
 const COLLECT: Duration = Duration::from_millis(50);
-/// Requests that one turn answers.
-const REQUESTS: usize = 64;
 
 /// Launches the lcores and serves until a signal ends it.
 pub(crate) fn run(
@@ -45,8 +42,6 @@ pub(crate) fn run(
     let Appliance {
         lcores,
         mut plane,
-        mut membership,
-        setup,
         counters,
         readers,
         ports,
@@ -57,10 +52,8 @@ pub(crate) fn run(
         queues,
         clock,
     } = appliance;
-    let mac = |port: usize| setup.ports.get(port).map_or_else(Default::default, |PortSetup { mac, .. }| *mac);
     tell_time(&plane, clock);
-    publish(&mut plane, membership.table(mac), embedded.as_ref());
-    let shared = Arc::new(Shared::new(&membership, config));
+    let shared = Arc::new(Shared::new(plane.membership(), config));
     let published = embedded.as_ref().map(|server| Box::new(server.published()) as Box<dyn Gauges>);
     let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
         .with_queues(queues);
@@ -90,45 +83,21 @@ pub(crate) fn run(
 
     shared.set_polling();
     tell_systemd(NotifyState::Ready);
-    let mut waiting: VecDeque<(usize, Reply)> = VecDeque::new();
     let began = Instant::now();
     let mut collected = began;
     let mut draining: Option<Instant> = None;
     loop {
         let now = began.elapsed();
-        let Elapsed { mut changed, events } = membership.handle_timeout(now);
-        events.iter().for_each(report);
-        for _ in 0..REQUESTS {
-            let Some(request) = plane.request() else { break };
-            if let Some(answer) = membership.handle(now, &request) {
-                changed |= answer.changed;
-                waiting.push_back((request.lcore, answer.reply(&request.from, mac(request.from.port))));
-                if answer.changed {
-                    info!(
-                        job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,
-                        joined = answer.header.count, of = answer.header.fan_in, address = %request.from.address,
-                        "{:?}", request.control.action
-                    );
-                }
-            }
-        }
-        let mut site = Site { now, membership: &mut membership, telemetry: &telemetry, tap: plane.tap() };
-        if operator.turn(&mut site) {
-            changed = true;
+        if operator.turn(&mut Site { now, plane: &mut plane, telemetry: &telemetry }) {
             shared.set_config(&operator.running.config);
         }
-        if changed {
-            publish(&mut plane, membership.table(mac), embedded.as_ref());
+        let turn = plane.turn(now);
+        turn.events.iter().for_each(tell_event);
+        turn.decided.iter().for_each(tell_change);
+        if turn.published || !turn.events.is_empty() {
+            shared.set_jobs(plane.membership());
         }
-        if changed || !events.is_empty() {
-            shared.set_jobs(&membership);
-        }
-        // A worker may send as soon as it hears that it is a member: every lcore must know before.
-        if plane.settled() {
-            for (lcore, reply) in waiting.drain(..) {
-                plane.reply(lcore, reply);
-            }
-            plane.reap();
+        if turn.settled {
             operator.settled();
         }
         if collected.elapsed() >= COLLECT {
@@ -196,25 +165,18 @@ fn tell_systemd(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
 }
 
-/// Puts a table in force. The parameter server hears of it first, so that it knows the jobs whose packets it gets.
-fn publish(plane: &mut ControlPlane, table: JobTable, server: Option<&EmbeddedServer>) {
-    if let Some(server) = server {
-        let served = |job: &Job| ServedJob {
-            job: job.id,
-            fan_in: job.fan_in,
-            epoch: job.epoch,
-            needed: job.needed,
-            order: job.policy.order,
-            payload: job.payload,
-        };
-        let formed = |job: &&Job| job.has_server() && job.payload > 0 && job.needed > 0;
-        server.set_jobs(table.jobs().iter().filter(formed).map(served).collect());
-    }
-    plane.publish(table);
+/// Tells the operator of a request that changed the membership.
+fn tell_change(Decided { request, answer }: &Decided) {
+    let Some(answer) = answer.as_ref().filter(|answer| answer.changed) else { return };
+    info!(
+        job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,
+        joined = answer.header.count, of = answer.header.fan_in, address = %request.from.address,
+        "{:?}", request.control.action
+    );
 }
 
-/// Tells the operator what time has brought about.
-fn report(event: &Event) {
+/// Tells the operator what time brought about.
+fn tell_event(event: &Event) {
     match event {
         Event::Lost { job, epoch, ranks, on_death: OnDeath::Fail } => {
             error!(job, epoch, ?ranks, "nothing is heard of these ranks: the others' operations fail");

@@ -8,8 +8,7 @@ use anyhow::Context as _;
 use axum::http::StatusCode;
 use pascaline_dpdk::Clock;
 use pascaline_dpdk::port::PortStats;
-use pascaline_pipelines::Membership;
-use pascaline_pipelines::capture::Tap;
+use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::{JobStatus, Role};
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Telemetry};
 use tokio::sync::mpsc;
@@ -31,9 +30,8 @@ const ORDERS: usize = 8;
 /// What the orders are carried out on.
 pub(super) struct Site<'a> {
     pub(super) now: Duration,
-    pub(super) membership: &'a mut Membership,
+    pub(super) plane: &'a mut ControlPlane,
     pub(super) telemetry: &'a Telemetry,
-    pub(super) tap: &'a Tap,
 }
 
 /// What does not change about the appliance.
@@ -99,13 +97,13 @@ impl Operator {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Carries out what has been asked for. True if lcores need a new table.
+    /// Carries out what has been asked for. True if another configuration is in force.
     pub(super) fn turn(&mut self, site: &mut Site<'_>) -> bool {
         let mut changed = false;
         if self.hangup.swap(false, Ordering::Relaxed) {
             changed |= self.reload_by_signal(site);
         }
-        if self.capture.as_mut().is_some_and(|capture| capture.turn(site.tap)) {
+        if self.capture.as_mut().is_some_and(|capture| capture.turn(site.plane.capture())) {
             self.capture = None;
         }
         for _ in 0..ORDERS {
@@ -123,20 +121,20 @@ impl Operator {
     }
 
     fn reload_by_signal(&mut self, site: &mut Site<'_>) -> bool {
-        let done = self.running.reload(site.now, site.membership);
+        let done = self.running.reload(site.now, site.plane);
         self.note("SIGHUP", &done);
         done.is_ok()
     }
 
     fn carry_out(&mut self, order: Order, site: &mut Site<'_>) -> bool {
-        let (now, membership) = (site.now, &mut *site.membership);
+        let (now, plane) = (site.now, &mut *site.plane);
         let (what, done, reply) = match order {
-            Order::Reload(reply) => ("reload", self.running.reload(now, membership), reply),
-            Order::Create(keys, reply) => ("create", self.running.create(now, keys, membership), reply),
+            Order::Reload(reply) => ("reload", self.running.reload(now, plane), reply),
+            Order::Create(keys, reply) => ("create", self.running.create(now, keys, plane), reply),
             Order::Change(job, set, unset, reply) => {
-                ("change", self.running.change(now, &job, set, &unset, membership), reply)
+                ("change", self.running.change(now, &job, set, &unset, plane), reply)
             }
-            Order::Delete(job, reply) => ("delete", self.running.delete(now, &job, membership), reply),
+            Order::Delete(job, reply) => ("delete", self.running.delete(now, &job, plane), reply),
             other => {
                 self.answer(other, site);
                 return false;
@@ -194,7 +192,8 @@ impl Operator {
         match order {
             Order::Status(reply) => reply.respond(Ok(self.status(site))),
             Order::Jobs(reply) => {
-                let jobs = site.membership.status().iter().map(|status| self.summary(status)).collect();
+                let jobs =
+                    site.plane.membership().status().iter().map(|status| self.summary(status)).collect();
                 reply.respond(Ok(Jobs { jobs }));
             }
             Order::Job(key, reply) => {
@@ -218,7 +217,7 @@ impl Operator {
                 Ok(status) => {
                     info!(job = status.id, packets = request.packets, seconds = request.seconds, "capturing");
                     let now = self.facts.clock.now_ns();
-                    self.capture = Some(Capture::begin(site.tap, status.id, request, now, reply));
+                    self.capture = Some(Capture::begin(site.plane.capture(), status.id, request, now, reply));
                 }
             },
         }
@@ -237,7 +236,7 @@ impl Operator {
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             lcores: self.facts.lcores,
             ports: self.facts.ports.iter().map(port).collect(),
-            jobs: site.membership.status().len(),
+            jobs: site.plane.membership().status().len(),
             packets: Packets {
                 received: total.get(Counter::Received),
                 forwarded: total.get(Counter::Forwarded),
@@ -268,7 +267,7 @@ impl Operator {
                 self.running.config.jobs.iter().find(|job| job.name == *name).map(|job| job.id)
             }
         };
-        let found = site.membership.status().into_iter().find(|status| Some(status.id) == id);
+        let found = site.plane.membership().status().into_iter().find(|status| Some(status.id) == id);
         found.ok_or_else(|| {
             let remedy = "GET /api/v1/jobs lists the jobs";
             Problem::new(StatusCode::NOT_FOUND, format!("no job {key}"), remedy)
@@ -284,7 +283,7 @@ impl Operator {
         let config = &self.running.config;
         let ways = config.pool.ways;
         let job = config.jobs.iter().find(|job| job.id == status.id && !status.formed);
-        let entries = site.membership.entries(status.id).unwrap_or_default();
+        let entries = site.plane.membership().entries(status.id).unwrap_or_default();
         let members = entries.iter().filter(|entry| entry.role != Role::Appliance).map(|entry| Member {
             rank: (entry.role == Role::Worker).then_some(entry.id),
             address: std::net::IpAddr::from(entry.address).to_string(),
@@ -300,7 +299,7 @@ impl Operator {
     fn explain(&self, status: &JobStatus, site: &Site<'_>) -> Explanation {
         let config = &self.running.config;
         let terms = if status.formed { Terms::of_formed(config) } else { Terms::of_job(config, status.id) };
-        let cells = site.membership.counts_of(status.id).unwrap_or_default();
+        let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
         let (job, counted) = (self.summary(status), cells.read());
         let late = cells.who_is_late(self.facts.clock.now_ns());
         let Verdict { aggregated, share, bytes, summary, reasons } =

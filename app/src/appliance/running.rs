@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use pascaline_pipelines::Membership;
+use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::Reconfigured;
 
 use super::jobs;
@@ -31,12 +31,12 @@ impl Running {
     pub(super) fn reload(
         &mut self,
         now: Duration,
-        membership: &mut Membership,
+        plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
         let wanted = Config::load(&self.start.file).map_err(|error| Problem::in_file(&error))?;
         let kept = self.differences(&wanted);
         let next = if kept.is_empty() { wanted } else { self.with_what_can_change(&wanted)? };
-        let report = self.adopt(now, next, membership)?;
+        let report = self.adopt(now, next, plane)?;
         Ok(ReloadReport { kept, ..report })
     }
 
@@ -48,7 +48,7 @@ impl Running {
         &mut self,
         now: Duration,
         keys: toml::Table,
-        membership: &mut Membership,
+        plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
         let name = keys.get("name").and_then(toml::Value::as_str);
         let number = keys.get("id").and_then(toml::Value::as_integer);
@@ -60,7 +60,7 @@ impl Running {
         }
         let mut written = self.config.written.clone();
         written_jobs(&mut written).push(toml::Value::Table(keys));
-        self.adopt(now, self.rewritten(&written)?, membership)
+        self.adopt(now, self.rewritten(&written)?, plane)
     }
 
     /// Sets some keys of a job, and leaves others out.
@@ -73,7 +73,7 @@ impl Running {
         job: &JobKey,
         set: toml::Table,
         unset: &[String],
-        membership: &mut Membership,
+        plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
         let id = self.configured(job)?;
         let mut written = self.config.written.clone();
@@ -82,7 +82,7 @@ impl Running {
             unset.iter().for_each(|key| drop(keys.remove(key)));
             keys.extend(set);
         }
-        self.adopt(now, self.rewritten(&written)?, membership)
+        self.adopt(now, self.rewritten(&written)?, plane)
     }
 
     /// Deletes a job.
@@ -93,12 +93,12 @@ impl Running {
         &mut self,
         now: Duration,
         job: &JobKey,
-        membership: &mut Membership,
+        plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
         let id = self.configured(job)?;
         let mut written = self.config.written.clone();
         written_jobs(&mut written).retain(|job| !is(job, id));
-        self.adopt(now, self.rewritten(&written)?, membership)
+        self.adopt(now, self.rewritten(&written)?, plane)
     }
 
     /// The number of a job that is written down.
@@ -165,12 +165,12 @@ impl Running {
         &mut self,
         now: Duration,
         mut next: Config,
-        membership: &mut Membership,
+        plane: &mut ControlPlane,
     ) -> Result<ReloadReport, Problem> {
         next.settle(&self.start, &self.config)
             .map_err(|misfit| Problem::unprocessable(misfit.message, misfit.remedy))?;
         let (specs, admission) = jobs::terms(&next);
-        let done = membership.reconfigure(now, specs, admission);
+        let done = plane.reconfigure(now, specs, admission);
         let name = |id: u16| {
             let job =
                 |config: &Config| config.jobs.iter().find(|job| job.id == id).map(|job| job.name.clone());

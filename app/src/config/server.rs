@@ -1,21 +1,9 @@
 //! What a parameter server is to serve, and what it may hold.
 
 use pascaline_aggregator::Order;
+use pascaline_pipelines::jobs::ServedJob;
 use pascaline_ps::{Capacity, Completion, Config, JobParams};
 use pascaline_wire::{DType, Element, Op};
-
-/// The generation of a job that is to be served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ServedJob {
-    pub(crate) job: u16,
-    pub(crate) fan_in: u16,
-    pub(crate) epoch: u8,
-    /// Contributions that complete a PSN: fewer than the fan-in where ranks are lost.
-    pub(crate) needed: u16,
-    pub(crate) order: Order,
-    /// Bytes of a full packet's payload.
-    pub(crate) payload: u16,
-}
 
 /// What a server may hold, and how long it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use pascaline_wire::{Header, Kind, Trailer};
 use tracing::{info, warn};
 
 use super::snapshot::{Ages, AsyncSnapshot, ClusterSnapshot};
-use crate::config::ServedJob;
+use pascaline_pipelines::jobs::ServedJob;
 
 /// Nanoseconds since 1970.
 pub(super) fn unix_ns() -> u64 {

@@ -7,16 +7,16 @@
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_queue::ArrayQueue;
 use pascaline_buffer::PacketBuf;
+use pascaline_pipelines::ServerEnd;
+use pascaline_pipelines::jobs::{ServedJob, ServedJobs};
 
 use super::ServerLoop;
 use super::snapshot::{Count, Published, Snapshot};
-use crate::config::{ServedJob, ServerLimits};
+use crate::config::ServerLimits;
 
 /// Packets handled between two looks at everything else.
 const BATCH: usize = 64;
@@ -34,30 +34,28 @@ pub(crate) struct Panicked(String);
 #[derive(Debug)]
 pub(crate) struct EmbeddedServer {
     stop: Arc<AtomicBool>,
-    jobs: Sender<Vec<ServedJob>>,
     published: Published,
     thread: Option<JoinHandle<()>>,
 }
 
 impl EmbeddedServer {
-    /// Starts a server without jobs; the thread inherits the caller's cores.
+    /// Starts a server of these jobs; the thread inherits the caller's cores.
     ///
-    /// It takes what is in `to_server`, and puts what it sends into `from_server`, in packets that `alloc` makes: the
-    /// bytes given to it are a whole datagram. Where there is no packet, the datagram is lost and counted; where
-    /// `from_server` is full, the server waits.
+    /// It takes what is in `end.to`, and puts what it sends into `end.from`, in packets that `alloc` makes: the bytes
+    /// given to it are a whole datagram. Where there is no packet, the datagram is lost and counted; where `end.from` is
+    /// full, the server waits.
     ///
     /// # Errors
     /// The operating system's, if there can be no further thread.
     pub(crate) fn spawn<B: PacketBuf>(
-        to_server: Arc<ArrayQueue<B>>,
-        from_server: Arc<ArrayQueue<B>>,
+        end: ServerEnd<B>,
+        jobs: ServedJobs,
         alloc: impl FnMut(&[u8]) -> Option<B> + Send + 'static,
         limits: ServerLimits,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let published = Published::default();
-        let (jobs, changes) = channel();
-        let mut end = End::new(to_server, from_server, alloc, changes, limits, published.clone());
+        let mut end = End::new(end, alloc, jobs, limits, published.clone());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("ps".to_owned()).spawn(move || {
             let start = Instant::now();
@@ -69,15 +67,7 @@ impl EmbeddedServer {
             }
             end.publish();
         })?;
-        Ok(Self { stop, jobs, published, thread: Some(thread) })
-    }
-
-    /// Has these jobs served, and no others: all of them every time something about one has changed. What is served
-    /// already as it is here goes on undisturbed.
-    pub(crate) fn set_jobs(&self, jobs: Vec<ServedJob>) {
-        // A thread that has ended serves nothing; who wants to know asks `is_finished`.
-        let _ = self.jobs.send(jobs);
-        self.wake();
+        Ok(Self { stop, published, thread: Some(thread) })
     }
 
     /// What the server has done and holds, as metrics; at most a few milliseconds old.
@@ -101,15 +91,9 @@ impl EmbeddedServer {
 
     fn end(&mut self) -> Result<(), Panicked> {
         self.stop.store(true, Ordering::Relaxed);
-        self.wake();
         let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.thread().unpark();
         thread.join().map_err(|panic| Panicked(message(panic.as_ref())))
-    }
-
-    fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
     }
 }
 
@@ -129,10 +113,11 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 /// The thread's side: everything but the thread and the clock.
 struct End<B, A> {
-    to_server: Arc<ArrayQueue<B>>,
-    from_server: Arc<ArrayQueue<B>>,
+    end: ServerEnd<B>,
     alloc: A,
-    changes: Receiver<Vec<ServedJob>>,
+    jobs: ServedJobs,
+    /// The list of jobs that it serves.
+    serving: Arc<Vec<ServedJob>>,
     server: ServerLoop,
     datagram: Vec<u8>,
     no_buffer: u64,
@@ -144,18 +129,17 @@ struct End<B, A> {
 
 impl<B: PacketBuf, A: FnMut(&[u8]) -> Option<B>> End<B, A> {
     fn new(
-        to_server: Arc<ArrayQueue<B>>,
-        from_server: Arc<ArrayQueue<B>>,
+        end: ServerEnd<B>,
         alloc: A,
-        changes: Receiver<Vec<ServedJob>>,
+        jobs: ServedJobs,
         limits: ServerLimits,
         published: Published,
     ) -> Self {
         Self {
-            to_server,
-            from_server,
+            end,
             alloc,
-            changes,
+            jobs,
+            serving: Arc::default(),
             server: ServerLoop::new(limits),
             datagram: Vec::new(),
             no_buffer: 0,
@@ -167,11 +151,16 @@ impl<B: PacketBuf, A: FnMut(&[u8]) -> Option<B>> End<B, A> {
 
     /// Does what there is to do, up to a batch. For how long there will be nothing, if there is nothing left.
     fn turn(&mut self, now: Duration) -> Option<Duration> {
-        // Jobs first: their packets may be here already. Only the latest list counts.
-        let changed = self.changes.try_iter().last().map(|jobs| self.server.set_jobs(&jobs)).is_some();
+        // Jobs first: their packets may be here already.
+        let newer = self.jobs.newer(&self.serving);
+        let changed = newer.is_some();
+        if let Some(jobs) = newer {
+            self.server.set_jobs(&jobs);
+            self.serving = jobs;
+        }
         let mut received = 0;
         while received < BATCH
-            && let Some(packet) = self.to_server.pop()
+            && let Some(packet) = self.end.to.pop()
         {
             self.server.receive(now, packet.bytes());
             received += 1;
@@ -194,10 +183,9 @@ impl<B: PacketBuf, A: FnMut(&[u8]) -> Option<B>> End<B, A> {
     /// Sends what there is to send, while there is room for it. True if there was something.
     fn send(&mut self) -> bool {
         let mut sent = false;
-        while !self.from_server.is_full() && self.server.next_datagram(&mut self.datagram) {
+        while !self.end.from.is_full() && self.server.next_datagram(&mut self.datagram) {
             // Nobody else puts anything there, so there is still room.
-            let gone =
-                (self.alloc)(&self.datagram).is_some_and(|packet| self.from_server.push(packet).is_ok());
+            let gone = (self.alloc)(&self.datagram).is_some_and(|packet| self.end.from.push(packet).is_ok());
             self.no_buffer += u64::from(!gone);
             sent = true;
         }

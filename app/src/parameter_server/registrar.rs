@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pascaline_aggregator::Order;
+use pascaline_pipelines::jobs::ServedJob;
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind, header};
 use tracing::{info, warn};
-
-use crate::config::ServedJob;
 
 /// Between two Serves of a job.
 pub(super) const INTERVAL: Duration = Duration::from_millis(200);

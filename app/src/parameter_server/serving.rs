@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pascaline_pipelines::jobs::ServedJob;
 use pascaline_ps::{Outcome, Refused, Server};
 use pascaline_wire::Header;
 use tracing::{info, warn};
 
 use super::snapshot::{Count, Snapshot};
-use crate::config::{ServedJob, ServerLimits};
+use crate::config::ServerLimits;
 
 /// Least time between two rounds of requests: with 64 in each, a late job cannot take more of its network than 640,000
 /// short packets a second, however fast the machine is.

@@ -143,8 +143,6 @@ pub(crate) struct Bench<I: Io<Buf = Mbuf>, const WORDS: usize = 1> {
 /// What the lcores of a bench share.
 pub(crate) struct Common {
     pub(crate) plane: ControlPlane,
-    pub(crate) membership: Membership,
-    pub(crate) setup: Arc<Setup>,
     /// Packets for the parameter server.
     pub(crate) to_server: Arc<ArrayQueue<Mbuf>>,
 }
@@ -185,11 +183,10 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
     let setup = Setup::new(vec![local], UdpPorts::single(DEFAULT_PORT), vec![PortSetup { mac, peer: None }]);
     let setup = Arc::new(setup);
     let membership = join_all(load, counting)?;
-    let (mut plane, ends) = ControlPlane::new(ios.len());
-    plane.publish(membership.table(|_| mac));
+    let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), ios.len());
     let queue = || Arc::new(ArrayQueue::new(SERVER_QUEUE));
     let server = ServerEnd { to: queue(), from: queue() };
-    let common = Common { plane, membership, setup: Arc::clone(&setup), to_server: Arc::clone(&server.to) };
+    let common = Common { plane, to_server: Arc::clone(&server.to) };
     let mut benches = Vec::new();
     for (number, ((io, session), end)) in ios.into_iter().zip(sessions).zip(ends).enumerate() {
         let counters = Arc::new(LcoreCounters::default());

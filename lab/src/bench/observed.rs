@@ -204,8 +204,6 @@ fn appliance(
     Ok(SmallAppliance {
         lcore: (lcore, bench.lcore),
         plane: common.plane,
-        membership: common.membership,
-        setup: common.setup,
         counters: bench.counters,
         readers: bench.readers,
         port,

@@ -9,8 +9,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
-    ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortQueue, PortSetup, QueueCounts,
-    Reply, ServerEnd, Setup, UpdateEnd,
+    ControlPlane, Io, Lcore, LcoreParts, Membership, PortQueue, PortSetup, QueueCounts, ServerEnd, Setup,
+    Turn, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
@@ -73,11 +73,9 @@ pub(crate) struct Appliance<I: Io = MemoryIo> {
     /// Of the queue of updates in front of each port.
     pub(crate) queues: Vec<Arc<QueueCounts>>,
     pub(crate) plane: ControlPlane,
-    pub(crate) membership: Membership,
-    pub(crate) setup: Arc<Setup>,
     /// The control plane's time.
     pub(crate) now: Duration,
-    /// Requests that the control plane has taken, and answers it has given.
+    /// Requests that the control plane has taken, and answers that it has given.
     pub(crate) requests: u64,
     pub(crate) replies: u64,
 }
@@ -91,9 +89,8 @@ impl<I: Io> Appliance<I> {
     /// The same with queues to and from a parameter server in the appliance.
     pub(crate) fn with_server(plan: &Plan, ios: Vec<I>, server: Option<ServerEnd<I::Buf>>) -> Self {
         let setup = Arc::new(plan.setup());
-        let (mut plane, ends) = ControlPlane::new(ios.len());
         let membership = Membership::new(plan.jobs.clone(), plan.first_epoch).counted_by(ios.len());
-        plane.publish(membership.table(|port| setup.ports[port].mac));
+        let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), ios.len());
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), ios.len()).unwrap();
         let queues = vec![plan.queue; plan.peers.len()];
         let (updates, queues) = UpdateEnd::connect(&queues, ios.len(), &Kernels::detect()).unwrap();
@@ -123,33 +120,28 @@ impl<I: Io> Appliance<I> {
             }));
         }
         let now = Duration::ZERO;
-        Self { lcores, counters, readers, queues, plane, membership, setup, now, requests: 0, replies: 0 }
+        Self { lcores, counters, readers, queues, plane, now, requests: 0, replies: 0 }
     }
 
-    /// The control plane's turn, with lcores that turn when it waits for them.
+    /// The control plane's turns, and turns of lcores where it waits for them, until there is nothing left to do.
     pub(crate) fn control(&mut self) {
-        while let Some(request) = self.plane.request() {
-            self.requests += 1;
-            let Some((lcore, reply)) = self.decide(&request) else { continue };
-            for _ in 0..2 {
+        while self.plane.is_due() {
+            let turn = self.control_turn();
+            // An lcore sends a few answers in each of its turns.
+            for _ in 0..usize::from(!turn.settled) + turn.answers {
                 self.lcores.iter_mut().for_each(|lcore| _ = lcore.turn());
             }
-            assert!(self.plane.settled(), "each lcore has turned");
-            self.plane.reap();
-            self.replies += u64::from(self.plane.reply(lcore, reply));
         }
     }
 
-    /// Decides on a request and puts the new table in force. The answer must wait until that has settled.
-    pub(crate) fn decide(&mut self, request: &ControlRequest) -> Option<(usize, Reply)> {
+    /// One turn of the control plane.
+    pub(crate) fn control_turn(&mut self) -> Turn {
         // Slowly enough for nobody to ask too often.
         self.now += Duration::from_millis(10);
-        let answer = self.membership.handle(self.now, request)?;
-        let mac = |port: usize| self.setup.ports[port].mac;
-        if answer.changed {
-            self.plane.publish(self.membership.table(mac));
-        }
-        Some((request.lcore, answer.reply(&request.from, mac(request.from.port))))
+        let turn = self.plane.turn(self.now);
+        self.requests += turn.decided.len() as u64;
+        self.replies += turn.answers as u64;
+        turn
     }
 
     /// A turn of every lcore, whatever the control plane has to do, and another turn for its answers.

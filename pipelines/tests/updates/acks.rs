@@ -58,7 +58,7 @@ fn an_answer_goes_to_the_whole_cluster_with_the_state_of_the_queue() {
         assert_eq!(rig.bench.appliance.get(Counter::AcksSent), 3);
         assert_eq!(rig.bench.appliance.get(Counter::Forwarded), 1);
         assert_eq!(rig.bench.appliance.get(Counter::PayloadCopies), if multi_segment { 0 } else { 3 });
-        let counts = rig.bench.appliance.membership.counts();
+        let counts = rig.bench.appliance.plane.membership().counts();
         let job = counts.iter().find(|(id, _)| *id == workers[0].job).map(|(_, cells)| cells.read()).unwrap();
         assert_eq!((job.model_ns, job.get(JobEvent::Answers)), (ABOUT.generated_ns, 1));
         assert_eq!((job.ranks[0].contributions, job.contribution_bytes()), (1, 4), "an update of one value");

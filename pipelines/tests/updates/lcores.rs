@@ -27,7 +27,7 @@ fn joined<I: Io<Buf = HeapBuf>>(
         ask(appliance, worker, Action::Join);
     }
     ask(appliance, &host(), Action::Serve);
-    let epoch = appliance.membership.status()[0].epoch;
+    let epoch = appliance.plane.membership().status()[0].epoch;
     workers.iter_mut().for_each(|worker| worker.epoch = epoch);
     workers
 }

@@ -125,7 +125,7 @@ impl World {
             // A second one, for what is in an inbox or on a stage.
             (0..2).for_each(|_| self.appliance.turn());
         }
-        let epoch = self.appliance.membership.status()[at].epoch;
+        let epoch = self.appliance.plane.membership().status()[at].epoch;
         self.workers[at].iter_mut().for_each(|worker| worker.epoch = epoch);
     }
 

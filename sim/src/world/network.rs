@@ -1,5 +1,9 @@
 //! What happens to frames.
 
+use pascaline_wire::control::Control;
+use pascaline_wire::frame::{Frame, Net};
+use pascaline_wire::{Header, Kind};
+
 use super::World;
 use crate::host::Host;
 use crate::queue::What;
@@ -37,33 +41,24 @@ impl World<'_> {
     }
 }
 
+/// The datagram in a frame; `None` if there is none.
+pub(super) fn datagram(bytes: &[u8]) -> Option<&[u8]> {
+    let Net::Ip(ip) = Frame::parse(bytes).ok()?.net else { return None };
+    let udp = ip.udp(bytes).ok()?;
+    bytes.get(udp.body..udp.body + udp.body_len)
+}
+
 /// A frame in words.
 pub(super) fn words(bytes: &[u8]) -> String {
-    use pascaline_wire::frame::{Frame, Net};
-    let parsed = Frame::parse(bytes).map(|frame| match frame.net {
-        Net::Ip(ip) => ip.udp(bytes).ok().and_then(|udp| bytes.get(udp.body..udp.body + udp.body_len)),
-        _ => None,
-    });
-    match parsed {
-        Err(why) => format!("{} bytes, {why:?}", bytes.len()),
-        Ok(None) => format!("{} bytes that are no datagram", bytes.len()),
-        Ok(Some(datagram)) => match pascaline_wire::Header::parse(datagram) {
-            Err(why) => format!("a datagram of {} bytes, {why:?}", datagram.len()),
-            Ok((header, body)) if header.kind == pascaline_wire::Kind::Control => {
-                let control = pascaline_wire::control::Control::parse(body);
-                format!("job {} rank {} epoch {} {control:?}", header.job, header.rank, header.epoch)
-            }
-            Ok((header, body)) => format!(
-                "{:?} job {} rank {} psn {} epoch {} count {} flags {:#x} payload {}",
-                header.kind,
-                header.job,
-                header.rank,
-                header.psn,
-                header.epoch,
-                header.count,
-                header.flags.bits(),
-                body.len()
-            ),
-        },
+    let Some(datagram) = datagram(bytes) else {
+        return format!("{} bytes that are no datagram", bytes.len());
+    };
+    match Header::parse(datagram) {
+        Err(why) => format!("a datagram of {} bytes, {why:?}", datagram.len()),
+        Ok((header, body)) if header.kind == Kind::Control => {
+            let control = Control::parse(body);
+            format!("job {} rank {} epoch {} {control:?}", header.job, header.rank, header.epoch)
+        }
+        Ok((header, body)) => format!("{header:?} payload {}", body.len()),
     }
 }

@@ -3,6 +3,7 @@
 use pascaline_pipelines::membership::Event;
 
 use super::lives::nanos;
+use super::network::datagram;
 use super::{EPOCH, World};
 use crate::faults::{Fault, Reach};
 use crate::io::Mood;
@@ -18,9 +19,14 @@ impl World<'_> {
             .note(self.now, 3, bytes, || format!("appliance receives {}", super::network::words(bytes)));
         let lcore =
             if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
+        let now = self.time();
         let (Some(appliance), Some(worker)) = (&mut self.appliance, self.workers.get(worker)) else { return };
         if self.saboteur.what == Sabotage::SwallowPacket && self.random.chance(20_000) {
             return appliance.swallow();
+        }
+        let deaf = self.saboteur.what == Sabotage::DeafToHeartbeats;
+        if deaf && datagram(bytes).is_some_and(|datagram| appliance.overhear(now, datagram)) {
+            return;
         }
         appliance.arrive(lcore, worker.host.port, bytes, bad_checksum);
         self.arrange_turn(lcore);
@@ -95,9 +101,9 @@ impl World<'_> {
         if self.controlling.take_if(|at| *at == self.now).is_none() {
             return Ok(());
         }
-        let (now, deaf) = (self.time(), self.saboteur.what == Sabotage::DeafToHeartbeats);
+        let now = self.time();
         let Some(appliance) = &mut self.appliance else { return Ok(()) };
-        let controlled = appliance.control(now, deaf)?;
+        let controlled = appliance.control(now)?;
         self.trace.note(self.now, 5, &[], || "the control plane turns".to_owned());
         controlled.events.iter().for_each(|event| self.note_event(event));
         // For a new table, and for answers.

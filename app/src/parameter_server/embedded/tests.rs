@@ -1,5 +1,6 @@
 //! The server between two queues: in one thread with virtual time, and once for real.
 
+use crossbeam_queue::ArrayQueue;
 use pascaline_aggregator::Order;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_wire::trailer::Bitmap;
@@ -74,6 +75,12 @@ fn result(psn: u32, count: u16, sum: f32) -> Sent {
     Sent { kind: Kind::Result, bypass: false, rank: 0, psn, count, payload, bitmap: None }
 }
 
+fn served(jobs: Vec<ServedJob>) -> ServedJobs {
+    let served = ServedJobs::default();
+    served.publish(jobs);
+    served
+}
+
 type Alloc = Box<dyn FnMut(&[u8]) -> Option<HeapBuf> + Send>;
 
 /// The server's end, and both queues.
@@ -81,7 +88,7 @@ struct Bench {
     pool: HeapPool,
     to: Arc<ArrayQueue<HeapBuf>>,
     from: Arc<ArrayQueue<HeapBuf>>,
-    jobs: Sender<Vec<ServedJob>>,
+    jobs: ServedJobs,
     end: End<HeapBuf, Alloc>,
 }
 
@@ -95,10 +102,8 @@ impl Bench {
 
     fn with(job: ServedJob, room: usize, pool: HeapPool, alloc: Alloc) -> Self {
         let (to, from) = (Arc::new(ArrayQueue::new(256)), Arc::new(ArrayQueue::new(room)));
-        let (jobs, changes) = channel();
-        let end =
-            End::new(Arc::clone(&to), Arc::clone(&from), alloc, changes, limits(), Published::default());
-        jobs.send(vec![job]).unwrap();
+        let (jobs, ends) = (served(vec![job]), ServerEnd { to: Arc::clone(&to), from: Arc::clone(&from) });
+        let end = End::new(ends, alloc, jobs.clone(), limits(), Published::default());
         Self { pool, to, from, jobs, end }
     }
 
@@ -210,15 +215,15 @@ fn a_list_of_jobs_disturbs_only_what_it_changes() {
     let other = ServedJob { job: 8, ..job(4) };
     bench.give(&gradient(0, 5, 2), 1.0);
     bench.settle(ms(0));
-    bench.jobs.send(vec![other, job(2)]).unwrap();
+    bench.jobs.publish(vec![other, job(2)]);
     bench.settle(ms(1));
     let open = |bench: &Bench| -> Vec<(u16, usize)> {
         bench.end.published.latest().jobs.iter().map(|(job, usage)| (*job, usage.open)).collect()
     };
     assert_eq!(open(&bench), [(7, 1), (8, 0)]);
     // Of two lists, the later one counts.
-    bench.jobs.send(vec![]).unwrap();
-    bench.jobs.send(vec![ServedJob { epoch: 4, ..job(2) }]).unwrap();
+    bench.jobs.publish(vec![]);
+    bench.jobs.publish(vec![ServedJob { epoch: 4, ..job(2) }]);
     bench.settle(ms(2));
     assert_eq!(open(&bench), [(7, 0)]);
     assert_eq!(bench.counters().forgotten, 1);
@@ -232,7 +237,7 @@ fn a_job_that_does_not_fit_is_refused_and_counted_once() {
     let mut bench = Bench::new(ServedJob { fan_in: 2000, ..job(2) }, 16);
     for turn in 0..3 {
         bench.settle(ms(turn));
-        bench.jobs.send(vec![ServedJob { fan_in: 2000, ..job(2) }]).unwrap();
+        bench.jobs.publish(vec![ServedJob { fan_in: 2000, ..job(2) }]);
     }
     let latest = bench.end.published.latest();
     assert_eq!((latest.jobs_refused, latest.jobs.len()), (1, 0));
@@ -304,8 +309,8 @@ fn a_thread_serves_until_it_is_stopped() {
     let (to, from) = (Arc::new(ArrayQueue::new(64)), Arc::new(ArrayQueue::new(64)));
     let source = pool.clone();
     let alloc = move |bytes: &[u8]| Some(source.alloc(bytes, bytes.len()));
-    let server = EmbeddedServer::spawn(Arc::clone(&to), Arc::clone(&from), alloc, limits()).unwrap();
-    server.set_jobs(vec![job(2)]);
+    let end = ServerEnd { to: Arc::clone(&to), from: Arc::clone(&from) };
+    let server = EmbeddedServer::spawn(end, served(vec![job(2)]), alloc, limits()).unwrap();
     for psn in 0..200 {
         for rank in 0..2 {
             let bytes = [&gradient(rank, psn, 2).to_bytes()[..], &1.0_f32.to_le_bytes()].concat();
@@ -326,12 +331,11 @@ fn a_thread_serves_until_it_is_stopped() {
 fn a_panic_is_told_to_who_asks() {
     let (to, from) = (Arc::new(ArrayQueue::new(4)), Arc::new(ArrayQueue::<HeapBuf>::new(4)));
     let alloc = |_: &[u8]| panic!("no memory of that kind");
-    let server = EmbeddedServer::spawn(Arc::clone(&to), from, alloc, limits()).unwrap();
-    server.set_jobs(vec![job(1)]);
+    let end = ServerEnd { to: Arc::clone(&to), from };
+    let server = EmbeddedServer::spawn(end, served(vec![job(1)]), alloc, limits()).unwrap();
     let bytes = [&gradient(0, 5, 1).to_bytes()[..], &1.0_f32.to_le_bytes()].concat();
     assert!(to.push(HeapPool::new().alloc(&bytes, bytes.len())).is_ok());
     until("the end of the thread", || server.is_finished().then_some(()));
-    server.set_jobs(vec![]);
     let error = server.stop().unwrap_err();
     assert_eq!(error.to_string(), "the parameter server panicked: no memory of that kind");
 }
@@ -339,7 +343,8 @@ fn a_panic_is_told_to_who_asks() {
 #[test]
 fn dropping_it_ends_the_thread() {
     let (to, from) = (Arc::new(ArrayQueue::<HeapBuf>::new(4)), Arc::new(ArrayQueue::new(4)));
-    let server = EmbeddedServer::spawn(Arc::clone(&to), Arc::clone(&from), |_| None, limits()).unwrap();
+    let end = ServerEnd { to: Arc::clone(&to), from: Arc::clone(&from) };
+    let server = EmbeddedServer::spawn(end, ServedJobs::default(), |_| None, limits()).unwrap();
     drop(server);
     assert_eq!((Arc::strong_count(&to), Arc::strong_count(&from)), (1, 1));
 }

@@ -1,0 +1,171 @@
+//! The control plane's turn: requests and time go in, a table for the lcores and answers for the workers come out.
+//!
+//! Sans-I/O: nothing here reads a clock, writes a log or waits. The appliance's main core, the fault harness and the
+//! tests of this crate call [`ControlPlane::turn`] again and again and do with the [`Turn`] what they like.
+//!
+//! ```text
+//! lcores ─ requests ─→ membership decides ─→ job table ─→ lcores
+//!                              │               └→ list of jobs ─→ parameter server (before the table)
+//!                              └→ answers wait until every lcore has the table ─→ lcores ─→ workers
+//! ```
+//!
+//! A worker may send as soon as it hears that it is a member. That is why answers wait.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use pascaline_wire::frame::Mac;
+
+use crate::capture::Capture;
+use crate::jobs::{Job, ServedJobs};
+use crate::membership::{Admission, Answer, ControlRequest, Event, JobSpec, Membership, Reconfigured, Reply};
+use crate::setup::Setup;
+use crate::shared::{ControlEnd, LcoreEnd};
+
+/// Requests that one turn decides on. Workers ask again when they hear nothing.
+const REQUESTS: usize = 64;
+
+/// A request, and how the membership answered it.
+#[derive(Debug, Clone)]
+pub struct Decided {
+    /// The request.
+    pub request: ControlRequest,
+    /// The answer; `None` if the request was ignored.
+    pub answer: Option<Answer>,
+}
+
+/// What a turn did.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    /// What time brought about.
+    pub events: Vec<Event>,
+    /// The requests it decided on.
+    pub decided: Vec<Decided>,
+    /// True if it put a new table in force.
+    pub published: bool,
+    /// True if every lcore uses the newest table; only then are answers given.
+    pub settled: bool,
+    /// Answers that it gave to lcores. An answer that finds its queue full is lost: the worker asks again.
+    pub answers: usize,
+}
+
+/// All that the control plane knows and shares.
+#[derive(Debug)]
+pub struct ControlPlane {
+    membership: Membership,
+    end: ControlEnd,
+    setup: Arc<Setup>,
+    served: ServedJobs,
+    /// Answers that wait until every lcore has the table, each with its lcore.
+    waiting: VecDeque<(usize, Reply)>,
+    /// The table in force is out of date.
+    changed: bool,
+}
+
+impl ControlPlane {
+    /// A control plane with its first table in force, and the ends of this many lcores.
+    #[must_use]
+    pub fn new(membership: Membership, setup: Arc<Setup>, lcores: usize) -> (Self, Vec<LcoreEnd>) {
+        let (end, lcores) = ControlEnd::connect(lcores);
+        let (served, waiting) = (ServedJobs::default(), VecDeque::new());
+        let mut plane = Self { membership, end, setup, served, waiting, changed: true };
+        plane.publish();
+        (plane, lcores)
+    }
+
+    /// Lets time pass until `now` and decides on requests. `now` is monotonic, from any origin.
+    pub fn turn(&mut self, now: Duration) -> Turn {
+        let elapsed = self.membership.handle_timeout(now);
+        self.changed |= elapsed.changed;
+        let mut turn = Turn { events: elapsed.events, ..Turn::default() };
+        for _ in 0..REQUESTS {
+            let Some(request) = self.end.request() else { break };
+            let answer = self.membership.handle(now, &request);
+            if let Some(answer) = &answer {
+                self.changed |= answer.changed;
+                let reply = answer.reply(&request.from, self.mac(request.from.port));
+                self.waiting.push_back((request.lcore, reply));
+            }
+            turn.decided.push(Decided { request, answer });
+        }
+        turn.published = self.publish();
+        turn.settled = self.end.settled();
+        if turn.settled {
+            let given = self.waiting.drain(..).filter(|(lcore, reply)| self.end.reply(*lcore, *reply));
+            turn.answers = given.count();
+            self.end.reap();
+        }
+        turn
+    }
+
+    /// True if a turn has something to do, whatever the time.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.changed || !self.waiting.is_empty() || self.end.has_requests()
+    }
+
+    /// When time alone gives a turn something to do; it may be in the past. `None` for never.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.membership.poll_timeout()
+    }
+
+    /// Replaces the configured jobs and the admission, as [`Membership::reconfigure`] does; the next turn puts the new
+    /// table in force.
+    pub fn reconfigure(
+        &mut self,
+        now: Duration,
+        specs: Vec<JobSpec>,
+        admission: Option<Admission>,
+    ) -> BTreeMap<u16, Reconfigured> {
+        let done = self.membership.reconfigure(now, specs, admission);
+        self.changed |= !done.is_empty();
+        done
+    }
+
+    /// Who belongs to which job.
+    #[must_use]
+    pub const fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// The jobs that a parameter server in this process has to serve.
+    #[must_use]
+    pub fn served_jobs(&self) -> ServedJobs {
+        self.served.clone()
+    }
+
+    /// Where lcores leave copies of packets.
+    #[must_use]
+    pub fn capture(&self) -> &Capture {
+        self.end.capture()
+    }
+
+    /// Tells the lcores that it is `unix_ns` Unix time when their clock shows `lcore_ns`, both in nanoseconds. Until
+    /// then they take their clock for Unix time.
+    pub fn set_time(&self, lcore_ns: u64, unix_ns: u64) {
+        self.end.set_time(lcore_ns, unix_ns);
+    }
+
+    /// Tells the lcores to end.
+    pub fn stop(&self) {
+        self.end.stop();
+    }
+
+    fn mac(&self, port: usize) -> Mac {
+        self.setup.ports.get(port).map_or_else(Mac::default, |port| port.mac)
+    }
+
+    /// Puts a new table in force if the old one is out of date. True if it was.
+    fn publish(&mut self) -> bool {
+        if !core::mem::take(&mut self.changed) {
+            return false;
+        }
+        let table = self.membership.table(|port| self.mac(port));
+        // The server first, so that it knows the jobs whose packets it gets.
+        self.served.publish(table.jobs().iter().filter_map(Job::served).collect());
+        self.end.publish(table);
+        true
+    }
+}

@@ -1,0 +1,47 @@
+//! What does not change while the appliance runs.
+
+use pascaline_wire::UdpPorts;
+use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::plain::Compared;
+
+/// A port as the packet path sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortSetup {
+    /// Its MAC.
+    pub mac: Mac,
+    /// Where frames that are not for the appliance go (inline mode).
+    pub peer: Option<usize>,
+}
+
+/// What does not change while the appliance runs.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The appliance's own addresses.
+    pub addresses: Vec<Address>,
+    /// Its ports, in the order of their indices.
+    pub ports: Vec<PortSetup>,
+    udp_ports: UdpPorts,
+    compared: Compared,
+}
+
+impl Setup {
+    /// An appliance with these addresses and ports, which listens on these UDP ports.
+    #[must_use]
+    pub const fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
+        Self { addresses, ports, udp_ports, compared: Compared::of(udp_ports) }
+    }
+
+    /// Its UDP ports.
+    #[must_use]
+    #[inline]
+    pub const fn udp_ports(&self) -> UdpPorts {
+        self.udp_ports
+    }
+
+    /// Which bytes of members' gradients have to be as expected.
+    #[must_use]
+    #[inline(always)]
+    pub const fn compared(&self) -> &Compared {
+        &self.compared
+    }
+}
