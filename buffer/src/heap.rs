@@ -31,8 +31,8 @@ impl HeapPool {
         Self::default()
     }
 
-    /// An origin that reuses the memory of `count` packets with room for `capacity` bytes each: taking, freezing and
-    /// dropping them never calls the allocator.
+    /// An origin that reuses the memory of `count` packets with room for `capacity` bytes each: taking,
+    /// freezing and dropping them never calls the allocator.
     #[must_use]
     pub fn reusing(count: usize, capacity: usize) -> Self {
         let spare = (0..count).map(|_| Arc::new(Inner::new(capacity))).collect();
@@ -91,7 +91,8 @@ struct Inner {
     memory: Box<[u8]>,
     /// The usable part of the memory begins here.
     base: usize,
-    /// And ends here. What fits must not depend on where the memory lies, or the same seed would not do the same.
+    /// And ends here. What fits must not depend on where the memory lies, or the same seed would not do the
+    /// same.
     limit: usize,
     start: usize,
     end: usize,

@@ -24,12 +24,13 @@ pub struct Scratch {
 /// # Safety
 /// Implementors promise that
 /// - [`bytes_mut`](Self::bytes_mut) and [`scratch_mut`](Self::scratch_mut) are memory nobody else can reach,
-/// - the memory of `bytes_mut` stays where it is when the packet is moved, and a pointer to it stays usable until the
-///   next call of a method on the packet,
+/// - the memory of `bytes_mut` stays where it is when the packet is moved, and a pointer to it stays usable
+///   until the next call of a method on the packet,
 /// - [`into_raw`](Self::into_raw) gives up ownership without freeing, and `from_raw` of that pointer, on any
 ///   thread, gives the same packet back,
-/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking, and an address of 48 bits, which is
-///   what operating systems give out unless they are asked for more: the 16 above are free, too.
+/// - the raw pointer is aligned to at least 2, so that its lowest bit is free for marking, and an address of
+///   48 bits, which is what operating systems give out unless they are asked for more: the 16 above are free,
+///   too.
 pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// The same packet after it has been made read-only.
     type Shared: SharedBuf;
@@ -58,8 +59,8 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
         whole
     }
 
-    /// Puts `count` bytes in front of the present first one, contents as they happen to be. False, and nothing done, where
-    /// there is no room: there is where headers have been given up.
+    /// Puts `count` bytes in front of the present first one, contents as they happen to be. False, and
+    /// nothing done, where there is no room: there is where headers have been given up.
     #[must_use]
     fn retreat(&mut self, count: usize) -> bool;
 
@@ -68,12 +69,14 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     #[must_use]
     fn set_len(&mut self, len: usize) -> bool;
 
-    /// Makes the packet one like those that come from its pool: empty, its start where the pool has it, and nothing known of what was
-    /// in it. False, and nothing done, where fewer than `room` bytes have room behind that, or if it has a tail.
+    /// Makes the packet one like those that come from its pool: empty, its start where the pool has it, and
+    /// nothing known of what was in it. False, and nothing done, where fewer than `room` bytes have room
+    /// behind that, or if it has a tail.
     #[must_use]
     fn renew(&mut self, room: usize) -> bool;
 
-    /// The last of some packets, whatever is in them, that can be [renewed](Self::renew) with this room. Those that cannot are freed.
+    /// The last of some packets, whatever is in them, that can be [renewed](Self::renew) with this room.
+    /// Those that cannot are freed.
     fn renewed<const N: usize>(spare: &mut ArrayVec<Self, N>, room: usize) -> Option<Self> {
         while let Some(mut packet) = spare.pop() {
             if packet.renew(room) {
@@ -86,8 +89,9 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// Makes the packet read-only, so that it can have several holders. Never copies.
     fn freeze(self) -> Self::Shared;
 
-    /// Gives up a holder of a read-only packet. If it was the only one, the packet comes back, whatever its length is by now, so
-    /// that it can be given back to its pool together with others; where that is not known, it is freed at once.
+    /// Gives up a holder of a read-only packet. If it was the only one, the packet comes back, whatever its
+    /// length is by now, so that it can be given back to its pool together with others; where that is not
+    /// known, it is freed at once.
     #[must_use]
     #[inline]
     fn thaw(shared: Self::Shared) -> Option<Self> {
@@ -100,9 +104,10 @@ pub unsafe trait PacketBuf: Sized + Send + 'static {
     /// After this `bytes` is still only the first segment.
     fn append_shared(&mut self, tail: Self::Shared);
 
-    /// Turns packets, whatever is in them, taken from the end of `spare`, into ones of `LEN` bytes of headers followed by `tail`, and appends
-    /// them to `frames`, as long as there are both heads and packets and room. Packets that cannot be [renewed](Self::renew) are
-    /// freed. `write` writes the headers, whose contents are as they happen to be; all of them. Returns how many there are.
+    /// Turns packets, whatever is in them, taken from the end of `spare`, into ones of `LEN` bytes of headers
+    /// followed by `tail`, and appends them to `frames`, as long as there are both heads and packets and
+    /// room. Packets that cannot be [renewed](Self::renew) are freed. `write` writes the headers, whose
+    /// contents are as they happen to be; all of them. Returns how many there are.
     fn compose<T, const LEN: usize, const N: usize, const M: usize>(
         spare: &mut ArrayVec<Self, N>,
         frames: &mut ArrayVec<Self, M>,
@@ -162,7 +167,8 @@ pub trait SharedBuf: Clone + Send + 'static {
     /// The bytes of the packet.
     fn bytes(&self) -> &[u8];
 
-    /// Where what counts the holders lies: good for prefetching it, and for nothing else. Null where that is not known.
+    /// Where what counts the holders lies: good for prefetching it, and for nothing else. Null where that is
+    /// not known.
     fn descriptor(&self) -> *const u8 {
         core::ptr::null()
     }

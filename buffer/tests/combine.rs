@@ -24,7 +24,8 @@ fn scalar_i32_saturates_both_ways_and_says_so() {
     assert!(!scalar::i32_sum(&mut bytes([1i32.to_le_bytes()]), &bytes([2i32.to_le_bytes()])));
 }
 
-/// Each of these alone, wherever it is: among others that saturate, a kernel that overlooks one would not be found out.
+/// Each of these alone, wherever it is: among others that saturate, a kernel that overlooks one would not be
+/// found out.
 #[test]
 fn one_pair_that_saturates_is_enough() {
     for set in Kernels::available() {

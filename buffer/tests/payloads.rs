@@ -1,4 +1,5 @@
-//! Kernels over payloads, against arithmetic by the book where values are awkward, else against the scalar ones.
+//! Kernels over payloads, against arithmetic by the book where values are awkward, else against the scalar
+//! ones.
 
 mod common;
 

@@ -49,7 +49,8 @@ fn rounding_is_right_at_every_value_and_halfway_to_the_next() {
         let mut wide = Vec::new();
         for bits in 0..=u16::MAX {
             let here = by_half(of, bits).to_bits();
-            // Halfway is where the cut is in binary32's fraction; among binary16's denormals only the midpoint is.
+            // Halfway is where the cut is in binary32's fraction; among binary16's denormals only the
+            // midpoint is.
             let halfway = if of == DType::F16 { 1 << 12 } else { 1 << 15 };
             let midpoint = f32::midpoint(by_half(of, bits), by_half(of, bits.wrapping_add(1))).to_bits();
             for center in [here, here.wrapping_add(halfway), midpoint] {

@@ -68,7 +68,8 @@ impl MemoryPort {
     }
 }
 
-/// The ports of one lcore, in memory. The test keeps a clone to be the network, on another thread if it likes.
+/// The ports of one lcore, in memory. The test keeps a clone to be the network, on another thread if it
+/// likes.
 #[derive(Debug, Clone)]
 pub struct MemoryIo {
     /// Queues and limits by port.

@@ -5,9 +5,9 @@
 //! - [`skipped`]: counts a test that cannot run here
 //! - [`bytes`], [`trailer`] and others: payloads and trailers as bytes, and back
 //!
-//! Only a dev-dependency: no `[dependencies]` may name this crate. A test below `tests/` of any crate may use it,
-//! also of a crate that this one depends on; a unit test inside such a crate's `src/` may not, since its types
-//! would then exist twice. Random numbers come from `fastrand` with a fixed seed.
+//! Only a dev-dependency: no `[dependencies]` may name this crate. A test below `tests/` of any crate may use
+//! it, also of a crate that this one depends on; a unit test inside such a crate's `src/` may not, since its
+//! types would then exist twice. Random numbers come from `fastrand` with a fixed seed.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::expect_used,

@@ -4,7 +4,8 @@ use std::{env, fs, io::Write as _, thread};
 
 /// Counts the calling test as skipped; the caller returns then.
 ///
-/// `scripts/test` names a file in `PASCALINE_SKIPPED`, reads it afterwards and takes these cases off the passed ones.
+/// `scripts/test` names a file in `PASCALINE_SKIPPED`, reads it afterwards and takes these cases off the
+/// passed ones.
 ///
 /// # Panics
 ///

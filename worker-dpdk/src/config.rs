@@ -24,7 +24,8 @@ pub struct DpdkConfig {
 }
 
 impl DpdkConfig {
-    /// A device (a PCI address, or a driver's name, a number and its arguments) and the worker's address on it, on core 0.
+    /// A device (a PCI address, or a driver's name, a number and its arguments) and the worker's address on
+    /// it, on core 0.
     #[must_use]
     pub fn new(device: &str, address: Ipv4Addr) -> Self {
         let is_pci = device.split(':').count() == 3 && !device.contains('=');

@@ -1,8 +1,9 @@
 //! A worker whose packets never see the kernel: the core of `pascaline-worker` over a DPDK port.
 //!
-//! The port is a physical one by its PCI address, or any of DPDK's virtual devices: `net_memif0,role=client,socket=…` to an
-//! appliance on the same machine, `net_af_xdp0,iface=eth1` or `net_af_packet0,iface=eth1` beside the kernel. It has an
-//! address of its own, for which it answers ARP; what else arrives is dropped.
+//! The port is a physical one by its PCI address, or any of DPDK's virtual devices:
+//! `net_memif0,role=client,socket=…` to an appliance on the same machine, `net_af_xdp0,iface=eth1` or
+//! `net_af_packet0,iface=eth1` beside the kernel. It has an address of its own, for which it answers ARP;
+//! what else arrives is dropped.
 //!
 //! | module | idea |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | [`host`] | frames for and from one peer, as bytes: ARP, IPv4, UDP; no I/O |
 //! | [`worker`] | [`DpdkWorker`]: the session polled over the port |
 //!
-//! **Limits.** IPv4 only. The appliance, or the next hop to it, must be in the same Ethernet segment. One worker per
-//! process, since DPDK starts once per process, and it polls: it has a core for itself, or shares one and naps.
+//! **Limits.** IPv4 only. The appliance, or the next hop to it, must be in the same Ethernet segment. One
+//! worker per process, since DPDK starts once per process, and it polls: it has a core for itself, or shares
+//! one and naps.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -50,11 +50,12 @@ impl core::fmt::Debug for DpdkWorker {
 }
 
 impl DpdkWorker {
-    /// Starts DPDK and the port, joins a job and waits until all its ranks have. The calling thread is bound to the
-    /// configured core.
+    /// Starts DPDK and the port, joins a job and waits until all its ranks have. The calling thread is bound
+    /// to the configured core.
     ///
     /// # Errors
-    /// See [`DpdkJoinError`]. DPDK starts once per process: what comes after its start is final for this process.
+    /// See [`DpdkJoinError`]. DPDK starts once per process: what comes after its start is final for this
+    /// process.
     pub fn join(config: Config, port: &DpdkConfig) -> Result<Self, DpdkJoinError> {
         config.check()?;
         if config.bind.is_some() {
@@ -178,7 +179,8 @@ impl Link {
             ..EalConfig::default()
         })?;
         let longest = HEADERS + usize::from(config.payload) + trailer::MAX_LEN;
-        // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of it.
+        // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of
+        // it.
         let room =
             u16::try_from(longest).ok().and_then(u16::checked_next_power_of_two).unwrap_or(u16::MAX / 2);
         let (name, room) = ("worker".to_owned(), room.max(2048));

@@ -9,7 +9,7 @@ use pascaline_wire::{DType, Element};
 use crate::counters::Counters;
 use crate::op::Op;
 use crate::priority::Hints;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use pascaline_wire::RankSet;
 
 /// What is to be done.
@@ -87,7 +87,8 @@ pub struct Report {
     pub round_trip: Option<Duration>,
     /// The priority of its packets.
     pub priority: u16,
-    /// What is missing; `None` if every result contains every rank. Never set unless the worker accepts partial results.
+    /// What is missing; `None` if every result contains every rank. Never set unless the worker accepts
+    /// partial results.
     pub partial: Option<Partial>,
 }
 
@@ -110,7 +111,8 @@ pub struct Progress {
     pub received: u64,
     /// Results that were not taken because they do not contain every rank.
     pub incomplete: u64,
-    /// Ranks that had joined again, if a new generation of the job was being formed; 0 if there was no answer yet.
+    /// Ranks that had joined again, if a new generation of the job was being formed; 0 if there was no answer
+    /// yet.
     pub rejoined: Option<u16>,
     /// Times the operating system reported that the appliance's host or port is unreachable.
     pub unreachable: u64,
@@ -134,7 +136,7 @@ impl fmt::Display for Progress {
             write!(f, ", the job's generation had ended and {rejoined} ranks had joined the next")?;
         }
         if self.incomplete > 0 {
-            write!(f, ", {} results refused that lack ranks: accept_partial is off", self.incomplete)?;
+            write!(f, ", {} results rejected that lack ranks: accept_partial is off", self.incomplete)?;
         }
         if self.unreachable > 0 {
             write!(f, ", appliance reported unreachable {} times", self.unreachable)?;
@@ -143,18 +145,19 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Why an allreduce failed. What the tensor then holds is unspecified. Unless the refusal is
-/// [`Refusal::Generation`], the session is of no further use: its PSNs no longer agree with those of the other ranks.
+/// Why an allreduce failed. What the tensor then holds is unspecified. Unless the reason is
+/// [`Reason::Generation`](crate::Reason::Generation), the session is of no further use: its PSNs no longer
+/// agree with those of the other ranks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The deadline passed.
     #[error("deadline passed: {0}")]
     Deadline(Progress),
-    /// The appliance refused a packet.
-    #[error("refused: {refusal} ({progress})")]
-    Refused {
+    /// The appliance rejected a packet.
+    #[error("rejected: {rejection} ({progress})")]
+    Rejected {
         /// Why.
-        refusal: Refusal,
+        rejection: Rejection,
         /// How far the operation had come.
         progress: Progress,
     },

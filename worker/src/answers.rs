@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-/// The least time between two reactions to reminders for one PSN: DSA's least timeout, so that who asks at the pace of
-/// its timeouts is answered each time.
+/// The least time between two reactions to reminders for one PSN: DSA's least timeout, so that who asks at
+/// the pace of its timeouts is answered each time.
 pub const INTERVAL: Duration = Duration::from_millis(1);
 
-/// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 2 Gbit/s. A parameter
-/// server that puts sums to the vote asks all ranks of many PSNs at once; with a quarter of this, iterations in which jobs displace each other took up to 40 % longer.
+/// The most reactions in any [`INTERVAL`], whatever the PSNs: with payloads of 1 KiB, about 2 Gbit/s. A
+/// parameter server that puts sums to the vote asks all ranks of many PSNs at once; with a quarter of this,
+/// iterations in which jobs displace each other took up to 40 % longer.
 pub const PER_INTERVAL: u32 = 256;
 
 /// What a reminder has asked for.
@@ -46,8 +47,8 @@ impl Answers {
         }
     }
 
-    /// Whether a reminder may be reacted to now, given the time of the last reaction for the same PSN. If so, it
-    /// counts towards the limit.
+    /// Whether a reminder may be reacted to now, given the time of the last reaction for the same PSN. If so,
+    /// it counts towards the limit.
     pub fn admit(&mut self, now: Duration, last: Option<Duration>) -> bool {
         if last.is_some_and(|last| now < last.saturating_add(INTERVAL)) {
             return false;

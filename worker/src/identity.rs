@@ -6,6 +6,7 @@ use pascaline_wire::control::{self, Action, Control};
 use pascaline_wire::{Element, Flags, Header, Kind, header};
 
 use crate::membership::Told;
+use crate::rejection::{Reason, Rejection};
 
 /// A worker's place in a job, as it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,13 @@ impl Identity {
         }
     }
 
-    /// A Join of a session: `resume` is the generation to go on with, or 0, and `number` what the Ack repeats.
+    /// A rejection of this worker.
+    pub(crate) const fn rejection(&self, reason: Reason, expected: u32, got: u32) -> Rejection {
+        Rejection { job: self.job, rank: self.rank, expected, got, reason }
+    }
+
+    /// A Join of a session: `resume` is the generation to go on with, or 0, and `number` what the Ack
+    /// repeats.
     pub(crate) fn join(
         &self,
         number: u32,

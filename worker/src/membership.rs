@@ -1,8 +1,8 @@
-//! Joining a job: a handshake as a state machine. What a member asks for later (to go on in a new generation, to leave)
-//! is part of its [session](crate::session).
+//! Joining a job: a handshake as a state machine. What a member asks for later (to go on in a new generation,
+//! to leave) is part of its [session](crate::session).
 //!
-//! Calling contract: after construction and after each call with a time, send everything that `poll_transmit` gives,
-//! then wait for a datagram or for `poll_timeout`.
+//! Calling contract: after construction and after each call with a time, send everything that `poll_transmit`
+//! gives, then wait for a datagram or for `poll_timeout`.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
-use crate::refusal::Refusal;
+use crate::rejection::{Reason, Rejection};
 use crate::requests::Requests;
 
 /// The first interval between two requests.
@@ -60,8 +60,8 @@ impl Asking {
     }
 }
 
-/// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not complete
-/// a generation for a worker that is no more.
+/// The generation that a Join names, so that it counts in no other: one that was overtaken by events must not
+/// complete a generation for a worker that is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told(u32);
 
@@ -79,8 +79,9 @@ impl Told {
     }
 }
 
-/// The Ack for this worker in a datagram, with its header. One for another rank is none, even with this worker's session in
-/// it: the request may have been damaged on its way, and the answer is then about what it seemed to say.
+/// The Ack for this worker in a datagram, with its header. One for another rank is none, even with this
+/// worker's session in it: the request may have been damaged on its way, and the answer is then about what it
+/// seemed to say.
 fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control, Option<Trailer>)> {
     let (header, body) = Header::parse(datagram).ok()?;
     if header.kind != Kind::Control || (header.job, header.rank) != (identity.job, identity.rank) {
@@ -95,7 +96,7 @@ fn ack_in(datagram: &[u8], identity: &Identity) -> Option<(Header, Control, Opti
 pub enum JoinFailure {
     /// The appliance said no.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Rejected(#[from] Rejection),
     /// The appliance granted a spread of 0, with which nothing could ever be sent.
     #[error("the appliance granted no window")]
     NoWindow,
@@ -132,8 +133,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// Begins to join. `session` must be larger than in any earlier session of the same rank; nanoseconds since 1970
-    /// will do. `spread` is what this worker would like to be granted.
+    /// Begins to join. `session` must be larger than in any earlier session of the same rank; nanoseconds
+    /// since 1970 will do. `spread` is what this worker would like to be granted.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
         Self {
@@ -160,8 +161,8 @@ impl Join {
         Some(&self.request)
     }
 
-    /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is ignored. To be
-    /// followed by a call of [`poll_transmit`](Self::poll_transmit).
+    /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is
+    /// ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
         let mine = ack.answers == Some(Action::Join) && ack.session == self.session;
@@ -175,7 +176,7 @@ impl Join {
                 return None;
             }
             Status::TooMany => return None,
-            _ => return Refusal::of(&ack, trailer.as_ref(), &self.identity).map(|no| Err(no.into())),
+            _ => return Rejection::of(&ack, trailer.as_ref(), &self.identity).map(|no| Err(no.into())),
         }
         self.joined = Some(header.count);
         if ack.status == Status::Pending {
@@ -183,10 +184,9 @@ impl Join {
             self.hear(header.epoch);
             return None;
         }
-        let Identity { job, payload, .. } = self.identity;
-        if ack.payload != payload {
-            let (expected, got) = (u32::from(ack.payload), u32::from(payload));
-            return Some(Err(Refusal::Payload { job, expected, got }.into()));
+        if ack.payload != self.identity.payload {
+            let (expected, got) = (u32::from(ack.payload), u32::from(self.identity.payload));
+            return Some(Err(self.identity.rejection(Reason::Payload, expected, got).into()));
         }
         if ack.window == 0 {
             return Some(Err(JoinFailure::NoWindow));
@@ -239,7 +239,7 @@ impl Join {
 pub enum Left {
     /// All ranks have left: nobody can need this worker's results any more.
     Everyone,
-    /// The linger limit came first: other ranks are still there and do not wait for anything, or the appliance no longer
-    /// answers.
+    /// The linger limit came first: other ranks are still there and do not wait for anything, or the
+    /// appliance no longer answers.
     Lingered,
 }

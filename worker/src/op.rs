@@ -6,16 +6,18 @@ use pascaline_wire::{self as wire, DType};
 /// What an allreduce replaces each element by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Op {
-    /// The sum over the ranks. Sums of `f16` and `bf16` are made in `f32` and rounded at the end; sums of `i32` saturate.
+    /// The sum over the ranks. Sums of `f16` and `bf16` are made in `f32` and rounded at the end; sums of
+    /// `i32` saturate.
     #[default]
     Sum,
     /// The smallest; NaN if one of them is NaN.
     Min,
     /// The largest; NaN if one of them is NaN.
     Max,
-    /// The sum divided by the number of ranks inside. The appliance makes the sum, as for [`Op::Sum`]; the division
-    /// happens here, once, in `f64`, and its result is rounded to the element type: to nearest, and from halfway to
-    /// even, integers too. So an `i32` mean of 1 and 2 is 2, and the mean of a saturated sum is too near 0.
+    /// The sum divided by the number of ranks inside. The appliance makes the sum, as for [`Op::Sum`]; the
+    /// division happens here, once, in `f64`, and its result is rounded to the element type: to nearest, and
+    /// from halfway to even, integers too. So an `i32` mean of 1 and 2 is 2, and the mean of a saturated sum
+    /// is too near 0.
     Mean,
 }
 
@@ -41,11 +43,12 @@ impl From<wire::Op> for Op {
     }
 }
 
-/// Divides every element, little endian as on the wire, by `count`. Bytes that do not fill an element are left alone,
-/// and a count of 0 counts as 1.
+/// Divides every element, little endian as on the wire, by `count`. Bytes that do not fill an element are
+/// left alone, and a count of 0 counts as 1.
 ///
-/// The quotient is rounded twice, to `f64` and to the element, and is still the nearest one: a quotient by at most 1,024
-/// that is not halfway between two elements is farther from there than the rounding to `f64` moves it.
+/// The quotient is rounded twice, to `f64` and to the element, and is still the nearest one: a quotient by at
+/// most 1,024 that is not halfway between two elements is farther from there than the rounding to `f64` moves
+/// it.
 pub fn divide(dtype: DType, bytes: &mut [u8], count: u16) {
     let count = f64::from(count.max(1));
     match dtype {

@@ -1,7 +1,8 @@
 //! Which ranks are inside results that may not contain all of them.
 //!
-//! Where a job's policy completes a PSN before every rank has contributed, a result says which ranks it is made of, in a
-//! bitmap trailer. A worker that passes such a result on must say the same, so it keeps the trailer beside the result.
+//! Where a job's policy completes a PSN before every rank has contributed, a result says which ranks it is
+//! made of, in a bitmap trailer. A worker that passes such a result on must say the same, so it keeps the
+//! trailer beside the result.
 
 use pascaline_wire::Trailer;
 use pascaline_wire::trailer::Bitmap;
@@ -15,8 +16,8 @@ struct Entry {
     len: u16,
 }
 
-/// What the latest results contain, by PSN. Of one that it has forgotten nothing may be said, and so it is not passed on: it
-/// could lack ranks.
+/// What the latest results contain, by PSN. Of one that it has forgotten nothing may be said, and so it is
+/// not passed on: it could lack ranks.
 #[derive(Debug)]
 pub struct Partials {
     entries: Box<[Option<Entry>]>,
@@ -27,10 +28,11 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Room for the results that a worker of a job with so many ranks may pass on: those of the window, and the
-    /// `spread` before them.
+    /// Room for the results that a worker of a job with so many ranks may pass on: those of the window, and
+    /// the `spread` before them.
     ///
-    /// Memory for each of 2 × `spread` PSNs, rounded up to a power of two: 16 bytes, and 8 for every 64 ranks.
+    /// Memory for each of 2 × `spread` PSNs, rounded up to a power of two: 16 bytes, and 8 for every 64
+    /// ranks.
     #[must_use]
     pub fn new(ranks: u16, spread: u16) -> Self {
         let ring = (2 * u32::from(spread.max(1))).next_power_of_two();

@@ -1,8 +1,8 @@
 //! Asynchronous training without a server (iSwitch, section 4.1 and Algorithm 1).
 //!
-//! The appliance completes an iteration with the gradients of H of N workers (a job with a `threshold`), and all workers
-//! get the same result. Each of them keeps the weights itself, and because all apply the same results in the same order, they
-//! agree. Three stages run at the same time:
+//! The appliance completes an iteration with the gradients of H of N workers (a job with a `threshold`), and
+//! all workers get the same result. Each of them keeps the weights itself, and because all apply the same
+//! results in the same order, they agree. Three stages run at the same time:
 //!
 //! ```text
 //! compute     a gradient from the newest weights, and the next one as soon as that is handed over
@@ -10,13 +10,13 @@
 //! update      w ← w − γ · mean of the gradients inside
 //! ```
 //!
-//! A gradient computed from the weights of iteration t_w is offered in iteration t only if t − t_w ≤ S. A worker that is slow
-//! finds iterations complete without it. It takes their results at once, with the same gradient still in hand, until an
-//! iteration takes that in or it has become too stale.
+//! A gradient computed from the weights of iteration t_w is offered in iteration t only if t − t_w ≤ S. A
+//! worker that is slow finds iterations complete without it. It takes their results at once, with the same
+//! gradient still in hand, until an iteration takes that in or it has become too stale.
 //!
-//! A worker may fall behind by as many packets as results are kept for it: the job's window, at the appliance and at the other
-//! workers. Models of several packets are aggregated packet by packet: a gradient that was in time for some of them only is
-//! offered again, and counts in those twice.
+//! A worker may fall behind by as many packets as results are kept for it: the job's window, at the appliance
+//! and at the other workers. Models of several packets are aggregated packet by packet: a gradient that was
+//! in time for some of them only is offered again, and counts in those twice.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -66,9 +66,9 @@ struct Gradient {
     iteration: u64,
 }
 
-/// Trains for all iterations with a worker that [accepts partial results](crate::Config::accept_partial), from `weights`, which
-/// must be the same at all workers. `compute` gets the number of results that its weights have seen, and these weights, and
-/// writes its gradient into the last argument, which is as long.
+/// Trains for all iterations with a worker that [accepts partial results](crate::Config::accept_partial),
+/// from `weights`, which must be the same at all workers. `compute` gets the number of results that its
+/// weights have seen, and these weights, and writes its gradient into the last argument, which is as long.
 ///
 /// # Errors
 /// As [`Worker::allreduce_with`]; what was computed is lost then.

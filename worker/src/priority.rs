@@ -1,24 +1,27 @@
-//! How important a tensor is where aggregators are contended for: DSA's equation 1 (section V), with what goes into it
-//! measured while the job runs.
+//! How important a tensor is where aggregators are contended for: DSA's equation 1 (section V), with what
+//! goes into it measured while the job runs.
 //!
 //! ```text
 //! P_j(l) = 1/T_j × L_j/l × Comm_j/Comp_j
 //! ```
 //!
-//! T_j is the time that remains of job j's current epoch, l the tensor's layer of L_j, Comm_j and Comp_j the times that
-//! an epoch communicates and computes. An *epoch* is DSA's word for an iteration: one pass over the layers.
+//! T_j is the time that remains of job j's current epoch, l the tensor's layer of L_j, Comm_j and Comp_j the
+//! times that an epoch communicates and computes. An *epoch* is DSA's word for an iteration: one pass over
+//! the layers.
 //!
-//! **Quantised** to the header's 16 bits in units of 1/16 s⁻¹, to nearest, from 1 to 65,535 (0 means "not used"). Linear,
-//! because an appliance halves a holder's priority with each newcomer that fails to displace it, and a half must be
-//! half as important. With equal times of communication and computation, the last layer of an epoch that ends in 11 s or
-//! later is at the lower end, and the first of 50 layers of one that ends within 12 ms at the upper.
+//! **Quantised** to the header's 16 bits in units of 1/16 s⁻¹, to nearest, from 1 to 65,535 (0 means "not
+//! used"). Linear, because an appliance halves a holder's priority with each newcomer that fails to displace
+//! it, and a half must be half as important. With equal times of communication and computation, the last
+//! layer of an epoch that ends in 11 s or later is at the lower end, and the first of 50 layers of one that
+//! ends within 12 ms at the upper.
 
 use core::time::Duration;
 
 /// The unit of quantised priorities, as a share of 1/s.
 pub const UNITS_PER_HERTZ: f64 = 16.0;
 
-/// What counts as remaining at least: an epoch that takes longer than those before it is about to end at any time.
+/// What counts as remaining at least: an epoch that takes longer than those before it is about to end at any
+/// time.
 pub const LEAST_REMAINING: Duration = Duration::from_millis(1);
 
 /// What counts as remaining as long as no epoch has been measured.
@@ -27,12 +30,14 @@ pub const UNKNOWN_REMAINING: Duration = Duration::from_secs(1);
 /// What a caller may know about a tensor. Nothing need be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints {
-    /// l: the layer that the tensor belongs to, counted from 1 for the layer next to the input, whose gradient is
-    /// computed last and needed first. 0 counts as 1; what is more than `layers` counts as `layers`.
+    /// l: the layer that the tensor belongs to, counted from 1 for the layer next to the input, whose
+    /// gradient is computed last and needed first. 0 counts as 1; what is more than `layers` counts as
+    /// `layers`.
     pub layer: u32,
     /// L: the model's layers; 0 counts as 1.
     pub layers: u32,
-    /// T: the time that remains of the epoch; if `None`, what it lacks of the usual length of the epochs before it.
+    /// T: the time that remains of the epoch; if `None`, what it lacks of the usual length of the epochs
+    /// before it.
     pub remaining: Option<Duration>,
 }
 
@@ -93,8 +98,8 @@ impl Epoch {
 
 /// Measures a worker's epochs: the time inside of allreduces is communication, that between them computation.
 ///
-/// Layers are reduced from the last to the first, as their gradients are computed: an allreduce of a layer that is not
-/// below the one before it begins an epoch. Without layers, every allreduce is an epoch.
+/// Layers are reduced from the last to the first, as their gradients are computed: an allreduce of a layer
+/// that is not below the one before it begins an epoch. Without layers, every allreduce is an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meter {
     usual: Option<Epoch>,

@@ -1,5 +1,5 @@
-//! The numbers of a session's requests, which Acks repeat: so that an answer to what was asked before something changed is
-//! not taken for an answer to what was asked since (protocol, section 9).
+//! The numbers of a session's requests, which Acks repeat: so that an answer to what was asked before
+//! something changed is not taken for an answer to what was asked since (protocol, section 9).
 
 /// Numbers requests, and knows which answers are out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,8 +32,9 @@ impl Requests {
         self.over = self.latest;
     }
 
-    /// True if a request with this number has been sent and an answer to it is not out of date. Numbers are serial numbers
-    /// (RFC 1982). One that was never sent is no answer's: it was damaged on its way, or belongs to another life.
+    /// True if a request with this number has been sent and an answer to it is not out of date. Numbers are
+    /// serial numbers (RFC 1982). One that was never sent is no answer's: it was damaged on its way, or
+    /// belongs to another life.
     pub(crate) const fn awaits(&self, number: u32) -> bool {
         let since = number.wrapping_sub(self.over);
         since != 0 && since <= self.latest.wrapping_sub(self.over)
@@ -41,29 +42,4 @@ impl Requests {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Requests;
-
-    #[test]
-    fn answers_to_what_was_asked_before_are_late() {
-        let mut requests = Requests::after(u32::MAX - 1);
-        assert!(!requests.awaits(u32::MAX - 1) && !requests.awaits(0x8000_0000));
-        assert_eq!((requests.next(), requests.next()), (u32::MAX, 0));
-        assert!(requests.awaits(u32::MAX) && requests.awaits(0));
-        requests.outdate();
-        assert!(!requests.awaits(u32::MAX) && !requests.awaits(0));
-        assert_eq!((requests.next(), requests.latest()), (1, 1));
-        assert!(requests.awaits(1));
-    }
-
-    #[test]
-    fn what_was_never_asked_has_no_answer() {
-        let mut requests = Requests::default();
-        assert!(!requests.awaits(0) && !requests.awaits(1));
-        assert_eq!(requests.next(), 1);
-        for number in [0, 2, 1000, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
-            assert!(!requests.awaits(number), "{number}");
-        }
-        assert!(requests.awaits(1));
-    }
-}
+mod tests;

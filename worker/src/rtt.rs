@@ -5,22 +5,22 @@ use core::time::Duration;
 /// DSA, section VI: a shorter timeout makes spurious retransmissions.
 pub const FLOOR: Duration = Duration::from_millis(1);
 
-/// However slow the slowest rank is, a lost packet should be missed after this long. Affordable because a timeout
-/// without any sign of loss resends one packet only (see [`recovery`](crate::recovery)).
+/// However slow the slowest rank is, a lost packet should be missed after this long. Affordable because a
+/// timeout without any sign of loss resends one packet only (see [`recovery`](crate::recovery)).
 pub const CEILING: Duration = Duration::from_millis(100);
 
 /// The timeout before the first sample. Ranks that have just joined may be up to a join interval apart.
 pub const INITIAL: Duration = Duration::from_millis(20);
 
-/// The least reordering window. Packets of one rank take one path, so only an appliance's cores overtake each other, by
-/// microseconds. Four times as much, the timeout's floor, makes 2,000 packets at 10 Gbit/s and 1 % loss take half as
-/// long again, and saves no retransmissions.
+/// The least reordering window. Packets of one rank take one path, so only an appliance's cores overtake each
+/// other, by microseconds. Four times as much, the timeout's floor, makes 2,000 packets at 10 Gbit/s and 1 %
+/// loss take half as long again, and saves no retransmissions.
 pub const REORDERING_FLOOR: Duration = Duration::from_micros(250);
 
 /// Smoothed round-trip time, its variation, and the backoff.
 ///
-/// A "round trip" lasts from sending a contribution to receiving the result, so it contains the wait for the slowest
-/// rank.
+/// A "round trip" lasts from sending a contribution to receiving the result, so it contains the wait for the
+/// slowest rank.
 #[derive(Debug, Clone)]
 pub struct Rtt {
     smoothed: Option<Duration>,
@@ -51,10 +51,10 @@ impl Rtt {
 
     /// Takes note of a result that came `elapsed` after its contribution was last sent.
     ///
-    /// Karn's rule: if the contribution had been resent, nobody knows which sending the result answers, so there is
-    /// nothing to learn from it, and the backoff stays until an unambiguous result ends it. (Ending it earlier would
-    /// be worse than slow: when every packet waits longer than the timeout, every result would be ambiguous, and the
-    /// timeout could never grow.)
+    /// Karn's rule: if the contribution had been resent, nobody knows which sending the result answers, so
+    /// there is nothing to learn from it, and the backoff stays until an unambiguous result ends it. (Ending
+    /// it earlier would be worse than slow: when every packet waits longer than the timeout, every result
+    /// would be ambiguous, and the timeout could never grow.)
     pub fn on_result(&mut self, elapsed: Duration, resent: bool) {
         if resent {
             return;
@@ -82,8 +82,8 @@ impl Rtt {
         self.backoff = 0;
     }
 
-    /// The timeout now: at least [`FLOOR`] above the smoothed time, since one packet more in a queue is no sign of
-    /// loss, however steady the queue has been; at most [`CEILING`], unless another was chosen.
+    /// The timeout now: at least [`FLOOR`] above the smoothed time, since one packet more in a queue is no
+    /// sign of loss, however steady the queue has been; at most [`CEILING`], unless another was chosen.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(FLOOR));

@@ -6,9 +6,9 @@ use pascaline_wire::Element;
 
 use crate::allreduce::{Failure, Operation, Progress, Report, Request};
 use crate::answers::Answers;
+use crate::cache::ResultCache;
 use crate::counters::Counters;
 use crate::identity::Membership;
-use crate::kept::Kept;
 use crate::membership::Left;
 use crate::op::Op;
 use crate::partials::Partials;
@@ -31,13 +31,14 @@ pub use transmit::Transmit;
 /// Resends of one PSN after which each further one is accompanied by a reminder (DSA, section IV.B).
 pub const REMIND_AFTER: u32 = 3;
 
-/// Datagrams gather for this part of a round trip at most, that is as many as there are packets in flight for this part of
-/// them; ...
+/// Datagrams gather for this part of a round trip at most, that is as many as there are packets in flight for
+/// this part of them; ...
 const GATHER_SHARE: u32 = 16;
 /// ... never for longer than this, since a result that is late delays whoever waits for the end; ...
 const GATHER_MOST: Duration = Duration::from_micros(500);
-/// ... and not at all for less than this: a sleep takes about 100 µs longer than was asked for, and where the window is all that
-/// limits the rate, that would be felt, lengthen the round trip, and so lead to longer sleeps.
+/// ... and not at all for less than this: a sleep takes about 100 µs longer than was asked for, and where the
+/// window is all that limits the rate, that would be felt, lengthen the round trip, and so lead to longer
+/// sleeps.
 const GATHER_LEAST: Duration = Duration::from_micros(200);
 
 /// The end of something that takes time.
@@ -57,8 +58,9 @@ pub enum StartError {
     /// An earlier allreduce of this session failed, or it is leaving.
     #[error("an earlier allreduce failed, or the worker has left: it must join again")]
     Broken,
-    /// Since the last allreduce, the job has entered a generation in which a rank has started anew, so that nothing of
-    /// what was before goes on. Said once: the next allreduce is the first one of the new generation, for all ranks.
+    /// Since the last allreduce, the job has entered a generation in which a rank has started anew, so that
+    /// nothing of what was before goes on. Said once: the next allreduce is the first one of the new
+    /// generation, for all ranks.
     #[error(
         "the job has gone from generation {got} to {expected} and a rank has started anew: the next allreduce \
          is the first one of all ranks"
@@ -102,19 +104,19 @@ enum Condition {
 
 /// A member's state.
 ///
-/// Calling contract. Times are monotonic, from any origin. After [`start`](Self::start), [`leave`](Self::leave),
-/// [`handle_datagram`](Self::handle_datagram) and [`handle_timeout`](Self::handle_timeout), call
-/// [`poll_transmit`](Self::poll_transmit) until it returns `None` and send what it returns; then wait for a datagram
-/// or until [`poll_timeout`](Self::poll_timeout), which changes with every other call. From `start` to the
-/// [`Event`], pass the same tensor to every call; outside of operations pass an empty one. A packet must be sent, or its
-/// payload copied, before the next `handle_datagram`, which may write to the tensor: a contribution sent later could
-/// carry a result's bytes.
+/// Calling contract. Times are monotonic, from any origin. After [`start`](Self::start),
+/// [`leave`](Self::leave), [`handle_datagram`](Self::handle_datagram) and
+/// [`handle_timeout`](Self::handle_timeout), call [`poll_transmit`](Self::poll_transmit) until it returns
+/// `None` and send what it returns; then wait for a datagram or until [`poll_timeout`](Self::poll_timeout),
+/// which changes with every other call. From `start` to the [`Event`], pass the same tensor to every call;
+/// outside of operations pass an empty one. A packet must be sent, or its payload copied, before the next
+/// `handle_datagram`, which may write to the tensor: a contribution sent later could carry a result's bytes.
 ///
-/// What is kept for others: the contribution to each PSN lies in the tensor until its result overwrites it; results lie
-/// there, or in memory of the session's own, for as long as another rank can lack them.
+/// What is kept for others: the contribution to each PSN lies in the tensor until its result overwrites it;
+/// results lie there, or in memory of the session's own, for as long as another rank can lack them.
 ///
-/// No call allocates (the memory is taken in [`new`](Self::new)), and each does a bounded amount of work. Two exceptions:
-/// an error that names ranks, and the first Ack of a generation in which a rank has started anew.
+/// No call allocates (the memory is taken in [`new`](Self::new)), and each does a bounded amount of work. Two
+/// exceptions: an error that names ranks, and the first Ack of a generation in which a rank has started anew.
 #[derive(Debug)]
 pub struct Session {
     membership: Membership,
@@ -122,7 +124,7 @@ pub struct Session {
     first_psn: u32,
     window: Window,
     recovery: Recovery,
-    kept: Kept,
+    cache: ResultCache,
     /// What partial results contain, if the worker accepts them.
     partials: Option<Partials>,
     answers: Answers,
@@ -135,10 +137,11 @@ pub struct Session {
     leaving: Option<Leaving>,
     /// How long the latest allreduce might take: as long as it may take others.
     patience: Duration,
-    /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces, or before
-    /// the first. None when the session is leaving or broken.
+    /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces,
+    /// or before the first. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
-    /// A generation before this one in which it has already been all that it is now: nothing has been taken since.
+    /// A generation before this one in which it has already been all that it is now: nothing has been taken
+    /// since.
     base: Option<u8>,
     /// The generation before this one, and until when refusals of its packets may still arrive.
     previous: Option<(u8, Duration)>,
@@ -147,8 +150,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a member that keeps up to `in_flight` packets in flight. Its PSNs begin at `first_psn`, which
-    /// all ranks must agree on: 0, unless they know better.
+    /// The session of a member that keeps up to `in_flight` packets in flight. Its PSNs begin at `first_psn`,
+    /// which all ranks must agree on: 0, unless they know better.
     #[must_use]
     pub fn new(membership: Membership, in_flight: u16, first_psn: u32) -> Self {
         Self {
@@ -157,7 +160,7 @@ impl Session {
             first_psn,
             window: Window::new(first_psn, in_flight, membership.spread),
             recovery: Recovery::default(),
-            kept: Kept::new(membership.spread, membership.identity.payload),
+            cache: ResultCache::new(membership.spread, membership.identity.payload),
             partials: None,
             answers: Answers::new(),
             reminder: None,
@@ -253,10 +256,11 @@ impl Session {
         Ok(true)
     }
 
-    /// Begins to leave, and to answer the others' reminders until all have left, or until nobody has needed that for
-    /// `linger`: then comes [`Event::Left`]. A rank that waits inside an allreduce may need it, and so it can take as long as
-    /// the latest allreduce might have taken, and `linger` beyond that, but no longer; and [`SILENCE`] (or `linger`, if that
-    /// is more) if the appliance does not answer. An allreduce that runs is given up.
+    /// Begins to leave, and to answer the others' reminders until all have left, or until nobody has needed
+    /// that for `linger`: then comes [`Event::Left`]. A rank that waits inside an allreduce may need it, and
+    /// so it can take as long as the latest allreduce might have taken, and `linger` beyond that, but no
+    /// longer; and [`SILENCE`] (or `linger`, if that is more) if the appliance does not answer. An allreduce
+    /// that runs is given up.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.operation = None;
         self.reminder = None;
@@ -267,8 +271,8 @@ impl Session {
         self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while there is nothing
-    /// to wait for.
+    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while
+    /// there is nothing to wait for.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let running = self.operation.as_ref().map(|operation| operation.deadline);
@@ -324,10 +328,10 @@ impl Session {
         Some((self.window.completed(), self.window.end().wrapping_sub(operation.start)))
     }
 
-    /// How long a driver may let datagrams gather before it looks at them, if there is reason to: while many packets are on
-    /// their way and more are to come, nothing is lost by handling several results at once and sending several packets at
-    /// once, and much of the cost of each is saved. A small part of the round-trip time, so that the packets in flight last
-    /// for longer.
+    /// How long a driver may let datagrams gather before it looks at them, if there is reason to: while many
+    /// packets are on their way and more are to come, nothing is lost by handling several results at once and
+    /// sending several packets at once, and much of the cost of each is saved. A small part of the round-trip
+    /// time, so that the packets in flight last for longer.
     #[must_use]
     pub fn may_gather(&self) -> Option<Duration> {
         let unsent = self.window.unsent();

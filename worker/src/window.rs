@@ -1,8 +1,9 @@
 //! What is in flight: the state of each PSN of the running operation.
 //!
-//! Two limits at once. At most `in_flight` packets are on their way at any time, or fewer while results take very long, whatever their PSNs: results may come
-//! in any order, and each makes room for one packet. And no PSN at or beyond `una + spread` is sent, where `una` is the
-//! oldest PSN without a result: it is this that lets the other ranks forget results older than `spread`.
+//! Two limits at once. At most `in_flight` packets are on their way at any time, or fewer while results take
+//! very long, whatever their PSNs: results may come in any order, and each makes room for one packet. And no
+//! PSN at or beyond `una + spread` is sent, where `una` is the oldest PSN without a result: it is this that
+//! lets the other ranks forget results older than `spread`.
 //!
 //! PSNs are serial numbers: they wrap at 2³², and only distances from `una` are compared.
 
@@ -71,11 +72,11 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window without an operation whose first PSN will be `psn`. Limits of 0 count as 1, and no more than `spread`
-    /// packets are ever in flight.
+    /// A window without an operation whose first PSN will be `psn`. Limits of 0 count as 1, and no more than
+    /// `spread` packets are ever in flight.
     ///
-    /// Memory: 64 bytes for each of 2 × `spread` PSNs, rounded up to a power of two: an answer to a reminder may
-    /// concern PSNs up to `spread` behind `una`.
+    /// Memory: 64 bytes for each of 2 × `spread` PSNs, rounded up to a power of two: an answer to a reminder
+    /// may concern PSNs up to `spread` behind `una`.
     #[must_use]
     pub fn new(psn: u32, in_flight: u16, spread: u16) -> Self {
         let spread = u32::from(spread.max(1));
@@ -96,8 +97,8 @@ impl Window {
         }
     }
 
-    /// Begins an operation of `packets` PSNs, the first of which follows the last one of the operation before.
-    /// Returns that first PSN.
+    /// Begins an operation of `packets` PSNs, the first of which follows the last one of the operation
+    /// before. Returns that first PSN.
     pub fn begin(&mut self, packets: u32) -> u32 {
         self.start = self.end;
         self.una = self.start;
@@ -109,8 +110,8 @@ impl Window {
         self.start
     }
 
-    /// The next packet to send, if the limits allow one: what was lost comes before what is new. From now on it is in
-    /// flight.
+    /// The next packet to send, if the limits allow one: what was lost comes before what is new. From now on
+    /// it is in flight.
     pub fn send(&mut self, now: Duration) -> Option<Sending> {
         let psn = if self.lost.len > 0 {
             let at = self.lost.head;
@@ -169,7 +170,8 @@ impl Window {
             || self.standing(psn) == Standing::Done
     }
 
-    /// Takes note of a result. `None`, and nothing changes, unless the PSN is [outstanding](Standing::Outstanding).
+    /// Takes note of a result. `None`, and nothing changes, unless the PSN is
+    /// [outstanding](Standing::Outstanding).
     pub fn complete(&mut self, psn: u32, overflowed: bool) -> Option<Completion> {
         if self.standing(psn) != Standing::Outstanding {
             return None;
@@ -191,7 +193,8 @@ impl Window {
         Some(completion)
     }
 
-    /// Gives up waiting for the result of a PSN's last sending: it will be sent again. False if it is not in flight.
+    /// Gives up waiting for the result of a PSN's last sending: it will be sent again. False if it is not in
+    /// flight.
     pub fn lose(&mut self, psn: u32) -> bool {
         let at = psn & self.mask;
         let in_flight =
@@ -209,7 +212,8 @@ impl Window {
         }
     }
 
-    /// Gives up, once per PSN, what is in flight and was last sent before `horizon`. Returns how many that were.
+    /// Gives up, once per PSN, what is in flight and was last sent before `horizon`. Returns how many that
+    /// were.
     pub fn lose_early(&mut self, horizon: Duration) -> u32 {
         let mut lost = 0;
         let mut at = self.flight.head;
@@ -236,7 +240,8 @@ impl Window {
         }
     }
 
-    /// Halves the number of packets that may be in flight, but not below [`LEAST_IN_FLIGHT`] or the limit, if that is less.
+    /// Halves the number of packets that may be in flight, but not below [`LEAST_IN_FLIGHT`] or the limit, if
+    /// that is less.
     pub fn narrow(&mut self) {
         self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.in_flight_limit));
     }
@@ -252,8 +257,8 @@ impl Window {
         self.allowed
     }
 
-    /// Begins a new generation of the job: all that has no result is sent again, oldest PSN first, and counts as sent
-    /// for the first time. Takes time in proportion to the spread.
+    /// Begins a new generation of the job: all that has no result is sent again, oldest PSN first, and counts
+    /// as sent for the first time. Takes time in proportion to the spread.
     pub fn begin_generation(&mut self) {
         self.flight = List::EMPTY;
         self.lost = List::EMPTY;
@@ -348,7 +353,8 @@ impl Window {
         self.slots[(psn & self.mask) as usize].reminded_at
     }
 
-    /// Takes note that a PSN's result or original is being sent on request. A result that comes later may be due to it.
+    /// Takes note that a PSN's result or original is being sent on request. A result that comes later may be
+    /// due to it.
     pub fn note_answer(&mut self, psn: u32, now: Duration) {
         let slot = &mut self.slots[(psn & self.mask) as usize];
         slot.reminded_at = Some(now);

@@ -352,7 +352,7 @@ fn gigabits(bytes: usize, seconds: f64) -> f64 {
 
 const fn allreduce_status(error: &AllreduceError) -> u8 {
     match error {
-        AllreduceError::Failed(Failure::Refused { .. })
+        AllreduceError::Failed(Failure::Rejected { .. })
         | AllreduceError::Start(StartError::TooLong { .. }) => REFUSED,
         _ => FAILED,
     }

@@ -1,16 +1,18 @@
 //! Combining payloads element by element, in place.
 //!
-//! Payloads are byte slices in little endian, as on the wire, at any alignment. Each kernel exists once in plain Rust
-//! ([`scalar`], the oracle of the tests and the fallback) and once per instruction set; [`Kernels::detect`] picks the
-//! widest that the processor has, once, at start-up. All give the same bits.
+//! Payloads are byte slices in little endian, as on the wire, at any alignment. Each kernel exists once in
+//! plain Rust ([`scalar`], the oracle of the tests and the fallback) and once per instruction set;
+//! [`Kernels::detect`] picks the widest that the processor has, once, at start-up. All give the same bits.
 //!
-//! **NaNs.** Each float type has one canonical NaN, quiet, positive and with nothing else set: 7fc00000 (f32),
-//! 7ff8000000000000 (f64), 7e00 (f16), 7fc0 (bf16). Results have no other, so that the bits of a NaN depend neither
-//! on the order of arrival nor on the processor. Two exceptions: sums of two payloads of f32 or f64, and the wide
-//! accumulators of [`WideSum`], have some NaN, because IEEE 754 does not say which of two comes out.
+//! **NaNs.** Each float type has one canonical NaN, quiet, positive and with nothing else set: 7fc00000
+//! (f32), 7ff8000000000000 (f64), 7e00 (f16), 7fc0 (bf16). Results have no other, so that the bits of a NaN
+//! depend neither on the order of arrival nor on the processor. Two exceptions: sums of two payloads of f32
+//! or f64, and the wide accumulators of [`WideSum`], have some NaN, because IEEE 754 does not say which of
+//! two comes out.
 //!
-//! **Lengths.** No length is an error and none panics. Elements beyond the shortest of the slices, and bytes that do
-//! not fill an element, are left alone: callers check lengths beforehand, a kernel only has to be safe.
+//! **Lengths.** No length is an error and none panics. Elements beyond the shortest of the slices, and bytes
+//! that do not fill an element, are left alone: callers check lengths beforehand, a kernel only has to be
+//! safe.
 
 mod half;
 pub mod scalar;
@@ -27,15 +29,17 @@ pub use wide::WideSum;
 
 /// Combines `from` into `into` and tells whether an element saturated.
 ///
-/// Elements beyond the shorter of the two slices, and bytes that do not fill an element, are left alone: callers
-/// check lengths beforehand, a kernel only has to be safe.
+/// Elements beyond the shorter of the two slices, and bytes that do not fill an element, are left alone:
+/// callers check lengths beforehand, a kernel only has to be safe.
 pub type Combine = fn(into: &mut [u8], from: &[u8]) -> bool;
 
-/// Combines all of `from` into `into`, strictly in the order of `from`, and tells whether an element saturated.
+/// Combines all of `from` into `into`, strictly in the order of `from`, and tells whether an element
+/// saturated.
 ///
-/// With `into` as x0 and `from` as x1 … xk, each element becomes ((x0 ∘ x1) ∘ x2) ∘ … ∘ xk, where sums of 16-bit floats
-/// are accumulated in binary32 and rounded once. Each element of `into` is written once, however many inputs there are.
-/// Without any input nothing is changed, not even a NaN. Elements that one of the slices does not have are left alone.
+/// With `into` as x0 and `from` as x1 … xk, each element becomes ((x0 ∘ x1) ∘ x2) ∘ … ∘ xk, where sums of
+/// 16-bit floats are accumulated in binary32 and rounded once. Each element of `into` is written once,
+/// however many inputs there are. Without any input nothing is changed, not even a NaN. Elements that one of
+/// the slices does not have are left alone.
 pub type InOrder = fn(into: &mut [u8], from: &[&[u8]]) -> bool;
 
 /// Counts the elements of a payload that are infinite or NaN.

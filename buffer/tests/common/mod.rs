@@ -11,8 +11,8 @@ pub(crate) fn special(of: DType) -> Vec<Vec<u8>> {
         let signed = values.iter().flat_map(|value| [*value, value | sign]);
         signed.map(|bits| bits.to_le_bytes()[..size].to_vec()).collect()
     }
-    // Zero, least and largest denormal, least normal, one, just above one, largest, infinity; NaNs: signalling, quiet,
-    // with everything set.
+    // Zero, least and largest denormal, least normal, one, just above one, largest, infinity; NaNs:
+    // signalling, quiet, with everything set.
     match of {
         DType::F32 => both(
             1 << 31,

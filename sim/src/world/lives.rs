@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_worker::{Failure, Refusal};
+use pascaline_worker::{Failure, Reason};
 
 use super::World;
 use crate::faults::Reach;
@@ -173,7 +173,7 @@ impl World<'_> {
             Milestone::Failed(failure) => {
                 self.failed += 1;
                 let again = match &failure {
-                    Failure::Refused { refusal, .. } => Again::after(refusal),
+                    Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
                     Failure::Deadline(_) => Again::Not,
                 };
                 let can_start = worker.life < plan.lives;
@@ -232,10 +232,10 @@ enum Again {
 }
 
 impl Again {
-    const fn after(refusal: &Refusal) -> Self {
-        match refusal {
-            Refusal::Generation { .. } => Self::SameSession,
-            Refusal::TakenForDead { .. } => Self::NewSession,
+    const fn after(reason: &Reason) -> Self {
+        match reason {
+            Reason::Generation => Self::SameSession,
+            Reason::TakenForDead => Self::NewSession,
             _ => Self::Not,
         }
     }

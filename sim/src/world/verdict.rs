@@ -1,6 +1,6 @@
 //! What a worker has come to, judged.
 
-use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Refusal};
+use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason};
 
 use super::World;
 use super::lives::nanos;
@@ -127,9 +127,9 @@ impl World<'_> {
             Milestone::Failed(failure) => failure.to_string(),
             Milestone::Left(Left::Lingered) => "left before the others".to_owned(),
         };
-        if let Milestone::Failed(Failure::Refused { refusal, .. })
-        | Milestone::JoinFailed(JoinFailure::Refused(refusal)) = milestone
-            && let Refusal::RanksLost { ranks, .. } = refusal
+        if let Milestone::Failed(Failure::Rejected { rejection, .. })
+        | Milestone::JoinFailed(JoinFailure::Rejected(rejection)) = milestone
+            && let Reason::RanksLost(ranks) = &rejection.reason
         {
             self.check_names(plan, number, worker, ranks)?;
         }
@@ -146,12 +146,14 @@ impl World<'_> {
         let stranded = restart || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
         match milestone {
-            Milestone::Failed(Failure::Refused { refusal, .. }) => match refusal {
-                &Refusal::Generation { expected, got, .. } => {
+            Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
+                Reason::Generation => {
                     let same = |epoch: u32| u8::try_from(epoch).ok();
-                    same(got).zip(same(expected)).is_some_and(|(from, to)| self.is_new(number, from, to))
+                    same(rejection.got)
+                        .zip(same(rejection.expected))
+                        .is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
-                Refusal::RanksLost { .. } | Refusal::TakenForDead { .. } => kill || stranded || threshold,
+                Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
                 _ => false,
             },
             Milestone::Failed(Failure::Deadline(_)) => {
@@ -159,7 +161,9 @@ impl World<'_> {
             }
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,
-                JoinFailure::Refused(Refusal::RanksLost { .. } | Refusal::TakenForDead { .. }) => {
+                JoinFailure::Rejected(rejection)
+                    if matches!(rejection.reason, Reason::RanksLost(_) | Reason::TakenForDead) =>
+                {
                     kill || stranded
                 }
                 _ => false,

@@ -1,15 +1,17 @@
 //! Whether a worker that has an update sends it now (Olaf, section 5).
 //!
-//! A queue that combines the waiting updates of a cluster overflows only if more clusters are active, N, than it has places,
-//! Q_max. Acknowledgements bring both numbers. While N ≤ Q_max everybody sends at will; beyond that, each update is sent with
-//! the probability P_s = min(Q_max / N + f(Δ), 1), where Δ is the time since the last acknowledgement:
+//! A queue that combines the waiting updates of a cluster overflows only if more clusters are active, N, than
+//! it has places, Q_max. Acknowledgements bring both numbers. While N ≤ Q_max everybody sends at will; beyond
+//! that, each update is sent with the probability P_s = min(Q_max / N + f(Δ), 1), where Δ is the time since
+//! the last acknowledgement:
 //!
 //! ```text
 //! f(Δ) = v · (Δ − Δ_T)   if Δ > Δ_T: what was heard is obsolete
 //!        0               otherwise
 //! ```
 //!
-//! What is not sent is not lost to the trainer: it goes on collecting experience, and its next update knows more.
+//! What is not sent is not lost to the trainer: it goes on collecting experience, and its next update knows
+//! more.
 
 use core::time::Duration;
 
@@ -21,8 +23,9 @@ use pascaline_wire::trailer::QueueState;
 pub enum Slope {
     /// 1 / Δ_T: the longer the threshold, the slower an impatient worker becomes insistent.
     Urgency,
-    /// Δ_T in seconds, per second: the paper's choice for a fair share among clusters. It compares numbers of different
-    /// units, so the second is part of its meaning. With thresholds below a second it is the flatter one.
+    /// Δ_T in seconds, per second: the paper's choice for a fair share among clusters. It compares numbers of
+    /// different units, so the second is part of its meaning. With thresholds below a second it is the
+    /// flatter one.
     Fairness,
 }
 
@@ -38,7 +41,8 @@ pub enum Policy {
         /// The threshold Δ_T; above 0.
         threshold: Duration,
     },
-    /// After each acknowledgement nothing is sent for as long as the server says, which knows how old every cluster's model is.
+    /// After each acknowledgement nothing is sent for as long as the server says, which knows how old every
+    /// cluster's model is.
     Paced,
 }
 

@@ -2,44 +2,34 @@
 
 use pascaline_wire::Malformed;
 
-/// Why a well-formed datagram had no effect on asynchronous training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum AsyncIgnored {
-    /// It belongs to another job.
-    ForeignJob,
-    /// It belongs to another generation of the job.
-    WrongEpoch,
-    /// An acknowledgement without the update's data, or for no rank of the job.
-    NoUpdate,
-    /// Weights of another element type or length than the model's.
-    WrongModel,
-    /// A kind that is not for asynchronous workers.
-    Unexpected,
+use crate::counters::{Unusable, reasons};
+
+reasons! {
+    /// Why a well-formed datagram had no effect on asynchronous training.
+    AsyncIgnored {
+        /// It belongs to another job.
+        ForeignJob => "foreign_job",
+        /// It belongs to another generation of the job.
+        WrongEpoch => "wrong_epoch",
+        /// An acknowledgement without the update's data, or for no rank of the job.
+        NoUpdate => "no_update",
+        /// Weights of another element type or length than the model's.
+        WrongModel => "wrong_model",
+        /// A kind that is not for asynchronous workers.
+        Unexpected => "unexpected",
+    }
 }
 
-impl AsyncIgnored {
-    /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 5] =
-        [Self::ForeignJob, Self::WrongEpoch, Self::NoUpdate, Self::WrongModel, Self::Unexpected];
-
-    /// The reason as it appears in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ForeignJob => "foreign_job",
-            Self::WrongEpoch => "wrong_epoch",
-            Self::NoUpdate => "no_update",
-            Self::WrongModel => "wrong_model",
-            Self::Unexpected => "unexpected",
-        }
+impl From<AsyncIgnored> for Unusable<AsyncIgnored> {
+    fn from(reason: AsyncIgnored) -> Self {
+        Self::Ignored(reason)
     }
 }
 
 /// What an asynchronous worker has done.
 ///
-/// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + what is under way, and
-/// `received` = `acks_own` + `acks_cluster` + `controls` + all that was ignored or malformed.
+/// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + what is
+/// under way, and `received` = `acks_own` + `acks_cluster` + `controls` + all that was ignored or malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AsyncCounters {
     /// Updates that the trainer had.
@@ -94,11 +84,10 @@ impl AsyncCounters {
         self.acks_own + self.acks_cluster + self.controls + useless
     }
 
-    pub(super) const fn ignore(&mut self, reason: AsyncIgnored) {
-        self.ignored[reason as usize] += 1;
-    }
-
-    pub(super) const fn refuse(&mut self, reason: Malformed) {
-        self.malformed[reason as usize] += 1;
+    pub(super) const fn reject(&mut self, why: &Unusable<AsyncIgnored>) {
+        match *why {
+            Unusable::Malformed(reason) => self.malformed[reason as usize] += 1,
+            Unusable::Ignored(reason) => self.ignored[reason as usize] += 1,
+        }
     }
 }

@@ -55,7 +55,8 @@ impl Outstanding {
         &self.rtt
     }
 
-    /// An update has been sent. What is remembered is bounded: the number of open ones given up for it, 0 or 1.
+    /// An update has been sent. What is remembered is bounded: the number of open ones given up for it, 0 or
+    /// 1.
     pub(super) fn on_sent(&mut self, now: Duration, psn: u32, generated_ns: u64) -> u32 {
         let oldest = if self.sent.len() == REMEMBERED { self.sent.pop_front() } else { None };
         let given_up = u32::from(oldest.is_some_and(|sent| sent.open));
@@ -64,9 +65,10 @@ impl Outstanding {
         given_up
     }
 
-    /// An acknowledgement. If it names this worker (`own`: a PSN of its own), that update and all before it have arrived, were
-    /// replaced by it or are inside of it. One of another worker of the cluster ends the wait as well if it was
-    /// generated no earlier: an update that was combined with others is acknowledged once, in the name of one of them.
+    /// An acknowledgement. If it names this worker (`own`: a PSN of its own), that update and all before it
+    /// have arrived, were replaced by it or are inside of it. One of another worker of the cluster ends the
+    /// wait as well if it was generated no earlier: an update that was combined with others is acknowledged
+    /// once, in the name of one of them.
     pub(super) fn on_ack(
         &mut self,
         now: Duration,

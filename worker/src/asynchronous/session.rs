@@ -11,7 +11,7 @@ use super::counters::AsyncCounters;
 use super::outstanding::Outstanding;
 use crate::identity::Membership;
 use crate::membership::Left;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::session::{Event, Session};
 
 mod receive;
@@ -22,7 +22,8 @@ pub const MOST_OUTSTANDING: u16 = 64;
 /// The PSN of initial weights: the one before the first update's.
 pub const INITIAL_PSN: u32 = u32::MAX;
 
-/// What `wnd_cap` of an acknowledgement counts: for so many of these the server would like the cluster to send nothing.
+/// What `wnd_cap` of an acknowledgement counts: for so many of these the server would like the cluster to
+/// send nothing.
 pub const PAUSE_UNIT: Duration = Duration::from_micros(100);
 
 /// How often initial weights are offered until the server has answered.
@@ -44,8 +45,8 @@ pub struct Settings {
 /// What a worker begins with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Initial<'a> {
-    /// These weights. The server takes the first ones that it gets from any worker of the cluster, and answers with what it
-    /// has (Olaf, section 2.1); until then updates are not sent.
+    /// These weights. The server takes the first ones that it gets from any worker of the cluster, and
+    /// answers with what it has (Olaf, section 2.1); until then updates are not sent.
     Weights(&'a [f32]),
     /// Nothing: the server begins with zeros, or somebody else tells it.
     Nothing,
@@ -56,7 +57,8 @@ pub enum Initial<'a> {
 pub enum Push {
     /// It is on its way, under this number.
     Sent(u32),
-    /// Transmission control held it back: the queue is congested. The trainer may go on, and push what it knows later.
+    /// Transmission control held it back: the queue is congested. The trainer may go on, and push what it
+    /// knows later.
     Skipped,
     /// As many as allowed are under way, or the worker is not (yet, again) a member with weights.
     Busy,
@@ -76,17 +78,18 @@ pub enum PushError {
     /// The reward is NaN or infinite: nothing could be compared with it.
     #[error("a reward of {0}: it must be a finite number")]
     Reward(f32),
-    /// The appliance refuses this worker for good.
-    #[error("the appliance refuses this worker: {0}")]
-    Refused(#[from] Refusal),
+    /// The appliance rejects this worker for good.
+    #[error("the appliance rejects this worker: {0}")]
+    Rejected(#[from] Rejection),
 }
 
 /// An asynchronous member's state.
 ///
-/// Calling contract. Times are monotonic, from any origin; the times that travel are Unix nanoseconds, given apart. After
-/// [`push`](Self::push), [`handle_datagram`](Self::handle_datagram) and [`handle_timeout`](Self::handle_timeout), call
-/// [`poll_transmit`](Self::poll_transmit) until it returns `None` and send what it writes; then there is nothing to do until
-/// a datagram comes or [`poll_timeout`](Self::poll_timeout) has passed. Nothing here waits: a trainer that pushes goes on at
+/// Calling contract. Times are monotonic, from any origin; the times that travel are Unix nanoseconds, given
+/// apart. After [`push`](Self::push), [`handle_datagram`](Self::handle_datagram) and
+/// [`handle_timeout`](Self::handle_timeout), call [`poll_transmit`](Self::poll_transmit) until it returns
+/// `None` and send what it writes; then there is nothing to do until a datagram comes or
+/// [`poll_timeout`](Self::poll_timeout) has passed. Nothing here waits: a trainer that pushes goes on at
 /// once, whatever has become of its update.
 ///
 /// No call allocates, and each does work in proportion to the model's length at most.
@@ -107,12 +110,13 @@ pub struct AsyncSession {
     weights: Vec<f32>,
     /// Weights received so far.
     version: u64,
-    refusal: Option<Refusal>,
+    rejection: Option<Rejection>,
     counters: AsyncCounters,
 }
 
 impl AsyncSession {
-    /// The session of a member. Initial weights of another length than the model are cut off or filled up with zeros.
+    /// The session of a member. Initial weights of another length than the model are cut off or filled up
+    /// with zeros.
     #[must_use]
     pub fn new(membership: Membership, settings: Settings, initial: Initial<'_>) -> Self {
         let longest = header::LEN + settings.floats * size_of::<f32>() + trailer::MAX_LEN;
@@ -136,13 +140,13 @@ impl AsyncSession {
             offer,
             weights,
             version: 0,
-            refusal: None,
+            rejection: None,
             counters: AsyncCounters::default(),
         }
     }
 
-    /// Offers an update: a gradient and the reward of the experience that it comes from, generated at `generated_ns`
-    /// (nanoseconds since 1970).
+    /// Offers an update: a gradient and the reward of the experience that it comes from, generated at
+    /// `generated_ns` (nanoseconds since 1970).
     ///
     /// # Errors
     /// See [`PushError`]; nothing has been sent then, and nothing counted.
@@ -159,8 +163,8 @@ impl AsyncSession {
         if !reward.is_finite() {
             return Err(PushError::Reward(reward));
         }
-        if let Some(refusal) = &self.refusal {
-            return Err(refusal.clone().into());
+        if let Some(rejection) = &self.rejection {
+            return Err(rejection.clone().into());
         }
         self.handle_timeout(now);
         self.counters.pushed += 1;
@@ -241,8 +245,8 @@ impl AsyncSession {
         [self.member.next_tending(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Handles the passing of time; harmless when nothing is due. Tells when a wait that [`leave`](Self::leave) has begun is
-    /// over.
+    /// Handles the passing of time; harmless when nothing is due. Tells when a wait that
+    /// [`leave`](Self::leave) has begun is over.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Left> {
         self.counters.given_up += u64::from(self.outstanding.on_timeout(now));
         match self.member.handle_timeout(now) {
@@ -257,7 +261,8 @@ impl AsyncSession {
         (&self.weights, self.version)
     }
 
-    /// Begins to leave, for `linger` at the most: others may still be at work, which is none of this worker's business.
+    /// Begins to leave, for `linger` at the most: others may still be at work, which is none of this worker's
+    /// business.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.ready = false;
         self.offer = None;

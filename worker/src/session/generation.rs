@@ -1,34 +1,36 @@
-//! The generation of the job that the session belongs to: showing that it is alive, going on where it ends, leaving.
+//! The generation of the job that the session belongs to: showing that it is alive, going on where it ends,
+//! leaving.
 //!
-//! A generation can end without the worker's doing: the appliance was started anew, or goes on without a rank that has
-//! died. The worker then joins again with the same session and says which generation it comes from. If all ranks
-//! come from it, PSNs go on (protocol, sections 9 and 10).
+//! A generation can end without the worker's doing: the appliance was started anew, or goes on without a rank
+//! that has died. The worker then joins again with the same session and says which generation it comes from.
+//! If all ranks come from it, PSNs go on (protocol, sections 9 and 10).
 
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Header, Kind};
 
-use super::receive::Unusable;
+use super::receive::Handled;
 use super::{Condition, Event, Session, Transmit};
 use crate::allreduce::Failure;
 use crate::answers::Answers;
+use crate::cache::ResultCache;
 use crate::counters::Ignored;
 use crate::identity::Membership;
-use crate::kept::Kept;
 use crate::membership::{Asking, Left, Told};
 use crate::partials::Partials;
 use crate::recovery::Recovery;
-use crate::refusal::Refusal;
+use crate::rejection::{Reason, Rejection};
 use crate::window::Window;
 
-/// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long it
-/// learns what has become of its generation, even if nothing else arrives.
+/// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
+/// it learns what has become of its generation, even if nothing else arrives.
 pub const HEARTBEAT: Duration = Duration::from_millis(100);
 
-/// For how long after a change of generations packets may still be refused that were sent before it, or for reasons that
-/// held before it: this generation did not always know this worker. Such an Ack answers no request and so has no number;
-/// nothing tells it from those of an appliance that has been started anew meanwhile, and which repeats what it has to say.
+/// For how long after a change of generations packets may still be refused that were sent before it, or for
+/// reasons that held before it: this generation did not always know this worker. Such an Ack answers no
+/// request and so has no number; nothing tells it from those of an appliance that has been started anew
+/// meanwhile, and which repeats what it has to say.
 const LATE: Duration = Duration::from_secs(1);
 
 /// Asking to go on in the job's next generation.
@@ -37,7 +39,8 @@ pub(super) struct Rejoin {
     asking: Asking,
     told: Told,
     joined: Option<u16>,
-    /// The worker's generation cannot be gone on with, and it has forgotten it: it asks to start from nothing.
+    /// The worker's generation cannot be gone on with, and it has forgotten it: it asks to start from
+    /// nothing.
     anew: bool,
 }
 
@@ -88,7 +91,8 @@ impl Session {
         }
     }
 
-    /// Whether it is open which generation the job is in: until that is known, whatever is sent would be refused.
+    /// Whether it is open which generation the job is in: until that is known, whatever is sent would be
+    /// refused.
     pub(crate) const fn is_in_doubt(&self) -> bool {
         self.rejoin.is_some()
     }
@@ -128,51 +132,41 @@ impl Session {
     }
 
     /// Handles a control packet.
-    pub(super) fn on_control(
-        &mut self,
-        now: Duration,
-        header: &Header,
-        body: &[u8],
-    ) -> Result<Option<Event>, Unusable> {
+    pub(super) fn on_control(&mut self, now: Duration, header: &Header, body: &[u8]) -> Handled {
         let (ack, trailer) = Control::parse_with_trailer(header, body)?;
         if ack.action != Action::Ack {
             return Err(Ignored::Unexpected.into());
         }
-        let refusal = Refusal::of(&ack, trailer.as_ref(), &self.membership.identity);
+        let rejection = Rejection::of(&ack, trailer.as_ref(), &self.membership.identity);
         let mine = ack.session == self.membership.session && self.requests.awaits(header.psn);
         let late = self.previous.is_some_and(|(previous, until)| {
             let known = header.epoch == self.membership.epoch && ack.status == Status::NotMember;
             now < until && (header.epoch == previous || known)
         });
-        match (ack.answers, refusal) {
+        match (ack.answers, rejection) {
             (None, None) => Err(Ignored::Unexpected.into()),
-            (None, Some(_)) if late => Err(Ignored::LateRefusal.into()),
-            (None, Some(refusal)) => self.on_refusal(now, &ack, refusal),
-            (Some(Action::Join), refusal) if mine => self.on_joined(now, header, &ack, refusal),
+            (None, Some(_)) if late => Err(Ignored::LateRejection.into()),
+            (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
+            (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
             (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
     }
 
-    /// An Ack that answers no request: a packet of this worker, or of an earlier session, was refused.
-    fn on_refusal(
-        &mut self,
-        now: Duration,
-        ack: &Control,
-        refusal: Refusal,
-    ) -> Result<Option<Event>, Unusable> {
-        // If the generation that the appliance expects is this session's, then it refused a packet that was under way
-        // since an earlier session.
+    /// An Ack that answers no request: a packet of this worker, or of an earlier session, was rejected.
+    fn on_rejection(&mut self, now: Duration, ack: &Control, rejection: Rejection) -> Handled {
+        // If the generation that the appliance expects is this session's, then it refused a packet that was
+        // under way since an earlier session.
         let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
         let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
         if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
             // Whoever is leaving learns from the Ack to its next Leave what has become of the generation.
-            return Err(Ignored::LateRefusal.into());
+            return Err(Ignored::LateRejection.into());
         }
         match ack.status {
             _ if over => self.lose_generation(now, Told::NOTHING),
             Status::TooMany | Status::UnknownPsn => return Err(Ignored::NotFatal.into()),
-            _ => return self.refused(now, refusal),
+            _ => return self.rejected(now, rejection),
         }
         self.counters.acks += 1;
         Ok(None)
@@ -184,8 +178,8 @@ impl Session {
         now: Duration,
         header: &Header,
         ack: &Control,
-        refusal: Option<Refusal>,
-    ) -> Result<Option<Event>, Unusable> {
+        rejection: Option<Rejection>,
+    ) -> Handled {
         if self.rejoin.is_none() && self.condition == Condition::Broken {
             return Err(Ignored::LateAnswer.into());
         }
@@ -193,7 +187,7 @@ impl Session {
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
         let lives = header.epoch == self.membership.epoch && !anew;
         match (ack.status, &mut self.rejoin) {
-            // If there were doubts, an old refusal has raised them.
+            // If there were doubts, an old rejection has raised them.
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
@@ -203,11 +197,13 @@ impl Session {
             (Status::WrongEpoch, Some(_)) => self.hear(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
             (Status::NotMember, _) | (Status::UnknownJob, None) => self.lose_generation(now, Told::NOTHING),
-            // It has been a member: an appliance that was started anew will know the job again, or does not yet.
+            // It has been a member: an appliance that was started anew will know the job again, or does not
+            // yet.
             (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
             (Status::TooMany | Status::UnknownPsn, _) => return Err(Ignored::NotFatal.into()),
             _ => {
-                return refusal.map_or(Err(Ignored::LateAnswer.into()), |refusal| self.refused(now, refusal));
+                return rejection
+                    .map_or(Err(Ignored::LateAnswer.into()), |rejection| self.rejected(now, rejection));
             }
         }
         self.counters.acks += 1;
@@ -215,7 +211,7 @@ impl Session {
     }
 
     /// An Ack to a Leave.
-    fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
+    fn on_left(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let lives = header.epoch == self.membership.epoch;
         if let Some(leaving) = &mut self.leaving {
             leaving.heard(now);
@@ -255,8 +251,8 @@ impl Session {
         }
     }
 
-    /// Takes note of the job's generation while asking to go on. What was asked with another one in mind may be answered
-    /// as if it had been meant: such an answer is of a generation that has ended.
+    /// Takes note of the job's generation while asking to go on. What was asked with another one in mind may
+    /// be answered as if it had been meant: such an answer is of a generation that has ended.
     fn hear(&mut self, told: Told) {
         if self.rejoin.as_mut().is_some_and(|rejoin| rejoin.hear(told)) {
             self.requests.outdate();
@@ -264,7 +260,7 @@ impl Session {
     }
 
     /// The appliance has said `ok` to a Join that asks to go on, or to start from nothing.
-    fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Result<Option<Event>, Unusable> {
+    fn admitted(&mut self, now: Duration, header: &Header, ack: &Control) -> Handled {
         let Membership { identity, epoch, spread, .. } = self.membership;
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
         // What it can go on with, and all others as well.
@@ -272,7 +268,7 @@ impl Session {
         let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
         if (resumed || anew) && (ack.payload != identity.payload || ack.window == 0) {
             let (expected, got) = (u32::from(ack.payload), u32::from(identity.payload));
-            return self.refused(now, Refusal::Payload { job: identity.job, expected, got });
+            return self.rejected(now, identity.rejection(Reason::Payload, expected, got));
         }
         let mut event = None;
         if anew {
@@ -289,9 +285,9 @@ impl Session {
             event = self.send_off(now, header.epoch);
         }
         self.requests.outdate();
-        let refused = matches!(event, Some(Event::Failed(_)));
-        self.counters.refusals += u64::from(refused);
-        self.counters.acks += u64::from(!refused);
+        let rejected = matches!(event, Some(Event::Failed(_)));
+        self.counters.rejections += u64::from(rejected);
+        self.counters.acks += u64::from(!rejected);
         Ok(event)
     }
 
@@ -307,14 +303,14 @@ impl Session {
         self.counters.resumed += 1;
     }
 
-    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the next one the
-    /// worker will belong when it says so: with its next allreduce, or when it is tended. Its user may not want to.
+    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the
+    /// next one the worker will belong when it says so: with its next allreduce, or when it is tended. Its
+    /// user may not want to.
     fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
         let Membership { identity, epoch: former, .. } = self.membership;
-        let refusal =
-            Refusal::Generation { job: identity.job, expected: u32::from(epoch), got: u32::from(former) };
+        let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
         let before = self.condition;
-        let event = self.fail(|progress| Failure::Refused { refusal, progress }, now);
+        let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
         // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
         self.condition = match before {
             Condition::Broken => before,
@@ -342,7 +338,7 @@ impl Session {
         let Membership { identity, spread, .. } = self.membership;
         self.window = Window::new(self.first_psn, self.in_flight, spread);
         self.recovery = Recovery::default();
-        self.kept = Kept::new(spread, identity.payload);
+        self.cache = ResultCache::new(spread, identity.payload);
         self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
         self.answers = Answers::new();
         self.reminder = None;
@@ -350,15 +346,15 @@ impl Session {
     }
 
     /// The appliance said no, for good.
-    fn refused(&mut self, now: Duration, refusal: Refusal) -> Result<Option<Event>, Unusable> {
+    fn rejected(&mut self, now: Duration, rejection: Rejection) -> Handled {
         if self.leaving.is_some() {
             self.counters.acks += 1;
             return Ok(Some(self.left(Left::Everyone)));
         }
-        let event = self.fail(|progress| Failure::Refused { refusal, progress }, now);
+        let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
         self.rejoin = None;
-        self.counters.refusals += u64::from(event.is_some());
-        event.map_or(Err(Ignored::LateRefusal.into()), |event| Ok(Some(event)))
+        self.counters.rejections += u64::from(event.is_some());
+        event.map_or(Err(Ignored::LateRejection.into()), |event| Ok(Some(event)))
     }
 
     /// Ends the wait for the others.

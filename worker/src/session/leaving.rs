@@ -1,15 +1,16 @@
 //! Leaving: how long a worker that is done stays for the sake of the others.
 //!
-//! What it has kept may be all that there is of a result that another rank lacks. Who waits inside an allreduce says so to
-//! the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its answers to a Leave. So the limit is
-//! not on how long leaving takes, but on how long nobody has been heard of that could be helped.
+//! What it has kept may be all that there is of a result that another rank lacks. Who waits inside an
+//! allreduce says so to the appliance every [`HEARTBEAT`](super::HEARTBEAT), and the appliance says so in its
+//! answers to a Leave. So the limit is not on how long leaving takes, but on how long nobody has been heard
+//! of that could be helped.
 
 use core::time::Duration;
 
 use crate::membership::{Asking, Left};
 
-/// For how long an appliance is waited for that does not answer: about as long as one takes to start anew. With its memory it
-/// has lost the results that others lack, and they cannot go on without this worker.
+/// For how long an appliance is waited for that does not answer: about as long as one takes to start anew.
+/// With its memory it has lost the results that others lack, and they cannot go on without this worker.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// Asking whether all others have left.
@@ -28,7 +29,8 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Leaves when nobody has needed it for `linger`. Others may be inside an allreduce for up to `deadline` from now.
+    /// Leaves when nobody has needed it for `linger`. Others may be inside an allreduce for up to `deadline`
+    /// from now.
     pub(super) fn new(now: Duration, linger: Duration, deadline: Duration, outsider: bool) -> Self {
         let last = now.saturating_add(deadline).saturating_add(linger);
         Self { asking: Asking::after(now, Duration::ZERO), outsider, linger, needed: now, heard: now, last }
@@ -65,7 +67,8 @@ impl Leaving {
         self.needed = now;
     }
 
-    /// The appliance has said that others are still there, and whether any of them waits. True if that is a reason to stay.
+    /// The appliance has said that others are still there, and whether any of them waits. True if that is a
+    /// reason to stay.
     pub(super) fn stays(&mut self, now: Duration, needed: bool) -> bool {
         if needed {
             self.needed = now;

@@ -2,40 +2,33 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Flags, Header, Kind, Malformed, Trailer, round};
+use pascaline_wire::{Flags, Header, Kind, RankSet, Trailer, round};
 
 use super::{Event, Session};
 use crate::allreduce::Report;
 use crate::answers::Asked;
-use crate::counters::Ignored;
+use crate::counters::{Ignored, Unusable};
 use crate::op::divide;
 use crate::window::Standing;
-use pascaline_wire::RankSet;
+
+/// What a datagram has led to, or why to nothing.
+pub(super) type Handled<T = Option<Event>> = Result<T, Unusable<Ignored>>;
 
 impl Session {
-    /// Handles a received datagram. A result is written into its place in `tensor`; everything that has no effect is
-    /// [counted](Self::counters) by reason.
+    /// Handles a received datagram. A result is written into its place in `tensor`; everything that has no
+    /// effect is [counted](Self::counters) by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Option<Event> {
         self.counters.received += 1;
         match self.dispatch(now, datagram, tensor) {
             Ok(event) => event,
-            Err(Unusable::Malformed(reason)) => {
-                self.counters.refuse(reason);
-                None
-            }
-            Err(Unusable::Ignored(reason)) => {
-                self.counters.ignore(reason);
+            Err(why) => {
+                self.counters.reject(&why);
                 None
             }
         }
     }
 
-    fn dispatch(
-        &mut self,
-        now: Duration,
-        datagram: &[u8],
-        tensor: &mut [u8],
-    ) -> Result<Option<Event>, Unusable> {
+    fn dispatch(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Handled {
         let (header, body) = Header::parse(datagram)?;
         if header.job != self.membership.identity.job {
             return Err(Ignored::ForeignJob.into());
@@ -55,13 +48,7 @@ impl Session {
         .map(|()| None)
     }
 
-    fn on_result(
-        &mut self,
-        now: Duration,
-        header: &Header,
-        body: &[u8],
-        tensor: &mut [u8],
-    ) -> Result<Option<Event>, Unusable> {
+    fn on_result(&mut self, now: Duration, header: &Header, body: &[u8], tensor: &mut [u8]) -> Handled {
         let psn = header.psn;
         let standing = self.operation.as_ref().map(|_| self.window.standing(psn));
         let operation = match standing {
@@ -111,7 +98,7 @@ impl Session {
         }
         if operation.mean {
             // Others that lack the result need the sum.
-            self.kept.keep(psn, operation.element, overflowed, payload);
+            self.cache.insert(psn, operation.element, overflowed, payload);
             divide(operation.element.dtype, place, header.count);
         }
         if let Some(completion) = self.window.complete(psn, overflowed) {
@@ -128,7 +115,7 @@ impl Session {
     }
 
     fn has_result(&self, psn: u32) -> bool {
-        self.kept.entry(psn).is_some() || self.operation.is_some() && self.window.is_done(psn)
+        self.cache.entry(psn).is_some() || self.operation.is_some() && self.window.is_done(psn)
     }
 
     /// Ends a complete operation: the tensor goes back to its owner, so the last results are copied.
@@ -140,7 +127,7 @@ impl Session {
         for back in (1..=uncopied).rev() {
             let psn = end.wrapping_sub(back);
             let bytes = tensor.get(operation.range(psn)).unwrap_or_default();
-            self.kept.keep(psn, operation.element, self.window.overflowed(psn), bytes);
+            self.cache.insert(psn, operation.element, self.window.overflowed(psn), bytes);
         }
         self.reminder = None;
         self.meter.end(now);
@@ -156,13 +143,13 @@ impl Session {
     }
 
     /// Another rank lacks a result, or (with BYPASS) the parameter server collects what it needs to make it.
-    fn on_reminder(&mut self, now: Duration, header: &Header) -> Result<(), Unusable> {
+    fn on_reminder(&mut self, now: Duration, header: &Header) -> Handled<()> {
         let (psn, bypass) = (header.psn, header.flags.has(Flags::BYPASS));
         let standing = self.operation.as_ref().map(|_| self.window.standing(psn));
         let last = match standing {
             Some(Standing::Outstanding) if !bypass => self.window.last_sending(psn),
             Some(Standing::Outstanding | Standing::Done) => self.window.last_answer(psn),
-            _ => match self.kept.entry(psn) {
+            _ => match self.cache.entry(psn) {
                 Some(entry) => entry.reminded_at,
                 None => return Err(Ignored::ReminderUnanswerable.into()),
             },
@@ -185,7 +172,7 @@ impl Session {
                 }
                 self.window.note_answer(psn, now);
             }
-            _ => self.kept.note_answer(psn, now),
+            _ => self.cache.note_answer(psn, now),
         }
         self.answers.push(Asked { psn, bypass });
         Ok(())
@@ -198,22 +185,4 @@ fn inside(header: &Header, trailer: Option<&Trailer>, ranks: u16) -> Result<Rank
         .and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, ranks))
         .filter(|inside| !inside.is_empty() && inside.len() == header.count)
         .ok_or(Ignored::WrongBitmap)
-}
-
-/// Why a datagram has no effect.
-pub(super) enum Unusable {
-    Malformed(Malformed),
-    Ignored(Ignored),
-}
-
-impl From<Malformed> for Unusable {
-    fn from(reason: Malformed) -> Self {
-        Self::Malformed(reason)
-    }
-}
-
-impl From<Ignored> for Unusable {
-    fn from(reason: Ignored) -> Self {
-        Self::Ignored(reason)
-    }
 }

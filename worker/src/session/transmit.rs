@@ -16,7 +16,7 @@ enum Source {
     Nothing,
     Control([u8; control::LEN]),
     Tensor { begin: usize, end: usize },
-    Kept { psn: u32 },
+    Cached { psn: u32 },
 }
 
 /// A packet to send: these header bytes, then [`Session::payload`], then [`Session::trailer`].
@@ -43,17 +43,17 @@ impl Transmit {
         Self { header: header.to_bytes(), source, trailer: None, fresh: false }
     }
 
-    /// The PSN that it is about: it goes to that one's UDP port. `None` for control packets, which go to the first port, whatever
-    /// they name.
+    /// The PSN that it is about: it goes to that one's UDP port. `None` for control packets, which go to the
+    /// first port, whatever they name.
     #[must_use]
     pub fn psn(&self) -> Option<u32> {
         let psn = self.header.get(8..12)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
         psn.filter(|_| !matches!(self.source, Source::Control(_)))
     }
 
-    /// True for a contribution that has not been sent before. Those that follow each other are of one length, the full
-    /// packet's, but for the last one of a tensor, which may be shorter: a driver can have the system cut them out of one
-    /// long datagram.
+    /// True for a contribution that has not been sent before. Those that follow each other are of one length,
+    /// the full packet's, but for the last one of a tensor, which may be shorter: a driver can have the
+    /// system cut them out of one long datagram.
     #[must_use]
     pub const fn is_fresh(&self) -> bool {
         self.fresh
@@ -104,8 +104,8 @@ impl Session {
                 (operation.element, overflowed, source)
             }
             _ => {
-                let entry = self.kept.entry(psn)?;
-                (entry.element, entry.overflowed, Source::Kept { psn })
+                let entry = self.cache.entry(psn)?;
+                (entry.element, entry.overflowed, Source::Cached { psn })
             }
         };
         let identity = &self.membership.identity;
@@ -153,7 +153,8 @@ impl Session {
         let sending = self.window.send(now)?;
         self.recovery.on_sent(now);
         self.counters.retransmissions += u64::from(sending.again);
-        // What a reminder has asked for must not ask in its turn: that would go round among the ranks for ever.
+        // What a reminder has asked for must not ask in its turn: that would go round among the ranks for
+        // ever.
         if sending.retransmissions > REMIND_AFTER && !sending.prompted {
             self.reminder = Some(sending.psn);
         }
@@ -172,7 +173,7 @@ impl Session {
             Source::Nothing => &[],
             Source::Control(body) => body,
             Source::Tensor { begin, end } => tensor.get(*begin..*end).unwrap_or_default(),
-            Source::Kept { psn } => self.kept.bytes(*psn),
+            Source::Cached { psn } => self.cache.bytes(*psn),
         }
     }
 

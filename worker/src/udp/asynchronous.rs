@@ -120,9 +120,10 @@ pub enum AsyncJoinError {
 
 /// A member of a job that trains asynchronously (Olaf).
 ///
-/// No call but [`join`](Self::join), [`wait`](Self::wait) and [`leave`](Self::leave) ever waits. What the system will not
-/// take at once counts as lost, as if the network had lost it. The trainer should call [`push`](Self::push) or
-/// [`poll`](Self::poll) several times a second: then the appliance hears that the worker is alive.
+/// No call but [`join`](Self::join), [`wait`](Self::wait) and [`leave`](Self::leave) ever waits. What the
+/// system will not take at once counts as lost, as if the network had lost it. The trainer should call
+/// [`push`](Self::push) or [`poll`](Self::poll) several times a second: then the appliance hears that the
+/// worker is alive.
 pub struct AsyncWorker {
     socket: Socket,
     session: AsyncSession,
@@ -187,8 +188,8 @@ impl AsyncWorker {
         Ok(push)
     }
 
-    /// Takes in what has arrived, and gives the newest weights and how often weights have come: 0 means that they are
-    /// still the worker's own. Returns at once.
+    /// Takes in what has arrived, and gives the newest weights and how often weights have come: 0 means that
+    /// they are still the worker's own. Returns at once.
     pub fn poll(&mut self) -> (&[f32], u64) {
         self.receive();
         self.flush();

@@ -1,12 +1,12 @@
 //! Batches of packets on their way into a socket.
 //!
-//! Contributions that follow each other have one length. They go to the system as one long datagram with the order to cut it
-//! (UDP generic segmentation offload, `UDP_SEGMENT` in udp(7)): the way through the network stack is walked once for all of
-//! them, up to the interface, or past it where the interface itself cuts.
+//! Contributions that follow each other have one length. They go to the system as one long datagram with the
+//! order to cut it (UDP generic segmentation offload, `UDP_SEGMENT` in udp(7)): the way through the network
+//! stack is walked once for all of them, up to the interface, or past it where the interface itself cuts.
 //!
-//! A path may not be up to that: an interface refuses, or something like a raw socket at the far end of a virtual cable sees
-//! datagrams before they are cut and knows nothing of it. So what is sent again is never sent in one piece, and if most of
-//! what was sent in one piece has to be sent again, nothing is any more.
+//! A path may not be up to that: an interface refuses, or something like a raw socket at the far end of a
+//! virtual cable sees datagrams before they are cut and knows nothing of it. So what is sent again is never
+//! sent in one piece, and if most of what was sent in one piece has to be sent again, nothing is any more.
 
 use std::io::IoSlice;
 use std::os::fd::RawFd;
@@ -25,7 +25,8 @@ const PIECE_BYTES: usize = 65_000;
 /// So many packets are sent in pieces before what was sent again is looked at.
 const TRIAL_PACKETS: u64 = 64;
 
-/// What sending in batches needs. The system's structures hold pointers, so it does not move to another thread.
+/// What sending in batches needs. The system's structures hold pointers, so it does not move to another
+/// thread.
 pub(super) struct Outgoing {
     plain: MultiHeaders<()>,
     pieces: MultiHeaders<()>,
@@ -39,8 +40,8 @@ impl Outgoing {
         }
     }
 
-    /// Sends packets from the batch's beginning, straight from where their parts lie. Returns how many were taken, at least
-    /// one.
+    /// Sends packets from the batch's beginning, straight from where their parts lie. Returns how many were
+    /// taken, at least one.
     pub(super) fn send(
         &mut self,
         fd: RawFd,
@@ -67,7 +68,8 @@ impl Outgoing {
                 cutting.sent += sent as u64;
                 Ok(sent)
             }
-            // The interface cannot, or the packets do not fit into its frames: then they are sent as they are.
+            // The interface cannot, or the packets do not fit into its frames: then they are sent as they
+            // are.
             Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
                 cutting.give_up();
                 self.send_plain(fd, batch, session, tensor)
@@ -157,78 +159,4 @@ impl Cutting {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::UdpSocket;
-    use std::os::fd::AsRawFd as _;
-    use std::time::Duration;
-
-    use pascaline_wire::Element;
-
-    use super::*;
-    use crate::identity::{Identity, Membership};
-
-    /// A session with `packets` packets to send, the last of 8 bytes, and its tensor.
-    fn running(payload: u16, packets: usize) -> (Session, Vec<u8>) {
-        let identity = Identity { job: 1, rank: 0, ranks: 2, payload };
-        let membership = Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256 };
-        let mut session = Session::new(membership, 256, 0);
-        let bytes = usize::from(payload) * (packets - 1) + 8;
-        session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
-        (session, (0..=255).cycle().take(bytes).collect())
-    }
-
-    #[test]
-    fn pieces_arrive_as_the_packets_that_they_are_made_of() {
-        // No more of the long ones than the receiver's buffer has room for.
-        for (payload, packets) in [(8, 20), (1448, 20), (20_000, 5), (40_000, 3)] {
-            let (receiver, sender) =
-                (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
-            sender.connect(receiver.local_addr().unwrap()).unwrap();
-            receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            let (mut session, tensor) = running(payload, packets);
-            let mut batch: Vec<Transmit> =
-                core::iter::from_fn(|| session.poll_transmit(Duration::ZERO)).collect();
-            // Two that are sent as they are: one that is not fresh among the others, and a fresh one before it.
-            batch[1].fresh = false;
-            let (mut outgoing, mut cutting) = (Outgoing::new(), Cutting::new(payload));
-            let mut left = &batch[..];
-            let mut buffer = vec![0; 65_536];
-            while !left.is_empty() {
-                let fd = sender.as_raw_fd();
-                let sent = outgoing.send(fd, left, &session, &tensor, &mut cutting).unwrap();
-                for packet in &left[..sent] {
-                    let length = receiver.recv(&mut buffer).unwrap();
-                    let expected = [&packet.header[..], session.payload(packet, &tensor)].concat();
-                    assert!(buffer[..length] == expected, "{payload}");
-                }
-                left = &left[sent..];
-            }
-            let expected = if payload == 40_000 { 0 } else { packets as u64 - 2 };
-            assert_eq!(cutting.sent, expected, "in pieces, of {payload} bytes");
-        }
-    }
-
-    #[test]
-    fn as_many_as_fit_go_in_one_piece() {
-        assert_eq!(Cutting::new(1024).per_piece(), PIECE_PACKETS);
-        assert_eq!(Cutting::new(8192).per_piece(), 65_000 / (8192 + 22));
-        assert_eq!(Cutting::new(32_480).per_piece(), 1, "two do not fit");
-        assert_eq!(Cutting::new(65_280).per_piece(), 1);
-    }
-
-    #[test]
-    fn a_path_that_loses_what_is_in_one_piece_gets_no_more_of_it() {
-        let mut cutting = Cutting::new(1024);
-        cutting.sent = TRIAL_PACKETS - 1;
-        cutting.look_at(TRIAL_PACKETS);
-        assert_eq!(cutting.per_piece(), PIECE_PACKETS, "too early to tell");
-        cutting.sent = 1000;
-        cutting.look_at(500);
-        assert_eq!(cutting.per_piece(), PIECE_PACKETS);
-        cutting.look_at(501);
-        assert_eq!(cutting.per_piece(), 1);
-        cutting.sent = 1 << 20;
-        cutting.look_at(501);
-        assert_eq!(cutting.per_piece(), 1, "for good");
-    }
-}
+mod tests;

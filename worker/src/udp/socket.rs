@@ -1,8 +1,8 @@
 //! A connected UDP socket that moves datagrams in batches.
 //!
-//! An appliance with several UDP ports has a socket connected to each, all of them with one local address and port. They stay connected
-//! because the kernel then knows the way and need not look for it with each packet. What the appliance sends comes from its first
-//! port, so that one socket receives all of it.
+//! An appliance with several UDP ports has a socket connected to each, all of them with one local address and
+//! port. They stay connected because the kernel then knows the way and need not look for it with each packet.
+//! What the appliance sends comes from its first port, so that one socket receives all of it.
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -104,7 +104,8 @@ impl Socket {
         self.udp.recv(buffer)
     }
 
-    /// Receives what is there, up to [`BATCH`] datagrams, without waiting: into one of `places` each. Returns how many.
+    /// Receives what is there, up to [`BATCH`] datagrams, without waiting: into one of `places` each. Returns
+    /// how many.
     pub(super) fn receive_batch<'a>(
         &self,
         headers: &mut MultiHeaders<SockaddrStorage>,

@@ -27,13 +27,13 @@ const FULL_BATCHES: u32 = 16;
 
 /// A member of a job, connected to its appliance.
 ///
-/// All ranks must call [`allreduce`](Self::allreduce) with tensors of the same type and length, and the same operation, in
-/// the same order. Between calls, reminders from other ranks wait in the socket; in long pauses [`tend`](Self::tend)
-/// answers them. Dropping a worker without [`leave`](Self::leave) is like a crash: the others may miss results that
-/// only it had.
+/// All ranks must call [`allreduce`](Self::allreduce) with tensors of the same type and length, and the same
+/// operation, in the same order. Between calls, reminders from other ranks wait in the socket; in long pauses
+/// [`tend`](Self::tend) answers them. Dropping a worker without [`leave`](Self::leave) is like a crash: the
+/// others may miss results that only it had.
 ///
-/// An appliance that is started anew, or goes on without a rank that has died, interrupts an allreduce and does not end it: the
-/// worker joins again and goes on, within the deadline.
+/// An appliance that is started anew, or goes on without a rank that has died, interrupts an allreduce and
+/// does not end it: the worker joins again and goes on, within the deadline.
 pub struct Worker {
     config: Config,
     socket: Socket,
@@ -91,7 +91,8 @@ impl Worker {
         Ok(Self { config, socket, ports, session, origin, cutting, buffer })
     }
 
-    /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`] without hints.
+    /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`]
+    /// without hints.
     ///
     /// # Errors
     /// As `allreduce_with`.
@@ -101,15 +102,16 @@ impl Worker {
         self.allreduce_with(tensor, Op::Sum, Hints::default())
     }
 
-    /// Replaces every element of `tensor` by what `op` makes of that element of all ranks. An empty tensor is done at
-    /// once.
+    /// Replaces every element of `tensor` by what `op` makes of that element of all ranks. An empty tensor is
+    /// done at once.
     ///
-    /// `f32` and `f64` sums are rounded after each addition, in the order in which the appliance is configured to add;
-    /// `f16` and `bf16` sums are made in `f32` and rounded at the end, and once more for each part of the sum that had to
-    /// make way in the appliance; `i32` sums saturate, which [`Counters::overflows`] tells.
+    /// `f32` and `f64` sums are rounded after each addition, in the order in which the appliance is
+    /// configured to add; `f16` and `bf16` sums are made in `f32` and rounded at the end, and once more for
+    /// each part of the sum that had to make way in the appliance; `i32` sums saturate, which
+    /// [`Counters::overflows`] tells.
     ///
-    /// `hints` and the time between calls make the priority with which the tensor contends for the appliance's memory:
-    /// see [`priority`](crate::priority).
+    /// `hints` and the time between calls make the priority with which the tensor contends for the
+    /// appliance's memory: see [`priority`](crate::priority).
     ///
     /// # Errors
     /// See [`AllreduceError`]. It never waits beyond [`Config::deadline`].
@@ -154,8 +156,8 @@ impl Worker {
                     event = event.or(end);
                 }
             }
-            // If this thread was kept from running, the results that seem late may lie in the socket: what is there
-            // is read first, but not for ever.
+            // If this thread was kept from running, the results that seem late may lie in the socket: what is
+            // there is read first, but not for ever.
             full_batches = if count == BATCH { full_batches + 1 } else { 0 };
             if full_batches % FULL_BATCHES == 0 {
                 event = event.or_else(|| session.handle_timeout(origin.elapsed()));
@@ -168,9 +170,10 @@ impl Worker {
         }
     }
 
-    /// Answers the reminders that have come since the last call, and shows that this worker is alive, without waiting: for
-    /// long pauses between allreduces. In them other ranks may miss a result that the appliance no longer has, and the
-    /// appliance takes a worker for dead that is silent for longer than the job's `dead_after` while others wait for it.
+    /// Answers the reminders that have come since the last call, and shows that this worker is alive, without
+    /// waiting: for long pauses between allreduces. In them other ranks may miss a result that the appliance
+    /// no longer has, and the appliance takes a worker for dead that is silent for longer than the job's
+    /// `dead_after` while others wait for it.
     ///
     /// # Errors
     /// The operating system's, from sending or receiving.
@@ -192,7 +195,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Leaves the job. Until everyone has left, or until nobody has needed it for [`Config::linger`], reminders are answered.
+    /// Leaves the job. Until everyone has left, or until nobody has needed it for [`Config::linger`],
+    /// reminders are answered.
     ///
     /// Errors of the socket end the wait: there is nothing more that could be done for the others.
     pub fn leave(mut self) -> Departure {

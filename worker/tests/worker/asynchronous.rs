@@ -12,7 +12,9 @@ use pascaline_worker::asynchronous::{
     most_floats,
 };
 use pascaline_worker::udp::ConfigError;
-use pascaline_worker::{AsyncConfig, AsyncJoinError, AsyncWorker, Identity, JoinError, Membership, Refusal};
+use pascaline_worker::{
+    AsyncConfig, AsyncJoinError, AsyncWorker, Identity, JoinError, Membership, Reason, Rejection,
+};
 
 const THRESHOLD: Duration = Duration::from_millis(400);
 
@@ -320,7 +322,8 @@ fn a_job_that_is_gone_is_an_error_that_says_so() {
     let mut session = at_will();
     session.handle_datagram(ms(2), &control(Status::UnknownJob, None, EPOCH, 0));
     let error = session.push(ms(3), 3, &[0.0; 3], 1.0).unwrap_err();
-    assert_eq!(error, PushError::Refused(Refusal::UnknownJob { job: JOB }));
+    let expected = Rejection { job: JOB, rank: 1, expected: 0, got: 0, reason: Reason::UnknownJob };
+    assert_eq!(error, PushError::Rejected(expected));
 }
 
 #[test]

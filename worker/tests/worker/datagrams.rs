@@ -6,7 +6,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
 use pascaline_worker::answers::PER_INTERVAL;
 use pascaline_worker::{
-    Counters, Event, Failure, Identity, Ignored, Join, Membership, Refusal, Session, StartError,
+    Counters, Event, Failure, Identity, Ignored, Join, Membership, Reason, Rejection, Session, StartError,
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ pub(crate) fn accounted(counters: &Counters) -> bool {
             + counters.duplicate_results
             + counters.reminders_received
             + counters.acks
-            + counters.refusals
+            + counters.rejections
             + counters.without_effect()
 }
 
@@ -183,9 +183,9 @@ fn a_refused_packet_fails_the_allreduce_and_breaks_the_session() {
     let refused = unsolicited(Status::ElementMismatch, 1, 2);
     let event = session.handle_datagram(Duration::from_millis(1), &refused, &mut tensor);
     let Some(Event::Failed(failure)) = event else { panic!("{event:?}") };
-    let text = "refused: the appliance expects elements of code 0x01 from job 3, this worker sends 0x02";
+    let text = "rejected: the appliance expects elements of code 0x01 from job 3, this worker sends 0x02";
     assert!(failure.to_string().starts_with(text), "{failure}");
-    let Failure::Refused { refusal: Refusal::Element { .. }, progress } = failure else {
+    let Failure::Rejected { rejection: Rejection { reason: Reason::Element, .. }, progress } = failure else {
         panic!("{failure}")
     };
     assert_eq!((progress.completed, progress.packets, progress.oldest_missing), (0, 6, FIRST));
@@ -211,7 +211,7 @@ fn a_refusal_of_an_earlier_sessions_packet_is_ignored() {
     let (mut session, mut tensor) = running();
     let stale = unsolicited(Status::WrongEpoch, u32::from(EPOCH), 8);
     assert_eq!(session.handle_datagram(Duration::ZERO, &stale, &mut tensor), None);
-    assert_eq!(session.counters().ignored(Ignored::LateRefusal), 1);
+    assert_eq!(session.counters().ignored(Ignored::LateRejection), 1);
 }
 
 #[test]

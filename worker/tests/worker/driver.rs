@@ -12,8 +12,8 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Header, Kind};
 use pascaline_worker::udp::ConfigError;
 use pascaline_worker::{
-    AllreduceError, Config, Element, Failure, Hints, JoinError, JoinFailure, Left, Op, Refusal, StartError,
-    Worker, bf16, f16,
+    AllreduceError, Config, Element, Failure, Hints, JoinError, JoinFailure, Left, Op, Reason, Rejection,
+    StartError, Worker, bf16, f16,
 };
 
 use crate::adversary::{Conditions, chance};
@@ -261,8 +261,8 @@ fn a_refusal_names_both_numbers() {
         vec![(header.rank, packet(&header, &ack.to_bytes()))]
     });
     let error = Worker::join(appliance.config(0)).unwrap_err();
-    let expected = Refusal::RankCount { job: JOB, expected: 4, got: 3 };
-    assert!(matches!(&error, JoinError::Failed { failure: JoinFailure::Refused(r), .. } if *r == expected));
+    let expected = Rejection { job: JOB, rank: 0, expected: 4, got: 3, reason: Reason::RankCount };
+    assert!(matches!(&error, JoinError::Failed { failure: JoinFailure::Rejected(r), .. } if *r == expected));
     assert!(error.to_string().ends_with("job 3 has 4 ranks, this worker was started with 3"), "{error}");
 }
 
@@ -314,9 +314,9 @@ fn a_refused_packet_makes_the_allreduce_fail_at_once() {
     });
     let mut worker = Worker::join(Config { ranks: 1, ..appliance.config(0) }).unwrap();
     let error = worker.allreduce(&mut [1_i32; 5]).unwrap_err();
-    let expected = Refusal::Element { job: JOB, expected: 1, got: 2 };
+    let expected = Rejection { job: JOB, rank: 0, expected: 1, got: 2, reason: Reason::Element };
     assert!(
-        matches!(&error, AllreduceError::Failed(Failure::Refused { refusal, .. }) if *refusal == expected),
+        matches!(&error, AllreduceError::Failed(Failure::Rejected { rejection, .. }) if *rejection == expected),
         "{error}"
     );
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};
 use pascaline_worker::session::HEARTBEAT;
-use pascaline_worker::{Event, Failure, Ignored, Left, Refusal, Session, StartError};
+use pascaline_worker::{Event, Failure, Ignored, Left, Reason, Session, StartError};
 
 use crate::aggregator::{bitmap_trailer, packet};
-use crate::datagrams::{BYTES, EPOCH, FIRST, JOB, MEMBERSHIP, PAYLOAD, RESULT, accounted, unsolicited};
+use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, PAYLOAD, RESULT, accounted, unsolicited};
 
 const NEXT: u8 = 44;
 
@@ -43,7 +43,8 @@ impl DerefMut for Asking {
     }
 }
 
-/// A session that has sent a heartbeat, its first request, and whose first allreduce has four packets in flight.
+/// A session that has sent a heartbeat, its first request, and whose first allreduce has four packets in
+/// flight.
 fn running() -> (Asking, Vec<u8>) {
     let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
     assert_eq!(request(&mut session, ms(0)).0.psn, 1);
@@ -224,8 +225,9 @@ fn acks_from_before_the_change_raise_no_doubts() {
     assert!(accounted(session.counters()));
 }
 
-/// Found with seed 63639: an Ack from an earlier life of the appliance arrived when the worker had heard from the next one
-/// and asked it to go on. It was taken for the answer to that, and the worker went on in a generation that had ended.
+/// Found with seed 63639: an Ack from an earlier life of the appliance arrived when the worker had heard from
+/// the next one and asked it to go on. It was taken for the answer to that, and the worker went on in a
+/// generation that had ended.
 #[test]
 fn an_answer_to_what_was_asked_before_the_news_is_none() {
     const THIRD: u8 = 77;
@@ -271,11 +273,15 @@ fn where_a_rank_starts_anew_the_allreduce_fails_and_the_next_one_is_the_first() 
         let mut session = rejoining();
         let mut anew = ack(Action::Join, Status::Ok, NEXT, expected);
         anew[22 + 15] = window;
-        let Some(Event::Failed(Failure::Refused { refusal, .. })) = handle(&mut session, ms(2), &anew) else {
+        let Some(Event::Failed(Failure::Rejected { rejection, .. })) = handle(&mut session, ms(2), &anew)
+        else {
             panic!()
         };
         let (expected, got) = (u32::from(NEXT), u32::from(EPOCH));
-        assert_eq!(refusal, Refusal::Generation { job: JOB, expected, got });
+        assert_eq!(
+            (rejection.reason, rejection.expected, rejection.got),
+            (Reason::Generation, expected, got)
+        );
         // It belongs to no generation, until its user wants it to.
         assert_eq!(sent(&mut session, ms(3)), []);
         assert_eq!(session.start(ms(4), BYTES, Element::I32_SUM, ms(100)), Ok(true));
@@ -298,8 +304,8 @@ fn admit(session: &mut Asking, now: Duration) {
     assert_eq!(session.membership().epoch, NEXT);
 }
 
-/// Whoever waits to start from nothing has nothing that could be lost: it waits for the next generation instead, and takes the
-/// window that it is granted there.
+/// Whoever waits to start from nothing has nothing that could be lost: it waits for the next generation
+/// instead, and takes the window that it is granted there.
 #[test]
 fn another_restart_before_the_first_allreduce_of_a_generation_costs_nothing() {
     const THIRD: u8 = 77;
@@ -343,7 +349,8 @@ fn who_has_done_nothing_in_a_generation_can_go_on_with_the_one_before_as_well() 
     }
 }
 
-/// An appliance that has been started anew may not know a job that is formed by Joins, until one of them comes.
+/// An appliance that has been started anew may not know a job that is formed by Joins, until one of them
+/// comes.
 #[test]
 fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
     let answers = [ack(Action::Join, Status::UnknownJob, 0, 0), unsolicited(Status::UnknownJob, 0, 3)];
@@ -432,16 +439,16 @@ fn lost_ranks_fail_the_allreduce_by_name() {
     for (session, datagram) in [(running().0, &acks[0]), (running().0, &acks[1]), (rejoining(), &acks[0])] {
         let mut session = session;
         let event = handle(&mut session, ms(5), &named(datagram.clone(), &[0, 3]));
-        let Some(Event::Failed(Failure::Refused { refusal, .. })) = event else { panic!("{event:?}") };
-        assert_eq!(refusal.to_string(), "ranks 0, 3 of job 3 have died");
+        let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };
+        assert_eq!(rejection.to_string(), "ranks 0, 3 of job 3 have died");
         assert!(accounted(session.counters()));
     }
     // A trailer that disagrees with the body names nobody.
     let mut wrong = named(acks[0].clone(), &[0, 3]);
     wrong[22 + 19] = 3;
     let event = handle(&mut running().0, ms(5), &wrong);
-    let Some(Event::Failed(Failure::Refused { refusal, .. })) = event else { panic!("{event:?}") };
-    assert_eq!(refusal.to_string(), "3 ranks of job 3 have died, the first of them rank 0");
+    let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };
+    assert_eq!(rejection.to_string(), "3 ranks of job 3 have died, the first of them rank 0");
 }
 
 /// A session that is leaving, with its first request sent.
@@ -486,7 +493,8 @@ fn waiting(ranks: u32) -> Vec<u8> {
     ack(Action::Leave, Status::Pending, EPOCH, ranks)
 }
 
-/// Has every result of an allreduce that might have taken 30 s, and begins to leave at 10 ms, with a linger limit of 500 ms.
+/// Has every result of an allreduce that might have taken 30 s, and begins to leave at 10 ms, with a linger
+/// limit of 500 ms.
 fn done() -> Asking {
     let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
     session.start(ms(0), 16, Element::I32_SUM, ms(30_000)).unwrap();
@@ -517,8 +525,9 @@ fn leave(session: &mut Asking, mut answer: impl FnMut(u64) -> Option<Vec<u8>>) -
     }
 }
 
-/// The demonstration came to this on a busy machine: three ranks had the last result, asked for 500 ms whether all had left,
-/// and went; the fourth, which had not come to its first reminder by then, waited for them until its deadline.
+/// The demonstration came to this on a busy machine: three ranks had the last result, asked for 500 ms
+/// whether all had left, and went; the fourth, which had not come to its first reminder by then, waited for
+/// them until its deadline.
 #[test]
 fn who_leaves_stays_as_long_as_a_rank_waits() {
     let until = |end| move |now| Some(waiting(u32::from(now < end)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind};
 use pascaline_worker::membership::{FIRST_INTERVAL, LAST_INTERVAL};
-use pascaline_worker::{Identity, Join, JoinFailure, Membership, Refusal};
+use pascaline_worker::{Identity, Join, JoinFailure, Membership, Reason, Rejection};
 
 use crate::aggregator::{bitmap_trailer, packet};
 
@@ -189,7 +189,7 @@ fn each_refusal_gives_its_error() {
             let got = if status == Status::RankLost { 0 } else { 3 };
             (ack.status, ack.expected, ack.got, ack.window) = (status, 4, got, 0);
         });
-        let Some(Err(failure @ JoinFailure::Refused(_))) = asking().handle_datagram(&refused) else {
+        let Some(Err(failure @ JoinFailure::Rejected(_))) = asking().handle_datagram(&refused) else {
             panic!("{status:?}")
         };
         assert_eq!(failure.to_string(), message);
@@ -199,8 +199,8 @@ fn each_refusal_gives_its_error() {
 #[test]
 fn grants_that_cannot_work_are_errors() {
     assert_eq!(asking().handle_datagram(&ack(|_, ack| ack.window = 0)), Some(Err(JoinFailure::NoWindow)));
-    let refusal = Refusal::Payload { job: 1, expected: 512, got: 1024 };
-    assert_eq!(asking().handle_datagram(&ack(|_, ack| ack.payload = 512)), Some(Err(refusal.into())));
+    let rejection = Rejection { job: 1, rank: 2, expected: 512, got: 1024, reason: Reason::Payload };
+    assert_eq!(asking().handle_datagram(&ack(|_, ack| ack.payload = 512)), Some(Err(rejection.into())));
 }
 
 #[test]
@@ -213,13 +213,15 @@ fn all_ranks_that_have_died_are_named() {
             ack.got = u32::from(ranks[0]);
         });
         refused.extend(bitmap_trailer(3, ranks.iter().copied()));
-        let Some(Err(JoinFailure::Refused(refusal))) = asking().handle_datagram(&refused) else { panic!() };
-        refusal
+        let Some(Err(JoinFailure::Rejected(rejection))) = asking().handle_datagram(&refused) else {
+            panic!()
+        };
+        rejection
     };
     let both = lost(&[0, 1]);
     let ranks = Box::new([0, 1].into_iter().collect());
-    assert_eq!(both, Refusal::RanksLost { job: 1, count: 2, ranks });
+    assert_eq!((&both.reason, both.expected), (&Reason::RanksLost(ranks), 2));
     assert_eq!(both.to_string(), "ranks 0, 1 of job 1 have died");
     assert_eq!(lost(&[1]).to_string(), "rank 1 of job 1 has died");
-    assert_eq!(lost(&[2]), Refusal::TakenForDead { job: 1, rank: 2 });
+    assert_eq!((lost(&[2]).reason, lost(&[2]).rank), (Reason::TakenForDead, 2));
 }

@@ -1,4 +1,5 @@
-//! Asynchronous training without a server, over loopback sockets: two of three gradients complete an iteration.
+//! Asynchronous training without a server, over loopback sockets: two of three gradients complete an
+//! iteration.
 
 use std::sync::{Condvar, Mutex};
 

@@ -15,7 +15,8 @@ fn the_equation() {
     assert!((priority(ms(100), (1, 50), ms(30), ms(20)) - 750.0).abs() < 1e-9);
     // The last layer: 1/0.1 × 50/50 × 30/20 = 15.
     assert!((priority(ms(100), (50, 50), ms(30), ms(20)) - 15.0).abs() < 1e-9);
-    // DSA's models A and B with as much communication as computation: 12 layers, layer 4, 2 s left: 0.5 × 3 × 1.
+    // DSA's models A and B with as much communication as computation: 12 layers, layer 4, 2 s left: 0.5 × 3 ×
+    // 1.
     assert!((priority(ms(2_000), (4, 12), ms(7), ms(7)) - 1.5).abs() < 1e-9);
     // Twice the remaining time is half the priority; so is twice the computation.
     assert!((priority(ms(200), (1, 50), ms(30), ms(20)) - 375.0).abs() < 1e-9);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use pascaline_wire::{Flags, Header, Kind};
 use pascaline_worker::{
-    Counters, Event, Failure, Hints, Identity, Join, Left, Partial, Refusal, Request, Session, StartError,
+    Counters, Event, Failure, Hints, Identity, Join, Left, Partial, Reason, Rejection, Request, Session,
+    StartError,
 };
 
 use crate::adversary::Leg;
@@ -159,7 +160,10 @@ impl Rank {
                 self.operation += 1;
             }
             Some(Event::Failed(failure)) => {
-                let anew = matches!(failure, Failure::Refused { refusal: Refusal::Generation { .. }, .. });
+                let anew = matches!(
+                    failure,
+                    Failure::Rejected { rejection: Rejection { reason: Reason::Generation, .. }, .. }
+                );
                 self.outcome.failures.push((now, failure));
                 if !anew {
                     self.end(Phase::Gone);

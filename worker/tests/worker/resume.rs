@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use pascaline_wire::DType;
-use pascaline_worker::{Failure, Left, Op, RankSet, Refusal};
+use pascaline_worker::{Failure, Left, Op, RankSet, Reason, Rejection};
 
 use crate::adversary::{Conditions, up_to};
 use crate::job::OnDeath;
@@ -40,13 +40,15 @@ fn an_appliance_that_restarts_in_the_middle_interrupts_and_fails_nothing() {
         all_done(&outcomes, 1);
         for outcome in outcomes {
             assert_eq!((outcome.counters.resumed, outcome.epoch), (1, Some(99)));
-            // The time away, a timeout or a heartbeat to notice, the handshake; and the rest of the allreduce.
+            // The time away, a timeout or a heartbeat to notice, the handshake; and the rest of the
+            // allreduce.
             assert!(outcome.elapsed[0] < ms(30 + 100 + 100 + 17), "{:?}", outcome.elapsed);
         }
     }
 }
 
-/// An allreduce that fits into one window: rank 0 hears nothing of its results, the others have finished and wait for it.
+/// An allreduce that fits into one window: rank 0 hears nothing of its results, the others have finished and
+/// wait for it.
 fn one_lags_behind(deaf: Duration, then: &[(Duration, Upset)]) -> Plan {
     let mut upsets = then.to_vec();
     upsets.push((ms(1_000), Upset::Deafen { rank: 0, lasts: deaf }));
@@ -98,12 +100,11 @@ fn nothing_is_resumed_when_a_rank_starts_anew() {
                 assert_eq!(outcome.failures, []);
                 continue;
             }
-            let [(_, Failure::Refused { refusal: Refusal::Generation { job: 3, expected, got: 7 }, .. })] =
-                outcome.failures[..]
-            else {
+            let [(_, Failure::Rejected { rejection, .. })] = &outcome.failures[..] else {
                 panic!("rank {rank}: {:?}", outcome.failures)
             };
-            assert_eq!(outcome.epoch.map(u32::from), Some(expected));
+            assert_eq!((&rejection.reason, rejection.got), (&Reason::Generation, 7));
+            assert_eq!(outcome.epoch.map(u32::from), Some(rejection.expected));
         }
     }
 }
@@ -133,12 +134,12 @@ fn all_ranks_that_are_lost_are_named_within_a_heartbeat() {
     ]);
     let outcomes = run(&plan, 1).ranks;
     for rank in [0, 3] {
-        let [(at, failure @ Failure::Refused { refusal, .. })] = &outcomes[rank].failures[..] else {
+        let [(at, failure @ Failure::Rejected { rejection, .. })] = &outcomes[rank].failures[..] else {
             panic!()
         };
         let ranks = Box::new([1, 2].into_iter().collect());
-        assert_eq!(*refusal, Refusal::RanksLost { job: 3, count: 2, ranks });
-        assert!(failure.to_string().starts_with("refused: ranks 1, 2 of job 3 have died ("), "{failure}");
+        assert_eq!((&rejection.reason, rejection.expected), (&Reason::RanksLost(ranks), 2));
+        assert!(failure.to_string().starts_with("rejected: ranks 1, 2 of job 3 have died ("), "{failure}");
         assert!(*at >= ms(2_000) && *at < ms(2_101), "{at:?}");
     }
 }
@@ -181,7 +182,7 @@ fn partial_results_are_not_taken_unasked() {
         let outcome = &run(&plan, 1).ranks[rank];
         let [(_, Failure::Deadline(progress))] = &outcome.failures[..] else { panic!("{outcome:?}") };
         assert!(progress.incomplete > 0);
-        assert!(progress.to_string().contains("results refused that lack ranks: accept_partial is off"));
+        assert!(progress.to_string().contains("results rejected that lack ranks: accept_partial is off"));
     }
 }
 
@@ -225,7 +226,10 @@ fn restarts_at_any_time_end_well() {
             resumed += outcome.counters.resumed;
             // A rank that had not been admitted yet begins anew; those that had are told so.
             let anew = |(_, failure): &(Duration, Failure)| {
-                matches!(failure, Failure::Refused { refusal: Refusal::Generation { .. }, .. })
+                matches!(
+                    failure,
+                    Failure::Rejected { rejection: Rejection { reason: Reason::Generation, .. }, .. }
+                )
             };
             assert!(outcome.failures.iter().all(anew), "seed {seed}, rank {rank}: {:?}", outcome.failures);
             assert!(outcome.failures.len() <= 1);

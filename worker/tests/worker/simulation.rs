@@ -122,9 +122,9 @@ fn nothing_is_resent_when_nothing_is_lost() {
     assert!(elapsed < line_rate * 11 / 10, "{elapsed:?}, line rate {line_rate:?}");
 }
 
-/// One packet in a hundred is lost on each leg: of 2,000 PSNs, about 80 lack a contribution and 80 results are lost.
-/// While the flow goes on, that costs its share of the line; at the end, a few timeouts of a round trip and 1 ms, and
-/// 128 packets take 1.1 ms here. Five such timeouts are a third of the lossless time.
+/// One packet in a hundred is lost on each leg: of 2,000 PSNs, about 80 lack a contribution and 80 results
+/// are lost. While the flow goes on, that costs its share of the line; at the end, a few timeouts of a round
+/// trip and 1 ms, and 128 packets take 1.1 ms here. Five such timeouts are a third of the lossless time.
 #[test]
 fn one_percent_loss_costs_little_time() {
     let (lossless, _) = slowest(&gigabit(Conditions::IDEAL), 0);
@@ -132,12 +132,14 @@ fn one_percent_loss_costs_little_time() {
         let (lossy, retransmissions) =
             slowest(&gigabit(Conditions { loss: 0.01, ..Conditions::IDEAL }), seed);
         assert!(lossy < lossless * 4 / 3, "seed {seed}: {lossy:?}, lossless {lossless:?}");
-        // All four ranks resend what one has lost, so about 4 × 80 + 80; twice that would be resending without reason.
+        // All four ranks resend what one has lost, so about 4 × 80 + 80; twice that would be resending
+        // without reason.
         assert!(retransmissions < 800, "seed {seed}: {retransmissions}");
     }
 }
 
-/// While one rank computes, the others probe; they do not resend their windows, neither then nor when it goes on.
+/// While one rank computes, the others probe; they do not resend their windows, neither then nor when it goes
+/// on.
 #[test]
 fn a_late_rank_costs_probes_only() {
     let plan = Plan {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use half::{bf16, f16};
 use pascaline_wire::{DType, Element};
 use pascaline_worker::answers::{Answers, INTERVAL, PER_INTERVAL};
-use pascaline_worker::kept::Kept;
+use pascaline_worker::cache::ResultCache;
 use pascaline_worker::op::divide;
 use pascaline_worker::partials::Partials;
 use pascaline_worker::recovery::{CONGESTED, Recovery};
@@ -232,7 +232,8 @@ fn what_is_overdue_for_so_long_narrows_the_window_too_but_loss_alone_does_not() 
         let (mut window, mut recovery) = (Window::new(0, 64, 1024), Recovery::default());
         window.begin(1000);
         fill(Duration::ZERO, &mut window, &mut recovery);
-        // The result of the first one is lost, those of the others come; what is sent then is resent, and late again.
+        // The result of the first one is lost, those of the others come; what is sent then is resent, and
+        // late again.
         for psn in 1..64 {
             recovery.on_result(takes, &window.complete(psn, false).unwrap(), &mut window);
         }
@@ -296,21 +297,21 @@ fn recovery_resends_early_on_evidence_and_probes_without() {
 }
 
 #[test]
-fn kept_results_are_the_last_ones() {
-    let mut kept = Kept::new(5, 8);
+fn cached_results_are_the_last_ones() {
+    let mut cache = ResultCache::new(5, 8);
     for offset in 0..20 {
         let psn = (u32::MAX - 9).wrapping_add(offset);
         let bytes = psn.to_le_bytes();
-        kept.keep(psn, Element::F32_SUM, offset == 19, &bytes[..if offset == 19 { 3 } else { 4 }]);
+        cache.insert(psn, Element::F32_SUM, offset == 19, &bytes[..if offset == 19 { 3 } else { 4 }]);
     }
     for psn in 5..=8 {
-        assert_eq!(kept.bytes(psn), psn.to_le_bytes());
-        assert!(!kept.entry(psn).unwrap().overflowed);
+        assert_eq!(cache.bytes(psn), psn.to_le_bytes());
+        assert!(!cache.entry(psn).unwrap().overflowed);
     }
-    assert_eq!(kept.bytes(9), [9, 0, 0]);
-    assert!(kept.entry(9).unwrap().overflowed);
-    assert!(kept.entry(1).is_none() && kept.entry(10).is_none());
-    assert!(kept.bytes(u32::MAX).is_empty());
+    assert_eq!(cache.bytes(9), [9, 0, 0]);
+    assert!(cache.entry(9).unwrap().overflowed);
+    assert!(cache.entry(1).is_none() && cache.entry(10).is_none());
+    assert!(cache.bytes(u32::MAX).is_empty());
 }
 
 #[test]
@@ -352,7 +353,8 @@ fn means_are_the_nearest_elements() {
     assert_eq!(mean(DType::F64, &1_f64.to_le_bytes(), 3), 0x3fd5_5555_5555_5555_u64.to_le_bytes());
     assert_eq!(mean(DType::F16, &f16::ONE.to_le_bytes(), 3), 0x3555_u16.to_le_bytes());
     assert_eq!(mean(DType::Bf16, &bf16::ONE.to_le_bytes(), 3), 0x3eab_u16.to_le_bytes());
-    // The smallest f32 has no half; three halves of it are nearer to two of it than to one by the rule of even.
+    // The smallest f32 has no half; three halves of it are nearer to two of it than to one by the rule of
+    // even.
     assert_eq!(mean(DType::F32, &f32::from_bits(1).to_le_bytes(), 2), [0; 4]);
     assert_eq!(mean(DType::F32, &f32::from_bits(3).to_le_bytes(), 2), 2_u32.to_le_bytes());
     // Each element, and no bytes behind the last.

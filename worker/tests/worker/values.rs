@@ -30,7 +30,8 @@ impl Operation {
 pub(crate) const DTYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
 pub(crate) const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
 
-/// The value of one element of one rank's tensor: from −20 to 20. Five of them have a sum that bf16 represents.
+/// The value of one element of one rank's tensor: from −20 to 20. Five of them have a sum that bf16
+/// represents.
 pub(crate) fn value(rank: u16, number: usize, index: usize) -> i32 {
     let mut random = Rng::with_seed((u64::from(rank) << 48) ^ ((number as u64) << 32) ^ index as u64);
     i32::try_from(random.u64(..41)).unwrap() - 20

@@ -123,7 +123,7 @@ fn no_member(error: &dyn std::error::Error, status: u8) -> NoMember {
 
 const fn by_kernel(error: &JoinError) -> u8 {
     match error {
-        JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Refused(_), .. } => REFUSED,
+        JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
         JoinError::Failed { .. } | JoinError::Io { .. } => FAILED,
     }
 }
@@ -134,7 +134,7 @@ const fn by_dpdk(error: &DpdkJoinError) -> u8 {
         | DpdkJoinError::Family(_)
         | DpdkJoinError::Bind
         | DpdkJoinError::Mtu { .. }
-        | DpdkJoinError::Failed { failure: JoinFailure::Refused(_), .. } => REFUSED,
+        | DpdkJoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
         _ => FAILED,
     }
 }

@@ -278,7 +278,7 @@ const fn status(error: &AsyncJoinError) -> u8 {
         AsyncJoinError::ModelTooLarge { .. }
         | AsyncJoinError::Outstanding { .. }
         | AsyncJoinError::Join(
-            JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Refused(_), .. },
+            JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. },
         ) => REFUSED,
         AsyncJoinError::Join(_) => FAILED,
     }

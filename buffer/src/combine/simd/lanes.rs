@@ -1,25 +1,27 @@
 //! What a register full of elements can do.
 //!
-//! Every method is an intrinsic or a few of them. Hence the one condition of them all, not repeated at each: the
-//! processor has the instruction set of the register.
+//! Every method is an intrinsic or a few of them. Hence the one condition of them all, not repeated at each:
+//! the processor has the instruction set of the register.
 
 use super::super::scalar::{Max, Min, Sum};
 
 /// A register full of elements.
 ///
 /// # Safety
-/// `load` reads, and `store` writes, `BYTES` bytes at any alignment and touches no others; `store_all` likewise so many times as
-/// many, and `load_part` and `store_part` as many bytes as they are told. `BYTES` is at most [`WIDEST`], and a multiple of `ELEMENT`.
+/// `load` reads, and `store` writes, `BYTES` bytes at any alignment and touches no others; `store_all`
+/// likewise so many times as many, and `load_part` and `store_part` as many bytes as they are told. `BYTES`
+/// is at most [`WIDEST`], and a multiple of `ELEMENT`.
 pub(in super::super) unsafe trait Lanes: Copy {
     /// Payload bytes that fill the register.
     const BYTES: usize;
     /// Payload bytes of one element.
     const ELEMENT: usize;
-    /// Registers that [`combine`](super::payload::combine) joins before it asks whether there is more. Of registers of 512 bits, where
-    /// the question costs nothing, it is quickest to ask at each.
+    /// Registers that [`combine`](super::payload::combine) joins before it asks whether there is more. Of
+    /// registers of 512 bits, where the question costs nothing, it is quickest to ask at each.
     const IN_A_ROW: usize = 1;
-    /// Registers that take part in one pass of [`in_order`](super::payload::in_order) over the inputs, 4 or 8: as many chains of dependent
-    /// additions as it takes to hide the latency of one, and no more than the processor has registers for.
+    /// Registers that take part in one pass of [`in_order`](super::payload::in_order) over the inputs, 4 or
+    /// 8: as many chains of dependent additions as it takes to hide the latency of one, and no more than the
+    /// processor has registers for.
     const ABREAST: usize = 8;
 
     /// # Safety

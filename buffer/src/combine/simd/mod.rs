@@ -1,12 +1,12 @@
 //! Vector kernels: all `unsafe` of the kernels is here.
 //!
-//! Three layers. [`lanes`] says what a register of elements can do; `avx2`, `avx512` and `neon` say how their registers
-//! do it, with intrinsics. [`payload`] and [`wide`] hold the loops over payloads, written once for any register.
-//! `kernels!` makes an entry point of each loop for one instruction set. A further instruction set is one more module
-//! like `avx2`.
+//! Three layers. [`lanes`] says what a register of elements can do; `avx2`, `avx512` and `neon` say how their
+//! registers do it, with intrinsics. [`payload`] and [`wide`] hold the loops over payloads, written once for
+//! any register. `kernels!` makes an entry point of each loop for one instruction set. A further instruction
+//! set is one more module like `avx2`.
 //!
-//! Intrinsics, and not the auto-vectoriser: that prefers 256-bit registers on processors where 512-bit ones are
-//! faster, and has no saturating 32-bit add to offer.
+//! Intrinsics, and not the auto-vectoriser: that prefers 256-bit registers on processors where 512-bit ones
+//! are faster, and has no saturating 32-bit add to offer.
 
 mod lanes;
 mod payload;
@@ -14,8 +14,8 @@ mod wide;
 
 /// The entry points of an instruction set, and its `SET`.
 ///
-/// Each loop is inlined into a function that has the features, and only there do intrinsics become instructions;
-/// around it is a function without, which can be put into a table.
+/// Each loop is inlined into a function that has the features, and only there do intrinsics become
+/// instructions; around it is a function without, which can be put into a table.
 macro_rules! kernels {
     ($features:literal) => {
         use crate::combine::scalar::{Max, Min, Sum};
@@ -47,7 +47,8 @@ macro_rules! kernels {
             }
         }
 
-        /// `P` is the register for adding all at once, `W` the one for adding one by one, `V` the one for everything else.
+        /// `P` is the register for adding all at once, `W` the one for adding one by one, `V` the one for
+        /// everything else.
         const fn sixteen<V: lanes::Extremes + lanes::Finite, W: lanes::Wide, P: lanes::Sums>() -> Table {
             Table {
                 sum: Sums::Wide($crate::combine::WideSum {
@@ -89,7 +90,8 @@ macro_rules! entry {
                 // SAFETY: this function has the features of the instruction set whose registers these are.
                 unsafe { $crate::combine::simd::$module::$name::<$($of),+>($($arg),+) }
             }
-            // SAFETY: reachable only through `SET`, which is handed out only where the processor has the features.
+            // SAFETY: reachable only through `SET`, which is handed out only where the processor has the
+            // features.
             unsafe { with_features::<$($of),+>($($arg),+) }
         }
         $crate::combine::simd::entry! { $features, $module; $($more)* }

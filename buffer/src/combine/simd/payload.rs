@@ -1,7 +1,8 @@
 //! The loops over payloads of one element size.
 //!
-//! What does not fill a register goes through it all the same, with zeros for what is missing: they join to zeros,
-//! saturate nothing and are finite. The condition of all of them: the processor has the instruction set of `V`.
+//! What does not fill a register goes through it all the same, with zeros for what is missing: they join to
+//! zeros, saturate nothing and are finite. The condition of all of them: the processor has the instruction
+//! set of `V`.
 
 use super::lanes::{Finite, Lanes, Rule};
 
@@ -56,7 +57,8 @@ pub(in super::super) unsafe fn combine<V: Lanes, R: Rule<V>>(into: &mut [u8], fr
 #[inline(always)]
 pub(in super::super) unsafe fn in_order<V: Lanes, R: Rule<V>>(into: &mut [u8], from: &[&[u8]]) -> bool {
     let shortest = if !from.is_empty() && from.iter().all(|input| input.len() >= into.len()) {
-        // Mostly. Compilers would look for the shortest four at a time, which takes longer for as few as there are.
+        // Mostly. Compilers would look for the shortest four at a time, which takes longer for as few as
+        // there are.
         into.len()
     } else {
         shortest(from)
@@ -108,7 +110,8 @@ fn shortest(from: &[&[u8]]) -> usize {
 /// Brings `N` registers' worth of all inputs together, from byte `at` on.
 ///
 /// # Safety
-/// `into` and every input have `N * V::BYTES` bytes from there, and the processor has the instruction set of `V`.
+/// `into` and every input have `N * V::BYTES` bytes from there, and the processor has the instruction set of
+/// `V`.
 #[inline(always)]
 unsafe fn columns<V: Lanes, R: Rule<V>, const N: usize>(
     into: &mut [u8],

@@ -1,7 +1,7 @@
 //! The loops of [`WideSum`](super::super::WideSum).
 //!
-//! A buffer of 4n bytes holds n values, narrow in its first 2n bytes or wide in all of them. The condition of all
-//! loops: the processor has the instruction set of `V`.
+//! A buffer of 4n bytes holds n values, narrow in its first 2n bytes or wide in all of them. The condition of
+//! all loops: the processor has the instruction set of `V`.
 
 use super::super::scalar::Sum;
 use super::lanes::{Lanes, Rule, Wide};
@@ -47,15 +47,16 @@ unsafe fn plus<V: Wide>(value: V, from: Option<&[u8]>, at: usize, part: Option<u
 /// Turns `count` narrow values wide, plus those of `from`.
 ///
 /// # Safety
-/// `buffer` has 4 bytes and `from` 2 for each of `count` values; the processor has the instruction set of `V`.
+/// `buffer` has 4 bytes and `from` 2 for each of `count` values; the processor has the instruction set of
+/// `V`.
 #[inline(always)]
 unsafe fn spread<V: Wide>(buffer: &mut [u8], from: Option<&[u8]>, count: usize) {
     // Back to front: a value's wide form lies on narrow values behind it, never before it.
     let (whole, all) = split::<V>(count);
     let base = buffer.as_mut_ptr();
-    // SAFETY, of both blocks: narrow values end at `all` at the latest, which both slices have, and wide ones at
-    // twice `all`, which the buffer has. Narrow values are in a register before wide ones overwrite them, and no byte
-    // before twice `at` is written.
+    // SAFETY, of both blocks: narrow values end at `all` at the latest, which both slices have, and wide ones
+    // at twice `all`, which the buffer has. Narrow values are in a register before wide ones overwrite them,
+    // and no byte before twice `at` is written.
     if whole < all {
         let part = all - whole;
         // SAFETY: see above.
@@ -84,8 +85,8 @@ unsafe fn gather<V: Wide>(buffer: &mut [u8], from: Option<&[u8]>, count: usize) 
     // Front to back: a value's narrow form lies on wide values before it.
     let (whole, all) = split::<V>(count);
     let base = buffer.as_mut_ptr();
-    // SAFETY, of both blocks: as in `spread`, except that here the bytes that are not written lie behind the narrow
-    // values.
+    // SAFETY, of both blocks: as in `spread`, except that here the bytes that are not written lie behind the
+    // narrow values.
     let mut at = 0;
     while at < whole {
         // SAFETY: see above.
@@ -117,8 +118,8 @@ pub(in super::super) unsafe fn second<V: Wide>(buffer: &mut [u8], from: &[u8]) -
 pub(in super::super) unsafe fn next<V: Wide>(buffer: &mut [u8], from: &[u8]) -> bool {
     let (whole, all) = split::<V>(room(buffer, from));
     let base = buffer.as_mut_ptr();
-    // SAFETY, of both blocks: narrow values end at `all` at the latest, which `from` has, and wide ones at twice
-    // `all`, which the buffer has.
+    // SAFETY, of both blocks: narrow values end at `all` at the latest, which `from` has, and wide ones at
+    // twice `all`, which the buffer has.
     for at in (0..whole).step_by(V::BYTES) {
         // SAFETY: see above.
         unsafe {

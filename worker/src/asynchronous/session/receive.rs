@@ -3,36 +3,33 @@
 use core::time::Duration;
 
 use pascaline_wire::control::{Control as Request, Status};
-use pascaline_wire::{Element, Header, Kind, Malformed};
+use pascaline_wire::{Element, Header, Kind};
 use zerocopy::IntoBytes as _;
 
 use super::super::control::Heard;
 use super::super::counters::AsyncIgnored;
 use super::super::outstanding::Acknowledged;
 use super::{AsyncSession, PAUSE_UNIT};
+use crate::counters::Unusable;
 use crate::membership::Left;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::session::Event;
 
 impl AsyncSession {
-    /// Handles a received datagram. Everything that has no effect is [counted](Self::counters) by reason. Tells when the
-    /// worker has left.
+    /// Handles a received datagram. Everything that has no effect is [counted](Self::counters) by reason.
+    /// Tells when the worker has left.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) -> Option<Left> {
         self.counters.received += 1;
         match self.dispatch(now, datagram) {
             Ok(left) => left,
-            Err(Unusable::Malformed(reason)) => {
-                self.counters.refuse(reason);
-                None
-            }
-            Err(Unusable::Ignored(reason)) => {
-                self.counters.ignore(reason);
+            Err(why) => {
+                self.counters.reject(&why);
                 None
             }
         }
     }
 
-    fn dispatch(&mut self, now: Duration, datagram: &[u8]) -> Result<Option<Left>, Unusable> {
+    fn dispatch(&mut self, now: Duration, datagram: &[u8]) -> Result<Option<Left>, Unusable<AsyncIgnored>> {
         let (header, body) = Header::parse(datagram)?;
         if header.job != self.membership().identity.job {
             return Err(AsyncIgnored::ForeignJob.into());
@@ -44,7 +41,7 @@ impl AsyncSession {
         }
     }
 
-    fn on_ack(&mut self, now: Duration, header: &Header, body: &[u8]) -> Result<(), Unusable> {
+    fn on_ack(&mut self, now: Duration, header: &Header, body: &[u8]) -> Result<(), Unusable<AsyncIgnored>> {
         if header.epoch != self.epoch {
             return Err(AsyncIgnored::WrongEpoch.into());
         }
@@ -80,11 +77,11 @@ impl AsyncSession {
         let identity = self.membership().identity;
         if header.rank == identity.rank
             && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)
-            && let Some(refusal) = Refusal::of(&ack, trailer.as_ref(), &identity)
+            && let Some(rejection) = Rejection::of(&ack, trailer.as_ref(), &identity)
             && for_good(ack.status)
             && !self.member.is_leaving()
         {
-            self.refusal = Some(refusal);
+            self.rejection = Some(rejection);
         }
         let event = self.member.handle_datagram(now, datagram, &mut []);
         let epoch = self.member.membership().epoch;
@@ -103,8 +100,8 @@ impl AsyncSession {
     }
 }
 
-/// Whether a status ends the membership whatever the worker does; the others mean that it has to join again or later, which
-/// it does by itself.
+/// Whether a status ends the membership whatever the worker does; the others mean that it has to join again
+/// or later, which it does by itself.
 const fn for_good(status: Status) -> bool {
     !matches!(
         status,
@@ -115,22 +112,4 @@ const fn for_good(status: Status) -> bool {
             | Status::TooMany
             | Status::UnknownPsn
     )
-}
-
-/// Why a datagram has no effect.
-enum Unusable {
-    Malformed(Malformed),
-    Ignored(AsyncIgnored),
-}
-
-impl From<Malformed> for Unusable {
-    fn from(reason: Malformed) -> Self {
-        Self::Malformed(reason)
-    }
-}
-
-impl From<AsyncIgnored> for Unusable {
-    fn from(reason: AsyncIgnored) -> Self {
-        Self::Ignored(reason)
-    }
 }

@@ -52,8 +52,8 @@ macro_rules! float {
             }
         }
 
-        // Of two zeros the instructions give the second. Taken both ways they give both, so that -0 can prevail as
-        // the smaller and +0 as the larger; other numbers are the same both ways.
+        // Of two zeros the instructions give the second. Taken both ways they give both, so that -0 can
+        // prevail as the smaller and +0 as the larger; other numbers are the same both ways.
         impl Extremes for $name {
             #[inline]
             #[target_feature(enable = "avx2,f16c,popcnt")]

@@ -14,7 +14,8 @@ use super::register;
 #[derive(Clone, Copy)]
 pub(super) struct I32(__m256i);
 
-// SAFETY: loads and stores of 256 bits, for unaligned addresses, or of those 32-bit words that the bytes fill.
+// SAFETY: loads and stores of 256 bits, for unaligned addresses, or of those 32-bit words that the bytes
+// fill.
 unsafe impl Lanes for I32 {
     register!(4, 4, identity, identity);
 }

@@ -1,8 +1,8 @@
 //! Floats of 16 bits, 16 at a time: those of one register become two of binary32.
 //!
-//! As with registers of 512 bits, which of them go into which of the two is of no importance as long as they come back to their places: to spread
-//! bfloat16 out in their order goes through the one unit that moves things between the halves of a register, twice for each
-//! register; a shift and a mask can be done by any.
+//! As with registers of 512 bits, which of them go into which of the two is of no importance as long as they
+//! come back to their places: to spread bfloat16 out in their order goes through the one unit that moves
+//! things between the halves of a register, twice for each register; a shift and a mask can be done by any.
 
 use core::arch::asm;
 use core::arch::x86_64::{
@@ -22,7 +22,8 @@ use super::sixteen::Convert;
 pub(super) trait Split: Copy {
     /// The same values in binary32.
     unsafe fn widen(narrow: __m256i) -> [__m256; 2];
-    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the canonical one.
+    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the
+    /// canonical one.
     unsafe fn narrow(wide: [__m256; 2]) -> __m256i;
 }
 
@@ -63,8 +64,8 @@ impl Split for Bf16 {
     }
 }
 
-/// The bits of both. Of a mask of whole 16-bit places compilers make a blend with zeros, for which there are half as many units (Zen 3), the same
-/// two that shift.
+/// The bits of both. Of a mask of whole 16-bit places compilers make a blend with zeros, for which there are
+/// half as many units (Zen 3), the same two that shift.
 #[inline]
 #[target_feature(enable = "avx2,f16c,popcnt")]
 fn and(a: __m256i, b: __m256i) -> __m256i {

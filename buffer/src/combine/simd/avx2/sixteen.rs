@@ -120,7 +120,8 @@ impl Convert for Bf16 {
     #[inline]
     #[target_feature(enable = "avx2,f16c,popcnt")]
     unsafe fn narrow(wide: __m256) -> __m128i {
-        // As integers: AVX-512's own conversion would take denormals for zeros. The canonical NaN stays what it is.
+        // As integers: AVX-512's own conversion would take denormals for zeros. The canonical NaN stays what
+        // it is.
         let bits = _mm256_castps_si256(wide);
         let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
         let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even);

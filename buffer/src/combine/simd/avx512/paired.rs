@@ -1,8 +1,9 @@
 //! Floats of 16 bits, 32 at a time: those of one register become two of binary32.
 //!
-//! Which of them go into which of the two is of no importance as long as they come back to their places. A bfloat16 is the upper
-//! half of a binary32: those in odd places only have to be rid of what is below them, and the others are moved up by 16 bits,
-//! which is two simple instructions where to spread them out in their order takes four.
+//! Which of them go into which of the two is of no importance as long as they come back to their places. A
+//! bfloat16 is the upper half of a binary32: those in odd places only have to be rid of what is below them,
+//! and the others are moved up by 16 bits, which is two simple instructions where to spread them out in their
+//! order takes four.
 
 use core::arch::x86_64::{
     __m512, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
@@ -22,7 +23,8 @@ use super::sixteen::Convert;
 pub(super) trait Split: Copy {
     /// The same values in binary32.
     unsafe fn widen(narrow: __m512i) -> [__m512; 2];
-    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the canonical one.
+    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the
+    /// canonical one.
     unsafe fn narrow(wide: [__m512; 2]) -> __m512i;
 }
 

@@ -154,8 +154,8 @@ unsafe impl<S: Convert> Lanes for Widened<S> {
     }
 }
 
-// SAFETY: two loads or stores of `F32`, one behind the other, of as many bytes together as twice those of a register; in a
-// copy where there are fewer. Elements have 2 bytes.
+// SAFETY: two loads or stores of `F32`, one behind the other, of as many bytes together as twice those of a
+// register; in a copy where there are fewer. Elements have 2 bytes.
 unsafe impl<S: Convert> Wide for Widened<S> {
     #[inline]
     #[target_feature(enable = "neon")]

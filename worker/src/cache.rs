@@ -1,7 +1,7 @@
 //! Results of finished operations, kept for ranks that have lost theirs.
 //!
-//! A rank that waits for PSN p sends nothing at or beyond p + spread, so nobody can have completed more than `spread`
-//! PSNs from p on: the last `spread` results are all that anyone can still ask for.
+//! A rank that waits for PSN p sends nothing at or beyond p + spread, so nobody can have completed more than
+//! `spread` PSNs from p on: the last `spread` results are all that anyone can still ask for.
 
 use core::time::Duration;
 
@@ -22,14 +22,14 @@ pub struct Entry {
 
 /// The last results, by PSN.
 #[derive(Debug)]
-pub struct Kept {
+pub struct ResultCache {
     entries: Box<[Option<Entry>]>,
     bytes: Box<[u8]>,
     payload: usize,
     mask: u32,
 }
 
-impl Kept {
+impl ResultCache {
     /// Room for `spread` results of up to `payload` bytes.
     ///
     /// Memory: `spread` rounded up to a power of two, times `payload`.
@@ -45,8 +45,9 @@ impl Kept {
         }
     }
 
-    /// Keeps a result in place of the one that is a ring's length older. `bytes` beyond the payload length are cut.
-    pub fn keep(&mut self, psn: u32, element: Element, overflowed: bool, bytes: &[u8]) {
+    /// Keeps a result in place of the one that is a ring's length older. `bytes` beyond the payload length
+    /// are cut.
+    pub fn insert(&mut self, psn: u32, element: Element, overflowed: bool, bytes: &[u8]) {
         let at = (psn & self.mask) as usize;
         let bytes = &bytes[..bytes.len().min(self.payload)];
         self.bytes[at * self.payload..][..bytes.len()].copy_from_slice(bytes);

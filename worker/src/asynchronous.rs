@@ -1,11 +1,11 @@
 //! Asynchronous training (Olaf): a worker sends an update whenever it has one, and waits for nobody.
 //!
-//! [`control`] decides whether an update is sent, `outstanding` knows which ones are under way, [`session`] is a
-//! member's life: a pure state machine like its synchronous sibling in [`crate::session`], with which it shares the
-//! handshake, the heartbeats and what follows when the appliance is started anew.
+//! [`control`] decides whether an update is sent, `outstanding` knows which ones are under way, [`session`]
+//! is a member's life: a pure state machine like its synchronous sibling in [`crate::session`], with which it
+//! shares the handshake, the heartbeats and what follows when the appliance is started anew.
 //!
-//! An update is one packet, so a model has to fit into one: see [`most_floats`]. It is not repeated: by the time when its
-//! loss is certain, there is a newer one.
+//! An update is one packet, so a model has to fit into one: see [`most_floats`]. It is not repeated: by the
+//! time when its loss is certain, there is a newer one.
 
 pub mod control;
 pub mod counters;
@@ -25,10 +25,11 @@ const ACK_TRAILER: usize = 14 + 9 + 2;
 /// A jumbo frame's room for an IP packet.
 pub const JUMBO_MTU: usize = 9000;
 
-/// How many 32-bit floats a model may have on a path with this MTU: an acknowledgement that carries all of them must
-/// fit into one packet.
+/// How many 32-bit floats a model may have on a path with this MTU: an acknowledgement that carries all of
+/// them must fit into one packet.
 ///
-/// 356 with the usual 1,500 bytes, and 2,230 with jumbo frames ([`JUMBO_MTU`]). `ipv6` says that addresses are longer.
+/// 356 with the usual 1,500 bytes, and 2,230 with jumbo frames ([`JUMBO_MTU`]). `ipv6` says that addresses
+/// are longer.
 #[must_use]
 pub const fn most_floats(mtu: usize, ipv6: bool) -> usize {
     let around = IPV4_UDP + if ipv6 { 20 } else { 0 } + header::LEN + ACK_TRAILER;

@@ -1,0 +1,108 @@
+"""scripts/examples: builds all examples, and runs the synchronous one with two ranks against an appliance.
+
+The appliance and each rank have a network namespace of their own. Exit code 0 only if both ranks say that all sums are
+right. Needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import build
+import netns
+from appliance import UDP_PORT, Appliance, Settings
+from netns import APPLIANCE_ADDRESS, Network
+from process import Child, Failure, Interrupted, Stop
+
+_RANKS = 2
+_BUILD_SECONDS = 1800.0
+_RUN_SECONDS = 60.0
+_WINDOW = 512
+_WANTED = "all sums are right"
+
+
+def main(arguments: list[str]) -> int:
+    """Builds, runs and judges; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="scripts/examples", description=__doc__)
+    parser.add_argument("--binary", type=Path, help="a built pascaline, instead of building it")
+    parser.add_argument("--example", type=Path, help="a built example allreduce, instead of building all examples")
+    options = parser.parse_args(arguments)
+    stop = Stop(_BUILD_SECONDS)
+    try:
+        example = options.example.resolve() if options.example else _build()
+        binary = build.ready(stop, options.binary)
+        build.become_root(Path(__file__).resolve(), ["--example", str(example)], binary)
+        for line in _run(binary, example, Stop(_RUN_SECONDS)):
+            print(line)
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    except Failure as failure:
+        print(f"examples: {failure.whole}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _build() -> Path:
+    """All examples; returns the program that is run."""
+    cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
+    packages = ["-p", "pascaline-worker", "-p", "pascaline-worker-dpdk"]
+    command = [cargo, "build", "--locked", "--examples", *packages]
+    done = subprocess.run(
+        [*command, "--message-format=json-render-diagnostics"],
+        cwd=build.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise Failure("the examples do not build")
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message.get("target", {}).get("name") == "allreduce":
+            return Path(message["executable"])
+    raise Failure("cargo built no example named allreduce")
+
+
+def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
+    """Runs the ranks until they end; returns what each said last."""
+    netns.remove_leftovers()
+    network = Network(_RANKS, 1500, middle=False)
+    files = netns.work_directory(os.getpid())
+    with ExitStack() as cleanup:
+        # Registered before it exists: whatever happens from here on, it is removed.
+        cleanup.callback(shutil.rmtree, files, ignore_errors=True)
+        cleanup.callback(network.destroy)
+        files.mkdir(mode=0o700)
+        network.create()
+        appliance = Appliance(binary, network, Settings("af_packet", 1024, _WINDOW, name="examples"), files)
+        cleanup.callback(appliance.stop)
+        appliance.wait_ready(stop)
+        address = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
+        ranks = []
+        for rank, namespace in enumerate(network.workers):
+            command = [str(example), address, str(rank), str(_RANKS)]
+            child = Child(f"rank{rank}", command, files, namespace)
+            cleanup.callback(child.kill)
+            ranks.append(child)
+        if not stop.wait_for(lambda: all(child.exit_code() is not None for child in ranks), _RUN_SECONDS):
+            raise Failure(f"the example is not done after {_RUN_SECONDS:.0f} s", ranks[0].tail())
+        return [_judge(child) for child in ranks]
+
+
+def _judge(child: Child) -> str:
+    """The last line of a rank that was right."""
+    lines = child.out.read_text().splitlines()
+    if child.exit_code() != 0 or not lines or _WANTED not in lines[-1]:
+        raise Failure(f"{child.name} of the example allreduce failed", child.tail())
+    return lines[-1]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

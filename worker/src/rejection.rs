@@ -1,0 +1,173 @@
+//! Why an appliance rejects a worker or its packets.
+
+use core::fmt;
+
+use pascaline_wire::control::{Control, Status};
+use pascaline_wire::{RankSet, Trailer};
+
+use crate::identity::Identity;
+
+/// A rejection, with what the appliance expected and what it got.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Text(self))]
+pub struct Rejection {
+    /// This worker's job.
+    pub job: u16,
+    /// This worker's rank.
+    pub rank: u16,
+    /// What the appliance expected; what that is depends on the reason.
+    pub expected: u32,
+    /// What it got instead.
+    pub got: u32,
+    /// Why it rejects.
+    pub reason: Reason,
+}
+
+/// Why an appliance rejects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The appliance has no such job.
+    UnknownJob,
+    /// The job has fewer ranks than this one's number.
+    RankOutOfRange,
+    /// The job has another number of ranks.
+    RankCount,
+    /// The job's configuration does not admit this source address.
+    Source,
+    /// Another process has joined as the same rank since.
+    StaleSession,
+    /// A rank has joined anew, which starts a new generation of the job for all of them.
+    Generation,
+    /// The appliance does not know this rank, or no longer: it was restarted, or all ranks have left.
+    NotMember,
+    /// The other ranks send payloads of another length.
+    Payload,
+    /// The other ranks send elements of another type, or ask for another operation.
+    Element,
+    /// The packets come from another address than this rank's.
+    Spoofed,
+    /// `expected` ranks have died: they were silent for longer than the job's configuration allows. The set
+    /// has only the lowest one where the appliance does not name the others.
+    RanksLost(Box<RankSet>),
+    /// The appliance has declared this very worker dead, because it was silent for too long.
+    TakenForDead,
+    /// The appliance's quotas leave no room for the job.
+    Quota,
+    /// The job is suspended.
+    Halted,
+    /// The appliance does not know the PSN that was named.
+    UnknownPsn,
+    /// Too many requests in too short a time.
+    TooMany,
+    /// The appliance does not support what was asked of it.
+    Unsupported,
+}
+
+impl Rejection {
+    /// The rejection that an Ack expresses, with what its trailer says; `None` if it is none.
+    #[must_use]
+    pub fn of(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Option<Self> {
+        let reason = match ack.status {
+            Status::Ok | Status::Pending => return None,
+            Status::UnknownJob => Reason::UnknownJob,
+            Status::RankOutOfRange => Reason::RankOutOfRange,
+            Status::FanInMismatch => Reason::RankCount,
+            Status::SourceRefused => Reason::Source,
+            Status::StaleSession => Reason::StaleSession,
+            Status::WrongEpoch => Reason::Generation,
+            Status::NotMember => Reason::NotMember,
+            Status::PayloadMismatch => Reason::Payload,
+            Status::ElementMismatch => Reason::Element,
+            Status::RankSpoofed => Reason::Spoofed,
+            Status::Unsupported => Reason::Unsupported,
+            Status::RankLost => match lost_ranks(ack, trailer, identity) {
+                ranks if *ranks == core::iter::once(identity.rank).collect() => Reason::TakenForDead,
+                ranks => Reason::RanksLost(ranks),
+            },
+            Status::Quota => Reason::Quota,
+            Status::Halted => Reason::Halted,
+            Status::UnknownPsn => Reason::UnknownPsn,
+            Status::TooMany => Reason::TooMany,
+        };
+        Some(identity.rejection(reason, ack.expected, ack.got))
+    }
+}
+
+/// The ranks that an Ack's trailer names, if they agree with its body; else the one that its body names.
+fn lost_ranks(ack: &Control, trailer: Option<&Trailer>, identity: &Identity) -> Box<RankSet> {
+    let named = trailer.and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, identity.ranks));
+    let agrees = |ranks: &RankSet| {
+        u32::from(ranks.len()) == ack.expected && ranks.iter().next().map(u32::from) == Some(ack.got)
+    };
+    let first = || u16::try_from(ack.got).into_iter().collect();
+    Box::new(named.filter(agrees).unwrap_or_else(first))
+}
+
+struct Text<'a>(&'a Rejection);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Rejection { job, rank, expected, got, ref reason } = self.0;
+        match reason {
+            Reason::UnknownJob => write!(f, "the appliance has no job {job}"),
+            Reason::RankOutOfRange => {
+                let last = expected.saturating_sub(1);
+                let has = format_args!("the appliance's job {job} has {expected} ranks, 0 to {last}");
+                write!(f, "rank {rank} is out of range: {has}")
+            }
+            Reason::RankCount => {
+                write!(
+                    f,
+                    "the appliance's job {job} has {expected} ranks, this worker was started with {got}"
+                )
+            }
+            Reason::Source => {
+                write!(f, "the appliance's job {job} does not admit rank {rank} from this source address")
+            }
+            Reason::StaleSession => {
+                write!(f, "another worker has joined job {job} as rank {rank} since this one did")
+            }
+            Reason::Generation => write!(
+                f,
+                "job {job} is in generation {expected}, this worker in {got}: a rank has joined anew, so all of them must"
+            ),
+            Reason::NotMember => {
+                write!(f, "rank {rank} is not a member of the appliance's job {job}: it must join (again)")
+            }
+            Reason::Payload => {
+                write!(
+                    f,
+                    "the appliance expects {expected} payload bytes from job {job}, this worker sends {got}"
+                )
+            }
+            Reason::Element => write!(
+                f,
+                "the appliance expects elements of code {expected:#04x} from job {job}, this worker sends {got:#04x}: \
+                 the ranks disagree about the element type"
+            ),
+            Reason::Spoofed => write!(
+                f,
+                "packets of rank {rank} in job {job} do not come from the address with which that rank joined"
+            ),
+            Reason::RanksLost(ranks) => match expected {
+                1 => write!(f, "rank {ranks} of job {job} has died"),
+                count if u32::from(ranks.len()) == count => write!(f, "ranks {ranks} of job {job} have died"),
+                count => write!(f, "{count} ranks of job {job} have died, the first of them rank {ranks}"),
+            },
+            Reason::TakenForDead => write!(
+                f,
+                "the appliance has taken rank {rank} of job {job} for dead, since it was silent for too long: \
+                 it must join again"
+            ),
+            Reason::Quota => {
+                write!(f, "the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")
+            }
+            Reason::Halted => write!(f, "job {job} is suspended: it goes on after a Reset"),
+            Reason::UnknownPsn => {
+                write!(f, "the appliance knows nothing of the PSN that was named in job {job}")
+            }
+            Reason::TooMany => write!(f, "rank {rank} of job {job} asks too often"),
+            Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
+        }
+    }
+}
