@@ -9,7 +9,7 @@ use common::{
 };
 use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::{Steer, Steering};
-use pascaline_dpdk::{Device, Mbuf, OpenError, Port, PortConfig};
+use pascaline_dpdk::{Device, Mbuf, Mempool, OpenError, PoolConfig, Port, PortConfig};
 use pascaline_testkit::skipped;
 
 /// Frames of several lengths, one of them tagged.
@@ -197,4 +197,32 @@ fn shared_tails(pool: &pascaline_dpdk::Mempool, from: &mut Single, to: &mut Sing
     }
     let joined = if from.port.caps().tx_multi_segment { 0 } else { 20 };
     assert_eq!(from.tx.copied(), joined);
+}
+
+/// DPDK's driver names 1,518 bytes as its longest frame, whatever its ring holds.
+#[test]
+fn net_af_packet_carries_jumbo_frames_where_its_slots_hold_them() {
+    in_namespace(|| {
+        veth("left", "right");
+        for name in ["left", "right"] {
+            ip(&format!("link set {name} mtu 9000"));
+        }
+        let eal = eal();
+        let room = PoolConfig { name: format!("jumbo{}", unique()), count: 127, cache: 0, room: 16384 };
+        let pool = Mempool::new(&eal, &room).unwrap();
+        let config = PortConfig { mtu: Some(9000), ..PortConfig::default() };
+        let start = |arguments: &str| {
+            let port = common::open(&eal, &format!("net_af_packet{},iface={arguments}", unique()));
+            port.start(&config, std::slice::from_ref(&pool))
+        };
+        let error = start("left").expect_err("the usual slots have 2 KiB").error.to_string();
+        assert!(error.contains("framesz=16384,blocksz=16384"), "{error}");
+        let mut left = start("left,framesz=16384,blocksz=16384").unwrap();
+        let mut right = start("right,framesz=16384,blocksz=16384").unwrap();
+        assert_eq!(left.port.active().mtu, 9000);
+        let frames = [frame(1, 9014), frame(2, 60)];
+        send(&mut left.tx[0], frames.iter().map(|frame| packet(&pool, frame)).collect());
+        let got = receive(&mut right.rx[0], frames.len());
+        assert!(got.iter().zip(&frames).all(|(packet, frame)| packet.bytes() == frame));
+    });
 }

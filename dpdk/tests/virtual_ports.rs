@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use common::{
     Single, assert_full, burst, eal, frame, open, packet, pool, receive, send, start, unique, wait_for,
 };
-use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_buffer::PacketBuf;
 use pascaline_dpdk::port::{StartedPort, Steer, Steering};
 use pascaline_dpdk::{Device, Mbuf, Mempool, OpenError, Port, PortConfig, RxQueue, StartError};
 

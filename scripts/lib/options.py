@@ -21,7 +21,7 @@ examples:
   scripts/demo --json | tail -n1 | python3 -m json.tool
   scripts/demo --workers 8 --bytes 4MiB --dtype i32
   scripts/demo --loss 1 --duplicate 1 --reorder 1    the same over a bad network
-  scripts/demo --mtu 9000 --payload 8192 --driver af_xdp
+  scripts/demo --mtu 9000 --payload 8192
   scripts/demo --policy dsa --jobs 2 --loss 1 --pool-slots 64
                                                      two jobs that contend for a small pool
   scripts/demo --restart-appliance                   the appliance is killed and started anew half way

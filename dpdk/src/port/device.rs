@@ -83,6 +83,8 @@ pub(super) struct DeviceHandle {
     name: String,
     /// A virtual device goes with its port, so that it can be made again. A PCI device stays with EAL.
     is_virtual: bool,
+    /// Its arguments, `key=value` with commas between.
+    arguments: String,
     /// The pools that fill its rings. The mutex also serialises control of the device, as DPDK demands.
     pools: Mutex<Vec<Mempool>>,
     /// After the device and the pools.
@@ -102,7 +104,9 @@ impl DeviceHandle {
         }
         let name = name.to_string_lossy().into_owned();
         let is_virtual = matches!(device, Device::Vdev(_));
-        Ok(Self { port_id, name, is_virtual, pools: Mutex::new(Vec::new()), eal: eal.inner().clone() })
+        let arguments = arguments.to_string_lossy().into_owned();
+        let pools = Mutex::new(Vec::new());
+        Ok(Self { port_id, name, is_virtual, arguments, pools, eal: eal.inner().clone() })
     }
 
     pub(super) fn port_id(&self) -> u16 {
@@ -111,6 +115,12 @@ impl DeviceHandle {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The value of one of its arguments.
+    pub(super) fn argument(&self, wanted: &str) -> Option<&str> {
+        let mut pairs = self.arguments.split(',').filter_map(|argument| argument.split_once('='));
+        pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value)
     }
 
     /// Exclusive use of the control functions.

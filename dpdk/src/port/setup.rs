@@ -22,8 +22,14 @@ pub enum StartError {
     )]
     TooManyQueues { device: String, rx: u16, tx: u16, max_rx: u16, max_tx: u16 },
     /// An MTU out of range.
-    #[error("{device}: an MTU of {mtu} is out of the device's range {min}..={max}")]
+    #[error("{device}: an MTU of {mtu} is out of the device's range {min}..={max}{}", limit(device))]
     Mtu { device: String, mtu: u16, min: u16, max: u16 },
+    /// The slots of a packet socket's ring are too small.
+    #[error(
+        "{device}: frames of an MTU of {mtu} do not fit into the ring's slots of {slot} bytes; \
+         add framesz={fits},blocksz={fits} to the device"
+    )]
+    Slot { device: String, mtu: u16, slot: u32, fits: u32 },
     /// Receive queues need a pool.
     #[error("{device}: there are receive queues and no pool to fill them from")]
     NoPool { device: String },
@@ -78,6 +84,12 @@ fn remedy(step: Step, errno: Errno) -> &'static str {
     }
 }
 
+/// Why the driver has this limit, where that is no property of a card.
+fn limit(device: &str) -> &'static str {
+    let af_xdp = device.starts_with("net_af_xdp");
+    if af_xdp { "; AF_XDP keeps each frame within one page: use net_af_packet" } else { "" }
+}
+
 /// The error, and the port as it was.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
@@ -91,6 +103,12 @@ pub struct StartFailure {
 
 /// Ethernet header, VLAN tag and checksum, as drivers count them.
 const OVERHEAD: u32 = 14 + 4 + 4;
+/// The driver over a packet socket. It names an ordinary frame as its longest, so DPDK takes no larger MTU
+/// for it; but its limits are the interface's MTU, which the kernel keeps, and the slots of its ring.
+const AF_PACKET: &str = "net_af_packet";
+/// A slot's size unless `framesz` is given, and what the kernel puts before the frame.
+const SLOT: u32 = 2048;
+const SLOT_HEADER: u32 = 128;
 
 pub(super) fn start(
     device: &DeviceHandle,
@@ -107,6 +125,8 @@ pub(super) fn start(
     let wanted_mtu = config.mtu.map_or(sys::PSC_ETHER_MTU, u32::from);
     let smallest_room = pools.iter().map(Mempool::room).min().map_or(0, u32::from);
     let choice = Choice::of(caps, config, wanted_mtu + OVERHEAD > smallest_room);
+    let kernels_mtu = caps.driver == AF_PACKET && wanted_mtu > sys::PSC_ETHER_MTU;
+    let config = &PortConfig { mtu: config.mtu.filter(|_| !kernels_mtu), ..config.clone() };
 
     let steer = config.steer.filter(|_| config.rx_queues > 1);
     let mut key = Key::new(steer.map_or(1, |steer| steer.count), info.hash_key_size);
@@ -139,7 +159,7 @@ pub(super) fn start(
     let mut mtu = 0;
     // SAFETY: as above; the result goes to a live variable.
     let status = unsafe { sys::rte_eth_dev_get_mtu(port, &raw mut mtu) };
-    if status != 0 {
+    if status != 0 || kernels_mtu {
         mtu = u16::try_from(wanted_mtu).unwrap_or(u16::MAX);
     }
     Ok(Active { steering, ..choice.active(descriptors, mtu, promiscuous) })
@@ -200,6 +220,7 @@ fn check(
     config: &PortConfig,
     pools: &[Mempool],
 ) -> Result<(), StartError> {
+    let slot = device.argument("framesz").and_then(|size| size.parse().ok()).unwrap_or(SLOT);
     let device = device.name().to_owned();
     let (rx, tx, max_rx, max_tx) =
         (config.rx_queues, config.tx_queues, caps.max_rx_queues, caps.max_tx_queues);
@@ -212,6 +233,10 @@ fn check(
     match config.mtu {
         Some(mtu) if mtu < caps.min_mtu || mtu > caps.max_mtu => {
             Err(StartError::Mtu { device, mtu, min: caps.min_mtu, max: caps.max_mtu })
+        }
+        Some(mtu) if caps.driver == AF_PACKET && u32::from(mtu) + SLOT_HEADER > slot => {
+            let fits = (u32::from(mtu) + SLOT_HEADER).next_power_of_two();
+            Err(StartError::Slot { device, mtu, slot, fits })
         }
         _ => Ok(()),
     }
