@@ -140,7 +140,8 @@ proptest! {
         skew in 0usize..9, awkward in prop_oneof![1usize..10, Just(5000)], seed: u64,
     ) {
         let random = &mut Rng::with_seed(seed);
-        let all: Vec<_> = (0..inputs).map(|i| skewed(&payload(of, count, awkward, random), (skew + i) % 8)).collect();
+        let input = |i| skewed(&payload(of, count, awkward, random), (skew + i) % 8);
+        let all: Vec<_> = (0..inputs).map(input).collect();
         let all: Vec<&[u8]> = all.iter().enumerate().map(|(i, bytes)| &bytes[(skew + i) % 8..]).collect();
         let mut expected = all[0].to_vec();
         let mut flag = false;
@@ -167,7 +168,8 @@ proptest! {
 
     #[test]
     fn non_finite_values_are_counted(
-        of in prop::sample::select(DType::ALL.to_vec()), count in 0usize..2300, skew in 0usize..9, ragged in 0usize..8,
+        of in prop::sample::select(DType::ALL.to_vec()), count in 0usize..2300,
+        skew in 0usize..9, ragged in 0usize..8,
         awkward in 1usize..40, seed: u64,
     ) {
         let mut bytes = payload(of, count, awkward, &mut Rng::with_seed(seed));
@@ -184,7 +186,8 @@ proptest! {
         (of, op) in cases(), lengths in prop::collection::vec(0usize..700, 2..6), seed: u64,
     ) {
         let random = &mut Rng::with_seed(seed);
-        let inputs: Vec<_> = lengths.iter().map(|len| payload(of, *len, 4, random)[..*len].to_vec()).collect();
+        let input = |len: &usize| payload(of, *len, 4, random)[..*len].to_vec();
+        let inputs: Vec<_> = lengths.iter().map(input).collect();
         let from: Vec<&[u8]> = inputs[1..].iter().map(Vec::as_slice).collect();
         let whole = |shortest: usize| shortest - shortest % of.size();
         for kernels in Kernels::available() {

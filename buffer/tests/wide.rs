@@ -113,7 +113,8 @@ proptest! {
     #[test]
     fn a_sum_is_rounded_once(
         of in prop::sample::select(SIXTEEN.to_vec()), inputs in 2usize..7,
-        count in prop_oneof![1usize..70, 1usize..=2300], skew in 0usize..9, awkward in 1usize..40, early: bool, seed: u64,
+        count in prop_oneof![1usize..70, 1usize..=2300], skew in 0usize..9, awkward in 1usize..40,
+        early: bool, seed: u64,
     ) {
         let random = &mut Rng::with_seed(seed);
         let all: Vec<_> = (0..inputs).map(|_| payload(of, count, awkward, random)).collect();
@@ -147,7 +148,8 @@ proptest! {
 
     #[test]
     fn every_step_agrees_with_the_scalar_one_at_any_length(
-        of in prop::sample::select(SIXTEEN.to_vec()), room in 0usize..3000, len in 0usize..1500, awkward in 1usize..40,
+        of in prop::sample::select(SIXTEEN.to_vec()), room in 0usize..3000, len in 0usize..1500,
+        awkward in 1usize..40,
         seed: u64,
     ) {
         let random = &mut Rng::with_seed(seed);

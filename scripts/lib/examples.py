@@ -1,7 +1,7 @@
 """scripts/examples: builds all examples, and runs the synchronous one with two ranks against an appliance.
 
-The appliance and each rank have a network namespace of their own. Exit code 0 only if both ranks say that all sums are
-right. Needs root.
+The appliance and each rank have a network namespace of their own. Exit code 0 only if both ranks say that all
+sums are right. Needs root.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     """Builds, runs and judges; returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/examples", description=__doc__)
     parser.add_argument("--binary", type=Path, help="a built pascaline, instead of building it")
-    parser.add_argument("--example", type=Path, help="a built example allreduce, instead of building all examples")
+    parser.add_argument("--example", type=Path, help="a built example allreduce, instead of building")
     options = parser.parse_args(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:

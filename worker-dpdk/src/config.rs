@@ -46,7 +46,8 @@ pub enum DpdkJoinError {
     Family(core::net::IpAddr),
     /// A local address was asked for, which is the port's.
     #[error(
-        "bind is for the kernel's driver: over a DPDK port the worker has the port's address, and any UDP port"
+        "bind is for the kernel's driver: over a DPDK port the worker has the port's address, \
+         and any UDP port"
     )]
     Bind,
     /// DPDK did not start.
@@ -66,7 +67,8 @@ pub enum DpdkJoinError {
     Mac(Errno),
     /// A packet of this job does not fit into the port's frames.
     #[error(
-        "a packet of {needed} bytes behind the Ethernet header does not fit into the port's MTU of {mtu}: lower payload"
+        "a packet of {needed} bytes behind the Ethernet header does not fit into the port's MTU of {mtu}: \
+         lower payload"
     )]
     Mtu {
         /// Bytes of a full packet.

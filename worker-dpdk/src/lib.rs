@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`config`] | which port, which address, and what can go wrong with them |
 //! | [`host`] | frames for and from one peer, as bytes: ARP, IPv4, UDP; no I/O |
+//! | `link` | the port and its queues: frames to and from the session |
 //! | [`worker`] | [`DpdkWorker`]: the session polled over the port |
 //!
 //! **Limits.** IPv4 only. The appliance, or the next hop to it, must be in the same Ethernet segment. One
@@ -18,6 +19,7 @@
 
 pub mod config;
 pub mod host;
+mod link;
 pub mod worker;
 
 pub use config::{DpdkConfig, DpdkJoinError};

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let appliance: SocketAddr = appliance.parse()?;
     let (rank, ranks): (u16, u16) = (rank.parse()?, ranks.parse()?);
 
-    // Waits until every rank of the job has joined. All of them must agree on the job, the rank count and the payload.
+    // Waits until every rank of the job has joined. All must agree on job, rank count and payload.
     let mut worker = Worker::join(Config::new(appliance, JOB, rank, ranks))?;
 
     for step in 0..STEPS {
@@ -41,12 +41,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if wrong > 0 {
             return Err(format!("step {step}: {wrong} of {ELEMENTS} elements are wrong").into());
         }
-        println!("step {step}: {} bytes summed over {ranks} ranks in {:.1?}", report.bytes, report.elapsed);
+        let (bytes, elapsed) = (report.bytes, report.elapsed);
+        println!("step {step}: {bytes} bytes summed over {ranks} ranks in {elapsed:.1?}");
     }
 
     // A rank that leaves helps the others until they have all results, too.
     let departure = worker.leave();
-    println!("rank {rank}: all sums are right; {} packets sent again", departure.counters.retransmissions);
+    let again = departure.counters.retransmissions;
+    println!("rank {rank}: all sums are right; {again} packets sent again");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! One worker of an asynchronous job (Olaf): sends updates at its own pace and takes in weights as they come.
 //!
-//! Start an appliance whose job 2 has `mode = "olaf"` and two ranks, and its parameter server (`pascaline ps`), then:
+//! Start an appliance whose job 2 has `mode = "olaf"` and two ranks, and its parameter server
+//! (`pascaline ps`), then:
 //!
 //! ```sh
 //! cargo run --release --example olaf -- 10.77.0.254:16420 0 2

@@ -122,8 +122,8 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} of {} packets complete after {:.1?}, oldest missing PSN {}, {} retransmissions, {} reminders, \
-             {} datagrams received",
+            "{} of {} packets complete after {:.1?}, oldest missing PSN {}, {} retransmissions, \
+             {} reminders, {} datagrams received",
             self.completed,
             self.packets,
             self.elapsed,

@@ -61,5 +61,5 @@ pub use rejection::{Reason, Rejection};
 pub use session::{Event, Session, StartError, Transmit};
 pub use udp::{
     AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, Element,
-    JoinError, Worker,
+    JoinError, Worker, session_number,
 };

@@ -108,57 +108,44 @@ struct Text<'a>(&'a Rejection);
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let &Rejection { job, rank, expected, got, ref reason } = self.0;
+        let its_job = format_args!("the appliance's job {job}");
         match reason {
             Reason::UnknownJob => write!(f, "the appliance has no job {job}"),
             Reason::RankOutOfRange => {
                 let last = expected.saturating_sub(1);
-                let has = format_args!("the appliance's job {job} has {expected} ranks, 0 to {last}");
-                write!(f, "rank {rank} is out of range: {has}")
+                write!(f, "rank {rank} is out of range: {its_job} has {expected} ranks, 0 to {last}")
             }
             Reason::RankCount => {
-                write!(
-                    f,
-                    "the appliance's job {job} has {expected} ranks, this worker was started with {got}"
-                )
+                write!(f, "{its_job} has {expected} ranks, this worker was started with {got}")
             }
-            Reason::Source => {
-                write!(f, "the appliance's job {job} does not admit rank {rank} from this source address")
-            }
+            Reason::Source => write!(f, "{its_job} does not admit rank {rank} from this source address"),
             Reason::StaleSession => {
                 write!(f, "another worker has joined job {job} as rank {rank} since this one did")
             }
-            Reason::Generation => write!(
-                f,
-                "job {job} is in generation {expected}, this worker in {got}: a rank has joined anew, so all of them must"
-            ),
-            Reason::NotMember => {
-                write!(f, "rank {rank} is not a member of the appliance's job {job}: it must join (again)")
+            Reason::Generation => {
+                write!(f, "job {job} is in generation {expected}, this worker in {got}: {ANEW}")
             }
+            Reason::NotMember => write!(f, "rank {rank} is not a member of {its_job}: it must join (again)"),
             Reason::Payload => {
-                write!(
-                    f,
-                    "the appliance expects {expected} payload bytes from job {job}, this worker sends {got}"
-                )
+                let wanted = format_args!("the appliance expects {expected} payload bytes from job {job}");
+                write!(f, "{wanted}, this worker sends {got}")
             }
-            Reason::Element => write!(
-                f,
-                "the appliance expects elements of code {expected:#04x} from job {job}, this worker sends {got:#04x}: \
-                 the ranks disagree about the element type"
-            ),
-            Reason::Spoofed => write!(
-                f,
-                "packets of rank {rank} in job {job} do not come from the address with which that rank joined"
-            ),
+            Reason::Element => {
+                let wanted =
+                    format_args!("the appliance expects elements of code {expected:#04x} from job {job}");
+                write!(f, "{wanted}, this worker sends {got:#04x}: {DISAGREE}")
+            }
+            Reason::Spoofed => {
+                write!(f, "packets of rank {rank} in job {job} do not come from {JOINED_FROM}")
+            }
             Reason::RanksLost(ranks) => match expected {
                 1 => write!(f, "rank {ranks} of job {job} has died"),
                 count if u32::from(ranks.len()) == count => write!(f, "ranks {ranks} of job {job} have died"),
                 count => write!(f, "{count} ranks of job {job} have died, the first of them rank {ranks}"),
             },
-            Reason::TakenForDead => write!(
-                f,
-                "the appliance has taken rank {rank} of job {job} for dead, since it was silent for too long: \
-                 it must join again"
-            ),
+            Reason::TakenForDead => {
+                write!(f, "the appliance has taken rank {rank} of job {job} for dead, {SILENT}")
+            }
             Reason::Quota => {
                 write!(f, "the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")
             }
@@ -171,3 +158,8 @@ impl fmt::Display for Text<'_> {
         }
     }
 }
+
+const ANEW: &str = "a rank has joined anew, so all of them must";
+const DISAGREE: &str = "the ranks disagree about the element type";
+const JOINED_FROM: &str = "the address with which that rank joined";
+const SILENT: &str = "since it was silent for too long: it must join again";

@@ -62,8 +62,8 @@ pub enum StartError {
     /// nothing of what was before goes on. Said once: the next allreduce is the first one of the new
     /// generation, for all ranks.
     #[error(
-        "the job has gone from generation {got} to {expected} and a rank has started anew: the next allreduce \
-         is the first one of all ranks"
+        "the job has gone from generation {got} to {expected} and a rank has started anew: \
+         the next allreduce is the first one of all ranks"
     )]
     Ended {
         /// The job's generation.

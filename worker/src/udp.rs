@@ -21,7 +21,7 @@ mod worker;
 
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
 pub use element::Element;
-pub use worker::{Departure, Worker};
+pub use worker::{Departure, Worker, session_number};
 
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a
 /// trailer.

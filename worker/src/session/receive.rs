@@ -71,20 +71,7 @@ impl Session {
         if header.count != ranks && self.partials.is_none() {
             return Err(Ignored::Incomplete.into());
         }
-        let (payload, trailer) = if header.flags.has(Flags::TRAILER) {
-            let (payload, trailer) = Trailer::split(body)?;
-            (payload, Some(trailer))
-        } else {
-            (body, None)
-        };
-        // Where one says that it is whole and names ranks all the same, it must name them all.
-        let named = trailer.as_ref().is_some_and(|trailer| trailer.bitmap.is_some());
-        let inside = if header.count != ranks || named {
-            Some(inside(header, trailer.as_ref(), ranks)?)
-        } else {
-            None
-        };
-        let inside = inside.filter(|_| header.count != ranks);
+        let (payload, inside) = contents(header, body, ranks)?;
         let place = tensor.get_mut(operation.range(psn)).filter(|place| place.len() == payload.len());
         let place = place.ok_or(Ignored::WrongLength)?;
         place.copy_from_slice(payload);
@@ -179,10 +166,22 @@ impl Session {
     }
 }
 
-/// The ranks inside a result that does not contain all.
-fn inside(header: &Header, trailer: Option<&Trailer>, ranks: u16) -> Result<RankSet, Ignored> {
-    trailer
-        .and_then(|trailer| RankSet::from_bitmap(trailer.bitmap.as_ref()?, ranks))
+/// A result's payload, and the ranks inside if it lacks some.
+fn contents<'a>(header: &Header, body: &'a [u8], ranks: u16) -> Handled<(&'a [u8], Option<RankSet>)> {
+    let (payload, bitmap) = if header.flags.has(Flags::TRAILER) {
+        let (payload, trailer) = Trailer::split(body)?;
+        (payload, trailer.bitmap)
+    } else {
+        (body, None)
+    };
+    let whole = header.count == ranks;
+    if whole && bitmap.is_none() {
+        return Ok((payload, None));
+    }
+    // A whole result that names ranks must name them all.
+    let inside = bitmap
+        .and_then(|bitmap| RankSet::from_bitmap(&bitmap, ranks))
         .filter(|inside| !inside.is_empty() && inside.len() == header.count)
-        .ok_or(Ignored::WrongBitmap)
+        .ok_or(Ignored::WrongBitmap)?;
+    Ok((payload, (!whole).then_some(inside)))
 }

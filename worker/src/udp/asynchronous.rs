@@ -11,7 +11,7 @@ use nix::poll::PollFlags;
 
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
-use super::worker::{handshake, unix_ns};
+use super::worker::{handshake, session_number};
 use super::{Config, JoinError};
 use crate::asynchronous::session::MOST_OUTSTANDING;
 use crate::asynchronous::{
@@ -96,8 +96,8 @@ pub enum AsyncJoinError {
     Join(#[from] JoinError),
     /// An update has to fit into one packet, and so has its acknowledgement.
     #[error(
-        "a model of {floats} floats does not fit into one packet: with an MTU of {mtu} bytes at most {limit} do, with \
-         jumbo frames (9000 bytes) at most {jumbo}; larger models train in synchronous mode (a job with \
+        "a model of {floats} floats does not fit into one packet: with an MTU of {mtu} bytes \
+         at most {limit} do, with jumbo frames (9000 bytes) at most {jumbo}; larger models train in synchronous mode (a job with \
          mode = \"sync\", `Worker::allreduce`, `pascaline worker allreduce`)"
     )]
     ModelTooLarge {
@@ -161,7 +161,7 @@ impl AsyncWorker {
         let AsyncConfig { job, rank, ranks, .. } = *config;
         let origin = Instant::now();
         let identity = Identity { job, rank, ranks, payload };
-        let mut join = Join::new(identity, unix_ns(), 1, Duration::ZERO, config.join_deadline);
+        let mut join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
         let membership = handshake(&socket, &mut join, origin, &mut buffer)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
@@ -183,7 +183,7 @@ impl AsyncWorker {
     pub fn push(&mut self, gradient: &[f32], reward: f32) -> Result<Push, PushError> {
         // What has arrived may end the wait for an earlier update.
         self.poll();
-        let push = self.session.push(self.origin.elapsed(), unix_ns(), gradient, reward)?;
+        let push = self.session.push(self.origin.elapsed(), session_number(), gradient, reward)?;
         self.flush();
         Ok(push)
     }

@@ -76,7 +76,7 @@ impl Worker {
         let room = usize::from(spread) * stride * 4;
         let socket = Socket::open_to(config.bind, config.appliance, ports, room)
             .map_err(io("cannot open a UDP socket"))?;
-        let number = unix_ns();
+        let number = session_number();
         let origin = Instant::now();
         let mut buffer = vec![0; stride * BATCH];
         let mut join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
@@ -234,8 +234,9 @@ impl Worker {
     }
 }
 
-/// Nanoseconds since 1970.
-pub(super) fn unix_ns() -> u64 {
+/// Nanoseconds since 1970: a number that no earlier session of a rank has had.
+#[must_use]
+pub fn session_number() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The tests' appliance, its packet path: the simplest that keeps to the protocol. It may forget what it likes.
+//! The packet path of the tests' appliance: the simplest one that follows the protocol. It may forget results.
 
 use std::collections::BTreeMap;
 

@@ -315,10 +315,8 @@ fn a_refused_packet_makes_the_allreduce_fail_at_once() {
     let mut worker = Worker::join(Config { ranks: 1, ..appliance.config(0) }).unwrap();
     let error = worker.allreduce(&mut [1_i32; 5]).unwrap_err();
     let expected = Rejection { job: JOB, rank: 0, expected: 1, got: 2, reason: Reason::Element };
-    assert!(
-        matches!(&error, AllreduceError::Failed(Failure::Rejected { rejection, .. }) if *rejection == expected),
-        "{error}"
-    );
+    let AllreduceError::Failed(Failure::Rejected { rejection, .. }) = &error else { panic!("{error}") };
+    assert_eq!(*rejection, expected, "{error}");
 }
 
 #[test]

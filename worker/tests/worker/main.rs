@@ -3,12 +3,14 @@
 
 mod adversary;
 mod aggregator;
+mod asking;
 mod asynchronous;
 mod datagrams;
 mod driver;
 mod gather;
 mod generation;
 mod job;
+mod leaving;
 mod membership;
 mod pipeline;
 mod priority;

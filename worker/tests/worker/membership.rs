@@ -171,8 +171,8 @@ fn each_refusal_gives_its_error() {
         (Status::PayloadMismatch, "the appliance expects 4 payload bytes from job 1, this worker sends 3"),
         (
             Status::ElementMismatch,
-            "the appliance expects elements of code 0x04 from job 1, this worker sends 0x03: the ranks disagree \
-             about the element type",
+            "the appliance expects elements of code 0x04 from job 1, this worker sends 0x03: \
+             the ranks disagree about the element type",
         ),
         (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
         (Status::RankLost, "4 ranks of job 1 have died, the first of them rank 0"),

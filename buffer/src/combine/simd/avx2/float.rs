@@ -14,7 +14,8 @@ use super::register;
 
 macro_rules! float {
     (
-        $(#[$doc:meta])* $name:ident($register:ty), $element:literal bytes, nan $nan:expr, infinity $infinity:expr;
+        $(#[$doc:meta])* $name:ident($register:ty), $element:literal bytes,
+        nan $nan:expr, infinity $infinity:expr;
         $from:ident, $into:ident, $add:ident, $min:ident, $max:ident, $and:ident, $or:ident,
         $compare:ident, $blend:ident, $equal:ident, $mask:ident
     ) => {
@@ -83,14 +84,15 @@ float! {
     /// 8 of binary32.
     F32(__m256), 4 bytes,
     nan _mm256_set1_ps(f32::from_bits(0x7fc0_0000)), infinity _mm256_set1_epi32(0x7f80_0000);
-    _mm256_castsi256_ps, _mm256_castps_si256, _mm256_add_ps, _mm256_min_ps, _mm256_max_ps, _mm256_and_ps, _mm256_or_ps,
-    _mm256_cmp_ps, _mm256_blendv_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps
+    _mm256_castsi256_ps, _mm256_castps_si256, _mm256_add_ps, _mm256_min_ps, _mm256_max_ps,
+    _mm256_and_ps, _mm256_or_ps, _mm256_cmp_ps, _mm256_blendv_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps
 }
 
 float! {
     /// 4 of binary64.
     F64(__m256d), 8 bytes,
-    nan _mm256_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000)), infinity _mm256_set1_epi64x(0x7ff0_0000_0000_0000);
-    _mm256_castsi256_pd, _mm256_castpd_si256, _mm256_add_pd, _mm256_min_pd, _mm256_max_pd, _mm256_and_pd, _mm256_or_pd,
-    _mm256_cmp_pd, _mm256_blendv_pd, _mm256_cmpeq_epi64, _mm256_movemask_pd
+    nan _mm256_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000)),
+    infinity _mm256_set1_epi64x(0x7ff0_0000_0000_0000);
+    _mm256_castsi256_pd, _mm256_castpd_si256, _mm256_add_pd, _mm256_min_pd, _mm256_max_pd,
+    _mm256_and_pd, _mm256_or_pd, _mm256_cmp_pd, _mm256_blendv_pd, _mm256_cmpeq_epi64, _mm256_movemask_pd
 }

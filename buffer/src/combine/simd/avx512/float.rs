@@ -13,7 +13,8 @@ use super::register;
 
 macro_rules! float {
     (
-        $(#[$doc:meta])* $name:ident($register:ty), $element:literal bytes, nan $nan:expr, infinity $infinity:expr;
+        $(#[$doc:meta])* $name:ident($register:ty), $element:literal bytes,
+        nan $nan:expr, infinity $infinity:expr;
         $from:ident, $into:ident, $add:ident, $range:ident, $unordered:ident, $blend:ident, $equal:ident
     ) => {
         $(#[$doc])*
@@ -87,7 +88,8 @@ float! {
 float! {
     /// 8 of binary64.
     F64(__m512d), 8 bytes,
-    nan _mm512_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000)), infinity _mm512_set1_epi64(0x7ff0_0000_0000_0000);
+    nan _mm512_set1_pd(f64::from_bits(0x7ff8_0000_0000_0000)),
+    infinity _mm512_set1_epi64(0x7ff0_0000_0000_0000);
     _mm512_castsi512_pd, _mm512_castpd_si512, _mm512_add_pd, _mm512_range_pd,
     _mm512_cmpunord_pd_mask, _mm512_mask_mov_pd, _mm512_cmpeq_epi64_mask
 }

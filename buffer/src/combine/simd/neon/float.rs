@@ -14,7 +14,8 @@ use super::register;
 macro_rules! float {
     (
         $(#[$doc:meta])* $name:ident($register:ty), $element:literal bytes, nan $nan:expr;
-        $from:ident, $into:ident, $add:ident, $min:ident, $max:ident, $equal:ident, $select:ident, $count:ident
+        $from:ident, $into:ident, $add:ident, $min:ident, $max:ident,
+        $equal:ident, $select:ident, $count:ident
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -79,13 +80,15 @@ macro_rules! float {
 float! {
     /// 4 of binary32.
     F32(float32x4_t), 4 bytes, nan vdupq_n_f32(f32::from_bits(0x7fc0_0000));
-    vreinterpretq_f32_u8, vreinterpretq_u8_f32, vaddq_f32, vminq_f32, vmaxq_f32, vceqq_f32, vbslq_f32, non_finite_32
+    vreinterpretq_f32_u8, vreinterpretq_u8_f32, vaddq_f32, vminq_f32, vmaxq_f32,
+    vceqq_f32, vbslq_f32, non_finite_32
 }
 
 float! {
     /// 2 of binary64.
     F64(float64x2_t), 8 bytes, nan vdupq_n_f64(f64::from_bits(0x7ff8_0000_0000_0000));
-    vreinterpretq_f64_u8, vreinterpretq_u8_f64, vaddq_f64, vminq_f64, vmaxq_f64, vceqq_f64, vbslq_f64, non_finite_64
+    vreinterpretq_f64_u8, vreinterpretq_u8_f64, vaddq_f64, vminq_f64, vmaxq_f64,
+    vceqq_f64, vbslq_f64, non_finite_64
 }
 
 #[inline]

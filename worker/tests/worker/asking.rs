@@ -1,0 +1,112 @@
+//! A session that asks what has become of its generation, and the Acks it gets.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::{Element, Header, Kind};
+use pascaline_worker::{Event, Session};
+
+use crate::aggregator::packet;
+use crate::datagrams::{BYTES, EPOCH, FIRST, MEMBERSHIP, PAYLOAD, RESULT};
+
+pub(crate) const NEXT: u8 = 44;
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A session, and the number of its latest request.
+pub(crate) struct Asking {
+    session: Session,
+    latest: u32,
+}
+
+impl Asking {
+    pub(crate) fn new(session: Session) -> Self {
+        Self { session, latest: 0 }
+    }
+}
+
+impl Deref for Asking {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Asking {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+/// A session that has sent a heartbeat, its first request, and whose first allreduce has four packets in
+/// flight.
+pub(crate) fn running() -> (Asking, Vec<u8>) {
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
+    assert_eq!(request(&mut session, ms(0)).0.psn, 1);
+    assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, Duration::from_secs(9)), Ok(true));
+    assert_eq!(sent(&mut session, ms(0)).len(), 4);
+    (session, vec![1; BYTES])
+}
+
+/// Stands for the number of the latest request: [`handle`] puts that in its place.
+pub(crate) const LATEST: u32 = u32::MAX;
+
+/// An Ack to the latest request of this session.
+pub(crate) fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> Vec<u8> {
+    let body = Control {
+        status,
+        answers: Some(answers),
+        payload: PAYLOAD,
+        window: MEMBERSHIP.spread,
+        expected,
+        ..Control::request(Action::Ack, MEMBERSHIP.session)
+    };
+    let rank = MEMBERSHIP.identity.rank;
+    packet(&Header { kind: Kind::Control, rank, psn: LATEST, epoch, count: 3, ..RESULT }, &body.to_bytes())
+}
+
+/// The same, to the request with a number.
+pub(crate) fn to(number: u32, mut ack: Vec<u8>) -> Vec<u8> {
+    ack[8..12].copy_from_slice(&number.to_be_bytes());
+    ack
+}
+
+pub(crate) fn sent(session: &mut Asking, now: Duration) -> Vec<(Header, Vec<u8>)> {
+    let tensor = [1; BYTES];
+    let packets = std::iter::from_fn(|| session.poll_transmit(now)).collect::<Vec<_>>();
+    let body = |packet| [session.payload(packet, &tensor), session.trailer(packet)].concat();
+    let packets: Vec<_> =
+        packets.iter().map(|packet| (Header::parse(&packet.header).unwrap().0, body(packet))).collect();
+    let requests = packets.iter().filter(|(header, _)| header.kind == Kind::Control);
+    session.latest = requests.map(|(header, _)| header.psn).next_back().unwrap_or(session.latest);
+    packets
+}
+
+/// The one request that is sent now.
+pub(crate) fn request(session: &mut Asking, now: Duration) -> (Header, Control) {
+    let packets = sent(session, now);
+    let [(header, body)] = &packets[..] else { panic!("{packets:?}") };
+    (*header, Control::parse(body).unwrap())
+}
+
+pub(crate) fn handle(session: &mut Asking, now: Duration, datagram: &[u8]) -> Option<Event> {
+    let mut tensor = [1; BYTES];
+    let mut datagram = datagram.to_vec();
+    if datagram[8..12] == LATEST.to_be_bytes() {
+        datagram = to(session.latest, datagram);
+    }
+    session.handle_datagram(now, &datagram, &mut tensor)
+}
+
+/// A session that has heard that its generation is over, and has asked to go on.
+pub(crate) fn rejoining() -> Asking {
+    let (mut session, _) = running();
+    assert_eq!(handle(&mut session, ms(1), &ack(Action::Join, Status::WrongEpoch, NEXT, 0)), None);
+    let (_, join) = request(&mut session, ms(1));
+    assert_eq!((join.expected, join.got), (control::generation(EPOCH), control::generation(NEXT)));
+    session
+}
