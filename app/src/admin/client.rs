@@ -1,17 +1,14 @@
 //! Asking a running appliance, over its admin API.
 
-mod address;
-mod client;
-
+use core::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::Value;
 
-use self::address::Address;
-use self::client::Client;
+use crate::http::client::{Address, Client};
 
 /// Which appliance to ask, and how.
 #[derive(Debug, Args)]
@@ -59,14 +56,39 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
     };
     let token = token_file.as_ref().map(read).transpose()?;
-    let client = Client::new(admin, token.as_deref().map(str::trim), ca.as_deref())?;
-    let answer = client.get(&format!("/api/v1/jobs/{}/explain", address::segment(&args.job)))?;
+    let client = Client::new(admin.clone(), token.map(|token| token.trim().to_owned()), ca.as_deref())?;
+    let answer = get(&client, &format!("/api/v1/jobs/{}/explain", segment(&args.job)))?;
     if args.json {
         println!("{answer}");
     } else {
         print!("{}", told(&answer));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The JSON object that a request is answered with.
+fn get(client: &Client, path: &str) -> anyhow::Result<Value> {
+    let (status, body) = client.get(path)?;
+    let answer: Value = serde_json::from_slice(&body)
+        .with_context(|| format!("the answer, with status {status}, is not JSON: is this an admin API?"))?;
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let said = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    bail!("{}\n  remedy: {}", said("error"), said("remedy"))
+}
+
+/// A text as one segment of a path (RFC 3986, section 2.3: what need not be escaped).
+fn segment(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
 }
 
 /// An explanation for people.

@@ -21,4 +21,4 @@ pub(crate) use jobs::{summary, terms};
 pub(crate) use listener::{Bound, bind};
 pub(crate) use orders::{JobKey, Order, Orders, Reply, Respond};
 pub(crate) use problem::Problem;
-pub(crate) use serve::{AdminServer, Limits, Refusals, serve};
+pub(crate) use serve::{Rejected, serve};

@@ -21,7 +21,7 @@ use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
 use crate::admin::server::Bound;
 use crate::config::Config;
-use crate::http;
+use crate::http::server::Plan;
 use crate::observe::endpoints;
 use crate::observe::metrics::ApplianceGauges;
 use crate::observe::state::Shared;
@@ -64,7 +64,7 @@ pub(crate) fn run(
         .map(|listener| {
             let (page, task) = endpoints::live(config, &telemetry, gauges, clock).start();
             let router = endpoints::plain(&telemetry, &shared).router().merge(page);
-            http::serve(listener, router, Some(Box::pin(task)))
+            Plan::pages(listener, router, Some(Box::pin(task))).start()
         })
         .transpose()?;
     let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();

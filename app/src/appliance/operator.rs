@@ -17,11 +17,12 @@ use tracing::{info, warn};
 use super::capture::Capture;
 use super::running::Running;
 use crate::admin::server::{
-    self as admin, AdminServer, AdminStatus, Bound, Draining, EffectiveConfig, Explanation, JobDetail,
-    JobKey, JobSummary, Jobs, Limits, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem,
-    Refusals, ReloadReport, Reloads, Reply, Respond, Status, serve,
+    self as admin, AdminStatus, Bound, Draining, EffectiveConfig, Explanation, JobDetail, JobKey, JobSummary,
+    Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Rejected, ReloadReport, Reloads,
+    Reply, Respond, Status, serve,
 };
 use crate::config::Config;
+use crate::http::server::Server;
 use crate::observe::explain::{Known, Terms, Verdict, judge};
 
 /// Orders that one turn carries out.
@@ -52,12 +53,12 @@ pub(super) struct Operator {
     /// Set by SIGHUP.
     hangup: Arc<AtomicBool>,
     orders: mpsc::Receiver<Order>,
-    refusals: Arc<Refusals>,
+    rejected: Arc<Rejected>,
     reloads: Reloads,
     /// Reports of changes that some lcore does not know of yet.
     unsettled: Vec<(Reply<ReloadReport>, ReloadReport)>,
     capture: Option<Capture>,
-    _server: Option<AdminServer>,
+    _server: Option<Server>,
 }
 
 impl Operator {
@@ -72,9 +73,9 @@ impl Operator {
             signal_hook::flag::register(signal, Arc::clone(flag)).context("installing a signal handler")?;
         }
         let (sender, orders) = Orders::channel();
-        let refusals = Arc::new(Refusals::default());
+        let rejected = Arc::new(Rejected::default());
         let server = bound
-            .map(|bound| serve(bound, sender, Limits::default(), Arc::clone(&refusals)))
+            .map(|bound| serve(bound, sender, Arc::clone(&rejected)))
             .transpose()
             .context("starting the admin API")?;
         Ok(Self {
@@ -84,7 +85,7 @@ impl Operator {
             stop,
             hangup,
             orders,
-            refusals,
+            rejected,
             reloads: Reloads::default(),
             unsettled: Vec::new(),
             capture: None,
@@ -252,8 +253,8 @@ impl Operator {
             },
             reloads: self.reloads,
             admin: AdminStatus {
-                connections_refused: self.refusals.connections(),
-                tokens_refused: self.refusals.tokens(),
+                connections_refused: self.rejected.connections(),
+                tokens_refused: self.rejected.tokens(),
             },
             capturing: self.capture.is_some(),
         }

@@ -15,6 +15,7 @@ use clap::Args;
 
 use self::fetch::Source;
 use self::view::View;
+use crate::http::client::Address;
 
 /// Between two looks, unless told otherwise; the appliance samples as often.
 const INTERVAL: &str = "500ms";
@@ -33,7 +34,7 @@ const ONCE: (u16, u16) = (120, 32);
 pub(crate) struct TopArgs {
     /// Where the appliance serves its page: `listen` in the table telemetry of its configuration
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464")]
-    url: String,
+    url: Address,
     /// Show it once and end
     #[arg(long)]
     once: bool,
@@ -55,7 +56,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let source = Source::new(&args.url);
+    let source = Source::new(&args.url)?;
     if args.json {
         return print_json(args, &source);
     }

@@ -21,6 +21,7 @@ use super::socket::Socket;
 use super::{ServerLoop, earlier};
 use crate::config::{Config, PsMode};
 use crate::http;
+use crate::http::server::Plan;
 use crate::observe::endpoints::Pages;
 
 /// Between two snapshots.
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
         process.asynchronous.log_to(file)?;
     }
     let pages = listener
-        .map(|listener| http::serve(listener, pages(&process.published, &stop).router(), None))
+        .map(|listener| Plan::pages(listener, pages(&process.published, &stop).router(), None).start())
         .transpose()?;
     process.serve(&stop)?;
     drop(pages);

@@ -15,3 +15,9 @@ fn an_explanation_is_told_line_by_line() {
          remedy: raise [pool] slots\n"
     );
 }
+
+#[test]
+fn a_name_cannot_leave_its_segment() {
+    assert_eq!(segment("resnet-50_a.b~"), "resnet-50_a.b~");
+    assert_eq!(segment("../x y?é"), "..%2Fx%20y%3F%C3%A9");
+}

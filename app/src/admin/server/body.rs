@@ -1,8 +1,8 @@
 //! Bodies of requests.
 
+use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
-use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;

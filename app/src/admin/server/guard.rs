@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
 use super::routes::CAPTURE_LONGEST;
-use super::serve::Refusals;
+use super::serve::Rejected;
 use super::token::Token;
 
 /// What is asked of a request.
@@ -23,7 +23,7 @@ pub(super) struct Guard {
     pub(super) by_name: bool,
     pub(super) time: Duration,
     pub(super) body_bytes: usize,
-    pub(super) refusals: Arc<Refusals>,
+    pub(super) rejected: Arc<Rejected>,
 }
 
 /// Puts the guard before all routes.
@@ -62,9 +62,9 @@ impl Guard {
             Some(token) => {
                 let given = headers.get(header::AUTHORIZATION);
                 if !given.is_some_and(|given| token.admits(given.as_bytes())) {
-                    let refused = self.refusals.count_token();
-                    if refused.is_power_of_two() {
-                        tracing::warn!(refused, "requests to the admin API without the right token");
+                    let rejected = self.rejected.count_token();
+                    if rejected.is_power_of_two() {
+                        tracing::warn!(rejected, "requests to the admin API without the right token");
                     }
                     let remedy = "send `Authorization: Bearer TOKEN` with the token of token_file";
                     return Err(Problem::new(StatusCode::UNAUTHORIZED, "no token, or a wrong one", remedy));

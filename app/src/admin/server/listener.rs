@@ -2,7 +2,6 @@
 
 use std::fs::DirBuilder;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -16,29 +15,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::token::Token;
 use crate::config::admin::TlsFiles;
 use crate::config::{AdminConfig, AdminListen, Config, ConfigError, Located};
+use crate::http;
+use crate::http::server::{Listener, SocketFile};
 
 /// Owner and group may use the API: the group of the service's user is how operators get access.
 const SOCKET_MODE: u32 = 0o660;
 
 /// The directory that is made for it, if there is none.
 const DIRECTORY_MODE: u32 = 0o750;
-
-/// A Unix socket, whose file goes with it.
-#[derive(Debug)]
-pub(super) struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // Somebody may have removed it already.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum Listener {
-    Unix(UnixListener, SocketFile),
-    Tcp(TcpListener),
-}
 
 /// A listener, and what it asks of those who come.
 #[derive(Debug)]
@@ -54,18 +38,11 @@ pub(crate) fn bind(config: &Config, admin: &AdminConfig) -> anyhow::Result<Bound
     let tls = admin.tls.as_ref().map(|files| tls(config, files)).transpose()?;
     let listener = match &admin.listen.value {
         AdminListen::Unix(path) => unix(config, &admin.listen, path)?,
-        AdminListen::Tcp(address) => tcp(config, &admin.listen, *address)?,
+        AdminListen::Tcp(address) => {
+            Listener::Tcp(http::bind(config, &Located { value: *address, place: admin.listen.place })?)
+        }
     };
     Ok(Bound { listener, token, tls })
-}
-
-fn tcp(config: &Config, at: &Located<AdminListen>, address: SocketAddr) -> anyhow::Result<Listener> {
-    let listener = TcpListener::bind(address).map_err(|error| {
-        let remedy = "choose another address or port, or end the process that uses it (`ss -ltnp`)";
-        config.error(at, format_args!("cannot listen on {address}: {error}"), remedy)
-    })?;
-    listener.set_nonblocking(true).context("preparing the admin listener")?;
-    Ok(Listener::Tcp(listener))
 }
 
 fn unix(config: &Config, at: &Located<AdminListen>, path: &Path) -> anyhow::Result<Listener> {
@@ -85,7 +62,6 @@ fn unix(config: &Config, at: &Located<AdminListen>, path: &Path) -> anyhow::Resu
     // Until here it had what the umask left, which never lets others in: connecting takes the right to write.
     let permissions = std::fs::Permissions::from_mode(SOCKET_MODE);
     std::fs::set_permissions(path, permissions).context("setting the mode of the admin socket")?;
-    listener.set_nonblocking(true).context("preparing the admin listener")?;
     Ok(Listener::Unix(listener, file))
 }
 

@@ -10,7 +10,7 @@ use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Mome
 
 use super::*;
 use super::{JOBS, RANKS, State};
-use crate::http::{self, HttpServer};
+use crate::http::server::{Plan, Server};
 use crate::observe::endpoints::Pages;
 use crate::observe::explain::Terms;
 use crate::observe::page::Live;
@@ -150,7 +150,7 @@ fn a_snapshot_survives_its_way_to_the_terminal() {
     assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
 }
 
-fn server() -> (HttpServer, SocketAddr) {
+fn server() -> (Server, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -161,7 +161,7 @@ fn server() -> (HttpServer, SocketAddr) {
     };
     let live = Live::new(sampler(), || at(1, Vec::new()));
     let (page, task) = live.start();
-    (http::serve(listener, pages.router().merge(page), Some(Box::pin(task))).unwrap(), address)
+    (Plan::pages(listener, pages.router().merge(page), Some(Box::pin(task))).start().unwrap(), address)
 }
 
 /// The status line and the headers, and where the body begins.

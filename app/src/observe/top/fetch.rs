@@ -1,52 +1,48 @@
 //! Snapshots over HTTP.
 
-use std::time::Duration;
+use anyhow::{anyhow, ensure};
 
+use crate::http::client::{Address, Client};
 use crate::observe::snapshot::Snapshot;
 
-/// An appliance answers in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Longer than any snapshot.
-const LONGEST: u64 = 4 << 20;
-
-/// Why there is no snapshot.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FetchError {
-    #[error(
-        "no answer from {url}: {source}\n  remedy: is the appliance running, and is this the address of its [telemetry]? \
-         Otherwise: --url"
-    )]
-    Unreachable { url: String, source: Box<ureq::Error> },
-    #[error(
-        "what {url} answers is no snapshot: {source}\n  remedy: give the URL of an appliance of this version, without a path"
-    )]
-    NoSnapshot { url: String, source: serde_json::Error },
-}
+const PATH: &str = "/api/v1/snapshot";
 
 /// An appliance.
-#[derive(Debug)]
 pub(super) struct Source {
-    agent: ureq::Agent,
+    client: Client,
     url: String,
 }
 
 impl Source {
-    pub(super) fn new(base: &str) -> Self {
-        let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
-        Self { agent, url: format!("{}/api/v1/snapshot", base.trim_end_matches('/')) }
+    pub(super) fn new(at: &Address) -> anyhow::Result<Self> {
+        Ok(Self { client: Client::new(at.clone(), None, None)?, url: format!("{at}{PATH}") })
     }
 
     /// The latest snapshot, as JSON.
-    pub(super) fn text(&self) -> Result<String, FetchError> {
-        let text = || -> Result<String, ureq::Error> {
-            self.agent.get(&self.url).call()?.body_mut().with_config().limit(LONGEST).read_to_string()
+    ///
+    /// # Errors
+    /// The appliance does not answer.
+    pub(super) fn text(&self) -> anyhow::Result<String> {
+        let text = || {
+            let (status, body) = self.client.get(PATH)?;
+            ensure!(status.is_success(), "status {status}");
+            Ok(String::from_utf8(body.into())?)
         };
-        text().map_err(|source| FetchError::Unreachable { url: self.url.clone(), source: Box::new(source) })
+        text().map_err(|error: anyhow::Error| {
+            let remedy =
+                "is the appliance running, and is this the address of its [telemetry]? Otherwise: --url";
+            anyhow!("no answer from {}: {error:#}\n  remedy: {remedy}", self.url)
+        })
     }
 
     /// The latest snapshot.
-    pub(super) fn snapshot(&self) -> Result<Snapshot, FetchError> {
-        let text = self.text()?;
-        serde_json::from_str(&text).map_err(|source| FetchError::NoSnapshot { url: self.url.clone(), source })
+    ///
+    /// # Errors
+    /// The appliance does not answer, or with something else.
+    pub(super) fn snapshot(&self) -> anyhow::Result<Snapshot> {
+        serde_json::from_str(&self.text()?).map_err(|error| {
+            let remedy = "give the URL of an appliance of this version, without a path";
+            anyhow!("what {} answers is no snapshot: {error}\n  remedy: {remedy}", self.url)
+        })
     }
 }

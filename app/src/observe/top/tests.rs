@@ -151,7 +151,8 @@ fn the_same_sample_twice_is_one_point() {
 #[test]
 fn an_appliance_that_is_not_there_is_an_error_with_a_remedy() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = Source::new(&format!("http://{free}/")).snapshot().unwrap_err().to_string();
+    let error =
+        Source::new(&format!("http://{free}/").parse().unwrap()).unwrap().snapshot().unwrap_err().to_string();
     assert!(error.contains("/api/v1/snapshot") && error.contains("remedy"), "{error}");
 }
 

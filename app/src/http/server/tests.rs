@@ -1,28 +1,20 @@
 use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::get;
 use futures_util::stream;
 
 use super::*;
 
-/// A server of one connection at a time that sends without end; it ends with the test's process.
-fn endless() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
+/// A server of one connection at a time that sends without end.
+fn endless() -> (SocketAddr, Server) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = TcpListener::from_std(listener).unwrap();
-            let listener = Bounded::within(listener, 1, Duration::from_millis(300));
-            let chunks = || stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(&[b'x'; 4096])));
-            let router = Router::new().route("/", get(move || async move { Body::from_stream(chunks()) }));
-            axum::serve(listener, router).await.unwrap();
-        });
-    });
-    address
+    let chunks = || stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(&[b'x'; 4096])));
+    let router = Router::new().route("/", get(move || async move { Body::from_stream(chunks()) }));
+    let limits = Limits { connections: 1, idle: Duration::from_millis(300), ..Limits::PAGES };
+    (address, Plan { limits, ..Plan::pages(listener, router, None) }.start().unwrap())
 }
 
 fn connect(address: SocketAddr, says: &str) -> std::net::TcpStream {
@@ -36,13 +28,14 @@ const REQUEST: &str = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
 
 #[test]
 fn who_says_nothing_is_cut_off() {
-    let mut silent = connect(endless(), "GET / HT");
+    let (address, _server) = endless();
+    let mut silent = connect(address, "GET / HT");
     assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0);
 }
 
 #[test]
 fn who_takes_nothing_is_cut_off_and_makes_room_for_the_next() {
-    let address = endless();
+    let (address, _server) = endless();
     let lazy = connect(address, REQUEST);
     // Answered only once the first has lost its place, which it does not give up by itself.
     let mut next = connect(address, REQUEST);

@@ -1,0 +1,254 @@
+//! The HTTP server: a thread of its own, and a limit for whatever a client can take.
+
+use core::convert::Infallible;
+use core::pin::Pin;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::idle::Idle;
+
+/// What one client may take, and all of them together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Connections at the same time.
+    pub(crate) connections: usize,
+    /// For a TLS handshake, for the head of a request, and for a kept connection to be used again.
+    pub(crate) head: Duration,
+    /// Without a byte in either direction.
+    pub(crate) idle: Duration,
+    /// For a connection as a whole.
+    pub(crate) connection: Duration,
+    /// Bytes of a request's head.
+    pub(crate) head_bytes: usize,
+    /// For what is being answered when the server ends.
+    pub(crate) farewell: Duration,
+}
+
+impl Limits {
+    /// For pages that anybody may read: streams last for ever, as long as they are read.
+    pub(crate) const PAGES: Self = Self {
+        connections: 256,
+        // Longer than between two scrapes.
+        head: Duration::from_secs(75),
+        idle: Duration::from_secs(75),
+        connection: Duration::MAX,
+        head_bytes: 16 * 1024,
+        farewell: Duration::from_millis(500),
+    };
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    /// A Unix socket, whose file goes with it.
+    Unix(UnixListener, SocketFile),
+    /// A TCP port.
+    Tcp(TcpListener),
+}
+
+/// A Unix socket's file; dropping it removes the file.
+#[derive(Debug)]
+pub(crate) struct SocketFile(pub(crate) PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody may have removed it already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What runs beside a server, and ends with it.
+pub(crate) type Background = Pin<Box<dyn Future<Output = Infallible> + Send>>;
+
+/// A server that is to be started.
+pub(crate) struct Plan {
+    /// Of its thread.
+    pub(crate) name: &'static str,
+    pub(crate) listener: Listener,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) limits: Limits,
+    pub(crate) router: Router,
+    pub(crate) background: Option<Background>,
+    /// Counts connections that are closed because there are too many; without it, they wait.
+    pub(crate) rejected: Option<Arc<AtomicU64>>,
+}
+
+impl Plan {
+    /// Pages that anybody may read.
+    pub(crate) fn pages(listener: TcpListener, router: Router, background: Option<Background>) -> Self {
+        let (listener, limits) = (Listener::Tcp(listener), Limits::PAGES);
+        Self { name: "http", listener, tls: None, limits, router, background, rejected: None }
+    }
+
+    /// Serves from a thread of its own, which inherits the caller's cores.
+    pub(crate) fn start(self) -> io::Result<Server> {
+        match &self.listener {
+            Listener::Unix(listener, _) => listener.set_nonblocking(true)?,
+            Listener::Tcp(listener) => listener.set_nonblocking(true)?,
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(self.name.to_owned()).spawn(move || {
+            let (name, farewell) = (self.name, self.limits.farewell);
+            if let Err(error) = runtime.block_on(self.serve(stopped)) {
+                tracing::error!(%error, "the server `{name}` ended");
+            }
+            runtime.shutdown_timeout(farewell);
+        })?;
+        Ok(Server { stop: Some(stop), thread: Some(thread) })
+    }
+
+    async fn serve(self, stopped: oneshot::Receiver<()>) -> io::Result<()> {
+        let background = self.background.map(tokio::spawn);
+        let door = Door {
+            router: self.router,
+            tls: self.tls.map(TlsAcceptor::from),
+            places: Arc::new(Semaphore::new(self.limits.connections)),
+            limits: self.limits,
+            rejected: self.rejected,
+            open: GracefulShutdown::new(),
+        };
+        tokio::select! {
+            ended = door.let_all_in(self.listener) => ended,
+            // Told to stop, or the other end is gone: the same.
+            _ = stopped => {
+                // Ends the streams, which would go on for ever.
+                if let Some(background) = background {
+                    background.abort();
+                }
+                let _ = tokio::time::timeout(self.limits.farewell, door.open.shutdown()).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A running server; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in the server has been printed; there is nothing more to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Who may come in, and what they find.
+struct Door {
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    places: Arc<Semaphore>,
+    limits: Limits,
+    rejected: Option<Arc<AtomicU64>>,
+    open: GracefulShutdown,
+}
+
+impl Door {
+    async fn let_all_in(&self, listener: Listener) -> io::Result<()> {
+        match listener {
+            Listener::Unix(listener, _file) => {
+                let listener = tokio::net::UnixListener::from_std(listener)?;
+                loop {
+                    let place = self.place().await;
+                    self.let_in(place, listener.accept().await.map(|(stream, _)| stream)).await;
+                }
+            }
+            Listener::Tcp(listener) => {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                loop {
+                    let place = self.place().await;
+                    let accepted = listener.accept().await.map(|(stream, _)| {
+                        // Small answers should not wait for more. A system that cannot do it is only slower.
+                        let _ = stream.set_nodelay(true);
+                        stream
+                    });
+                    self.let_in(place, accepted).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for a place, unless who finds none is to be turned away.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        match self.rejected {
+            Some(_) => None,
+            None => Arc::clone(&self.places).acquire_owned().await.ok(),
+        }
+    }
+
+    async fn let_in<S>(&self, place: Option<OwnedSemaphorePermit>, accepted: io::Result<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Ok(stream) = accepted else {
+            // Out of file descriptors, most likely: others are about to be closed.
+            return tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        let Some(place) = place.or_else(|| Arc::clone(&self.places).try_acquire_owned().ok()) else {
+            // Closed without a word: words could be waited for.
+            if let Some(rejected) = &self.rejected {
+                rejected.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        };
+        let stream = Idle::new(stream, self.limits.idle);
+        match &self.tls {
+            None => self.answer(place, async move { Some(stream) }),
+            Some(tls) => {
+                let handshake = tokio::time::timeout(self.limits.head, tls.accept(stream));
+                self.answer(place, async move { handshake.await.ok()?.ok() });
+            }
+        }
+    }
+
+    /// Answers whoever is behind a connection that is being made.
+    fn answer<S>(
+        &self,
+        place: OwnedSemaphorePermit,
+        connecting: impl Future<Output = Option<S>> + Send + 'static,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (limits, open) = (self.limits, self.open.watcher());
+        let service = TowerToHyperService::new(self.router.clone());
+        let talk = async move {
+            let Some(stream) = connecting.await else { return };
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.head)
+                .max_buf_size(limits.head_bytes)
+                .serve_connection(TokioIo::new(stream), service);
+            // What goes wrong with one connection is its client's concern.
+            let _ = open.watch(connection).await;
+        };
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(limits.connection, talk).await;
+            drop(place);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;
