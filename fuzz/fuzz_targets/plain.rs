@@ -1,7 +1,7 @@
 //! Gradients on the fast path, one after the other, beside the ordinary parsers.
 #![no_main]
 
-#[path = "../../wire/tests/common/plain.rs"]
+#[path = "../../wire/tests/common/fast_path.rs"]
 #[allow(clippy::unwrap_used, reason = "shared with tests")]
 mod common;
 #[path = "../../wire/tests/common/invariants.rs"]
@@ -11,7 +11,7 @@ mod invariants;
 use common::{FIRST_PORT, HEADER, agree, frame};
 use invariants::mend;
 use pascaline_wire::UdpPorts;
-use pascaline_wire::plain::{HEADERS, Lengths};
+use pascaline_wire::fast_path::{HEADERS, Lengths};
 
 /// How a frame is made of the input: two bytes of choices, then what its headers differ in from those that are expected.
 const FRAME: usize = 2 + HEADERS;

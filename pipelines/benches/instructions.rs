@@ -33,7 +33,7 @@ use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
 use pascaline_testkit::{Clock, JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::Action;
-use pascaline_wire::plain::Lengths;
+use pascaline_wire::fast_path::Lengths;
 use pascaline_wire::{DType, Element, Op, UdpPorts};
 use slab::{Slab, SlabBuf, SlabIo, SlabShared};
 
@@ -127,10 +127,10 @@ fn parse() -> u32 {
         let mut lengths = Lengths::NONE;
         counted(|| {
             for frame in &frames {
-                black_box(classifier.plain_after(black_box(frame), &mut lengths));
+                black_box(classifier.recognise(black_box(frame), &mut lengths));
             }
         });
-        assert!(frames.iter().all(|frame| classifier.plain(frame).is_some()));
+        assert!(frames.iter().all(|frame| classifier.recognise(frame, &mut { Lengths::NONE }).is_some()));
     });
     PSNS * u32::from(FAN_IN)
 }
@@ -141,10 +141,10 @@ fn parse_any() -> u32 {
     with_classifier(|classifier| {
         counted(|| {
             for frame in &frames {
-                black_box(classifier.classify_any(black_box(frame)));
+                black_box(classifier.classify(black_box(frame)));
             }
         });
-        let pool = |frame: &Vec<u8>| matches!(classifier.classify_any(frame), Class::Pool(_));
+        let pool = |frame: &Vec<u8>| matches!(classifier.classify(frame), Class::Pool(..));
         assert!(frames.iter().all(pool));
     });
     PSNS * u32::from(FAN_IN)
@@ -233,7 +233,7 @@ impl Traffic {
             .packets
             .drain(..count as usize)
             .map(|packet| {
-                let brief = classifier.plain(packet.bytes()).unwrap().brief();
+                let brief = classifier.recognise(packet.bytes(), &mut { Lengths::NONE }).unwrap().brief();
                 (classifier.request(&brief, packet.bytes()).unwrap(), packet)
             })
             .collect();
@@ -251,14 +251,14 @@ impl Traffic {
         let (setup, table) = (setup(), JobTable::new(vec![self.job.clone()]));
         let classifier = Classifier { setup: &setup, table: &table, port: 0, mac: port_mac(0), now: 1 };
         let packets: Vec<_> = self.packets.drain(..count as usize).collect();
-        let plain = |packet: &SlabBuf| classifier.plain(packet.bytes()).unwrap();
+        let plain = |packet: &SlabBuf| classifier.recognise(packet.bytes(), &mut { Lengths::NONE }).unwrap();
         let gradients: Vec<_> = packets.iter().map(plain).collect();
         let (session, sink) = (&mut self.session, &mut self.sink);
         let mut unsuited = 0;
         with(&mut || {
             for (gradient, packet) in gradients.iter().zip(&packets) {
                 let brief = gradient.brief();
-                let mut place = session.place_on(&gradient.flow.terms, gradient.plain.psn);
+                let mut place = session.place_on(&gradient.flow.terms, gradient.said.psn);
                 session.foresee(&mut place);
                 let what = session.add_brief(place, &brief, PAYLOAD_OFFSET, 1, packet.bytes(), sink);
                 unsuited += u32::from(matches!(what, Brevity::Absent | Brevity::Unsuited));

@@ -1,57 +1,52 @@
-//! What a frame is, and what is to be done with it.
+//! What a frame is, and what has to be done with it.
 
-use pascaline_aggregator::{Brief, Key, Request, Verb};
+use pascaline_aggregator::{Key, Request, Verb};
 use pascaline_queue::Update;
-use pascaline_telemetry::{DropReason, LcoreRanks, Moment};
+use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::{Arp, Operation};
 use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::datagram::{Datagram, Payload};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
-use pascaline_wire::header::{self, Flags, Header, Kind};
+use pascaline_wire::header::{Flags, Kind};
 use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
-use pascaline_wire::plain::{self, Lengths, Plain, Words};
 
-use crate::jobs::{Endpoint, Flow, Job, JobTable, Mode};
+use crate::jobs::{Job, JobTable, Mode};
 use crate::setup::Setup;
 
+mod fast_path;
 mod update;
 
-/// What is to be done with a frame. Small: whoever handles the rarer classes dissects the frame again.
+pub(crate) use fast_path::Counted;
+pub use fast_path::{FastGradient, PAYLOAD_OFFSET};
+
+/// What has to be done with a frame. It carries what has been parsed: nothing is parsed twice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Class {
-    /// Business with the aggregator pool.
-    Pool(Request),
-    /// A member's packet for the parameter server: its header, and where its payload is.
-    ToServer(Header, Payload),
+    /// Business with the aggregator pool, and where the payload lies.
+    Pool(Request, Payload),
+    /// A member's packet for the parameter server.
+    ToServer(Datagram),
     /// A member's update, and the port whose queue it belongs to.
     Update(usize, Update),
-    /// A packet of the parameter server: its header, and where its payload is.
-    FromServer(Header, Payload),
+    /// A packet of the parameter server.
+    FromServer(Datagram),
     /// A control packet.
-    Control(Control),
-    /// An ARP request for an own address, at this offset.
-    Arp(usize, Arp),
+    Control(Datagram, Control),
+    /// An ARP request for an own address.
+    Arp(Frame, Arp),
     /// An echo request to an own address.
-    Echo,
+    Echo(Frame, Ip),
     /// A neighbour solicitation for an own address.
-    Solicitation(Address),
+    Solicitation(Frame, Ip, Address),
     /// Not for the appliance.
     Bypass,
-    /// To be dropped.
+    /// Dropped before it named a job.
     Drop(DropReason),
-    /// To be dropped, and the worker should know why.
-    Refuse(DropReason, Objection),
-}
-
-/// Where a payload is in its packet, together with the trailer, if there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Payload {
-    /// The first byte.
-    pub offset: u16,
-    /// Bytes without the trailer.
-    pub len: u16,
-    /// Bytes with it.
-    pub total: u16,
+    /// Dropped, although its aggregation header is sound.
+    DropOf(Datagram, DropReason),
+    /// Dropped, and the worker should know why.
+    Reject(Datagram, DropReason, Objection),
 }
 
 /// What was wrong with a packet.
@@ -65,7 +60,7 @@ pub struct Objection {
     pub got: u32,
 }
 
-/// The reason under which a parser's refusal is counted.
+/// The drop reason of a parser's objection.
 #[must_use]
 pub const fn reason(malformed: Malformed) -> DropReason {
     match malformed {
@@ -92,46 +87,6 @@ impl From<Malformed> for Class {
     }
 }
 
-/// A plain gradient from a member.
-#[derive(Debug, Clone, Copy)]
-pub struct PlainGradient<'a> {
-    /// What is known of those of its rank.
-    pub flow: &'a Flow,
-    /// What it says beyond that.
-    pub plain: Plain,
-    /// Some of it once more, as words.
-    words: Words,
-}
-
-impl PlainGradient<'_> {
-    /// What the pool needs to know of it, in nearly every case.
-    #[must_use]
-    #[inline(always)]
-    pub fn brief(&self) -> Brief {
-        let Words { element, payload_len, ordinary } = self.words;
-        self.flow.terms.brief_of(self.plain.psn, element, payload_len, ordinary)
-    }
-}
-
-/// Where the payload of a plain gradient begins.
-pub const PAYLOAD_OFFSET: u16 = narrow(plain::HEADERS);
-
-/// Where the contributions of a job are counted that come with one burst: mostly the job of the packet before.
-#[derive(Debug)]
-pub(crate) struct Counted<'a> {
-    job: u16,
-    ranks: LcoreRanks<'a>,
-    moment: Moment,
-}
-
-impl Counted<'_> {
-    /// Of no job, at a time in nanoseconds of the lcores' clock.
-    pub(crate) fn at(now: u64) -> Self {
-        // The cells of the number 0 are found when they are first wanted, as those of any other.
-        Self { job: 0, ranks: LcoreRanks::NONE, moment: Moment::at(now) }
-    }
-}
-
 /// Classifies frames of one port.
 #[derive(Debug, Clone, Copy)]
 pub struct Classifier<'a> {
@@ -147,96 +102,13 @@ pub struct Classifier<'a> {
     pub now: u64,
 }
 
+/// Why a datagram is not taken: the drop reason, and what its sender should know.
+type Untaken = (DropReason, Option<Objection>);
+
 impl Classifier<'_> {
-    /// What is to be done with a frame.
-    #[inline]
+    /// What has to be done with a frame of any kind.
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        match self.plain(bytes).and_then(|gradient| self.request(&gradient.brief(), bytes)) {
-            Some(request) => Class::Pool(request),
-            None => self.classify_any(bytes),
-        }
-    }
-
-    /// A plain gradient from a member. `None` for anything else, which [`classify_any`] deals with, and for plain gradients with
-    /// which something is wrong: it finds out what.
-    ///
-    /// [`classify_any`]: Self::classify_any
-    #[inline(always)]
-    #[must_use]
-    pub fn plain(&self, bytes: &[u8]) -> Option<PlainGradient<'_>> {
-        self.plain_after(bytes, &mut { Lengths::NONE })
-    }
-
-    /// The same for one of many: what it has in common with the one before is not checked again.
-    #[inline(always)]
-    #[must_use]
-    pub fn plain_after(&self, bytes: &[u8], before: &mut Lengths) -> Option<PlainGradient<'_>> {
-        #[expect(clippy::cast_possible_truncation, reason = "an appliance has few ports")]
-        let port = self.port as u32;
-        let (id, rank) = plain::job_and_rank(bytes)?;
-        let flow = self.table.flow(id, rank)?;
-        let plain = flow.expected.read(bytes, self.setup.compared(), port, flow.most, before)?;
-        Some(PlainGradient { flow, plain, words: *before.words() })
-    }
-
-    /// What a plain gradient with these bytes wants of the pool.
-    #[must_use]
-    pub fn request(&self, brief: &Brief, bytes: &[u8]) -> Option<Request> {
-        let (key, flags) = (brief.key(), plain::flags(bytes));
-        let job = self.table.get(key.job())?;
-        Some(Request {
-            verb: Verb::Add,
-            key,
-            rank: brief.rank(),
-            fan_in: job.fan_in,
-            job_fan_in: job.fan_in,
-            needed: job.needed,
-            count: 1,
-            inside: 0,
-            element: brief.element(),
-            overflow: flags & Flags::OVERFLOW.bits() != 0,
-            again: flags & Flags::RETRANSMISSION.bits() != 0,
-            partial: false,
-            priority: plain::priority(bytes),
-            rules: job.rules(),
-            offset: PAYLOAD_OFFSET,
-            len: brief.shape().payload_len(),
-            now: self.now,
-        })
-    }
-
-    /// Notes that this lcore has received a plain gradient of a member.
-    #[inline(always)]
-    pub(crate) fn count<'a>(&'a self, brief: &Brief, lcore: usize, counted: &mut Counted<'a>) {
-        let (job, rank, psn) = (brief.key().job(), brief.rank(), brief.key().psn());
-        if counted.job != job || !counted.ranks.heard(rank, psn, counted.moment) {
-            counted.job = job;
-            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.counts().of(lcore));
-            counted.ranks.heard(rank, psn, counted.moment);
-        }
-    }
-
-    /// Notes that its rank had sent it before.
-    pub(crate) fn count_again(&self, brief: &Brief, lcore: usize) {
-        if let Some(job) = self.table.get(brief.key().job()) {
-            job.cells.again(lcore, brief.rank());
-        }
-    }
-
-    /// A packet of the parameter server in the appliance itself, which begins with its aggregation header.
-    ///
-    /// # Errors
-    /// The reason for which it is to be dropped.
-    pub fn of_server(&self, bytes: &[u8]) -> Result<(Header, Payload), DropReason> {
-        let (header, rest) = Header::parse(bytes).map_err(reason)?;
-        let (payload, _) = header.payload(rest).map_err(reason)?;
-        Ok((header, place(header::LEN, payload, rest)))
-    }
-
-    /// What is to be done with a frame of any kind.
-    #[must_use]
-    pub fn classify_any(&self, bytes: &[u8]) -> Class {
         let frame = match Frame::parse(bytes) {
             Ok(frame) => frame,
             Err(malformed) => return self.malformed(bytes, malformed),
@@ -245,28 +117,28 @@ impl Classifier<'_> {
         match frame.net {
             Net::Ip(ip) if self.owns(ip.dst) && heard => {
                 if ip.protocol == protocol::UDP {
-                    return self.udp(bytes, &ip);
+                    return self.udp(bytes, &frame, &ip);
                 }
-                self.icmp(bytes, &ip).unwrap_or(Class::Drop(DropReason::NoService))
+                self.icmp(bytes, &frame, &ip).unwrap_or(Class::Drop(DropReason::NoService))
             }
             Net::Ip(ip) if ip.protocol == protocol::ICMPV6 && frame.dst.is_group() => {
-                match self.icmp(bytes, &ip) {
-                    Some(solicitation @ Class::Solicitation(_)) => solicitation,
+                match self.icmp(bytes, &frame, &ip) {
+                    Some(solicitation @ Class::Solicitation(..)) => solicitation,
                     _ => Class::Bypass,
                 }
             }
             Net::OpaqueIp(dst, why) if self.owns(dst) && frame.dst == self.mac => why.into(),
-            Net::Arp(at) if heard => self.arp(bytes, at),
-            _ => Class::Bypass,
+            Net::Arp if heard => self.arp(bytes, &frame),
+            Net::Ip(_) | Net::OpaqueIp(..) | Net::Arp | Net::Other(_) => Class::Bypass,
         }
     }
 
-    /// A frame that the parser refuses is dropped only where it is meant for this port; on its way to somebody else it
-    /// is theirs to judge.
+    /// A malformed frame is dropped only where it is meant for this port; on its way to another host, that host
+    /// judges it.
     #[cold]
     fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
         match bytes.first_chunk::<ETH_LEN>() {
-            Some(head) if head[..6] != self.mac.0 => Class::Bypass,
+            Some(head) if !head.starts_with(&self.mac.0) => Class::Bypass,
             _ => malformed.into(),
         }
     }
@@ -276,32 +148,34 @@ impl Classifier<'_> {
         self.setup.addresses.contains(&address)
     }
 
-    fn arp(&self, bytes: &[u8], at: usize) -> Class {
-        match bytes.get(at..).map(Arp::parse) {
+    fn arp(&self, bytes: &[u8], frame: &Frame) -> Class {
+        match bytes.get(frame.l3..).map(Arp::parse) {
             Some(Ok(arp))
                 if arp.operation == Operation::Request && self.owns(Address::from_v4(arp.target_ip)) =>
             {
-                Class::Arp(at, arp)
+                Class::Arp(*frame, arp)
             }
             _ => Class::Bypass,
         }
     }
 
     /// `None` if it is nothing that an own address answers.
-    fn icmp(&self, bytes: &[u8], ip: &Ip) -> Option<Class> {
+    fn icmp(&self, bytes: &[u8], frame: &Frame, ip: &Ip) -> Option<Class> {
         if ip.protocol != protocol::ICMP && ip.protocol != protocol::ICMPV6 {
             return None;
         }
         match Icmp::parse(bytes, ip) {
             Err(malformed) => Some(malformed.into()),
-            Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo),
-            Ok(Icmp::Solicitation(target)) if self.owns(target) => Some(Class::Solicitation(target)),
-            Ok(_) => None,
+            Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo(*frame, *ip)),
+            Ok(Icmp::Solicitation(target)) if self.owns(target) => {
+                Some(Class::Solicitation(*frame, *ip, target))
+            }
+            Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Other) => None,
         }
     }
 
     #[inline]
-    fn udp(&self, bytes: &[u8], ip: &Ip) -> Class {
+    fn udp(&self, bytes: &[u8], frame: &Frame, ip: &Ip) -> Class {
         let udp = match ip.udp(bytes) {
             Ok(udp) => udp,
             Err(malformed) => return malformed.into(),
@@ -309,89 +183,100 @@ impl Classifier<'_> {
         if !self.setup.udp_ports().has(udp.dst_port) {
             return Class::Drop(DropReason::NoService);
         }
-        let body = bytes.get(udp.body..udp.body + udp.body_len).unwrap_or_default();
-        let (header, rest) = match Header::parse(body) {
-            Ok(parsed) => parsed,
-            Err(malformed) => return malformed.into(),
-        };
-        match header.kind {
-            Kind::Gradient | Kind::Result | Kind::Reminder => {
-                self.pool(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
-            }
-            Kind::Control => match Control::parse(rest) {
-                Ok(control) if matches!(control.action, Action::FBcast | Action::Help) => {
-                    let body = udp.body + header::LEN;
-                    self.about_a_psn(control.action, &header, body, (ip.src, udp.src_port))
-                }
-                Ok(control) if control.action != Action::Ack => Class::Control(control),
-                // From a parameter server to a rank.
-                Ok(_) if header.flags.has(Flags::BYPASS) && self.table.get(header.job).is_some() => {
-                    self.only_from_server(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
-                }
-                Ok(_) => Class::Drop(DropReason::Control),
-                Err(malformed) => malformed.into(),
+        match Datagram::parse(bytes, frame, ip, &udp) {
+            Ok(mut datagram) => match self.datagram(bytes, &mut datagram) {
+                Ok(class) => class,
+                Err((reason, None)) => Class::DropOf(datagram, reason),
+                Err((reason, Some(objection))) => Class::Reject(datagram, reason, objection),
             },
-            Kind::Fetch => {
-                self.only_from_server(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port))
+            Err(malformed) => malformed.into(),
+        }
+    }
+
+    #[inline]
+    fn datagram(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        match datagram.header.kind {
+            Kind::Gradient | Kind::Result | Kind::Reminder => self.pool(bytes, datagram),
+            Kind::Control => self.control(bytes, datagram),
+            Kind::Fetch => self.only_from_server(bytes, datagram),
+            Kind::Update => self.update(bytes, datagram),
+            Kind::Ack => self.ack(bytes, datagram),
+            Kind::Partial => Err((DropReason::UnhandledKind, None)),
+        }
+    }
+
+    fn control(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        let control = Control::parse(datagram.payload.whole(bytes)).map_err(untaken)?;
+        match control.action {
+            Action::FBcast | Action::Help => self.about_a_psn(control.action, datagram),
+            Action::Join | Action::Leave | Action::Reset | Action::SetH | Action::Halt | Action::Serve => {
+                Ok(Class::Control(*datagram, control))
             }
-            Kind::Update => self.update(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port)),
-            Kind::Ack => self.ack(&header, rest, udp.body + header::LEN, (ip.src, udp.src_port)),
-            Kind::Partial => Class::Drop(DropReason::UnhandledKind),
+            // From a parameter server to a rank.
+            Action::Ack
+                if datagram.header.flags.has(Flags::BYPASS)
+                    && self.table.get(datagram.header.job).is_some() =>
+            {
+                self.only_from_server(bytes, datagram)
+            }
+            Action::Ack => Err((DropReason::Control, None)),
         }
     }
 
     /// A packet that only a parameter server sends.
-    fn only_from_server(&self, header: &Header, rest: &[u8], offset: usize, sender: (Address, u16)) -> Class {
-        match self.table.get(header.job) {
-            None => refuse(DropReason::UnknownJob, Status::UnknownJob, 0u16, header.job),
-            Some(job) if !job.server.is_at(sender) => Class::Drop(DropReason::RankSpoofed),
-            Some(_) => match header.payload(rest) {
-                Ok((payload, _)) => Class::FromServer(*header, place(offset, payload, rest)),
-                Err(malformed) => malformed.into(),
-            },
+    fn only_from_server(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        let job = datagram.header.job;
+        match self.table.get(job) {
+            None => Err(reject(DropReason::UnknownJob, Status::UnknownJob, 0u16, job)),
+            Some(job) if !job.server.is_at(datagram.sender) => Err((DropReason::RankSpoofed, None)),
+            Some(_) => {
+                datagram.split(bytes).map_err(untaken)?;
+                Ok(Class::FromServer(*datagram))
+            }
         }
     }
 
     /// FBcast and Help (iSwitch, section 3.2) name a PSN: they are the pool's business.
-    fn about_a_psn(&self, action: Action, header: &Header, body: usize, sender: (Address, u16)) -> Class {
-        let job = match self.member_of(header, sender) {
-            Ok(job) => job,
-            Err(refused) => return refused,
-        };
+    fn about_a_psn(&self, action: Action, datagram: &Datagram) -> Result<Class, Untaken> {
+        let job = self.member_of(datagram)?;
         if job.mode == Mode::Olaf || action == Action::FBcast && !job.partials {
-            return refuse(DropReason::Control, Status::Unsupported, 0u16, action as u16);
+            return Err(reject(DropReason::Control, Status::Unsupported, 0u16, action as u16));
         }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
-        Class::Pool(self.to_pool(verb, job, header, Payload { offset: narrow(body), len: 0, total: 0 }))
+        let payload = Payload::new(datagram.payload.offset.into(), 0);
+        let request = self.to_pool(verb, job, &Datagram { payload, ..*datagram });
+        Ok(Class::Pool(request, payload))
     }
 
     /// The job, once the sender has proved to be the member that it says it is.
     #[inline]
-    fn member_of(&self, header: &Header, sender: (Address, u16)) -> Result<&Job, Class> {
+    fn member_of(&self, datagram: &Datagram) -> Result<&Job, Untaken> {
+        let header = &datagram.header;
         let Some(job) = self.table.get(header.job) else {
-            return Err(refuse(DropReason::UnknownJob, Status::UnknownJob, 0u16, header.job));
+            return Err(reject(DropReason::UnknownJob, Status::UnknownJob, 0u16, header.job));
         };
         if header.rank >= job.fan_in {
-            return Err(Class::Drop(DropReason::RankOutOfRange));
+            return Err((DropReason::RankOutOfRange, None));
         }
         if header.epoch != job.epoch {
-            return Err(refuse(DropReason::WrongEpoch, Status::WrongEpoch, job.epoch, header.epoch));
+            return Err(reject(DropReason::WrongEpoch, Status::WrongEpoch, job.epoch, header.epoch));
         }
         let Some(member) = job.member(header.rank) else {
-            return Err(refuse(DropReason::NotMember, Status::NotMember, 0u16, header.rank));
+            return Err(reject(DropReason::NotMember, Status::NotMember, 0u16, header.rank));
         };
-        if (member.endpoint.address, member.endpoint.udp_port) != sender {
-            return Err(Class::Drop(DropReason::RankSpoofed));
+        if (member.endpoint.address, member.endpoint.udp_port) != datagram.sender {
+            return Err((DropReason::RankSpoofed, None));
         }
         if job.halted {
-            return Err(refuse(DropReason::Halted, Status::Halted, 0u16, 0u16));
+            return Err(reject(DropReason::Halted, Status::Halted, 0u16, 0u16));
         }
         Ok(job)
     }
 
     /// A request for the pool.
     #[must_use]
-    pub fn to_pool(&self, verb: Verb, job: &Job, header: &Header, payload: Payload) -> Request {
+    pub fn to_pool(&self, verb: Verb, job: &Job, datagram: &Datagram) -> Request {
+        let Datagram { header, payload, .. } = datagram;
         Request {
             verb,
             key: Key::new(header.job, header.epoch, header.psn),
@@ -413,82 +298,43 @@ impl Classifier<'_> {
         }
     }
 
-    /// A packet for the pool or the parameter server, once its sender has proved to be the member that it says it is, or the
-    /// server itself.
+    /// A packet for the pool or the parameter server, once its sender has proved to be the member that it says it
+    /// is, or the server itself.
     #[inline]
-    fn pool(&self, header: &Header, rest: &[u8], offset: usize, sender: (Address, u16)) -> Class {
-        let payload = match header.payload(rest) {
-            Ok((payload, _)) => place(offset, payload, rest),
-            Err(malformed) => return malformed.into(),
-        };
-        if self.table.get(header.job).is_some_and(|job| job.server.is_at(sender)) {
-            return Class::FromServer(*header, payload);
+    fn pool(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        datagram.split(bytes).map_err(untaken)?;
+        let header = &datagram.header;
+        if self.table.get(header.job).is_some_and(|job| job.server.is_at(datagram.sender)) {
+            return Ok(Class::FromServer(*datagram));
         }
         let bypass = header.flags.has(Flags::BYPASS);
         if bypass && !self.table.get(header.job).is_some_and(Job::has_server) {
-            return Class::Bypass;
+            return Ok(Class::Bypass);
         }
-        let job = match self.member_of(header, sender) {
-            Ok(job) => job,
-            Err(refused) => return refused,
-        };
-        if payload.len > job.payload {
-            return Class::Drop(DropReason::PayloadLength);
+        let job = self.member_of(datagram)?;
+        if datagram.payload.len > job.payload {
+            return Err((DropReason::PayloadLength, None));
         }
         if bypass {
-            return Class::ToServer(*header, payload);
+            return Ok(Class::ToServer(*datagram));
         }
         if job.mode == Mode::Olaf {
-            return Class::Drop(DropReason::UnhandledKind);
+            return Err((DropReason::UnhandledKind, None));
         }
         let verb = match header.kind {
             Kind::Gradient => Verb::Add,
             Kind::Result => Verb::Install,
             _ => Verb::Remind,
         };
-        Class::Pool(self.to_pool(verb, job, header, payload))
+        Ok(Class::Pool(self.to_pool(verb, job, datagram), datagram.payload))
     }
+}
 
-    /// Where a datagram ends: what lies behind it belongs to nobody. `None` for anything else.
-    #[must_use]
-    pub fn end(&self, bytes: &[u8]) -> Option<usize> {
-        let Net::Ip(ip) = Frame::parse(bytes).ok()?.net else { return None };
-        let udp = ip.udp(bytes).ok()?;
-        Some(udp.body + udp.body_len)
-    }
-
-    /// The sender of a datagram, and its header, as they are needed to answer it. `None` for anything else.
-    #[must_use]
-    pub fn sender(&self, bytes: &[u8]) -> Option<(Endpoint, Header)> {
-        let frame = Frame::parse(bytes).ok()?;
-        let Net::Ip(ip) = frame.net else { return None };
-        let udp = ip.udp(bytes).ok()?;
-        let (header, _) = Header::parse(bytes.get(udp.body..)?).ok()?;
-        let endpoint = Endpoint {
-            port: self.port,
-            mac: frame.src,
-            vlan: frame.vlan,
-            address: ip.src,
-            udp_port: udp.src_port,
-            local: ip.dst,
-            local_udp_port: udp.dst_port,
-        };
-        Some((endpoint, header))
-    }
+fn untaken(malformed: Malformed) -> Untaken {
+    (reason(malformed), None)
 }
 
 #[cold]
-fn refuse(reason: DropReason, status: Status, expected: impl Into<u32>, got: impl Into<u32>) -> Class {
-    Class::Refuse(reason, Objection { status, expected: expected.into(), got: got.into() })
-}
-
-fn place(offset: usize, payload: &[u8], all: &[u8]) -> Payload {
-    Payload { offset: narrow(offset), len: narrow(payload.len()), total: narrow(all.len()) }
-}
-
-/// Offsets and lengths within a frame: a frame's length fits 16 bits, since an IP packet's does.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "see above")]
-const fn narrow(value: usize) -> u16 {
-    value as u16
+fn reject(reason: DropReason, status: Status, expected: impl Into<u32>, got: impl Into<u32>) -> Untaken {
+    (reason, Some(Objection { status, expected: expected.into(), got: got.into() }))
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use pascaline_aggregator::{Policy, Rules, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
+use pascaline_wire::Datagram;
+use pascaline_wire::fast_path::Expected;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
-use pascaline_wire::plain::Expected;
 use pascaline_wire::template::{Path, Template};
 
 mod served;
@@ -35,6 +36,21 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// Where a datagram came from that this port has received.
+    #[must_use]
+    pub const fn of(port: usize, datagram: &Datagram) -> Self {
+        let &Datagram { src_mac, vlan, sender, local, .. } = datagram;
+        Self {
+            port,
+            mac: src_mac,
+            vlan,
+            address: sender.0,
+            udp_port: sender.1,
+            local: local.0,
+            local_udp_port: local.1,
+        }
+    }
+
     /// The path of packets towards it, from a port with this MAC.
     #[must_use]
     pub const fn path(&self, local_mac: Mac) -> Path {

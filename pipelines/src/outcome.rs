@@ -9,9 +9,10 @@ use pascaline_telemetry::cells::LATE;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
 use pascaline_wire::Element;
 use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::datagram::Payload;
 use pascaline_wire::header::{Flags, Header, Kind};
 
-use crate::classify::{Objection, Payload};
+use crate::classify::Objection;
 use crate::emit::{Emitter, flags, heads, result_header};
 use crate::io::Io;
 use crate::jobs::{Endpoint, Job, JobTable};
@@ -106,7 +107,7 @@ impl<I: Io> Outcome<'_, I> {
             priority: request.priority,
             ..header
         };
-        let payload = Payload { offset: request.offset, len: request.len, total: request.len };
+        let payload = Payload::new(request.offset.into(), request.len.into());
         if server::pass_on(self.emitter, self.server, job, &header, payload, packet) {
             self.count(Counter::Spilled);
             job.cells.count(self.number, JobEvent::Spilled, 1);
@@ -254,7 +255,7 @@ impl<I: Io> Outcome<'_, I> {
     fn ask_server(&mut self, job: &Job, request: &Request, packet: I::Buf) {
         let header = Self::header_to_server(request.key, Kind::Reminder, request.element, job.fan_in, 0);
         let Some(header) = header else { return self.emitter.recycle(packet) };
-        let nothing = Payload { offset: request.offset, len: 0, total: 0 };
+        let nothing = Payload::new(request.offset.into(), 0);
         let header = Header { rank: request.rank, priority: request.priority, ..header };
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
     }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crossbeam_queue::ArrayQueue;
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::datagram::Payload;
 use pascaline_wire::header::{self, Flags, Header};
 
-use crate::classify::Payload;
 use crate::emit::Emitter;
 use crate::io::Io;
 use crate::jobs::{Job, Server};
@@ -122,5 +122,5 @@ fn without_bypass(header: &Header) -> Flags {
     if header.kind == header::Kind::Reminder {
         return header.flags;
     }
-    Flags::from_bits(header.flags.bits() & !Flags::BYPASS.bits()).unwrap_or(Flags::NONE)
+    header.flags.without(Flags::BYPASS)
 }

@@ -1,8 +1,8 @@
 //! What does not change while the appliance runs.
 
 use pascaline_wire::UdpPorts;
+use pascaline_wire::fast_path::Mask;
 use pascaline_wire::frame::{Address, Mac};
-use pascaline_wire::plain::Compared;
 
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub struct Setup {
     /// Its ports, in the order of their indices.
     pub ports: Vec<PortSetup>,
     udp_ports: UdpPorts,
-    compared: Compared,
+    mask: Mask,
 }
 
 impl Setup {
     /// An appliance with these addresses and ports, which listens on these UDP ports.
     #[must_use]
     pub const fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
-        Self { addresses, ports, udp_ports, compared: Compared::of(udp_ports) }
+        Self { addresses, ports, udp_ports, mask: Mask::of(udp_ports) }
     }
 
     /// Its UDP ports.
@@ -41,7 +41,7 @@ impl Setup {
     /// Which bytes of members' gradients have to be as expected.
     #[must_use]
     #[inline(always)]
-    pub const fn compared(&self) -> &Compared {
-        &self.compared
+    pub const fn mask(&self) -> &Mask {
+        &self.mask
     }
 }

@@ -1,10 +1,14 @@
 //! ARP for IPv4 over Ethernet: parsed, and answered for the appliance's own address.
 
-use crate::frame::{Mac, be16};
+use crate::field::{arp, be16, eth, get};
+use crate::frame::Mac;
 use crate::malformed::{Malformed, NoRoom};
 
 /// Length of an ARP packet for IPv4 over Ethernet.
 pub const LEN: usize = 28;
+
+/// Hardware and protocol, and the lengths of their addresses.
+const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
 /// Request or reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,21 +41,19 @@ impl Arp {
     /// `Truncated`, or `IpHeader` if it is not about IPv4 over Ethernet or neither request nor reply.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let raw = bytes.first_chunk::<LEN>().ok_or(Malformed::Truncated)?;
-        if raw[..6] != [0, 1, 8, 0, 6, 4] {
+        if raw[arp::FORMAT] != ETHERNET_IPV4 {
             return Err(Malformed::IpHeader);
         }
-        let mac = |at: usize| Mac([raw[at], raw[at + 1], raw[at + 2], raw[at + 3], raw[at + 4], raw[at + 5]]);
-        let ip = |at: usize| [raw[at], raw[at + 1], raw[at + 2], raw[at + 3]];
         Ok(Self {
-            operation: match be16(raw, 6) {
+            operation: match be16(raw, arp::OPERATION) {
                 1 => Operation::Request,
                 2 => Operation::Reply,
                 _ => return Err(Malformed::IpHeader),
             },
-            sender_mac: mac(8),
-            sender_ip: ip(14),
-            target_mac: mac(18),
-            target_ip: ip(24),
+            sender_mac: Mac(get(raw, arp::SENDER_MAC)),
+            sender_ip: get(raw, arp::SENDER_IP),
+            target_mac: Mac(get(raw, arp::TARGET_MAC)),
+            target_ip: get(raw, arp::TARGET_IP),
         })
     }
 
@@ -61,15 +63,15 @@ impl Arp {
     /// [`NoRoom`] if `out` is shorter than [`LEN`].
     pub fn emit(&self, out: &mut [u8]) -> Result<(), NoRoom> {
         let raw = out.first_chunk_mut::<LEN>().ok_or(NoRoom)?;
-        raw[..6].copy_from_slice(&[0, 1, 8, 0, 6, 4]);
-        raw[6..8].copy_from_slice(&match self.operation {
+        raw[arp::FORMAT].copy_from_slice(&ETHERNET_IPV4);
+        raw[arp::OPERATION].copy_from_slice(&match self.operation {
             Operation::Request => [0, 1],
             Operation::Reply => [0, 2],
         });
-        raw[8..14].copy_from_slice(&self.sender_mac.0);
-        raw[14..18].copy_from_slice(&self.sender_ip);
-        raw[18..24].copy_from_slice(&self.target_mac.0);
-        raw[24..28].copy_from_slice(&self.target_ip);
+        raw[arp::SENDER_MAC].copy_from_slice(&self.sender_mac.0);
+        raw[arp::SENDER_IP].copy_from_slice(&self.sender_ip);
+        raw[arp::TARGET_MAC].copy_from_slice(&self.target_mac.0);
+        raw[arp::TARGET_IP].copy_from_slice(&self.target_ip);
         Ok(())
     }
 
@@ -86,12 +88,12 @@ impl Arp {
     }
 }
 
-/// Turns the frame in `bytes`, an ARP request at `l3` for an address that `mac` owns, into its reply, in place.
+/// Turns a frame with an ARP request behind `l3` bytes, for an address that `mac` owns, into its reply, in place.
 ///
 /// # Errors
 /// [`NoRoom`] if the frame is shorter than its headers.
 pub fn answer_in_place(bytes: &mut [u8], l3: usize, request: &Arp, mac: Mac) -> Result<(), NoRoom> {
-    bytes.get_mut(0..6).ok_or(NoRoom)?.copy_from_slice(&request.sender_mac.0);
-    bytes.get_mut(6..12).ok_or(NoRoom)?.copy_from_slice(&mac.0);
+    bytes.get_mut(eth::DST).ok_or(NoRoom)?.copy_from_slice(&request.sender_mac.0);
+    bytes.get_mut(eth::SRC).ok_or(NoRoom)?.copy_from_slice(&mac.0);
     request.reply(mac).emit(bytes.get_mut(l3..).ok_or(NoRoom)?)
 }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::checksum;
+use crate::field::{be16, eth, get, ipv4, ipv6, udp, vlan};
 use crate::malformed::Malformed;
 
 /// Length of an untagged Ethernet header.
@@ -166,9 +167,9 @@ impl VlanTags {
     }
 }
 
-/// A UDP datagram, its lengths checked.
+/// A UDP header, its lengths checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Datagram {
+pub struct Udp {
     /// Source port.
     pub src_port: u16,
     /// Destination port.
@@ -177,6 +178,15 @@ pub struct Datagram {
     pub body: usize,
     /// Length of the UDP payload.
     pub body_len: usize,
+}
+
+impl Udp {
+    /// The UDP payload, in the frame that this was parsed from.
+    #[must_use]
+    #[inline]
+    pub fn body<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(self.body..self.body + self.body_len).unwrap_or_default()
+    }
 }
 
 /// An IP packet, its header checked as far as [`Frame::parse`] says.
@@ -202,15 +212,15 @@ impl Ip {
     /// # Errors
     /// `Truncated` if there is no room for a header, `Length` unless the UDP length is exactly what the IP packet holds.
     #[inline]
-    pub fn udp(&self, frame: &[u8]) -> Result<Datagram, Malformed> {
+    pub fn udp(&self, frame: &[u8]) -> Result<Udp, Malformed> {
         let segment = frame.get(self.l4..self.l4 + self.l4_len).ok_or(Malformed::Truncated)?;
         let (header, body) = segment.split_first_chunk::<UDP_LEN>().ok_or(Malformed::Truncated)?;
-        if usize::from(be16(header, 4)) != segment.len() {
+        if usize::from(be16(header, udp::LEN)) != segment.len() {
             return Err(Malformed::Length);
         }
-        Ok(Datagram {
-            src_port: be16(header, 0),
-            dst_port: be16(header, 2),
+        Ok(Udp {
+            src_port: be16(header, udp::SRC_PORT),
+            dst_port: be16(header, udp::DST_PORT),
             body: self.l4 + UDP_LEN,
             body_len: body.len(),
         })
@@ -220,8 +230,8 @@ impl Ip {
 /// What lies above Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Net {
-    /// An ARP packet at this offset.
-    Arp(usize),
+    /// An ARP packet.
+    Arp,
     /// A whole IPv4 packet without options, or an IPv6 packet.
     Ip(Ip),
     /// An IP packet that can be forwarded but not understood here, and why. The destination is known all the same.
@@ -257,29 +267,28 @@ impl Frame {
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
         let head = frame.first_chunk::<ETH_LEN>().ok_or(Malformed::Truncated)?;
-        let dst = Mac([head[0], head[1], head[2], head[3], head[4], head[5]]);
-        let src = Mac([head[6], head[7], head[8], head[9], head[10], head[11]]);
-        let mut ethertype = be16(head, 12);
-        let mut vlan = VlanTags::NONE;
+        let (dst, src) = (Mac(get(head, eth::DST)), Mac(get(head, eth::SRC)));
+        let mut ethertype = be16(head, eth::TYPE);
+        let mut tags = VlanTags::NONE;
         let mut l3 = ETH_LEN;
         while ethertype == ETHERTYPE_VLAN || ethertype == ETHERTYPE_QINQ {
             let tag = frame
                 .get(l3..)
                 .and_then(|rest| rest.first_chunk::<VLAN_LEN>())
                 .ok_or(Malformed::Truncated)?;
-            if !vlan.push(ethertype, be16(tag, 0)) {
+            if !tags.push(ethertype, be16(tag, vlan::TCI)) {
                 return Err(Malformed::VlanDepth);
             }
-            ethertype = be16(tag, 2);
+            ethertype = be16(tag, vlan::TYPE);
             l3 += VLAN_LEN;
         }
         let net = match ethertype {
             ETHERTYPE_IPV4 => parse_ipv4(frame, l3)?,
             ETHERTYPE_IPV6 => parse_ipv6(frame, l3)?,
-            ETHERTYPE_ARP => Net::Arp(l3),
+            ETHERTYPE_ARP => Net::Arp,
             other => Net::Other(other),
         };
-        Ok(Self { dst, src, vlan, l3, net })
+        Ok(Self { dst, src, vlan: tags, l3, net })
     }
 }
 
@@ -287,29 +296,29 @@ impl Frame {
 fn parse_ipv4(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
     let packet = frame.get(l3..).ok_or(Malformed::Truncated)?;
     let header = packet.first_chunk::<IPV4_LEN>().ok_or(Malformed::Truncated)?;
-    let header_len = usize::from(header[0] & 0x0f) * 4;
-    if header[0] >> 4 != 4 || header_len < IPV4_LEN {
+    let header_len = usize::from(header[ipv4::VERSION] & 0x0f) * 4;
+    if header[ipv4::VERSION] >> 4 != 4 || header_len < IPV4_LEN {
         return Err(Malformed::IpHeader);
     }
-    let total = usize::from(be16(header, 2));
+    let total = usize::from(be16(header, ipv4::TOTAL_LEN));
     if total > packet.len() || total < header_len {
         return Err(Malformed::Length);
     }
-    let dst = Address::from_v4([header[16], header[17], header[18], header[19]]);
+    let dst = Address::from_v4(get(header, ipv4::DST));
     if header_len != IPV4_LEN {
         return Ok(Net::OpaqueIp(dst, Malformed::IpOptions));
     }
-    if be16(header, 6) & 0x3fff != 0 {
+    if be16(header, ipv4::FRAGMENT) & 0x3fff != 0 {
         return Ok(Net::OpaqueIp(dst, Malformed::IpFragment));
     }
     if !checksum::holds(header) {
         return Err(Malformed::IpChecksum);
     }
     Ok(Net::Ip(Ip {
-        src: Address::from_v4([header[12], header[13], header[14], header[15]]),
+        src: Address::from_v4(get(header, ipv4::SRC)),
         dst,
-        protocol: header[9],
-        ecn: header[1] & 3,
+        protocol: header[ipv4::PROTOCOL],
+        ecn: header[ipv4::TOS] & 3,
         l4: l3 + IPV4_LEN,
         l4_len: total - IPV4_LEN,
     }))
@@ -318,41 +327,30 @@ fn parse_ipv4(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
 fn parse_ipv6(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
     let packet = frame.get(l3..).ok_or(Malformed::Truncated)?;
     let (header, rest) = packet.split_first_chunk::<IPV6_LEN>().ok_or(Malformed::Truncated)?;
-    if header[0] >> 4 != 6 {
+    if header[ipv6::VERSION] >> 4 != 6 {
         return Err(Malformed::IpHeader);
     }
-    let length = usize::from(be16(header, 4));
+    let length = usize::from(be16(header, ipv6::PAYLOAD_LEN));
     if length > rest.len() {
         return Err(Malformed::Length);
     }
-    let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&header[at..at + 16]);
-        Address::from_v6(octets)
-    };
-    let (src, dst) = (address(8), address(24));
-    // An IPv4-mapped address must not appear on the wire (RFC 4038, section 4.2), and taken at its word it would
-    // pass for the IPv4 host's, whose rank is known by its address.
+    let (src, dst) = (Address::from_v6(get(header, ipv6::SRC)), Address::from_v6(get(header, ipv6::DST)));
+    // An IPv4-mapped address must not appear on the wire (RFC 4038, section 4.2): it would pass for the IPv4
+    // host's, whose rank is known by its address.
     if src.as_v4().is_some() || dst.as_v4().is_some() {
         return Ok(Net::OpaqueIp(dst, Malformed::IpHeader));
     }
-    match header[6] {
-        // Hop-by-hop, routing, destination options, mobility, shim6, authentication: legal, and not for a
-        // parser that must be done in one cache line.
+    match header[ipv6::NEXT] {
+        // Hop-by-hop, routing, destination options, mobility, shim6, authentication: legal, but not parsed here.
         0 | 43 | 51 | 60 | 135 | 140 => Ok(Net::OpaqueIp(dst, Malformed::IpOptions)),
         44 => Ok(Net::OpaqueIp(dst, Malformed::IpFragment)),
         protocol => Ok(Net::Ip(Ip {
             src,
             dst,
             protocol,
-            ecn: (header[1] >> 4) & 3,
+            ecn: (header[ipv6::CLASS] >> 4) & 3,
             l4: l3 + IPV6_LEN,
             l4_len: length,
         })),
     }
-}
-
-#[inline]
-pub(crate) fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

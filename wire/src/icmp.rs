@@ -1,7 +1,8 @@
 //! ICMP echo for IPv4 and IPv6, and IPv6 neighbour discovery: what an address needs to be reachable.
 
 use crate::checksum;
-use crate::frame::{Address, IPV6_LEN, Ip, Mac, protocol};
+use crate::field::{eth, get, icmp, ipv4, ipv6};
+use crate::frame::{Address, Frame, IPV4_LEN, IPV6_LEN, Ip, Mac, protocol};
 use crate::malformed::{Malformed, NoRoom};
 
 const ECHO_REQUEST: u8 = 8;
@@ -47,9 +48,9 @@ impl Icmp {
         Ok(match (v6, kind, code) {
             (false, ECHO_REQUEST, 0) | (true, ECHO_REQUEST_V6, 0) if message.len() >= 8 => Self::Echo,
             (true, NEIGHBOUR_SOLICITATION, 0) => {
-                let target = message.get(8..24).and_then(|bytes| bytes.first_chunk::<16>());
-                let target = Address::from_v6(*target.ok_or(Malformed::Truncated)?);
-                let hop_limit = (ip.l4 + 7).checked_sub(IPV6_LEN).and_then(|at| frame.get(at));
+                let target = message.get(icmp::TARGET).ok_or(Malformed::Truncated)?;
+                let target = Address::from_v6(get(target, 0..16));
+                let hop_limit = ip.l4.checked_sub(IPV6_LEN).and_then(|l3| frame.get(l3 + ipv6::HOP_LIMIT));
                 if hop_limit == Some(&255) { Self::Solicitation(target) } else { Self::Other }
             }
             _ => Self::Other,
@@ -60,75 +61,95 @@ impl Icmp {
 /// Turns an echo request into its reply, in place: addresses swapped, type and checksum changed, TTL renewed.
 ///
 /// Only for what [`Icmp::parse`] called [`Icmp::Echo`], and only if it was sent to an address of the appliance's own:
-/// the destination, group address or not, becomes the source.
-///
-/// `own` is the MAC of the port, `from` the MAC that asked.
+/// the destination, group address or not, becomes the source. `own` is the MAC of the port.
 ///
 /// # Errors
 /// [`NoRoom`] if the frame is shorter than its headers.
-pub fn answer_echo_in_place(frame: &mut [u8], l3: usize, ip: &Ip, own: Mac, from: Mac) -> Result<(), NoRoom> {
-    frame.get_mut(0..6).ok_or(NoRoom)?.copy_from_slice(&from.0);
-    frame.get_mut(6..12).ok_or(NoRoom)?.copy_from_slice(&own.0);
-    let (addresses, width, ttl, reply) = match ip.protocol {
-        protocol::ICMPV6 => (l3 + 8, 16, l3 + 7, ECHO_REPLY_V6),
-        _ => (l3 + 12, 4, l3 + 8, ECHO_REPLY),
+pub fn answer_echo_in_place(bytes: &mut [u8], frame: &Frame, ip: &Ip, own: Mac) -> Result<(), NoRoom> {
+    let l3 = frame.l3;
+    swap_macs(bytes, frame, own)?;
+    let v6 = ip.protocol == protocol::ICMPV6;
+    let (src, dst, ttl, reply) = match v6 {
+        true => (ipv6::SRC, ipv6::DST, ipv6::HOP_LIMIT, ECHO_REPLY_V6),
+        false => (ipv4::SRC, ipv4::DST, ipv4::TTL, ECHO_REPLY),
     };
-    let both = frame.get_mut(addresses..addresses + 2 * width).ok_or(NoRoom)?;
-    let (src, dst) = both.split_at_mut(width);
+    let addresses = bytes.get_mut(l3 + src.start..l3 + dst.end).ok_or(NoRoom)?;
+    let (src, dst) = addresses.split_at_mut(src.len());
     src.swap_with_slice(dst);
-    *frame.get_mut(ttl).ok_or(NoRoom)? = 64;
-    if width == 4 {
-        let header = frame.get_mut(l3..l3 + 20).ok_or(NoRoom)?;
-        header[10..12].fill(0);
+    *bytes.get_mut(l3 + ttl).ok_or(NoRoom)? = 64;
+    if !v6 {
+        let header = bytes.get_mut(l3..l3 + IPV4_LEN).ok_or(NoRoom)?;
+        header[ipv4::CHECKSUM].fill(0);
         let sum = checksum::finish(checksum::sum(header));
-        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        header[ipv4::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
     }
-    let message = frame.get_mut(ip.l4..ip.l4 + ip.l4_len).ok_or(NoRoom)?;
+    let message = bytes.get_mut(ip.l4..ip.l4 + ip.l4_len).ok_or(NoRoom)?;
     let length = u32::try_from(message.len()).map_err(|_| NoRoom)?;
-    message.first_chunk_mut::<4>().ok_or(NoRoom)?.copy_from_slice(&[reply, 0, 0, 0]);
+    message.get_mut(icmp::HEAD).ok_or(NoRoom)?.copy_from_slice(&[reply, 0, 0, 0]);
     // Summed anew: the incremental update of RFC 1624 is wrong for a reply whose bytes are all zero. The
     // pseudo-header's addresses have swapped, which its sum does not see.
-    let pseudo = if width == 16 { checksum::pseudo_header(ip.src, ip.dst, ip.protocol, length) } else { 0 };
+    let pseudo = if v6 { checksum::pseudo_header(ip.src, ip.dst, ip.protocol, length) } else { 0 };
     let sum = checksum::finish(pseudo + checksum::sum(message));
-    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    message[icmp::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
     Ok(())
 }
 
-/// Length of the advertisement that [`write_advertisement`] writes behind the Ethernet header.
+/// Sends a frame back to the MAC it came from.
+fn swap_macs(bytes: &mut [u8], frame: &Frame, own: Mac) -> Result<(), NoRoom> {
+    bytes.get_mut(eth::DST).ok_or(NoRoom)?.copy_from_slice(&frame.src.0);
+    bytes.get_mut(eth::SRC).ok_or(NoRoom)?.copy_from_slice(&own.0);
+    Ok(())
+}
+
+/// Length of the packet that [`advertise_in_place`] writes behind the Ethernet header.
 pub const ADVERTISEMENT_PACKET_LEN: usize = IPV6_LEN + ADVERTISEMENT_LEN;
 
-/// Writes the IPv6 packet that advertises `own_mac` for `target` to whoever solicited it (RFC 4861, section 4.4).
+/// Turns a solicitation for `target` into the advertisement that answers it (RFC 4861, section 4.4), in place.
+/// `own` is the MAC of the port. `bytes` end [`ADVERTISEMENT_PACKET_LEN`] behind the Ethernet header.
 ///
 /// A solicitation from the unspecified address (duplicate address detection) is answered to all nodes.
 ///
 /// # Errors
-/// [`NoRoom`] if `out` is shorter than [`ADVERTISEMENT_PACKET_LEN`].
-pub fn write_advertisement(
-    out: &mut [u8],
+/// [`NoRoom`] if `bytes` are shorter.
+pub fn advertise_in_place(
+    bytes: &mut [u8],
+    frame: &Frame,
+    ip: &Ip,
     target: Address,
-    own_mac: Mac,
-    asker: Address,
+    own: Mac,
 ) -> Result<(), NoRoom> {
+    swap_macs(bytes, frame, own)?;
+    write_advertisement(bytes.get_mut(frame.l3..).ok_or(NoRoom)?, target, own, ip.src)
+}
+
+/// Writes the IPv6 packet that advertises `own` for `target` to `asker`.
+///
+/// # Errors
+/// [`NoRoom`] if `out` is shorter than [`ADVERTISEMENT_PACKET_LEN`].
+pub fn write_advertisement(out: &mut [u8], target: Address, own: Mac, asker: Address) -> Result<(), NoRoom> {
     const UNSPECIFIED: Address = Address::from_v6([0; 16]);
     const ALL_NODES: Address = Address::from_v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     const SOLICITED_OVERRIDE: u8 = 0x60;
     const OVERRIDE: u8 = 0x20;
+    const LEN: u16 = 32;
+    const { assert!(LEN as usize == ADVERTISEMENT_LEN) }
     let (dst, flags) = if asker == UNSPECIFIED { (ALL_NODES, OVERRIDE) } else { (asker, SOLICITED_OVERRIDE) };
     let packet = out.first_chunk_mut::<ADVERTISEMENT_PACKET_LEN>().ok_or(NoRoom)?;
     packet.fill(0);
-    packet[0] = 0x60;
-    packet[5] = 32;
-    packet[6] = protocol::ICMPV6;
-    packet[7] = 255;
-    packet[8..24].copy_from_slice(&target.octets());
-    packet[24..40].copy_from_slice(&dst.octets());
-    packet[40] = NEIGHBOUR_ADVERTISEMENT;
-    packet[44] = flags;
-    packet[48..64].copy_from_slice(&target.octets());
-    packet[64] = 2;
-    packet[65] = 1;
-    packet[66..72].copy_from_slice(&own_mac.0);
-    let sum = checksum::pseudo_header(target, dst, protocol::ICMPV6, 32) + checksum::sum(&packet[40..]);
-    packet[42..44].copy_from_slice(&checksum::finish(sum).to_be_bytes());
+    let (ip, message) = packet.split_at_mut(IPV6_LEN);
+    ip[ipv6::VERSION] = 0x60;
+    ip[ipv6::PAYLOAD_LEN].copy_from_slice(&LEN.to_be_bytes());
+    ip[ipv6::NEXT] = protocol::ICMPV6;
+    ip[ipv6::HOP_LIMIT] = 255;
+    ip[ipv6::SRC].copy_from_slice(&target.octets());
+    ip[ipv6::DST].copy_from_slice(&dst.octets());
+    message[icmp::TYPE] = NEIGHBOUR_ADVERTISEMENT;
+    message[icmp::FLAGS] = flags;
+    message[icmp::TARGET].copy_from_slice(&target.octets());
+    message[icmp::OPTION].copy_from_slice(&[2, 1]);
+    message[icmp::OPTION_MAC].copy_from_slice(&own.0);
+    let pseudo = checksum::pseudo_header(target, dst, protocol::ICMPV6, LEN.into());
+    let sum = checksum::finish(pseudo + checksum::sum(message));
+    message[icmp::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
     Ok(())
 }

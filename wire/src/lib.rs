@@ -9,7 +9,7 @@
 //!
 //! From the outside in: [`frame`] finds the layers of an Ethernet frame; [`arp`] and [`icmp`] answer for the
 //! appliance's own address; [`header`] is the 22-byte aggregation header, [`payload`] says how long the payload
-//! behind it may be, [`plain`] reads the common case in one pass, and [`trailer`] is what follows the payload; [`control`] is the body of control packets;
+//! behind it may be, [`fast_path`] reads the common case in one pass, and [`trailer`] is what follows the payload; [`control`] is the body of control packets;
 //! [`template`] writes whole frames; [`ports`] is which of an appliance's UDP ports a PSN goes to; [`round`] how a result was agreed upon; [`checksum`] is the Internet checksum.
 #![forbid(unsafe_code)]
 
@@ -17,20 +17,23 @@ pub mod arp;
 pub mod checksum;
 mod codes;
 pub mod control;
+pub mod datagram;
 pub mod element;
+pub mod fast_path;
+mod field;
 pub mod frame;
 pub mod header;
 pub mod icmp;
 mod line;
 pub mod malformed;
 pub mod payload;
-pub mod plain;
 pub mod ports;
 mod rank_set;
 pub mod round;
 pub mod template;
 pub mod trailer;
 
+pub use datagram::Datagram;
 pub use element::{DType, Element, Op};
 pub use frame::{Address, Frame, Mac, Net, VlanTags};
 pub use header::{Flags, Header, Kind};

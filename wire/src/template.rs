@@ -3,12 +3,16 @@
 use wide::u64x2;
 
 use crate::checksum;
+use crate::field::{at, eth, ipv4, ipv6, plain, udp};
 use crate::frame::{
     Address, ETH_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, Mac, UDP_LEN, VLAN_LEN, VlanTags,
     protocol,
 };
 use crate::header::{self, Header};
 use crate::malformed::NoRoom;
+
+/// The fragment field of IPv4 with nothing but the flag DF.
+const DO_NOT_FRAGMENT: u16 = 0x4000;
 
 /// The longest header a template writes: two VLAN tags, IPv6, UDP and the aggregation header.
 pub const MAX_LEN: usize = ETH_LEN + 2 * VLAN_LEN + IPV6_LEN + UDP_LEN + header::LEN;
@@ -51,44 +55,43 @@ impl Template {
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let mut bytes = [0; MAX_LEN];
-        bytes[0..6].copy_from_slice(&path.dst_mac.0);
-        bytes[6..12].copy_from_slice(&path.src_mac.0);
-        let mut at = 12;
-        for (tpid, tci) in path.vlan.as_slice() {
-            bytes[at..at + 2].copy_from_slice(&tpid.to_be_bytes());
-            bytes[at + 2..at + 4].copy_from_slice(&tci.to_be_bytes());
-            at += VLAN_LEN;
-        }
-        let l3 = at + 2;
+        bytes[eth::DST].copy_from_slice(&path.dst_mac.0);
+        bytes[eth::SRC].copy_from_slice(&path.src_mac.0);
+        let l3 = ETH_LEN + path.vlan.wire_len();
+        let tags = path.vlan.as_slice().iter().flat_map(|&(tpid, tci)| [tpid, tci]);
         let v4 = path.src.as_v4().zip(path.dst.as_v4());
+        let ethertype = if v4.is_some() { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
+        let (types, _) = bytes[eth::TYPE.start..l3].as_chunks_mut::<2>();
+        for (place, value) in types.iter_mut().zip(tags.chain([ethertype])) {
+            *place = value.to_be_bytes();
+        }
+        let ip = &mut bytes[l3..];
         let l4 = match v4 {
             Some((src, dst)) => {
-                bytes[at..l3].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-                bytes[l3] = 0x45;
-                bytes[l3 + 6] = 0x40;
-                bytes[l3 + 8] = 64;
-                bytes[l3 + 9] = protocol::UDP;
-                bytes[l3 + 12..l3 + 16].copy_from_slice(&src);
-                bytes[l3 + 16..l3 + 20].copy_from_slice(&dst);
+                ip[ipv4::VERSION] = 0x45;
+                ip[ipv4::FRAGMENT].copy_from_slice(&DO_NOT_FRAGMENT.to_be_bytes());
+                ip[ipv4::TTL] = 64;
+                ip[ipv4::PROTOCOL] = protocol::UDP;
+                ip[ipv4::SRC].copy_from_slice(&src);
+                ip[ipv4::DST].copy_from_slice(&dst);
                 l3 + IPV4_LEN
             }
             None => {
-                bytes[at..l3].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
-                bytes[l3] = 0x60;
-                bytes[l3 + 6] = protocol::UDP;
-                bytes[l3 + 7] = 64;
-                bytes[l3 + 8..l3 + 24].copy_from_slice(&path.src.octets());
-                bytes[l3 + 24..l3 + 40].copy_from_slice(&path.dst.octets());
+                ip[ipv6::VERSION] = 0x60;
+                ip[ipv6::NEXT] = protocol::UDP;
+                ip[ipv6::HOP_LIMIT] = 64;
+                ip[ipv6::SRC].copy_from_slice(&path.src.octets());
+                ip[ipv6::DST].copy_from_slice(&path.dst.octets());
                 l3 + IPV6_LEN
             }
         };
-        bytes[l4..l4 + 2].copy_from_slice(&path.src_port.to_be_bytes());
-        bytes[l4 + 2..l4 + 4].copy_from_slice(&path.dst_port.to_be_bytes());
+        bytes[at(l4, udp::SRC_PORT)].copy_from_slice(&path.src_port.to_be_bytes());
+        bytes[at(l4, udp::DST_PORT)].copy_from_slice(&path.dst_port.to_be_bytes());
         let base_sum = match v4 {
             Some(_) => u64::from(!checksum::finish(checksum::sum(&bytes[l3..l4]))),
             None => {
                 checksum::pseudo_header(path.src, path.dst, protocol::UDP, 0)
-                    + checksum::sum(&bytes[l4..l4 + 4])
+                    + checksum::sum(&bytes[l4..l4 + udp::DST_PORT.end])
             }
         };
         Self { bytes, len: narrow(l4 + UDP_LEN + header::LEN), l3: narrow(l3), v6: v4.is_none(), base_sum }
@@ -134,7 +137,7 @@ impl Template {
         let l4 = len - header::LEN - UDP_LEN;
         let udp_len = heads.udp_len;
         if self.v6 {
-            out[l3 + 4..l3 + 6].copy_from_slice(&udp_len.to_be_bytes());
+            out[at(l3, ipv6::PAYLOAD_LEN)].copy_from_slice(&udp_len.to_be_bytes());
             // The length stands in the pseudo-header and in the UDP header.
             let total =
                 self.base_sum + 2 * u64::from(udp_len) + checksum::sum(&head) + checksum::sum(payload);
@@ -142,17 +145,17 @@ impl Template {
                 0 => 0xffff,
                 sum => sum,
             };
-            out[l4 + 6..l4 + 8].copy_from_slice(&sum.to_be_bytes());
+            out[at(l4, udp::CHECKSUM)].copy_from_slice(&sum.to_be_bytes());
         } else {
             let total = heads.ipv4_len;
             if total == 0 {
                 return Err(NoRoom);
             }
-            out[l3 + 2..l3 + 4].copy_from_slice(&total.to_be_bytes());
+            out[at(l3, ipv4::TOTAL_LEN)].copy_from_slice(&total.to_be_bytes());
             let sum = checksum::finish(self.base_sum + u64::from(total));
-            out[l3 + 10..l3 + 12].copy_from_slice(&sum.to_be_bytes());
+            out[at(l3, ipv4::CHECKSUM)].copy_from_slice(&sum.to_be_bytes());
         }
-        out[l4 + 4..l4 + 6].copy_from_slice(&udp_len.to_be_bytes());
+        out[at(l4, udp::LEN)].copy_from_slice(&udp_len.to_be_bytes());
         out[l4 + UDP_LEN..].copy_from_slice(&head);
         Ok(len)
     }
@@ -169,11 +172,11 @@ impl Template {
     pub fn plain(&self, rank: u16) -> Option<PlainHead> {
         let mut bytes = *self.bytes.first_chunk::<PLAIN>().filter(|_| usize::from(self.len) == PLAIN)?;
         let head = header::from_words((u64::from(rank), 0, 0, 0));
-        bytes[PLAIN - header::LEN..].copy_from_slice(&head);
+        bytes[plain::HEAD..].copy_from_slice(&head);
         // Of no length and with no identification, so that this makes the sum nothing.
         #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
         let identification = !(self.base_sum as u16);
-        bytes[18..20].copy_from_slice(&identification.to_be_bytes());
+        bytes[plain::ID].copy_from_slice(&identification.to_be_bytes());
         Some(PlainHead { lanes: lanes(&bytes) })
     }
 
@@ -182,13 +185,13 @@ impl Template {
     fn write_plain(&self, out: &mut [u8; PLAIN], heads: &Heads, rank: u16) {
         let Some(bytes) = self.bytes.first_chunk::<PLAIN>() else { return };
         *out = *bytes;
-        out[16..18].copy_from_slice(&heads.ipv4_len.to_be_bytes());
+        out[plain::TOTAL_LEN].copy_from_slice(&heads.ipv4_len.to_be_bytes());
         // `base_sum` has been folded: together they are 17 bits, and one fold is enough.
         #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
         let sum = ipv4_checksum(self.base_sum as u32, heads.ipv4_len);
-        out[24..26].copy_from_slice(&sum.to_be_bytes());
-        out[38..40].copy_from_slice(&heads.udp_len.to_be_bytes());
-        out[42..].copy_from_slice(&heads.bytes(rank));
+        out[plain::IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+        out[plain::UDP_LEN].copy_from_slice(&heads.udp_len.to_be_bytes());
+        out[plain::HEAD..].copy_from_slice(&heads.bytes(rank));
     }
 }
 
@@ -265,7 +268,8 @@ impl PlainCommon {
     #[must_use]
     #[inline(always)]
     pub fn with_psn(mut self, psn: u32) -> Self {
-        // It lies at 50 to 54, in the left half of the bytes from 48 on.
+        // The PSN lies in the left half of the last lane.
+        const { assert!(plain::PSN.start == 50 && plain::PSN.end == 54) }
         const OTHERS: u64 = !(0xffff_ffff << 16);
         let others = u64x2::new([OTHERS.to_be(), u64::MAX]);
         let psn = u64x2::new([(u64::from(psn) << 16).to_be(), 0]);

@@ -18,17 +18,18 @@ const SOLICITATION: &str = "
     60000000 0020 3a ff 20010db8000000000000000000000001 ff0200000000000000000001ff0000fe
     8700 1a2f 00000000 20010db80000000000000000000000fe 0101 020000000001";
 
-fn ip(frame: &[u8]) -> (usize, Ip) {
+fn ip(frame: &[u8]) -> (Frame, Ip) {
     match Frame::parse(frame) {
-        Ok(Frame { l3, net: Net::Ip(ip), .. }) => (l3, ip),
+        Ok(frame @ Frame { net: Net::Ip(ip), .. }) => (frame, ip),
         other => panic!("{other:?}"),
     }
 }
 
 fn echo(mut frame: Vec<u8>) -> Vec<u8> {
-    let (l3, ip) = ip(&frame);
+    let (layers, ip) = ip(&frame);
+    assert_eq!(layers.src, PEER);
     assert_eq!(Icmp::parse(&frame, &ip), Ok(Icmp::Echo));
-    assert_eq!(icmp::answer_echo_in_place(&mut frame, l3, &ip, OWN, PEER), Ok(()));
+    assert_eq!(icmp::answer_echo_in_place(&mut frame, &layers, &ip, OWN), Ok(()));
     frame
 }
 
@@ -38,7 +39,7 @@ fn arp_request_becomes_its_reply_and_padding_stays() {
         0001 0800 06 04 0001 020000000001 0a4d0001 000000000000 0a4d00fe a5a5a5a5");
     let reply = hex("020000000001 0200000000fe 0806
         0001 0800 06 04 0002 0200000000fe 0a4d00fe 020000000001 0a4d0001 a5a5a5a5");
-    let Ok(Frame { net: Net::Arp(l3), .. }) = Frame::parse(&frame) else { panic!("not ARP") };
+    let Ok(Frame { l3, net: Net::Arp, .. }) = Frame::parse(&frame) else { panic!("not ARP") };
     let request = Arp::parse(&frame[l3..]).unwrap();
     assert_eq!(arp::answer_in_place(&mut frame, l3, &request, OWN), Ok(()));
     assert_eq!(frame, reply);

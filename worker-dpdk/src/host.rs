@@ -102,7 +102,7 @@ impl Host {
             return None;
         }
         match frame.net {
-            Net::Arp(l3) => self.resolve(bytes, l3),
+            Net::Arp => self.resolve(bytes, frame.l3),
             Net::Ip(ip)
                 if ip.protocol == protocol::UDP
                     && ip.dst == Address::from_v4(self.ends.address)

@@ -3,43 +3,33 @@
 use pascaline_queue::Update;
 use pascaline_telemetry::DropReason;
 use pascaline_wire::control::Status;
-use pascaline_wire::frame::Address;
-use pascaline_wire::header::{Flags, Header};
+use pascaline_wire::datagram::Datagram;
+use pascaline_wire::header::Flags;
 
-use super::{Class, Classifier, narrow, place, refuse};
-use crate::jobs::{Mode, Server};
+use super::{Class, Classifier, Untaken, reject, untaken};
+use crate::jobs::{Job, Mode, Server};
 
 impl Classifier<'_> {
-    /// An update. What is not of a cluster of this appliance is somebody else's to combine: it passes unchanged where
-    /// there is a way.
-    pub(super) fn update(
-        &self,
-        header: &Header,
-        rest: &[u8],
-        offset: usize,
-        sender: (Address, u16),
-    ) -> Class {
-        let (payload, trailer) = match header.payload(rest) {
-            Ok(parts) => parts,
-            Err(malformed) => return malformed.into(),
+    /// An update. One that belongs to no cluster of this appliance passes unchanged where there is a way.
+    pub(super) fn update(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        let trailer = datagram.split(bytes).map_err(untaken)?;
+        let job = match self.olaf_job(datagram) {
+            Ok(job) => job,
+            Err(stranger) if self.may_pass(stranger) => return Ok(Class::Bypass),
+            Err(stranger) => return Err(stranger),
         };
-        let job = match self.member_of(header, sender) {
-            Ok(job) if job.mode == Mode::Olaf => job,
-            Ok(_) => return self.or_bypass(Class::Drop(DropReason::UnhandledKind)),
-            Err(stranger) => return self.or_bypass(stranger),
-        };
+        let Datagram { header, payload, .. } = datagram;
         if header.fan_in != job.fan_in {
-            return refuse(DropReason::FanInMismatch, Status::FanInMismatch, job.fan_in, header.fan_in);
+            let (right, got) = (job.fan_in, header.fan_in);
+            return Err(reject(DropReason::FanInMismatch, Status::FanInMismatch, right, got));
         }
-        let len = narrow(payload.len());
-        if len > job.payload {
-            return refuse(DropReason::UpdateTooLong, Status::PayloadMismatch, job.payload, len);
+        if payload.len > job.payload {
+            let (right, got) = (job.payload, payload.len);
+            return Err(reject(DropReason::UpdateTooLong, Status::PayloadMismatch, right, got));
         }
-        let Some(about) = trailer.and_then(|trailer| trailer.update) else {
-            return Class::Drop(DropReason::UpdateMissing);
-        };
+        let about = trailer.and_then(|trailer| trailer.update).ok_or((DropReason::UpdateMissing, None))?;
         let Server::External { endpoint, .. } = &job.server else {
-            return Class::Drop(DropReason::NoServer);
+            return Err((DropReason::NoServer, None));
         };
         let update = Update {
             cluster: u32::from(job.id),
@@ -50,37 +40,38 @@ impl Classifier<'_> {
             reward: about.reward,
             generated_ns: about.generated_ns,
             element: header.element,
-            offset: narrow(offset),
-            len,
+            offset: payload.offset,
+            len: payload.len,
             overflow: header.flags.has(Flags::OVERFLOW),
         };
-        Class::Update(endpoint.port, update)
+        Ok(Class::Update(endpoint.port, update))
     }
 
-    /// What comes from nobody that is known here passes, if the port has a peer. A member of another generation is known.
-    fn or_bypass(&self, refused: Class) -> Class {
-        let unknown = match refused {
-            Class::Refuse(reason, _) => matches!(reason, DropReason::UnknownJob | DropReason::NotMember),
-            Class::Drop(_) => true,
-            _ => false,
-        };
-        let passes = unknown && self.setup.ports.get(self.port).is_some_and(|port| port.peer.is_some());
-        if passes { Class::Bypass } else { refused }
+    fn olaf_job(&self, datagram: &Datagram) -> Result<&Job, Untaken> {
+        let job = self.member_of(datagram)?;
+        if job.mode == Mode::Olaf { Ok(job) } else { Err((DropReason::UnhandledKind, None)) }
+    }
+
+    /// True for a sender that is unknown here, if the port has a peer. A member of another generation is known.
+    fn may_pass(&self, (reason, objection): Untaken) -> bool {
+        let unknown = objection.is_none() || matches!(reason, DropReason::UnknownJob | DropReason::NotMember);
+        unknown && self.setup.ports.get(self.port).is_some_and(|port| port.peer.is_some())
     }
 
     /// An answer to an update: only of the cluster's own server. It is never answered itself.
-    pub(super) fn ack(&self, header: &Header, rest: &[u8], offset: usize, sender: (Address, u16)) -> Class {
-        match self.table.get(header.job) {
-            None => Class::Drop(DropReason::UnknownJob),
-            Some(job) if !job.server.is_at(sender) => Class::Drop(DropReason::RankSpoofed),
-            Some(job) if job.mode != Mode::Olaf => Class::Drop(DropReason::UnhandledKind),
-            Some(job) => match header.payload(rest) {
-                Ok((payload, _)) if payload.len() > usize::from(job.payload) => {
-                    Class::Drop(DropReason::PayloadLength)
+    pub(super) fn ack(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        let drop = |reason| Err((reason, None));
+        match self.table.get(datagram.header.job) {
+            None => drop(DropReason::UnknownJob),
+            Some(job) if !job.server.is_at(datagram.sender) => drop(DropReason::RankSpoofed),
+            Some(job) if job.mode != Mode::Olaf => drop(DropReason::UnhandledKind),
+            Some(job) => {
+                datagram.split(bytes).map_err(untaken)?;
+                match datagram.payload.len > job.payload {
+                    true => drop(DropReason::PayloadLength),
+                    false => Ok(Class::FromServer(*datagram)),
                 }
-                Ok((payload, _)) => Class::FromServer(*header, place(offset, payload, rest)),
-                Err(malformed) => malformed.into(),
-            },
+            }
         }
     }
 }

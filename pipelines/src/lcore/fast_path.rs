@@ -4,8 +4,8 @@ use arrayvec::ArrayVec;
 use pascaline_aggregator::{Brevity, Brief, Place};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::Counter;
+use pascaline_wire::fast_path::{self, Lengths};
 use pascaline_wire::frame::Mac;
-use pascaline_wire::plain::{self, Lengths};
 
 use super::Lcore;
 use super::kept::Taken;
@@ -45,7 +45,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         if self.table.is_wide() {
             for packet in packets.iter() {
-                if let Some((job, rank)) = plain::job_and_rank(packet.bytes()) {
+                if let Some((job, rank)) = fast_path::job_and_rank(packet.bytes()) {
                     self.table.ask_for_flow(job, rank);
                 }
             }
@@ -53,10 +53,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mut lengths = Lengths::NONE;
         // Drained, not consumed: that would move the whole array first.
         gradients.extend(packets.drain(..).filter_map(|packet| {
-            if let Some(gradient) = classifier.plain_after(packet.bytes(), &mut lengths)
+            if let Some(gradient) = classifier.recognise(packet.bytes(), &mut lengths)
                 && !packet.bad_checksum()
             {
-                let place = self.session.place_as::<ONLY>(&gradient.flow.terms, gradient.plain.psn);
+                let place = self.session.place_as::<ONLY>(&gradient.flow.terms, gradient.said.psn);
                 self.session.prefetch::<ONLY>(place);
                 return Some(Gradient { brief: gradient.brief(), place, packet: Some(packet) });
             }

@@ -3,7 +3,7 @@
 use pascaline_aggregator::{Brief, Incoming, Kept, Opening, Place, Session};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::DropReason;
-use pascaline_wire::plain;
+use pascaline_wire::fast_path;
 
 use super::Lcore;
 use super::fast_path::Gradient;
@@ -77,7 +77,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     ) -> bool {
         let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { return false };
         let Some(rules) = outcome.table.get(brief.key().job()).map(Job::rules) else { return false };
-        let opening = Opening { brief, rules, priority: plain::priority(bytes), offset: PAYLOAD_OFFSET, now };
+        let opening =
+            Opening { brief, rules, priority: fast_path::priority(bytes), offset: PAYLOAD_OFFSET, now };
         session.open_brief(*place, &opening, packet, outcome)
     }
 
@@ -99,7 +100,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             && let Some(packet) = packet.take()
         {
             let rules = outcome.table.get(brief.key().job()).map(Job::rules).unwrap_or_default();
-            let priority = plain::priority(packet.bytes());
+            let priority = fast_path::priority(packet.bytes());
             let opening = Opening { brief, rules, priority, offset: PAYLOAD_OFFSET, now };
             if let Err(packet) = session.hand_over_brief(*place, &opening, packet, outcome) {
                 Self::explain(session, classifier, brief, *place, packet, outcome);

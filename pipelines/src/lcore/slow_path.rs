@@ -1,4 +1,4 @@
-//! Packets that are not plain gradients, and those of the parameter server.
+//! The slow path: everything but fast-path gradients, and the packets of the parameter server.
 
 use std::sync::Arc;
 
@@ -6,46 +6,59 @@ use arrayvec::ArrayVec;
 use pascaline_aggregator::{Request, Verb};
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Moment};
-use pascaline_wire::arp;
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::frame::{Address, Frame, Mac, Net};
+use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Flags, Header, Kind};
-use pascaline_wire::icmp;
+use pascaline_wire::{Datagram, arp, icmp};
 
 use super::Lcore;
-use crate::classify::{Class, Classifier, Payload};
+use crate::classify::{Class, Classifier, reason};
 use crate::emit;
 use crate::io::{BURST, Io};
-use crate::jobs::{JobTable, Mode};
+use crate::jobs::{Endpoint, JobTable, Mode};
 use crate::membership::ControlRequest;
 use crate::per_job::says_of_job;
 use crate::server;
 use crate::updates::Offer;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
-    /// Packets that are not plain gradients.
+    /// Packets that are no fast-path gradients.
     #[inline(never)]
     pub(super) fn others(&mut self, port: usize, mac: Mac, now: u64, packets: ArrayVec<I::Buf, BURST>) {
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let classifier = Classifier { setup: &setup, table: &table, port, mac, now };
         let mut offers = ArrayVec::new();
-        for packet in packets {
-            match classifier.classify_any(packet.bytes()) {
-                Class::Bypass => self.other(&classifier, packet, Class::Bypass),
+        for mut packet in packets {
+            let class = classifier.classify(packet.bytes());
+            match class {
+                Class::Bypass => self.bypass(port, packet),
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
-                Class::Pool(request) => {
-                    let mut packet = packet;
+                Class::Pool(request, payload) => {
                     // A trailer is found from the end.
-                    if request.partial
-                        && let Some(end) = classifier.end(packet.bytes())
-                    {
-                        packet.truncate(end);
+                    if request.partial {
+                        packet.truncate(payload.end());
                     }
                     self.offer(&table, &request, packet);
                 }
                 // At most one for each packet, so there is room.
                 Class::Update(port, update) => _ = offers.try_push(Offer { port, update, packet }),
-                other => self.other(&classifier, packet, other),
+                Class::ToServer(datagram) => self.to_server(&classifier, &datagram, packet),
+                Class::FromServer(datagram) => self.served(&classifier, &datagram, packet),
+                Class::Control(datagram, control) => self.to_control_plane(port, &datagram, control, packet),
+                Class::Drop(reason) => self.emitter.discard(packet, reason),
+                Class::DropOf(datagram, reason) => {
+                    self.dropped_of(&table, &datagram, reason);
+                    self.emitter.discard(packet, reason);
+                }
+                Class::Reject(datagram, reason, objection) => {
+                    self.dropped_of(&table, &datagram, reason);
+                    let from = Endpoint::of(port, &datagram);
+                    self.with_pool(|_, outcome| outcome.refuse(now, &from, &datagram.header, objection));
+                    self.emitter.discard(packet, reason);
+                }
+                Class::Arp(..) | Class::Echo(..) | Class::Solicitation(..) => {
+                    self.answer(port, mac, &class, packet);
+                }
             }
         }
         if !offers.is_empty() {
@@ -83,41 +96,47 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let Some(packet) = end.from.pop() else { break };
             self.emitter.tally.add(Counter::Received, 1);
             self.emitter.tally.add(Counter::ReceivedBytes, packet.total_len() as u64);
-            match by.of_server(packet.bytes()) {
-                Ok((header, payload)) => self.served(&by, &header, payload, packet),
-                Err(reason) => self.emitter.discard(packet, reason),
+            let parsed = Datagram::parse_bare(packet.bytes()).and_then(|mut datagram| {
+                datagram.split(packet.bytes())?;
+                Ok(datagram)
+            });
+            match parsed {
+                Ok(datagram) => self.served(&by, &datagram, packet),
+                Err(malformed) => self.emitter.discard(packet, reason(malformed)),
             }
         }
         true
     }
 
     /// A packet of the parameter server.
-    fn served(&mut self, by: &Classifier<'_>, header: &Header, payload: Payload, mut packet: I::Buf) {
+    fn served(&mut self, by: &Classifier<'_>, datagram: &Datagram, mut packet: I::Buf) {
+        let Datagram { header, payload, .. } = datagram;
         let Some(job) = by.table.get(header.job).filter(|job| job.epoch == header.epoch) else {
             return self.emitter.discard(packet, DropReason::WrongEpoch);
         };
         let bypass = header.flags.has(Flags::BYPASS);
         match header.kind {
-            Kind::Ack if job.mode == Mode::Olaf => self.acknowledged(by.now, job, header, payload, packet),
+            Kind::Ack if job.mode == Mode::Olaf => self.acknowledged(by.now, job, datagram, packet),
             _ if job.mode == Mode::Olaf => self.emitter.discard(packet, DropReason::UnhandledKind),
             Kind::Result | Kind::Reminder if bypass => {
-                server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
+                server::pass_to_rank(&mut self.emitter, job, header, *payload, packet);
             }
-            // Why a contribution was refused, which the server alone could see.
-            Kind::Control if bypass && is_refusal(packet.bytes(), payload) => {
-                server::pass_to_rank(&mut self.emitter, job, header, payload, packet);
+            // Why a contribution was rejected, which the server alone could see.
+            Kind::Control if bypass && is_rejection(payload.of(packet.bytes())) => {
+                server::pass_to_rank(&mut self.emitter, job, header, *payload, packet);
             }
             Kind::Control => self.emitter.discard(packet, DropReason::Control),
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
                 job.cells.count(self.number, JobEvent::ServerResults, 1);
-                packet.truncate(usize::from(payload.offset) + usize::from(payload.total));
+                packet.truncate(payload.end());
                 // From no rank in particular.
-                let request = by.to_pool(Verb::Install, job, &Header { rank: 0, ..*header }, payload);
+                let header = Header { rank: 0, ..*header };
+                let request = by.to_pool(Verb::Install, job, &Datagram { header, ..*datagram });
                 self.offer(by.table, &request, packet);
             }
             Kind::Fetch => {
-                let request = by.to_pool(Verb::Fetch, job, header, payload);
+                let request = by.to_pool(Verb::Fetch, job, datagram);
                 self.offer(by.table, &request, packet);
             }
             _ => self.emitter.discard(packet, DropReason::UnhandledKind),
@@ -125,84 +144,62 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 
     /// Counts a drop for the job that a packet names, if it says something about that job.
-    fn dropped_of(&self, table: &JobTable, job: u16, reason: DropReason) {
+    fn dropped_of(&self, table: &JobTable, datagram: &Datagram, reason: DropReason) {
         if says_of_job(reason)
-            && let Some(job) = table.get(job)
+            && let Some(job) = table.get(datagram.header.job)
         {
             job.cells.dropped(self.number, reason);
         }
     }
 
-    /// Everything that is not the pool's business.
-    fn other(&mut self, by: &Classifier<'_>, mut packet: I::Buf, class: Class) {
-        let (port, mac) = (by.port, by.mac);
-        match class {
-            // Dealt with by the caller, all of them at once.
-            Class::Pool(_) | Class::Update(..) => {}
-            Class::ToServer(header, payload) => match by.table.get(header.job) {
-                Some(job) => {
-                    let end = self.server.as_ref();
-                    let count = |event, count| job.cells.count(self.number, event, count);
-                    if !server::pass_on(&mut self.emitter, end, job, &header, payload, packet) {
-                        count(JobEvent::ServerFull, 1);
-                    } else if header.kind == Kind::Gradient {
-                        count(JobEvent::Bypassed, 1);
-                        count(JobEvent::BypassedBytes, u64::from(payload.len));
-                    }
-                }
-                None => self.emitter.discard(packet, DropReason::UnknownJob),
-            },
-            Class::FromServer(header, payload) => self.served(by, &header, payload, packet),
-            Class::Drop(reason) => {
-                if let Some((_, header)) = by.sender(packet.bytes()) {
-                    self.dropped_of(by.table, header.job, reason);
-                }
-                self.emitter.discard(packet, reason);
+    /// Forwards a packet that is not for the appliance.
+    fn bypass(&mut self, port: usize, packet: I::Buf) {
+        match self.setup.ports.get(port).and_then(|own| own.peer) {
+            Some(peer) => {
+                self.emitter.tally.add(Counter::Forwarded, 1);
+                self.emitter.stage(peer, packet, emit::Class::Forwarded);
             }
-            Class::Refuse(reason, objection) => {
-                if let Some((from, header)) = by.sender(packet.bytes()) {
-                    self.dropped_of(by.table, header.job, reason);
-                    self.with_pool(|_, outcome| outcome.refuse(by.now, &from, &header, objection));
-                }
-                self.emitter.discard(packet, reason);
-            }
-            Class::Bypass => match self.setup.ports.get(port).and_then(|own| own.peer) {
-                Some(peer) => {
-                    self.emitter.tally.add(Counter::Forwarded, 1);
-                    self.emitter.stage(peer, packet, emit::Class::Forwarded);
-                }
-                None => self.emitter.discard(packet, DropReason::NotForUs),
-            },
-            Class::Control(control) => {
-                let request = by.sender(packet.bytes()).map(|(from, header)| ControlRequest {
-                    lcore: self.number,
-                    from,
-                    header,
-                    control,
-                });
-                if request.is_some_and(|request| self.end.request(request)) {
-                    self.emitter.tally.add(Counter::Answered, 1);
-                    self.emitter.recycle(packet);
-                } else {
-                    self.emitter.discard(packet, DropReason::ControlFull);
-                }
-            }
-            Class::Arp(at, request) => {
-                let done = arp::answer_in_place(packet.bytes_mut(), at, &request, mac).is_ok();
-                self.answer(port, packet, done);
-            }
-            Class::Echo => {
-                let done = answer_echo(&mut packet, mac);
-                self.answer(port, packet, done);
-            }
-            Class::Solicitation(target) => {
-                let done = advertise(&mut packet, target, mac);
-                self.answer(port, packet, done);
-            }
+            None => self.emitter.discard(packet, DropReason::NotForUs),
         }
     }
 
-    fn answer(&mut self, port: usize, packet: I::Buf, done: bool) {
+    fn to_server(&mut self, by: &Classifier<'_>, datagram: &Datagram, packet: I::Buf) {
+        let Datagram { header, payload, .. } = datagram;
+        let Some(job) = by.table.get(header.job) else {
+            return self.emitter.discard(packet, DropReason::UnknownJob);
+        };
+        let count = |event, count| job.cells.count(self.number, event, count);
+        if !server::pass_on(&mut self.emitter, self.server.as_ref(), job, header, *payload, packet) {
+            count(JobEvent::ServerFull, 1);
+        } else if header.kind == Kind::Gradient {
+            count(JobEvent::Bypassed, 1);
+            count(JobEvent::BypassedBytes, u64::from(payload.len));
+        }
+    }
+
+    fn to_control_plane(&mut self, port: usize, datagram: &Datagram, control: Control, packet: I::Buf) {
+        let (from, header) = (Endpoint::of(port, datagram), datagram.header);
+        if self.end.request(ControlRequest { lcore: self.number, from, header, control }) {
+            self.emitter.tally.add(Counter::Answered, 1);
+            self.emitter.recycle(packet);
+        } else {
+            self.emitter.discard(packet, DropReason::ControlFull);
+        }
+    }
+
+    /// Turns a packet for an own address into its answer, in the same buffer.
+    fn answer(&mut self, port: usize, mac: Mac, class: &Class, mut packet: I::Buf) {
+        let done = match class {
+            Class::Arp(frame, request) => {
+                arp::answer_in_place(packet.bytes_mut(), frame.l3, request, mac).is_ok()
+            }
+            Class::Echo(frame, ip) => icmp::answer_echo_in_place(packet.bytes_mut(), frame, ip, mac).is_ok(),
+            Class::Solicitation(frame, ip, target) => {
+                packet.set_len(frame.l3 + icmp::ADVERTISEMENT_PACKET_LEN)
+                    && icmp::advertise_in_place(packet.bytes_mut(), frame, ip, *target, mac).is_ok()
+            }
+            _ => false,
+        };
         if done {
             self.emitter.tally.add(Counter::Answered, 1);
             self.emitter.stage(port, packet, emit::Class::Own);
@@ -212,29 +209,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 }
 
-/// Turns an echo request into its reply. False for anything else.
-fn answer_echo<B: PacketBuf>(packet: &mut B, mac: Mac) -> bool {
-    let Ok(Frame { l3, src, net: Net::Ip(ip), .. }) = Frame::parse(packet.bytes()) else { return false };
-    icmp::answer_echo_in_place(packet.bytes_mut(), l3, &ip, mac, src).is_ok()
-}
-
-/// Turns a solicitation into the advertisement that answers it, in the same buffer. False for anything else, or if
-/// the buffer is too small.
-fn advertise<B: PacketBuf>(packet: &mut B, target: Address, mac: Mac) -> bool {
-    let Ok(Frame { l3, src, net: Net::Ip(ip), .. }) = Frame::parse(packet.bytes()) else { return false };
-    if !packet.set_len(l3 + icmp::ADVERTISEMENT_PACKET_LEN) {
-        return false;
-    }
-    let bytes = packet.bytes_mut();
-    let Some(macs) = bytes.first_chunk_mut::<12>() else { return false };
-    macs[..6].copy_from_slice(&src.0);
-    macs[6..].copy_from_slice(&mac.0);
-    bytes.get_mut(l3..).is_some_and(|packet| icmp::write_advertisement(packet, target, mac, ip.src).is_ok())
-}
-
-/// True if a packet's payload is the body of an Ack that answers no control packet and refuses something.
-fn is_refusal(packet: &[u8], payload: Payload) -> bool {
-    let begin = usize::from(payload.offset);
-    let body = packet.get(begin..begin + usize::from(payload.len)).map(Control::parse);
-    matches!(body, Some(Ok(ack)) if ack.action == Action::Ack && ack.answers.is_none() && ack.status != Status::Ok)
+/// True if a payload is the body of an Ack that answers no control packet and rejects something.
+fn is_rejection(payload: &[u8]) -> bool {
+    matches!(Control::parse(payload), Ok(ack)
+        if ack.action == Action::Ack && ack.answers.is_none() && ack.status != Status::Ok)
 }

@@ -3,11 +3,10 @@
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{DropReason, JobEvent, Moment};
-use pascaline_wire::header::Header;
+use pascaline_wire::Datagram;
 use pascaline_wire::trailer::Trailer;
 
 use super::Lcore;
-use crate::classify::Payload;
 use crate::io::{BURST, Io};
 use crate::jobs::{Job, Server};
 use crate::updates::{Offer, acknowledge, answered};
@@ -42,24 +41,17 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 
     /// An answer of a cluster's server.
-    pub(super) fn acknowledged(
-        &mut self,
-        now: u64,
-        job: &Job,
-        header: &Header,
-        payload: Payload,
-        packet: I::Buf,
-    ) {
+    pub(super) fn acknowledged(&mut self, now: u64, job: &Job, datagram: &Datagram, packet: I::Buf) {
         let unix_ns = self.end.unix_ns(now);
         let state = match (&mut self.updates, &job.server) {
             (Some(updates), Server::External { endpoint, .. }) => updates.state(endpoint.port, unix_ns),
             _ => None,
         };
-        let update = answered(header, payload, packet.bytes());
+        let update = answered(datagram, packet.bytes());
         if let Some(update) = update {
             job.cells.answered(self.number, update.generated_ns);
         }
         let trailer = Trailer { update, queue: state, ..Trailer::default() };
-        acknowledge(&mut self.emitter, job, header, payload, &trailer, packet);
+        acknowledge(&mut self.emitter, job, datagram, &trailer, packet);
     }
 }

@@ -2,32 +2,30 @@
 
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::Datagram;
 use pascaline_wire::header::{Flags, Header};
 use pascaline_wire::template::Heads;
 use pascaline_wire::trailer::{Trailer, Update};
 
-use crate::classify::Payload;
 use crate::emit::Emitter;
 use crate::io::Io;
 use crate::jobs::Job;
 
 /// What an answer of the server says of the update that it answers.
-pub(crate) fn answered(header: &Header, payload: Payload, packet: &[u8]) -> Option<Update> {
-    let start = usize::from(payload.offset);
-    let body = packet.get(start..start + usize::from(payload.total)).unwrap_or_default();
-    header.payload(body).ok().and_then(|(_, trailer)| trailer?.update)
+pub(crate) fn answered(datagram: &Datagram, packet: &[u8]) -> Option<Update> {
+    datagram.header.payload(datagram.payload.whole(packet)).ok()?.1?.update
 }
 
-/// Passes an answer of the server on with this trailer: to the rank that it names if it has the flag BYPASS, else to every member of the
-/// cluster. Payload and header stay as they are, the rank included: it says whose update is answered.
+/// Passes an answer of the server on with this trailer: with the flag BYPASS to the rank that it names, else to every
+/// member of the cluster. Payload and header stay, the rank included: it says whose update is answered.
 pub(crate) fn acknowledge<I: Io>(
     emitter: &mut Emitter<I>,
     job: &Job,
-    header: &Header,
-    payload: Payload,
+    datagram: &Datagram,
     trailer: &Trailer,
     mut packet: I::Buf,
 ) {
+    let Datagram { header, payload, .. } = datagram;
     let (start, len) = (usize::from(payload.offset), usize::from(payload.len));
     let alone = header.flags.has(Flags::BYPASS);
     if alone && job.member(header.rank).is_none() {

@@ -5,9 +5,9 @@
 
 use pascaline_wire::arp::{self, Arp};
 use pascaline_wire::control::Control;
-use pascaline_wire::frame::{Datagram, Ip, protocol};
+use pascaline_wire::frame::{Ip, Udp, protocol};
 use pascaline_wire::icmp::{self, Icmp};
-use pascaline_wire::{Frame, Header, Kind, Mac, Malformed, Net, Trailer, checksum};
+use pascaline_wire::{Datagram, Frame, Header, Kind, Mac, Malformed, Net, Trailer, checksum};
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 
@@ -51,21 +51,21 @@ pub(crate) fn frame(bytes: &[u8]) -> bool {
     }
     let ethertype = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     match frame.net {
-        Net::Arp(l3) => {
-            assert_eq!((ethertype, l3), (0x0806, frame.l3));
-            arp(bytes, l3);
+        Net::Arp => {
+            assert_eq!(ethertype, 0x0806);
+            arp(bytes, frame.l3);
         }
         Net::Other(other) => assert_eq!(ethertype, other),
         Net::OpaqueIp(_, why) => {
             assert!(matches!(why, Malformed::IpHeader | Malformed::IpOptions | Malformed::IpFragment));
         }
-        Net::Ip(packet) => return ip(bytes, frame.l3, &packet),
+        Net::Ip(packet) => return ip(bytes, &frame, &packet),
     }
     false
 }
 
-fn ip(bytes: &[u8], l3: usize, ip: &Ip) -> bool {
-    let header = &bytes[l3..ip.l4];
+fn ip(bytes: &[u8], frame: &Frame, ip: &Ip) -> bool {
+    let header = &bytes[frame.l3..ip.l4];
     let v4 = header.len() == 20;
     assert!(v4 || header.len() == 40);
     assert!(ip.l4 + ip.l4_len <= bytes.len());
@@ -84,14 +84,15 @@ fn ip(bytes: &[u8], l3: usize, ip: &Ip) -> bool {
     match ip.protocol {
         protocol::UDP => {
             let Ok(datagram) = ip.udp(bytes) else { return false };
-            let Datagram { src_port, dst_port, body, body_len } = datagram;
+            let Udp { src_port, dst_port, body, body_len } = datagram;
             assert_eq!((body, body_len + 8), (ip.l4 + 8, ip.l4_len));
             assert_eq!(bytes[ip.l4..ip.l4 + 2], src_port.to_be_bytes());
             assert_eq!(bytes[ip.l4 + 2..ip.l4 + 4], dst_port.to_be_bytes());
-            self::header(&bytes[body..body + body_len])
+            assert_eq!(datagram.body(bytes), &bytes[body..body + body_len]);
+            self::datagram(bytes, frame, ip, &datagram)
         }
         protocol::ICMP | protocol::ICMPV6 => {
-            icmp(bytes, l3, ip);
+            icmp(bytes, frame, ip);
             false
         }
         _ => false,
@@ -163,13 +164,33 @@ pub(crate) fn arp(bytes: &[u8], l3: usize) -> bool {
     true
 }
 
+/// A datagram says what its layers say. True if it holds an aggregation packet.
+fn datagram(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> bool {
+    let sound = header(udp.body(bytes));
+    let Ok(mut datagram) = Datagram::parse(bytes, frame, ip, udp) else { return false };
+    assert_eq!((datagram.src_mac, datagram.vlan), (frame.src, frame.vlan));
+    assert_eq!(datagram.sender, (ip.src, udp.src_port));
+    assert_eq!(datagram.local, (ip.dst, udp.dst_port));
+    let (header, body) = Header::parse(udp.body(bytes)).expect("it has just been read");
+    assert_eq!(datagram.header, header);
+    assert_eq!(datagram.payload.whole(bytes), body);
+    match (datagram.split(bytes), header.payload(body)) {
+        (Ok(trailer), Ok((payload, expected))) => {
+            assert_eq!((datagram.payload.of(bytes), trailer), (payload, expected));
+        }
+        (got, expected) => assert_eq!(got.err(), expected.err()),
+    }
+    assert_eq!(datagram.payload.whole(bytes), body, "the trailer stays behind the payload");
+    assert_eq!(datagram.payload.end(), udp.body + udp.body_len);
+    sound
+}
+
 /// The ICMP message of `ip`, and its answer. True if it is one that is answered.
-pub(crate) fn icmp(bytes: &[u8], l3: usize, ip: &Ip) -> bool {
+pub(crate) fn icmp(bytes: &[u8], frame: &Frame, ip: &Ip) -> bool {
     match Icmp::parse(bytes, ip) {
         Ok(Icmp::Echo) => {
             let mut answer = bytes.to_vec();
-            let from = Mac([2, 0, 0, 0, 0, 1]);
-            assert!(icmp::answer_echo_in_place(&mut answer, l3, ip, OWN, from).is_ok());
+            assert!(icmp::answer_echo_in_place(&mut answer, frame, ip, OWN).is_ok());
             let back = Frame::parse(&answer);
             let Ok(Frame { net: Net::Ip(back), .. }) = back else { panic!("the answer is {back:?}") };
             assert_eq!((back.src, back.dst), (ip.dst, ip.src));
@@ -183,7 +204,7 @@ pub(crate) fn icmp(bytes: &[u8], l3: usize, ip: &Ip) -> bool {
         }
         Ok(Icmp::Solicitation(target)) => {
             assert_eq!(target.octets(), bytes[ip.l4 + 8..ip.l4 + 24]);
-            assert_eq!(bytes[l3 + 7], 255);
+            assert_eq!(bytes[frame.l3 + 7], 255);
             true
         }
         Ok(Icmp::Other) | Err(_) => false,

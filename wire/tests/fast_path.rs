@@ -1,7 +1,7 @@
 //! The fast path says nothing that the ordinary parsers would not say.
 #![allow(clippy::unwrap_used, reason = "a test helper that cannot go on should say where")]
 
-#[path = "common/plain.rs"]
+#[path = "common/fast_path.rs"]
 mod common;
 #[path = "common/invariants.rs"]
 #[allow(
@@ -13,8 +13,8 @@ mod invariants;
 
 use common::{FIRST_PORT, HEADER, PATH, PORT, agree, expected, frame, ordinary};
 use invariants::mend;
+use pascaline_wire::fast_path::{self, Expected, HEADERS, Lengths, Mask, Recognised, job_and_rank};
 use pascaline_wire::frame::{Address, VlanTags};
-use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain, job_and_rank};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Element, Flags, Header, UdpPorts};
 use proptest::prelude::*;
@@ -22,8 +22,8 @@ use proptest::prelude::*;
 const ONE: UdpPorts = UdpPorts::single(FIRST_PORT);
 
 /// What an appliance with one UDP port makes of a frame.
-fn read(expected: &Expected, bytes: &[u8], port: u32, most: u16) -> Option<Plain> {
-    expected.read(bytes, &Compared::of(ONE), port, most, &mut { Lengths::NONE })
+fn read(expected: &Expected, bytes: &[u8], port: u32, most: u16) -> Option<Recognised> {
+    expected.recognise(bytes, &Mask::of(ONE), port, most, &mut { Lengths::NONE })
 }
 
 #[test]
@@ -31,8 +31,8 @@ fn a_gradient_is_read() {
     let bytes = frame(&[1; 1024], &HEADER);
     let plain = read(&expected(), &bytes, PORT, u16::MAX).expect("plain");
     assert_eq!((plain.psn, plain.payload_len), (HEADER.psn, 1024));
-    assert_eq!(pascaline_wire::plain::priority(&bytes), HEADER.priority);
-    assert_eq!(pascaline_wire::plain::flags(&bytes), HEADER.flags.bits());
+    assert_eq!(fast_path::priority(&bytes), HEADER.priority);
+    assert_eq!(fast_path::flags(&bytes), HEADER.flags.bits());
     assert_eq!(Some(plain), ordinary(&bytes, ONE));
     assert_eq!(job_and_rank(&bytes), Some((HEADER.job, HEADER.rank)));
 }
@@ -68,7 +68,7 @@ fn every_port_of_the_appliance_is_as_good_and_no_other() {
             for joined in [FIRST_PORT, FIRST_PORT + count - 1] {
                 let expected = Expected::new(&Path { dst_port: joined, ..PATH }, &HEADER, PORT);
                 let plain =
-                    expected.read(&bytes, &Compared::of(ports), PORT, u16::MAX, &mut { Lengths::NONE });
+                    expected.recognise(&bytes, &Mask::of(ports), PORT, u16::MAX, &mut { Lengths::NONE });
                 assert_eq!(plain.is_some(), ports.has(port), "{port} of {count}");
                 assert_eq!(plain, ordinary(&bytes, ports));
             }
@@ -118,7 +118,7 @@ proptest! {
         // With what is remembered of the frame as it was, or of none.
         let mut lengths = Lengths::NONE;
         if after {
-            let _ = expected().read(&bytes, &Compared::of(ONE), PORT, u16::MAX, &mut lengths);
+            let _ = expected().recognise(&bytes, &Mask::of(ONE), PORT, u16::MAX, &mut lengths);
         }
         for (at, value) in changes {
             bytes[at] = value;

@@ -2,8 +2,8 @@
 //!
 //! Shared by the property tests and a fuzz target.
 
+use pascaline_wire::fast_path::{Expected, HEADERS, Lengths, Mask, Recognised, Words};
 use pascaline_wire::frame::{Address, Frame, Mac, Net, VlanTags};
-use pascaline_wire::plain::{Compared, Expected, HEADERS, Lengths, Plain, Words};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Element, Flags, Header, Kind, UdpPorts};
 
@@ -22,7 +22,7 @@ pub(crate) const FIRST_PORT: u16 = 16_448;
 
 pub(crate) const PORT: u32 = 3;
 
-/// A plain gradient frame.
+/// A fast-path gradient.
 pub(crate) fn frame(payload: &[u8], header: &Header) -> Vec<u8> {
     let mut bytes = vec![0xa5; HEADERS + payload.len()];
     let len = Template::new(&PATH).write(&mut bytes, header, payload).unwrap();
@@ -49,12 +49,12 @@ pub(crate) const HEADER: Header = Header {
     epoch: 12,
 };
 
-/// What the ordinary parsers make of a frame, if it is a plain gradient of the expected member.
-pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
+/// What the ordinary parsers make of a frame, if the fast path takes it from the expected member.
+pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Recognised> {
     let frame = Frame::parse(bytes).ok()?;
     let Net::Ip(ip) = frame.net else { return None };
     let udp = (ip.protocol == 17).then(|| ip.udp(bytes))?.ok()?;
-    let (header, rest) = Header::parse(&bytes[udp.body..udp.body + udp.body_len]).ok()?;
+    let (header, rest) = Header::parse(udp.body(bytes)).ok()?;
     let (payload, trailer) = header.payload(rest).ok()?;
     let as_expected = frame.vlan == VlanTags::NONE
         && frame.dst == PATH.dst_mac
@@ -66,7 +66,7 @@ pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
         && (header.fan_in, header.count) == (HEADER.fan_in, HEADER.count)
         && !header.flags.has(Flags::BYPASS)
         && trailer.is_none();
-    as_expected.then(|| Plain {
+    as_expected.then(|| Recognised {
         psn: header.psn,
         element: header.element.code(),
         flags: header.flags.bits(),
@@ -80,9 +80,9 @@ pub(crate) fn ordinary(bytes: &[u8], ports: UdpPorts) -> Option<Plain> {
 /// # Panics
 /// If they do not.
 pub(crate) fn agree(bytes: &[u8], ports: UdpPorts, lengths: &mut Lengths) {
-    let read = expected().read(bytes, &Compared::of(ports), PORT, u16::MAX, lengths);
+    let read = expected().recognise(bytes, &Mask::of(ports), PORT, u16::MAX, lengths);
     assert_eq!(read, ordinary(bytes, ports));
-    if let Some(plain) = read {
-        assert_eq!(*lengths.words(), Words::new(plain.element, plain.payload_len, plain.noteworthy));
+    if let Some(said) = read {
+        assert_eq!(*lengths.words(), Words::new(said.element, said.payload_len, said.noteworthy));
     }
 }

@@ -1,0 +1,118 @@
+//! A datagram of the protocol, parsed once.
+
+use crate::frame::{Address, Frame, Ip, Mac, Udp, VlanTags};
+use crate::header::{self, Header};
+use crate::malformed::Malformed;
+use crate::trailer::Trailer;
+
+/// A datagram of the protocol: who sent it, its aggregation header, and where its payload lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram {
+    /// MAC of the last hop.
+    pub src_mac: Mac,
+    /// VLAN tags.
+    pub vlan: VlanTags,
+    /// The sender's address and UDP port.
+    pub sender: (Address, u16),
+    /// The address and UDP port that it was sent to.
+    pub local: (Address, u16),
+    /// The aggregation header.
+    pub header: Header,
+    /// Where the payload lies; with the trailer, until [`split`](Self::split) has found that.
+    pub payload: Payload,
+}
+
+impl Datagram {
+    /// Reads the aggregation header of a UDP datagram.
+    ///
+    /// # Errors
+    /// Those of [`Header::parse`].
+    #[inline]
+    pub fn parse(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> Result<Self, Malformed> {
+        let (header, rest) = Header::parse(udp.body(bytes))?;
+        Ok(Self {
+            src_mac: frame.src,
+            vlan: frame.vlan,
+            sender: (ip.src, udp.src_port),
+            local: (ip.dst, udp.dst_port),
+            header,
+            payload: Payload::new(udp.body + header::LEN, rest.len()),
+        })
+    }
+
+    /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it: nothing
+    /// is known of its sender.
+    ///
+    /// # Errors
+    /// Those of [`Header::parse`].
+    pub fn parse_bare(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (header, rest) = Header::parse(bytes)?;
+        Ok(Self {
+            src_mac: Mac::default(),
+            vlan: VlanTags::NONE,
+            sender: (Address::default(), 0),
+            local: (Address::default(), 0),
+            header,
+            payload: Payload::new(header::LEN, rest.len()),
+        })
+    }
+
+    /// Tells the payload from the trailer that the header announces, and checks both.
+    ///
+    /// # Errors
+    /// Those of [`Header::payload`].
+    #[inline]
+    pub fn split(&mut self, bytes: &[u8]) -> Result<Option<Trailer>, Malformed> {
+        let (payload, trailer) = self.header.payload(self.payload.whole(bytes))?;
+        self.payload.len = narrow(payload.len());
+        Ok(trailer)
+    }
+}
+
+/// Where a payload, and the trailer behind it, lie in a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload {
+    /// The first byte.
+    pub offset: u16,
+    /// Bytes of the payload alone.
+    pub len: u16,
+    /// Bytes of payload and trailer.
+    pub total: u16,
+}
+
+impl Payload {
+    /// A payload without a trailer. A frame's offsets and lengths fit 16 bits, since an IP packet's do.
+    #[must_use]
+    #[inline]
+    pub const fn new(offset: usize, len: usize) -> Self {
+        Self { offset: narrow(offset), len: narrow(len), total: narrow(len) }
+    }
+
+    /// The end of the payload and its trailer: bytes behind it are padding.
+    #[must_use]
+    #[inline]
+    pub fn end(self) -> usize {
+        usize::from(self.offset) + usize::from(self.total)
+    }
+
+    /// The bytes of the payload; none if the packet is shorter.
+    #[must_use]
+    #[inline]
+    pub fn of(self, packet: &[u8]) -> &[u8] {
+        let start = usize::from(self.offset);
+        packet.get(start..start + usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// The bytes of payload and trailer; none if the packet is shorter.
+    #[must_use]
+    #[inline]
+    pub fn whole(self, packet: &[u8]) -> &[u8] {
+        packet.get(usize::from(self.offset)..self.end()).unwrap_or_default()
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "see `Payload::new`")]
+const fn narrow(value: usize) -> u16 {
+    value as u16
+}
