@@ -1,21 +1,13 @@
 //! The worker's side of an in-network allreduce.
 //!
-//! Two layers. The core ([`membership`], [`session`] and what they are made of) is a pure state machine:
-//! datagrams and times in, datagrams and events out; no socket, no clock, no thread. The driver ([`udp`])
-//! runs it over a kernel UDP socket; a simulator or a faster driver runs the same core.
-//!
-//! From the inside out: [`rtt`] estimates the timeout, [`window`] knows what is in flight, [`recovery`]
-//! decides what is lost; [`kept`], [`partials`] and [`answers`] help other ranks; [`op`] divides sums,
-//! [`priority`] says how urgent they are; [`allreduce`] is one operation, [`session`] a member's life.
-//! [`asynchronous`] is the same for training in which nobody waits for anybody.
-//!
-//! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is
-//! counted by reason in [`counters`].
+//! A [`Worker`] is one rank of a job. It sends a tensor once, packet by packet, to the appliance, and receives the
+//! sum of all ranks' tensors once, into the same memory:
 //!
 //! ```no_run
 //! use pascaline_worker::{Config, Worker};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Rank 0 of the 4 ranks of job 1; waits until all of them have joined.
 //! let mut worker = Worker::join(Config::new("10.77.0.254:16420".parse()?, 1, 0, 4))?;
 //! let mut gradient = vec![1.0_f32; 1 << 20];
 //! let report = worker.allreduce(&mut gradient)?;
@@ -24,6 +16,27 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! An [`AsyncWorker`] trains asynchronously: it sends updates at its own pace and takes in weights as they come. Whole
+//! programs are in `worker/examples`.
+//!
+//! **Layers.** The core is a pure state machine: datagrams and times in, datagrams and events out; no socket, no
+//! clock, no thread. The driver in [`udp`] runs it over a kernel UDP socket. A simulator, or a driver that bypasses
+//! the kernel, runs the same core.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`membership`], [`identity`] | joining a job |
+//! | [`session`], [`allreduce`] | a member's life, and one operation of it |
+//! | [`window`] | which packets are in flight |
+//! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
+//! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
+//! | [`op`], [`priority`] | dividing sums; how urgent a tensor is |
+//! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
+//! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
+//!
+//! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is
+//! counted by reason in [`counters`].
 #![forbid(unsafe_code)]
 
 #[cfg(target_endian = "big")]

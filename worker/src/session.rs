@@ -28,17 +28,15 @@ use leaving::Leaving;
 pub use leaving::SILENCE;
 pub use transmit::Transmit;
 
-/// Resends of one PSN after which each further one is accompanied by a reminder (DSA, section IV.B).
+/// After this many resends of a PSN, each further one comes with a reminder (DSA, section IV.B).
 pub const REMIND_AFTER: u32 = 3;
 
-/// Datagrams gather for this part of a round trip at most, that is as many as there are packets in flight for
-/// this part of them; ...
+/// Datagrams gather for this part of a round trip at most: for that part of the packets in flight; ...
 const GATHER_SHARE: u32 = 16;
-/// ... never for longer than this, since a result that is late delays whoever waits for the end; ...
+/// ... never for longer than this, since a late result delays whoever waits for the end; ...
 const GATHER_MOST: Duration = Duration::from_micros(500);
-/// ... and not at all for less than this: a sleep takes about 100 µs longer than was asked for, and where the
-/// window is all that limits the rate, that would be felt, lengthen the round trip, and so lead to longer
-/// sleeps.
+/// ... and not at all for less: a sleep takes about 100 µs longer than asked for, which would lengthen the
+/// round trip where the window limits the rate.
 const GATHER_LEAST: Duration = Duration::from_micros(200);
 
 /// The end of something that takes time.
@@ -58,9 +56,8 @@ pub enum StartError {
     /// An earlier allreduce of this session failed, or it is leaving.
     #[error("an earlier allreduce failed, or the worker has left: it must join again")]
     Broken,
-    /// Since the last allreduce, the job has entered a generation in which a rank has started anew, so that
-    /// nothing of what was before goes on. Said once: the next allreduce is the first one of the new
-    /// generation, for all ranks.
+    /// A rank has started anew since the last allreduce, so the job has a generation in which nothing goes
+    /// on. Said once: the next allreduce is the first one of the new generation.
     #[error(
         "the job has gone from generation {got} to {expected} and a rank has started anew: \
          the next allreduce is the first one of all ranks"
@@ -112,11 +109,11 @@ enum Condition {
 /// outside of operations pass an empty one. A packet must be sent, or its payload copied, before the next
 /// `handle_datagram`, which may write to the tensor: a contribution sent later could carry a result's bytes.
 ///
-/// What is kept for others: the contribution to each PSN lies in the tensor until its result overwrites it;
-/// results lie there, or in memory of the session's own, for as long as another rank can lack them.
+/// Other ranks may ask for what this one has: its contribution to a PSN lies in the tensor until the result
+/// overwrites it; results lie there, or in the session's cache, for as long as another rank can lack them.
 ///
 /// No call allocates (the memory is taken in [`new`](Self::new)), and each does a bounded amount of work. Two
-/// exceptions: an error that names ranks, and the first Ack of a generation in which a rank has started anew.
+/// exceptions: an error that names ranks, and the first Ack of a generation that starts from nothing.
 #[derive(Debug)]
 pub struct Session {
     membership: Membership,
@@ -135,23 +132,21 @@ pub struct Session {
     requests: Requests,
     rejoin: Option<Rejoin>,
     leaving: Option<Leaving>,
-    /// How long the latest allreduce might take: as long as it may take others.
+    /// The deadline of the latest allreduce: others may take as long.
     patience: Duration,
-    /// When the next heartbeat is due, if anybody polls: a driver that tends the session between allreduces,
-    /// or before the first. None when the session is leaving or broken.
+    /// When the next heartbeat is due. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
-    /// A generation before this one in which it has already been all that it is now: nothing has been taken
-    /// since.
+    /// An earlier generation that this one still resumes, because no result has been taken since.
     base: Option<u8>,
-    /// The generation before this one, and until when refusals of its packets may still arrive.
+    /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     report: Report,
     counters: Counters,
 }
 
 impl Session {
-    /// The session of a member that keeps up to `in_flight` packets in flight. Its PSNs begin at `first_psn`,
-    /// which all ranks must agree on: 0, unless they know better.
+    /// The session of a member that keeps up to `in_flight` packets in flight. All ranks must agree on
+    /// `first_psn`, usually 0.
     #[must_use]
     pub fn new(membership: Membership, in_flight: u16, first_psn: u32) -> Self {
         Self {
@@ -256,23 +251,22 @@ impl Session {
         Ok(true)
     }
 
-    /// Begins to leave, and to answer the others' reminders until all have left, or until nobody has needed
-    /// that for `linger`: then comes [`Event::Left`]. A rank that waits inside an allreduce may need it, and
-    /// so it can take as long as the latest allreduce might have taken, and `linger` beyond that, but no
-    /// longer; and [`SILENCE`] (or `linger`, if that is more) if the appliance does not answer. An allreduce
-    /// that runs is given up.
+    /// Begins to leave: the session answers reminders until all ranks have left, or nobody has needed that
+    /// for `linger`; then comes [`Event::Left`]. While a rank waits inside an allreduce it stays, for as long
+    /// as the latest allreduce might have taken, and `linger`. Without an answer from the appliance it leaves
+    /// after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.operation = None;
         self.reminder = None;
         self.condition = Condition::Broken;
         self.heartbeat = None;
-        // Who is no member of the generation that there is has nothing that anybody could need.
+        // An outsider of the present generation has nothing that anybody could need.
         let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
         self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; never, while
-    /// there is nothing to wait for.
+    /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it; `None` if nothing
+    /// is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let running = self.operation.as_ref().map(|operation| operation.deadline);
@@ -285,7 +279,7 @@ impl Session {
         [running, requests, recovery].into_iter().flatten().min()
     }
 
-    /// Handles the passing of time; harmless when nothing is due. To be called whenever
+    /// Handles the passing of time; harmless when nothing is due. Call it whenever
     /// [`poll_timeout`](Self::poll_timeout) has passed, even while datagrams keep coming.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
         if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
@@ -328,10 +322,9 @@ impl Session {
         Some((self.window.completed(), self.window.end().wrapping_sub(operation.start)))
     }
 
-    /// How long a driver may let datagrams gather before it looks at them, if there is reason to: while many
-    /// packets are on their way and more are to come, nothing is lost by handling several results at once and
-    /// sending several packets at once, and much of the cost of each is saved. A small part of the round-trip
-    /// time, so that the packets in flight last for longer.
+    /// How long a driver may let datagrams gather, if at all. While many packets are in flight and more are
+    /// to come, handling several at once saves much of the cost of each. A small part of the round trip, so
+    /// that the packets in flight last longer.
     #[must_use]
     pub fn may_gather(&self) -> Option<Duration> {
         let unsent = self.window.unsent();

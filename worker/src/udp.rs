@@ -32,9 +32,8 @@ pub const MAX_PAYLOAD: u16 = 65_280;
 pub struct Config {
     /// The appliance's address; of several UDP ports, the first.
     pub appliance: SocketAddr,
-    /// The UDP ports that the appliance listens on, 1 by default: what is about a PSN goes to the port `PSN
-    /// mod udp_ports` behind the first one. With several ports, each of the appliance's lcores can receive
-    /// what it is at home in.
+    /// The UDP ports that the appliance listens on, 1 by default. A packet about a PSN goes to port `PSN mod
+    /// udp_ports` after the first, so that each of the appliance's lcores can receive the PSNs it owns.
     pub udp_ports: u16,
     /// The job.
     pub job: u16,
@@ -46,12 +45,12 @@ pub struct Config {
     /// datagram fits into any Ethernet frame; larger ones should still fit into the path's MTU, since an
     /// appliance cannot aggregate fragments.
     pub payload: u16,
-    /// Packets in flight, 128 by default. The bandwidth-delay product divided by the payload is enough; what
-    /// is beyond it waits in queues.
+    /// Packets in flight, 128 by default: the bandwidth-delay product divided by the payload. More of them
+    /// wait in queues.
     pub in_flight: u16,
-    /// How far a PSN may run ahead of the oldest one without a result: what to ask for, 512 by default; the
-    /// appliance may grant less. A few times `in_flight`, so that one lost packet does not stop the others
-    /// while it is recovered. Costs 2 × 64 bytes and one payload per PSN.
+    /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance may
+    /// grant less. A few times `in_flight`, so that the recovery of one packet does not stop the others.
+    /// Costs 2 × 64 bytes and one payload per PSN.
     pub spread: u16,
     /// The local address and port; by default, what routing chooses, and any free port.
     pub bind: Option<SocketAddr>,
@@ -59,16 +58,14 @@ pub struct Config {
     pub join_deadline: Duration,
     /// How long one allreduce may take, 30 s by default.
     pub deadline: Duration,
-    /// How long a worker that leaves goes on helping the others when none of them is known to wait inside an
-    /// allreduce, 2 s by default: if it has all results of the job's last allreduce, another may lack one,
-    /// and be kept from saying so at once. While one does wait, the worker stays, for up to
-    /// [`deadline`](Self::deadline) longer. All of this is over as soon as everyone has left.
+    /// How long a worker that leaves helps the others when none is known to wait inside an allreduce, 2 s by
+    /// default. While one waits, the worker stays for up to [`deadline`](Self::deadline) longer. It ends as
+    /// soon as everyone has left.
     pub linger: Duration,
-    /// Whether to take results that do not contain every rank, false by default. Needed for jobs that the
-    /// appliance completes early (a threshold, a time limit) or goes on with after the death of a rank;
-    /// [`Report::partial`] tells what is missing. Without it such results are refused, and an allreduce that
-    /// gets no others fails at its deadline. Costs 16 bytes for every PSN of 2 × `spread`, and 8 for every 64
-    /// ranks.
+    /// Whether to take results that lack ranks, false by default. Jobs that complete early (a threshold, a
+    /// time limit) or go on after the death of a rank need it; [`Report::partial`] tells what is missing.
+    /// Without it such results are rejected, and an allreduce that gets no others fails at its deadline.
+    /// Costs 16 bytes for every PSN of 2 × `spread`, and 8 for every 64 ranks.
     ///
     /// [`Report::partial`]: crate::Report::partial
     pub accept_partial: bool,
@@ -186,7 +183,7 @@ pub enum JoinError {
         /// What it said.
         source: io::Error,
     },
-    /// The appliance refused, or time ran out.
+    /// The appliance rejected the worker, or time ran out.
     #[error("joining at {appliance} failed: {failure}")]
     Failed {
         /// The appliance.
@@ -200,14 +197,13 @@ pub enum JoinError {
 /// Why an allreduce failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AllreduceError {
-    /// The deadline passed, or the appliance refused a packet. The tensor's content is unspecified. Where the
-    /// refusal is [`Refusal::Generation`](crate::Refusal::Generation), a rank has started anew: every worker
-    /// of the job fails once, and its next allreduce is the first one of all ranks. Otherwise the worker can
-    /// only be dropped: to go on, all ranks must join again.
+    /// The deadline passed, or the appliance rejected a packet. The tensor's content is unspecified. After
+    /// [`Reason::Generation`](crate::Reason::Generation) the next allreduce is the first one of all ranks:
+    /// every worker of the job fails once. Otherwise all ranks must join again.
     #[error("allreduce failed: {0}")]
     Failed(#[from] Failure),
-    /// It could not begin. The tensor is unchanged. [`StartError::Ended`] is the same as
-    /// `Refusal::Generation`, found out between two allreduces.
+    /// It could not begin. The tensor is unchanged. [`StartError::Ended`] means `Reason::Generation`, noticed
+    /// between two allreduces.
     #[error("allreduce not started: {0}")]
     Start(#[from] StartError),
     /// The operating system would not do what was needed. As with `Failed`, the worker can only be dropped.

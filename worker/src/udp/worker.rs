@@ -22,7 +22,7 @@ use crate::op::Op;
 use crate::priority::Hints;
 use crate::session::{Event, Session};
 
-/// Timeouts are looked at after so many full batches at the latest.
+/// Full batches after which the driver looks at timeouts at the latest.
 const FULL_BATCHES: u32 = 16;
 
 /// A member of a job, connected to its appliance.
@@ -32,8 +32,8 @@ const FULL_BATCHES: u32 = 16;
 /// [`tend`](Self::tend) answers them. Dropping a worker without [`leave`](Self::leave) is like a crash: the
 /// others may miss results that only it had.
 ///
-/// An appliance that is started anew, or goes on without a rank that has died, interrupts an allreduce and
-/// does not end it: the worker joins again and goes on, within the deadline.
+/// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
+/// on, within the deadline.
 pub struct Worker {
     config: Config,
     socket: Socket,
@@ -105,10 +105,9 @@ impl Worker {
     /// Replaces every element of `tensor` by what `op` makes of that element of all ranks. An empty tensor is
     /// done at once.
     ///
-    /// `f32` and `f64` sums are rounded after each addition, in the order in which the appliance is
-    /// configured to add; `f16` and `bf16` sums are made in `f32` and rounded at the end, and once more for
-    /// each part of the sum that had to make way in the appliance; `i32` sums saturate, which
-    /// [`Counters::overflows`] tells.
+    /// `f32` and `f64` sums are rounded after each addition, in the order that the appliance is configured
+    /// for; `f16` and `bf16` sums are made in `f32` and rounded at the end, and once for each part that was
+    /// evicted from the pool; `i32` sums saturate, which [`Counters::overflows`] tells.
     ///
     /// `hints` and the time between calls make the priority with which the tensor contends for the
     /// appliance's memory: see [`priority`](crate::priority).
@@ -156,8 +155,8 @@ impl Worker {
                     event = event.or(end);
                 }
             }
-            // If this thread was kept from running, the results that seem late may lie in the socket: what is
-            // there is read first, but not for ever.
+            // If this thread was not scheduled, results that seem late may lie in the socket: read them
+            // first, but not for ever.
             full_batches = if count == BATCH { full_batches + 1 } else { 0 };
             if full_batches % FULL_BATCHES == 0 {
                 event = event.or_else(|| session.handle_timeout(origin.elapsed()));
@@ -171,16 +170,16 @@ impl Worker {
     }
 
     /// Answers the reminders that have come since the last call, and shows that this worker is alive, without
-    /// waiting: for long pauses between allreduces. In them other ranks may miss a result that the appliance
-    /// no longer has, and the appliance takes a worker for dead that is silent for longer than the job's
-    /// `dead_after` while others wait for it.
+    /// waiting: for long pauses between allreduces. Meanwhile other ranks may miss a result that the
+    /// appliance has evicted, and the appliance declares a worker dead that is silent for the job's
+    /// `dead_after` while others wait.
     ///
     /// # Errors
     /// The operating system's, from sending or receiving.
     pub fn tend(&mut self) -> io::Result<()> {
         let Self { socket, ports, session, origin, cutting, buffer, .. } = self;
         let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
-        // At most as much as the socket can hold, even if more keeps coming.
+        // Bounded by what the socket can hold, even if more keeps coming.
         for _ in 0..64 {
             let count = transfer.receive(session)?;
             let now = origin.elapsed();
@@ -195,10 +194,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Leaves the job. Until everyone has left, or until nobody has needed it for [`Config::linger`],
-    /// reminders are answered.
+    /// Leaves the job. Answers reminders until everyone has left, or nobody has needed it for
+    /// [`Config::linger`].
     ///
-    /// Errors of the socket end the wait: there is nothing more that could be done for the others.
+    /// Errors of the socket end the wait.
     pub fn leave(mut self) -> Departure {
         self.session.leave(self.origin.elapsed(), self.config.linger);
         let left = match self.drive(&mut []) {
