@@ -20,7 +20,7 @@ pub use shared::SharedMbuf;
 /// A packet with exactly one owner. Dropping it gives it back to its pool.
 ///
 /// Its first segment has this one holder and memory of its own, which makes writing sound. Behind it there
-/// may be one read-only tail ([`append_shared`](PacketBuf::append_shared)).
+/// may be one read-only tail ([`append_shared`](pascaline_buffer::PacketBuf::append_shared)).
 ///
 /// ```compile_fail,E0599
 /// fn two(packet: pascaline_dpdk::Mbuf) -> (pascaline_dpdk::Mbuf, pascaline_dpdk::Mbuf) {
