@@ -41,9 +41,9 @@ struct Cli {
 enum Command {
     /// Run an appliance until SIGTERM or SIGINT
     ///
-    /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. SIGHUP puts the file's jobs
-    /// and limits in force as they are now, without touching the traffic of other jobs. Exit code 2: the
-    /// configuration cannot be put to use; 1: something failed later.
+    /// SIGTERM lets aggregates in progress finish (`drain` in the configuration), then exits with 0. SIGHUP
+    /// puts the file's jobs and limits in force as they are now, without touching the traffic of other jobs.
+    /// Exit code 2: the configuration cannot be put to use; 1: something failed later.
     #[command(after_help = "Example:\n  pascaline run -c conf/appliance.toml")]
     Run {
         /// The configuration file
@@ -53,8 +53,8 @@ enum Command {
     Ps(parameter_server::PsArgs),
     /// Check a configuration file without touching any device
     ///
-    /// Prints what it amounts to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine;
-    /// 2: it is not, and the error names line, column and remedy.
+    /// Prints what it amounts to: ports, memory, how each job uses the pool, the parameter server. Exit code
+    /// 0: it is fine; 2: it is not, and the error names line, column and remedy.
     #[command(after_help = "Example:\n  pascaline check conf/appliance.toml")]
     Check {
         /// The configuration file

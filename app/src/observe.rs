@@ -1,4 +1,5 @@
-//! What an appliance shows of itself: metrics, the page, `pascaline top`, and why a job is aggregated here or not.
+//! What an appliance shows of itself: metrics, the page, `pascaline top`, and why a job is aggregated here or
+//! not.
 
 pub(crate) mod endpoints;
 pub(crate) mod explain;

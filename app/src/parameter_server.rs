@@ -1,12 +1,13 @@
 //! The parameter server at work: drivers of the state machine in `pascaline-ps`.
 //!
-//! [`ServerLoop`] is what all drivers share: jobs, datagrams and the time go in, datagrams come out. [`embedded`] is
-//! a thread of the appliance, between two queues of packets; [`process`] is `pascaline ps`, a process of its own over
-//! kernel UDP, which finds out from the appliance, through [`registrar`], what there is to serve. Neither waits for an
-//! lcore, nor does an lcore for it.
+//! [`ServerLoop`] is what all drivers share: jobs, datagrams and the time go in, datagrams come out.
+//! [`embedded`] is a thread of the appliance, between two queues of packets; [`process`] is `pascaline ps`, a
+//! process of its own over kernel UDP, which finds out from the appliance, through [`registrar`], what there
+//! is to serve. Neither waits for an lcore, nor does an lcore for it.
 //!
-//! The server talks to appliances only, and tells nobody why it has refused a packet: the sender is an appliance that has
-//! passed it on, and the rank that made it would take the answer for its appliance's. Refusals are counted.
+//! The server talks to appliances only, and tells nobody why it has refused a packet: the sender is an
+//! appliance that has passed it on, and the rank that made it would take the answer for its appliance's.
+//! Refusals are counted.
 
 use std::time::Duration;
 

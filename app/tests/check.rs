@@ -34,29 +34,29 @@ fn job(id: u16, keys: &str) -> String {
 #[test]
 fn every_profile_says_what_it_does() {
     let cases = [
-        ("", "region of 32 sets from set 992, first come, order of arrival, no server; complete with 4;"),
+        ("", "region of 32 sets from set 992, first-come, order of arrival, no server; complete with 4;"),
         ("addressing = \"shared\"", "shared, preempt, order of arrival, with server; complete with 4;"),
         (
             "addressing = \"shared\"\nserver = false",
-            "shared, first come, order of arrival, no server; complete with 4;",
+            "shared, first-come, order of arrival, no server; complete with 4;",
         ),
         ("profile = \"dsa\"", "shared, preempt, order of arrival, with server; complete with 4;"),
-        ("profile = \"atp\"", "shared, first come, order of arrival, with server; complete with 4;"),
+        ("profile = \"atp\"", "shared, first-come, order of arrival, with server; complete with 4;"),
         (
             "profile = \"switchml\"",
-            "region of 32 sets from set 992, first come, order of arrival, no server; complete with 4;",
+            "region of 32 sets from set 992, first-come, order of arrival, no server; complete with 4;",
         ),
         (
             "profile = \"iswitch\"",
-            "first come, order of arrival, no server; complete with 4, or as SetH and FBcast say;",
+            "first-come, order of arrival, no server; complete with 4, or as SetH and FBcast say;",
         ),
         (
             "profile = \"panama\"\nthreshold = 0.7",
-            "first come, order of arrival, no server; complete with 3, or as SetH and FBcast say;",
+            "first-come, order of arrival, no server; complete with 3, or as SetH and FBcast say;",
         ),
         (
             "profile = \"dsa\"\norder = \"rank\"\nconflict = \"coin\"",
-            "shared, preempt by coin, order of ranks, at most 64 partials, with server; complete with 4;",
+            "shared, coin, order of rank, at most 64 partials, with server; complete with 4;",
         ),
     ];
     for (keys, says) in cases {
@@ -77,8 +77,8 @@ fn memory_server_and_admission_are_told() {
         check(&format!("{jobs}{admission}[ps]\nmode = \"external\"\naddress = \"10.77.0.9\"\nmemory_mb = 4"));
     for says in [
         "ok: 1 port(s), 1 lcore(s), 4096 slots, 2 job(s), payload up to 1448 bytes",
-        // A region of 128; 64 partials each of two jobs with three packets more, and the rest of the shared part
-        // with fifteen more for jobs that may yet be formed.
+        // A region of 128; 64 partials each of two jobs with three packets more, and the rest of the shared
+        // part with fifteen more for jobs that may yet be formed.
         "pool: 3968 of 4096 slots shared; slots keep up to 63808 packets",
         "; never lost",
         "; lost after 1m: fail",

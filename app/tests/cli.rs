@@ -1,5 +1,5 @@
-//! The command line: what is wrong is said clearly, with its place and a remedy, and the exit status tells whose
-//! mistake it was. Needs no privileges.
+//! The command line: what is wrong is said clearly, with its place and a remedy, and the exit status tells
+//! whose mistake it was. Needs no privileges.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod common;

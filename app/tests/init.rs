@@ -1,4 +1,5 @@
-//! `pascaline init`: what it writes for a machine is accepted, fits the machine, and never costs anybody a file.
+//! `pascaline init`: what it writes for a machine is accepted, fits the machine, and never costs anybody a
+//! file.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -63,7 +64,8 @@ fn a_card_of_the_kernels_is_named_with_what_is_to_be_done() {
     let tree = Tree::server();
     tree.remove("sys/bus/pci/devices/0000:01:00.0");
     let ended = init(&tree, &[]);
-    // Node 1 has no isolated core: one that is not the kernel's favourite, beside another for the control plane.
+    // Node 1 has no isolated core: one that is not the kernel's favourite, beside another for the control
+    // plane.
     has(
         &ended,
         &["device = \"0000:81:00.0\"", "mtu = 9000", "cores = [4]", "main_core = 5", "idle = \"backoff\""],

@@ -7,8 +7,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use common::appliance::{Appliance, SOON, UDP_PORT, Wanted, cores};
-use common::net::{Network, possible, skipped, worker_mac};
+use common::net::{Network, possible, worker_mac};
 use common::raw::Raw;
+use pascaline_testkit::skipped;
 
 /// Bytes that are all different for a while.
 fn pattern(length: u32) -> Vec<u8> {
@@ -42,7 +43,7 @@ fn exchange(network: &Network, sent: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_is_not_for_the_appliance_passes_unchanged() {
-    if !possible("what_is_not_for_the_appliance_passes_unchanged") {
+    if !possible() {
         return;
     }
     let network = Network::new(2);
@@ -67,7 +68,7 @@ fn what_is_not_for_the_appliance_passes_unchanged() {
 
 #[test]
 fn frames_pass_bit_by_bit() {
-    if !possible("frames_pass_bit_by_bit") {
+    if !possible() {
         return;
     }
     let network = Network::new(2);
@@ -75,8 +76,8 @@ fn frames_pass_bit_by_bit() {
     let (left, right) = (Raw::open(&network.workers[0]), Raw::open(&network.workers[1]));
     let from_to = [worker_mac(1), worker_mac(0)].concat();
     let address = |last: u8| [10, 77, 0, last];
-    // IPv4 headers with an option and with a wrong checksum: not the appliance's business. (Fragments are not tried:
-    // net_af_packet has the kernel put them together before it takes them.)
+    // IPv4 headers with an option and with a wrong checksum: not the appliance's business. (Fragments are not
+    // tried: net_af_packet has the kernel put them together before it takes them.)
     let ip = |first: [u8; 8]| [&first[..], &[64, 17, 0xba, 0xad], &address(1), &address(2)].concat();
     let to_port = [&40000u16.to_be_bytes()[..], &UDP_PORT.to_be_bytes(), &[0, 40, 0, 0]].concat();
     let rest = pattern(8);
@@ -102,11 +103,11 @@ fn frames_pass_bit_by_bit() {
 
 #[test]
 fn two_lcores_do_one_job() {
-    if !possible("two_lcores_do_one_job") {
+    if !possible() {
         return;
     }
     if cores().len() < 2 {
-        skipped("two_lcores_do_one_job", "this process may use one core only");
+        skipped("this process may use one core only");
         return;
     }
     let network = Network::new(2);
@@ -116,15 +117,15 @@ fn two_lcores_do_one_job() {
         Err(ended) => {
             // Only the driver may refuse: `device` is what its refusal points at.
             ended.refused(2, &["net_af_packet"]);
-            skipped("two_lcores_do_one_job", &ended.err);
+            skipped(&ended.err);
             return;
         }
     };
     for dtype in ["f32", "i32"] {
         appliance.allreduce(1, 2, &["--elements", "50021", "--dtype", dtype]);
     }
-    // The kernel deals flows to queues by their ports, which differ from session to session: sooner or later both
-    // lcores have a part in the sums.
+    // The kernel deals flows to queues by their ports, which differ from session to session: sooner or later
+    // both lcores have a part in the sums.
     let has_part = |lcore: &str| appliance.metrics().sum("absorbed_packets_total", lcore) > 0;
     let both = || has_part("lcore=\"0\"") && has_part("lcore=\"1\"");
     let sessions =
@@ -137,7 +138,7 @@ fn two_lcores_do_one_job() {
 
 #[test]
 fn a_device_with_fewer_queues_than_lcores_is_refused() {
-    if !possible("a_device_with_fewer_queues_than_lcores_is_refused") {
+    if !possible() {
         return;
     }
     let network = Network::new(1);

@@ -1,5 +1,5 @@
-//! Updates through an appliance on real DPDK ports: workers and a server on sockets of the kernel, each in a network
-//! namespace of its own.
+//! Updates through an appliance on real DPDK ports: workers and a server on sockets of the kernel, each in a
+//! network namespace of its own.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -193,14 +193,14 @@ fn updates_are_combined_and_answers_stamped(wanted: Wanted) {
 
 #[test]
 fn updates_are_combined_on_one_lcore() {
-    if possible("updates_are_combined_on_one_lcore") {
+    if possible() {
         updates_are_combined_and_answers_stamped(Wanted::default());
     }
 }
 
 #[test]
 fn updates_are_combined_on_two_lcores() {
-    if possible("updates_are_combined_on_two_lcores") {
+    if possible() {
         updates_are_combined_and_answers_stamped(Wanted { two_lcores: true, ..Wanted::default() });
     }
 }

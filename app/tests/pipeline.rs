@@ -31,7 +31,7 @@ fn run(network: &Network, rank: u16) -> PipelineReport {
 
 #[test]
 fn workers_agree_on_the_weights_whoever_is_inside() {
-    if !possible("workers_agree_on_the_weights_whoever_is_inside") {
+    if !possible() {
         return;
     }
     let network = Network::new(3);

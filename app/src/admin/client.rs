@@ -31,9 +31,10 @@ pub(crate) struct Where {
 
 /// Say whether a job is aggregated here, and if not, why
 ///
-/// Asks a running appliance: what share of the job's bytes was summed in the network, and where it was not, why: ranks that have
-/// not joined, stragglers, a full pool, the job's quota, preemption, packets of another generation, and so on, with what can be
-/// done about each. All of it is derived from counters. Exit code 0: answered; 1: there is no such job, or no answer.
+/// Asks a running appliance: what share of the job's bytes was summed in the network, and where it was not,
+/// why: ranks that have not joined, stragglers, a full pool, the job's quota, preemption, packets of another
+/// generation, and so on, with what can be done about each. All of it is derived from counters. Exit code 0:
+/// answered; 1: there is no such job, or no answer.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pascaline explain 1

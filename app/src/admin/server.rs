@@ -1,8 +1,9 @@
 //! The admin API: HTTP and JSON for whoever operates the appliance.
 //!
-//! It has a thread and a runtime of its own, on the cores of its caller. That thread knows nothing and changes nothing: each
-//! request becomes an [`Order`], and the control plane's loop, which takes a few orders each turn, carries it out and answers.
-//! Lcores have no part in it. Everything is bounded: connections, bytes of a request, the time that each takes, orders that wait.
+//! It has a thread and a runtime of its own, on the cores of its caller. That thread knows nothing and
+//! changes nothing: each request becomes an [`Order`], and the control plane's loop, which takes a few orders
+//! each turn, carries it out and answers. Lcores have no part in it. Everything is bounded: connections,
+//! bytes of a request, the time that each takes, orders that wait.
 
 mod answers;
 mod body;

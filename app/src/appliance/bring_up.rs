@@ -181,8 +181,8 @@ impl Parts {
     }
 }
 
-/// Starts the parameter server in the appliance itself, if the configuration wants one, and gives the lcores' ends of its
-/// queues.
+/// Starts the parameter server in the appliance itself, if the configuration wants one, and gives the lcores'
+/// ends of its queues.
 fn embed(
     config: &Config,
     frames: &Mempool,
@@ -263,7 +263,8 @@ fn packet_pools(config: &Config, eal: &Eal) -> anyhow::Result<(Mempool, Mempool)
     Ok((whole, made(&headers, Mempool::latest_first(eal, &headers))?))
 }
 
-/// What devices are asked to bring to the lcores' queues: each of several UDP ports to the lcore at which its PSNs are at home.
+/// What devices are asked to bring to the lcores' queues: each of several UDP ports to the lcore at which its
+/// PSNs are at home.
 fn steer(config: &Config) -> Option<Steer> {
     let ports = config.udp_ports;
     (ports.count() > 1 && config.cores.value.len() > 1).then(|| Steer {

@@ -154,7 +154,8 @@ pub(crate) fn run(
     Ok(if whole && balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tells lcores what time it is, for updates say when they were generated. The system's time may be set meanwhile.
+/// Tells lcores what time it is, for updates say when they were generated. The system's time may be set
+/// meanwhile.
 fn tell_time(plane: &ControlPlane, clock: Clock) {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     plane.set_time(clock.now_ns(), u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX));
@@ -196,8 +197,8 @@ fn launch(lcores: Vec<Launched>, idle: IdlePolicy) -> anyhow::Result<Vec<LcoreHa
         .into_iter()
         .map(|(lcore, mut machine)| {
             let run = move || {
-                // Naps are of microseconds; the default slack of 50 µs would double them. A kernel that refuses
-                // only naps longer.
+                // Naps are of microseconds; the default slack of 50 µs would double them. A kernel that
+                // refuses only naps longer.
                 let _ = nix::sys::prctl::set_timerslack(1);
                 machine.run(idle);
             };

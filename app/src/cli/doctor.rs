@@ -1,7 +1,7 @@
 //! `pascaline doctor`: whether this machine is fit for an appliance, and what to do where it is not.
 //!
-//! Everything is read below a root directory ([`Host`]), `/` unless told otherwise: a tree of files stands for a
-//! machine in the tests, and a tree that somebody has sent stands for theirs.
+//! Everything is read below a root directory ([`Host`]), `/` unless told otherwise: a tree of files stands
+//! for a machine in the tests, and a tree that somebody has sent stands for theirs.
 
 mod cores;
 mod devices;
@@ -34,8 +34,8 @@ wrong.";
 
 /// Examine this machine: hugepages, IOMMU, drivers, NUMA, cores, MTU, firewall, clock, DPDK
 ///
-/// With a configuration, it is examined for that appliance: its devices, its cores, its memory, its port. Each finding
-/// that is not "ok" comes with a remedy. Changes nothing.
+/// With a configuration, it is examined for that appliance: its devices, its cores, its memory, its port.
+/// Each finding that is not "ok" comes with a remedy. Changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {

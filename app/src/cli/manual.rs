@@ -1,5 +1,5 @@
-//! What a shell and `man` want to know of the command. Made from the command line's own definition, so that it is never
-//! behind it.
+//! What a shell and `man` want to know of the command. Made from the command line's own definition, so that
+//! it is never behind it.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! `pascaline worker allreduce`: an allreduce of known numbers, timed and verified; and `pascaline worker olaf`.
+//! `pascaline worker allreduce`: an allreduce of known numbers, timed and verified; and `pascaline worker
+//! olaf`.
 
 use std::hash::Hasher as _;
 use std::net::SocketAddr;
@@ -53,18 +54,19 @@ appliance refused them.";
 
 /// Combine numbers over all ranks of a job, and check what comes of it.
 ///
-/// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all elements: i32,
-/// minima and maxima bit by bit; sums and means of floats within the rounding that any order of additions can cause
-/// (f16 and bf16: one rounding for each part of the sum that made way in the appliance), or bit by bit with --order rank.
-/// Before each iteration and before the check the ranks meet in an allreduce of one element; neither this nor the check is part of
-/// the times.
+/// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all
+/// elements: i32, minima and maxima bit by bit; sums and means of floats within the rounding that any order
+/// of additions can cause (f16 and bf16: one rounding for each part of the sum that made way in the
+/// appliance), or bit by bit with --order rank. Before each iteration and before the check the ranks meet in
+/// an allreduce of one element; neither this nor the check is part of the times.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AllreduceArgs {
     /// Address of the appliance; the port is 16420 unless given.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) appliance: String,
-    /// How many UDP ports the appliance listens on, as configured there: packets are spread over them by their number.
+    /// How many UDP ports the appliance listens on, as configured there: packets are spread over them by
+    /// their number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) udp_ports: u16,
     /// The job, as configured at the appliance.
@@ -91,7 +93,8 @@ pub(crate) struct AllreduceArgs {
     /// What the elements are replaced by.
     #[arg(long, value_enum, default_value_t = Op::Sum)]
     pub(crate) op: Op,
-    /// The order in which the appliance is configured to add. With `rank`, every bit of a sum is known beforehand.
+    /// The order in which the appliance is configured to add. With `rank`, every bit of a sum is known
+    /// beforehand.
     #[arg(long, value_enum, default_value_t = Order::Arrival)]
     pub(crate) order: Order,
     /// Accept results that lack ranks. They are counted as `partial` and not checked.
@@ -312,7 +315,8 @@ fn iterate<T: Sample>(
     Ok(())
 }
 
-/// What this thread has taken of a processor so far, in user mode and in the kernel; 0 where the system does not say.
+/// What this thread has taken of a processor so far, in user mode and in the kernel; 0 where the system does
+/// not say.
 fn cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }

@@ -33,8 +33,8 @@ pub(crate) struct JobConfig {
     pub(crate) policy: Policy,
     /// Contributions that complete a PSN at first; SetH may change it.
     pub(crate) needed: u16,
-    /// Whether SetH and FBcast are admitted: PSNs may complete with fewer contributions than all. Only in regions of
-    /// jobs without server.
+    /// Whether SetH and FBcast are admitted: PSNs may complete with fewer contributions than all. Only in
+    /// regions of jobs without server.
     pub(crate) partials: bool,
     /// After how long without a sign of life a rank is lost; never, where there is none.
     pub(crate) dead_after: Option<Duration>,

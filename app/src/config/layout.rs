@@ -1,8 +1,8 @@
 //! How the pool is divided between the jobs.
 //!
-//! Regions are taken from the end of the pool downwards, in the order in which the jobs are written: the first one ends
-//! with the pool's last set. All sets before the regions are the shared part, which therefore begins at set 0. Its size
-//! is whatever is left and need not be a power of two.
+//! Regions are taken from the end of the pool downwards, in the order in which the jobs are written: the
+//! first one ends with the pool's last set. All sets before the regions are the shared part, which therefore
+//! begins at set 0. Its size is whatever is left and need not be a power of two.
 
 use pascaline_aggregator::{PoolConfig, Region};
 
@@ -21,8 +21,8 @@ impl Layout {
         Self { ways: number(pool.ways).max(1), shared_sets: number(pool.slots / pool.ways.max(1)) }
     }
 
-    /// Takes a region of this many slots; none, and nothing done, where there are not as many left or less than one
-    /// set is asked for.
+    /// Takes a region of this many slots; none, and nothing done, where there are not as many left or less
+    /// than one set is asked for.
     pub(super) fn take(&mut self, slots: u32) -> Option<Region> {
         let sets = slots / self.ways;
         let first = self.shared_sets.checked_sub(sets)?;

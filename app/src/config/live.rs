@@ -1,4 +1,5 @@
-//! Whether other jobs fit an appliance that runs already, whose pool, packets and memory are what they were made for.
+//! Whether other jobs fit an appliance that runs already, whose pool, packets and memory are what they were
+//! made for.
 
 use pascaline_aggregator::{ConflictPolicy, Policy, RankSet, Region};
 
@@ -19,10 +20,11 @@ impl Misfit {
 }
 
 impl Config {
-    /// Puts the jobs of this configuration into the appliance that was started with `start` and runs with `running` now: a
-    /// region that is as large as it was stays where it was, new ones take what is free behind the shared part, whose size is
-    /// that of the start. A job that leaves open where it has its place, and for whose region there is no room any more, shares the
-    /// pool until the next start; so it does without the parameter server if none was started.
+    /// Puts the jobs of this configuration into the appliance that was started with `start` and runs with
+    /// `running` now: a region that is as large as it was stays where it was, new ones take what is free
+    /// behind the shared part, whose size is that of the start. A job that leaves open where it has its
+    /// place, and for whose region there is no room any more, shares the pool until the next start; so it
+    /// does without the parameter server if none was started.
     ///
     /// # Errors
     /// What does not fit, in words; `self` is of no use then.
@@ -47,8 +49,8 @@ impl Config {
         self.jobs.iter().map(|job| job.fan_in).chain(admitted).max().unwrap_or(0)
     }
 
-    /// Jobs that run already and leave open where they have their place stay there, whatever a start with all the jobs would make
-    /// of them.
+    /// Jobs that run already and leave open where they have their place stay there, whatever a start with all
+    /// the jobs would make of them.
     fn leave_in_place(&mut self, start: &Self, running: &Self) {
         for job in self.jobs.iter_mut().filter(|job| job.movable) {
             let Some(old) = running.jobs.iter().find(|old| old.id == job.id && old.movable) else { continue };

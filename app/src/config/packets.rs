@@ -1,8 +1,9 @@
 //! How many packet buffers a configuration can need.
 //!
-//! A slot keeps one packet: the sum so far, or the result. The slots of some partials keep the packet of every
-//! contribution until the PSN is complete: those of jobs with `order = "rank"`, and 16-bit floats, which are summed in
-//! binary32 and rounded once. Since any job may send 16-bit floats, every job is counted so.
+//! A slot keeps one packet: the sum so far, or the result. The slots of some partials keep the packet of
+//! every contribution until the PSN is complete: those of jobs with `order = "rank"`, and 16-bit floats,
+//! which are summed in binary32 and rounded once. Since any job may send 16-bit floats, every job is counted
+//! so.
 
 use pascaline_dpdk::mempool::{Demand, HEADROOM, buffers_needed};
 use pascaline_pipelines::io::HEADER_ROOM;
@@ -15,7 +16,8 @@ use super::{Config, ConfigError, PortConfig, PsMode};
 pub(crate) const CACHE: u16 = 512;
 /// Packets that may wait for the parameter server in the appliance itself, and as many from it.
 pub(crate) const SERVER_QUEUE: usize = 2048;
-/// What a packet buffer takes beside its room and headroom: the pool's and DPDK's own headers and a private line.
+/// What a packet buffer takes beside its room and headroom: the pool's and DPDK's own headers and a private
+/// line.
 const OVERHEAD: usize = 64 + 128 + 64;
 /// VLAN tags that may come on top of an Ethernet header.
 const ETHERNET: u16 = 14 + 2 * 4;
@@ -41,9 +43,9 @@ impl PacketBuffers {
 }
 
 impl Config {
-    /// Packets that the slots of the pool keep at most: one each, and for as many partials as each job may hold at the
-    /// same time, one for every further rank. A job holds what its quota allows; without one, what ranks that keep to
-    /// their window can open.
+    /// Packets that the slots of the pool keep at most: one each, and for as many partials as each job may
+    /// hold at the same time, one for every further rank. A job holds what its quota allows; without one,
+    /// what ranks that keep to their window can open.
     pub(crate) fn kept_packets(&self) -> usize {
         let ways = self.pool.ways;
         // Those of jobs that send updates keep nothing: the queues do.
@@ -78,7 +80,8 @@ impl Config {
         };
         let lcores = self.cores.value.len();
         let stages = STAGE * lcores * self.ports.len();
-        // What an lcore has at hand to send results with, of either kind: packets that have been added, or header buffers.
+        // What an lcore has at hand to send results with, of either kind: packets that have been added, or
+        // header buffers.
         let spare = BURST * lcores;
         let demand = Demand {
             ports: self.ports.len(),
@@ -147,8 +150,8 @@ fn partials(quota: u32, window: u16, slots: usize) -> usize {
     bound.min(slots)
 }
 
-/// Room for a whole frame. At least DPDK's usual 2 KiB, and a power of two, since drivers that copy from a ring of the
-/// kernel's demand room for a whole slot of that ring, whatever the MTU.
+/// Room for a whole frame. At least DPDK's usual 2 KiB, and a power of two, since drivers that copy from a
+/// ring of the kernel's demand room for a whole slot of that ring, whatever the MTU.
 fn room(mtu: u16) -> u16 {
     mtu.saturating_add(ETHERNET).checked_next_power_of_two().unwrap_or(u16::MAX / 64 * 64).max(2048)
 }

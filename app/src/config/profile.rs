@@ -27,8 +27,9 @@ pub struct Preset {
 }
 
 impl Addressing {
-    /// The settings of a job whose configuration names no profile: the best that `bench policies` finds for its addressing.
-    /// Whether that is a region follows from how much room the pool has (docs/policies.md, "The default").
+    /// The settings of a job whose configuration names no profile: the best that `bench policies` finds for
+    /// its addressing. Whether that is a region follows from how much room the pool has (docs/policies.md,
+    /// "The default").
     pub const fn preset(self) -> Preset {
         match self {
             Self::Region => Profile::Switchml.preset(),

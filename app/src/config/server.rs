@@ -16,8 +16,8 @@ pub(crate) struct ServerLimits {
 }
 
 impl ServerLimits {
-    /// Room of `memory_mb` MiB for this many jobs, equally. `window` is the widest of their windows: a rank can be late by
-    /// as many PSNs, so at least as many results are kept.
+    /// Room of `memory_mb` MiB for this many jobs, equally. `window` is the widest of their windows: a rank
+    /// can be late by as many PSNs, so at least as many results are kept.
     pub(crate) fn new(memory_mb: u32, jobs: usize, window: u16) -> Self {
         let default = Config::default();
         let bytes = (memory_mb as usize).saturating_mul(1 << 20);

@@ -40,8 +40,8 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(Path::new("test.toml"), text)
 }
 
-/// Replaces one piece of the good configuration, and returns the error with the line and column it names and the
-/// text that stands there.
+/// Replaces one piece of the good configuration, and returns the error with the line and column it names and
+/// the text that stands there.
 fn broken(from: &str, to: &str) -> (String, String) {
     assert!(GOOD.contains(from), "{from}");
     let text = GOOD.replacen(from, to, 1);

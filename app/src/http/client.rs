@@ -82,7 +82,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client with a bearer token, if there is one, and the certificates that a server with TLS is signed by.
+    /// A client with a bearer token, if there is one, and the certificates that a server with TLS is signed
+    /// by.
     ///
     /// # Errors
     /// A server with TLS takes certificates, and they can be read.

@@ -61,8 +61,8 @@ pub(crate) struct Known<'a> {
 /// What follows from it.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is asynchronous, and its updates
-    /// are combined where they queue.
+    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is
+    /// asynchronous, and its updates are combined where they queue.
     pub(crate) aggregated: &'static str,
     pub(crate) share: Option<f64>,
     pub(crate) bytes: ExplainedBytes,

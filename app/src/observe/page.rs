@@ -1,7 +1,8 @@
 //! `/`, `/api/v1/snapshot` and `/live`.
 //!
-//! A stream carries the latest snapshot, never a queue of old ones: who reads slowly misses some. Who does not read at all
-//! is cut off by the kernel (the listener sets a time limit), and there are only so many streams.
+//! A stream carries the latest snapshot, never a queue of old ones: who reads slowly misses some. Who does
+//! not read at all is cut off by the kernel (the listener sets a time limit), and there are only so many
+//! streams.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// Streams at the same time.
 const STREAMS: usize = 32;
 
-/// Nothing but what the appliance itself serves is loaded, and nothing in the page is run that is not a file of it.
+/// Nothing but what the appliance itself serves is loaded, and nothing in the page is run that is not a file
+/// of it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

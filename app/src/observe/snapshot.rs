@@ -1,7 +1,8 @@
 //! What the page and `pascaline top` show: one JSON object, at `/api/v1/snapshot`.
 //!
-//! Totals count since the appliance has started. Rates are of the time between two samples, `interval_seconds`. Lists are
-//! bounded, whatever the number of jobs and ranks; where one is cut, the number of all is beside it.
+//! Totals count since the appliance has started. Rates are of the time between two samples,
+//! `interval_seconds`. Lists are bounded, whatever the number of jobs and ranks; where one is cut, the number
+//! of all is beside it.
 
 mod inputs;
 mod jobs;
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::inputs::{Inputs, JobInput};
 pub(crate) use self::sample::Sampler;
 
-/// Jobs that a snapshot has: those with the most traffic since the last sample, then the ones with the lower numbers.
+/// Jobs that a snapshot has: those with the most traffic since the last sample, then the ones with the lower
+/// numbers.
 pub(crate) const JOBS: usize = 64;
 /// Ranks that it has of a job: those that are furthest behind.
 pub(crate) const RANKS: usize = 64;
@@ -45,7 +47,8 @@ pub(crate) struct Snapshot {
     pub(crate) times: Times,
     pub(crate) ports: Vec<Port>,
     pub(crate) buffers: Vec<Buffers>,
-    /// The parameter server's counters and gauges, as in the metrics; empty if there is none in the appliance.
+    /// The parameter server's counters and gauges, as in the metrics; empty if there is none in the
+    /// appliance.
     pub(crate) server: Vec<Series>,
     /// OlafQueue and Age-of-Model, as in the metrics; empty if there are none.
     pub(crate) olaf: Vec<Series>,
@@ -61,7 +64,8 @@ pub(crate) struct Traffic {
     pub(crate) contributions: Flow,
     /// Payloads of results, each counted once, however many ranks it went to.
     pub(crate) results: Flow,
-    /// Bytes of contributions for each byte of results, since the last sample; while nothing flows, since the start.
+    /// Bytes of contributions for each byte of results, since the last sample; while nothing flows, since the
+    /// start.
     pub(crate) reduction: Option<f64>,
     pub(crate) forwarded_packets: u64,
     pub(crate) absorbed_packets: u64,
@@ -131,15 +135,16 @@ pub(crate) struct Job {
     /// Its packets that were dropped, by reason.
     pub(crate) drops: Vec<(String, u64)>,
     pub(crate) told: Told,
-    /// Age-of-Model: seconds since the newest update was generated that the job's server has answered; none without answers,
-    /// and of jobs that are not asynchronous.
+    /// Age-of-Model: seconds since the newest update was generated that the job's server has answered; none
+    /// without answers, and of jobs that are not asynchronous.
     pub(crate) model_age_seconds: Option<f64>,
 }
 
 /// Whether a job is aggregated here, and if not, why: what `pascaline explain` says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Told {
-    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is asynchronous.
+    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is
+    /// asynchronous.
     pub(crate) aggregated: String,
     /// Share of the bytes that went into results made here, from 0 to 1; none where there were none.
     pub(crate) share: Option<f64>,
@@ -174,8 +179,8 @@ pub(crate) struct Rank {
     pub(crate) behind: u32,
     /// Seconds since its latest contribution; none if there has been none.
     pub(crate) silent_seconds: Option<f64>,
-    /// Share of the results since the last sample whose last contribution was this rank's; while there are none, since
-    /// the start.
+    /// Share of the results since the last sample whose last contribution was this rank's; while there are
+    /// none, since the start.
     pub(crate) last_share: f64,
 }
 
@@ -194,8 +199,8 @@ pub(crate) struct Pool {
     pub(crate) oldest_seconds: f64,
     /// Slots that one cell of the map stands for.
     pub(crate) slots_per_cell: usize,
-    /// By cell, from the first slot to the last: slots with a partial, slots with a kept result, as the lcores found them
-    /// when they last came by.
+    /// By cell, from the first slot to the last: slots with a partial, slots with a kept result, as the
+    /// lcores found them when they last came by.
     pub(crate) cells: Vec<(u32, u32)>,
 }
 

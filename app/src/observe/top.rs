@@ -24,8 +24,8 @@ const ONCE: (u16, u16) = (120, 32);
 
 /// Show in the terminal what an appliance is doing
 ///
-/// The same as the appliance's page: traffic, jobs and their ranks, the pool, lcores, drops. Up and down choose a job, space
-/// pauses, q quits. Exit code 1: the appliance cannot be reached.
+/// The same as the appliance's page: traffic, jobs and their ranks, the pool, lcores, drops. Up and down
+/// choose a job, space pauses, q quits. Exit code 1: the appliance cannot be reached.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   pascaline top

@@ -61,8 +61,8 @@ impl AsyncLoop {
         }
     }
 
-    /// Handles a datagram of one of these jobs. Tells the number of the job if it belongs to no generation of it that is
-    /// served.
+    /// Handles a datagram of one of these jobs. Tells the number of the job if it belongs to no generation of
+    /// it that is served.
     pub(super) fn receive(&mut self, unix_ns: u64, datagram: &[u8]) -> Option<u16> {
         let verdict = self.server.handle_datagram(unix_ns, datagram);
         let (header, body) = Header::parse(datagram).ok()?;

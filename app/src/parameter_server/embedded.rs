@@ -1,8 +1,8 @@
 //! The server as a thread of the appliance, between two queues of packets.
 //!
-//! Packets are datagrams without the layers below: header, payload, trailer. Lcores put what is for the server into one
-//! queue, and take what it sends from the other. The thread is not woken by them, which would cost them a system call:
-//! it looks by itself, at least every millisecond while there is nothing to do.
+//! Packets are datagrams without the layers below: header, payload, trailer. Lcores put what is for the
+//! server into one queue, and take what it sends from the other. The thread is not woken by them, which would
+//! cost them a system call: it looks by itself, at least every millisecond while there is nothing to do.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// Between two snapshots while there is work.
 const PUBLISH: Duration = Duration::from_millis(10);
 
-/// The thread died. Partials on their way to it are lost, which the ranks make good once there is a server again.
+/// The thread died. Partials on their way to it are lost, which the ranks make good once there is a server
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the parameter server panicked: {0}")]
 pub(crate) struct Panicked(String);
@@ -41,9 +42,9 @@ pub(crate) struct EmbeddedServer {
 impl EmbeddedServer {
     /// Starts a server of these jobs; the thread inherits the caller's cores.
     ///
-    /// It takes what is in `end.to`, and puts what it sends into `end.from`, in packets that `alloc` makes: the bytes
-    /// given to it are a whole datagram. Where there is no packet, the datagram is lost and counted; where `end.from` is
-    /// full, the server waits.
+    /// It takes what is in `end.to`, and puts what it sends into `end.from`, in packets that `alloc` makes:
+    /// the bytes given to it are a whole datagram. Where there is no packet, the datagram is lost and
+    /// counted; where `end.from` is full, the server waits.
     ///
     /// # Errors
     /// The operating system's, if there can be no further thread.

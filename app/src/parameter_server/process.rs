@@ -31,12 +31,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// Run the parameter server as a process of its own until SIGTERM or SIGINT
 ///
-/// Reads the same file as the appliance: `[ps]` must have mode = "external", an address of this host and, if it is not
-/// 16421, a port. The server tells the appliance where it is, and needs no privileges. It may be started before or
-/// after the appliance, and restarted at any time: what it held is collected again.
+/// Reads the same file as the appliance: `[ps]` must have mode = "external", an address of this host and, if
+/// it is not 16421, a port. The server tells the appliance where it is, and needs no privileges. It may be
+/// started before or after the appliance, and restarted at any time: what it held is collected again.
 ///
-/// When it ends, with 0, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1: something
-/// failed later.
+/// When it ends, with 0, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1:
+/// something failed later.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline ps -c conf/appliance.toml
@@ -49,8 +49,8 @@ pub(crate) struct PsArgs {
     /// Print the counters at the end as one JSON object
     #[arg(long)]
     json: bool,
-    /// Write a JSON line for each update of an asynchronous job: when it arrived, when it was generated, and how many it
-    /// stands for. `pascaline-lab plot aom` draws the Age-of-Model from it
+    /// Write a JSON line for each update of an asynchronous job: when it arrived, when it was generated, and
+    /// how many it stands for. `pascaline-lab plot aom` draws the Age-of-Model from it
     #[arg(long, value_name = "FILE")]
     aom_log: Option<PathBuf>,
 }
@@ -199,7 +199,8 @@ impl Process {
         Ok(())
     }
 
-    /// Handles a batch of datagrams, does what is due, sends what there is to send. How many datagrams there were.
+    /// Handles a batch of datagrams, does what is due, sends what there is to send. How many datagrams there
+    /// were.
     fn turn(&mut self, now: Duration) -> std::io::Result<usize> {
         let Self { socket, appliance, registrar, server, asynchronous, counts, .. } = self;
         let unix = unix_ns();

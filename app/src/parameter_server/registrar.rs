@@ -1,8 +1,8 @@
 //! How an external server learns what there is to serve.
 //!
-//! It sends Serve for each job, again and again: so the appliance knows where the server is, also after it has been
-//! restarted, and its Acks tell the job's generation, ranks and payload. A packet of a job or generation that is not served
-//! hastens the next one.
+//! It sends Serve for each job, again and again: so the appliance knows where the server is, also after it
+//! has been restarted, and its Acks tell the job's generation, ranks and payload. A packet of a job or
+//! generation that is not served hastens the next one.
 
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;

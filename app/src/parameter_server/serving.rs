@@ -11,15 +11,15 @@ use tracing::{info, warn};
 use super::snapshot::{Count, Snapshot};
 use crate::config::ServerLimits;
 
-/// Least time between two rounds of requests: with 64 in each, a late job cannot take more of its network than 640,000
-/// short packets a second, however fast the machine is.
+/// Least time between two rounds of requests: with 64 in each, a late job cannot take more of its network
+/// than 640,000 short packets a second, however fast the machine is.
 const PACE: Duration = Duration::from_micros(100);
 
 /// A server without a clock and without a network.
 ///
 /// To be driven like the state machine that it contains: after [`receive`](Self::receive) and
-/// [`advance`](Self::advance), [`next_datagram`](Self::next_datagram) until there is none; then wait for a datagram, or
-/// until [`next_wake`](Self::next_wake). Times are monotonic, from any origin.
+/// [`advance`](Self::advance), [`next_datagram`](Self::next_datagram) until there is none; then wait for a
+/// datagram, or until [`next_wake`](Self::next_wake). Times are monotonic, from any origin.
 #[derive(Debug)]
 pub(crate) struct ServerLoop {
     server: Server,
@@ -43,8 +43,8 @@ impl ServerLoop {
         }
     }
 
-    /// Serves these jobs and no others, in the appliance: here it is told of each generation before anything is sent in it. What is
-    /// served already as it is here goes on undisturbed.
+    /// Serves these jobs and no others, in the appliance: here it is told of each generation before anything
+    /// is sent in it. What is served already as it is here goes on undisturbed.
     pub(crate) fn set_jobs(&mut self, jobs: &[ServedJob]) {
         let gone = |id: &u16| jobs.iter().all(|job| job.job != *id);
         let gone: Vec<u16> = self.served.keys().chain(self.failed.keys()).copied().filter(gone).collect();
@@ -59,7 +59,8 @@ impl ServerLoop {
         }
     }
 
-    /// Serves a job, or its next generation, or what has changed about it, which forgets all that was collected.
+    /// Serves a job, or its next generation, or what has changed about it, which forgets all that was
+    /// collected.
     pub(crate) fn set_job(&mut self, job: &ServedJob) {
         let &ServedJob { job: id, fan_in, epoch, needed, order, payload } = job;
         if self.served.get(&id) == Some(job) || self.failed.get(&id) == Some(job) {
@@ -82,7 +83,8 @@ impl ServerLoop {
         }
     }
 
-    /// Forgets a job of which nothing is known to have been sent: its next generation will be seen from the beginning.
+    /// Forgets a job of which nothing is known to have been sent: its next generation will be seen from the
+    /// beginning.
     pub(crate) fn await_job(&mut self, job: u16) {
         self.remove_job(job);
         self.server.witness(job);
@@ -97,8 +99,8 @@ impl ServerLoop {
         }
     }
 
-    /// Handles a datagram: header, payload and trailer. Tells the number of the job if it belongs to none, or to no
-    /// generation of it, that is served.
+    /// Handles a datagram: header, payload and trailer. Tells the number of the job if it belongs to none, or
+    /// to no generation of it, that is served.
     pub(crate) fn receive(&mut self, now: Duration, datagram: &[u8]) -> Option<u16> {
         match self.server.handle_datagram(now, datagram) {
             Outcome::Refused { reason: Refused::UnknownJob | Refused::WrongEpoch, .. } => {
@@ -121,8 +123,8 @@ impl ServerLoop {
         Some(self.server.poll_timeout()?.max(self.may_advance))
     }
 
-    /// Puts the next datagram to send, all of which go to the appliance, in place of what `into` holds. False if there
-    /// is none.
+    /// Puts the next datagram to send, all of which go to the appliance, in place of what `into` holds. False
+    /// if there is none.
     pub(crate) fn next_datagram(&mut self, into: &mut Vec<u8>) -> bool {
         let Some(action) = self.server.poll_action() else { return false };
         into.clear();

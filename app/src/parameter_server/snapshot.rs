@@ -171,8 +171,8 @@ impl Snapshot {
             .into_iter()
     }
 
-    /// All counters as a JSON object: numbers, or objects with a number for each value of the label. With asynchronous jobs,
-    /// how old their models were.
+    /// All counters as a JSON object: numbers, or objects with a number for each value of the label. With
+    /// asynchronous jobs, how old their models were.
     pub(crate) fn report(&self) -> Value {
         let mut report = Map::new();
         for Gauge { name, samples, .. } in self.metrics().into_iter().filter(|gauge| gauge.counter) {

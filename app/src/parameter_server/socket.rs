@@ -16,8 +16,8 @@ use nix::sys::time::TimeSpec;
 pub(super) const BATCH: usize = 64;
 /// Room for any datagram.
 const LONGEST: usize = 65_535;
-/// What the kernel is asked to hold of what arrives while the server is at work: all ranks of a job may fall back to it
-/// in the same millisecond.
+/// What the kernel is asked to hold of what arrives while the server is at work: all ranks of a job may fall
+/// back to it in the same millisecond.
 const BUFFER: usize = 32 << 20;
 
 /// The socket, with room for a batch each way.
@@ -38,7 +38,8 @@ impl Socket {
     /// Binds an address, to send to another.
     pub(super) fn open(bind: SocketAddr, to: SocketAddr) -> io::Result<Self> {
         let udp = UdpSocket::bind(bind)?;
-        // Only root may exceed the system's limits. Whatever size is granted is taken: the protocol makes losses good.
+        // Only root may exceed the system's limits. Whatever size is granted is taken: the protocol makes
+        // losses good.
         if setsockopt(&udp, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&udp, sockopt::RcvBuf, &BUFFER);
         }
@@ -106,7 +107,8 @@ impl Socket {
         filled
     }
 
-    /// Sends what is queued. Where the system has no room it waits; what the system refuses is counted and dropped.
+    /// Sends what is queued. Where the system has no room it waits; what the system refuses is counted and
+    /// dropped.
     pub(super) fn flush(&mut self) {
         let mut done = 0;
         while done < self.queued {

@@ -40,8 +40,8 @@ pub(crate) struct Wanted {
     pub(crate) two_lcores: bool,
     /// A single queue, however many lcores there are.
     pub(crate) one_queue: bool,
-    /// Job [`OLAF_JOB`], whose workers send updates: a rank on each host but the last, where its server is; behind a queue of
-    /// eight at a million bits per second.
+    /// Job [`OLAF_JOB`], whose workers send updates: a rank on each host but the last, where its server is;
+    /// behind a queue of eight at a million bits per second.
     pub(crate) olaf: bool,
     /// Job [`EARLY_JOB`], whose PSNs are complete without the last of its ranks.
     pub(crate) early: bool,
@@ -232,7 +232,8 @@ impl<'a> Appliance<'a> {
         Process::start(Some(&self.network.workers[usize::from(rank)]), &args)
     }
 
-    /// Has all ranks of a job do the same allreduces, and fails unless every sum is right, and the same everywhere.
+    /// Has all ranks of a job do the same allreduces, and fails unless every sum is right, and the same
+    /// everywhere.
     pub(crate) fn allreduce(&self, job: u16, iterations: u32, more: &[&str]) {
         let times = iterations.to_string();
         let args = [&["--iterations", &times], more].concat();

@@ -1,21 +1,21 @@
 //! Network namespaces: a small data centre inside one machine, removed when it goes, also by a panic.
 //!
-//! Worker *i* has `eth0` with the address 10.77.0.(*i* + 1); its other end is `pas{i}` in the appliance's namespace,
-//! without an address: it belongs to DPDK.
+//! Worker *i* has `eth0` with the address 10.77.0.(*i* + 1); its other end is `pas{i}` in the appliance's
+//! namespace, without an address: it belongs to DPDK.
 
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::process::Command;
 
 use nix::sched::{CloneFlags, setns, unshare};
+use pascaline_testkit::skipped;
 
 use super::unique;
 
 /// The appliance's address.
 pub(crate) const APPLIANCE: [u8; 4] = [10, 77, 0, 254];
 
-/// False, with the reason on standard error, where a test that makes network namespaces cannot run.
-pub(crate) fn possible(test: &str) -> bool {
+/// False where a test that makes network namespaces cannot run; then it counts as skipped.
+pub(crate) fn possible() -> bool {
     let refused = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET)).join().unwrap().err();
     let lacking = ["ip", "ethtool", "ping"]
         .into_iter()
@@ -25,13 +25,8 @@ pub(crate) fn possible(test: &str) -> bool {
         (Some(errno), _) => format!("making a network namespace: {errno} (it takes root)"),
         (None, Some(tool)) => format!("there is no command `{tool}`"),
     };
-    skipped(test, &why);
+    skipped(&why);
     false
-}
-
-/// Says that a test did not run: past the test harness, which would keep it to itself.
-pub(crate) fn skipped(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "\nSKIPPED {test}: {why}");
 }
 
 /// Runs a command that must succeed.

@@ -78,8 +78,8 @@ pub(crate) fn join(rank: u8) -> Vec<u8> {
     frame(rank, &header, &body)
 }
 
-/// Both ranks of the job, made by hand: a raw socket to send, and a socket that the answers go to, so that the kernel
-/// does not complain about them to the appliance.
+/// Both ranks of the job, made by hand: a raw socket to send, and a socket that the answers go to, so that
+/// the kernel does not complain about them to the appliance.
 pub(crate) struct Ranks {
     raw: [Raw; 2],
     ears: [UdpSocket; 2],

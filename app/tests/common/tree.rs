@@ -100,8 +100,8 @@ impl Tree {
         }
     }
 
-    /// A server that is well prepared: two nodes with eight threads each, cores 2 to 5 isolated, a card for DPDK on node
-    /// 0 (`0000:01:00.0`), one for the login (`eno1`), and a spare one on node 1 (`ens1`).
+    /// A server that is well prepared: two nodes with eight threads each, cores 2 to 5 isolated, a card for
+    /// DPDK on node 0 (`0000:01:00.0`), one for the login (`eno1`), and a spare one on node 1 (`ens1`).
     pub(crate) fn server() -> Self {
         let tree = Self::empty();
         tree.hugepages(1024, 1000);

@@ -1,5 +1,5 @@
-//! `pascaline ps` as a process, and beside it a double of the appliance, both on loopback addresses of their own. Needs no
-//! privileges.
+//! `pascaline ps` as a process, and beside it a double of the appliance, both on loopback addresses of their
+//! own. Needs no privileges.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 #[path = "../common/mod.rs"]

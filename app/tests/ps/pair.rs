@@ -129,7 +129,8 @@ impl Pair {
         assert_eq!(self.appliance.send_to(&datagram, self.hosts.server()).unwrap(), datagram.len());
     }
 
-    /// Waits for two Serves, and answers the first as long as nobody has joined: the server sees the generation from its beginning.
+    /// Waits for two Serves, and answers the first as long as nobody has joined: the server sees the
+    /// generation from its beginning.
     pub(crate) fn begin(&mut self, epoch: u8) {
         self.answer(epoch, Status::Ok, 0);
         self.acknowledge(epoch, Status::Ok);

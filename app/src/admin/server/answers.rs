@@ -87,7 +87,8 @@ pub(crate) struct JobSummary {
     pub(crate) name: String,
     /// `configured`, or `formed` by its workers' Joins.
     pub(crate) origin: String,
-    /// `forming`: ranks are missing; `running`; `halted`; `broken`: it has lost ranks; `idle`: nobody has joined.
+    /// `forming`: ranks are missing; `running`; `halted`; `broken`: it has lost ranks; `idle`: nobody has
+    /// joined.
     pub(crate) state: String,
     pub(crate) ranks: u16,
     /// Ranks that are here.
@@ -163,8 +164,8 @@ pub(crate) struct ReloadReport {
 pub(crate) struct JobChange {
     pub(crate) id: u16,
     pub(crate) name: String,
-    /// `added`; `changed`: members go on with what they have under way; `reformed`: its next generation begins, and members
-    /// have to join again; `removed`.
+    /// `added`; `changed`: members go on with what they have under way; `reformed`: its next generation
+    /// begins, and members have to join again; `removed`.
     pub(crate) what: String,
 }
 
@@ -241,11 +242,11 @@ pub(crate) struct Captured {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Explanation {
     pub(crate) job: JobSummary,
-    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is asynchronous, and its updates
-    /// are combined where they queue.
+    /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is
+    /// asynchronous, and its updates are combined where they queue.
     pub(crate) aggregated: String,
-    /// Bytes of contributions that went into results made here, of all that have reached the appliance and ended, from 0 to
-    /// 1; none where there were none.
+    /// Bytes of contributions that went into results made here, of all that have reached the appliance and
+    /// ended, from 0 to 1; none where there were none.
     pub(crate) share: Option<f64>,
     pub(crate) bytes: ExplainedBytes,
     /// In plain words: the most important first.

@@ -71,7 +71,8 @@ impl Guard {
                 }
                 Ok(())
             }
-            // Without a token, a name that somebody else's server resolves to this machine must not do (DNS rebinding).
+            // Without a token, a name that somebody else's server resolves to this machine must not do (DNS
+            // rebinding).
             None if self.by_name
                 && !headers.get(header::HOST).is_some_and(|host| is_local(host.as_bytes())) =>
             {

@@ -49,7 +49,8 @@ fn unix(config: &Config, at: &Located<AdminListen>, path: &Path) -> anyhow::Resu
     let refuse = |what: &dyn core::fmt::Display, remedy: &str| -> ConfigError {
         config.error(at, format_args!("cannot listen on {}: {what}", path.display()), remedy)
     };
-    // What a service manager does for a service (RuntimeDirectory=); whoever starts it by hand should not have to.
+    // What a service manager does for a service (RuntimeDirectory=); whoever starts it by hand should not
+    // have to.
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         let made = DirBuilder::new().mode(DIRECTORY_MODE).create(directory);
         made.map_err(|error| refuse(&error, "make its directory, or choose another path"))?;

@@ -89,8 +89,8 @@ pub(super) async fn explain(State(orders): State<Orders>, job: Job) -> Answer<Ex
     orders.ask(|reply| Order::Explain(key, reply)).await.map(Json)
 }
 
-/// Creates a job; the body has the keys that `[[jobs]]` has in the configuration file. It holds until the next reload, which
-/// puts the file's jobs in force.
+/// Creates a job; the body has the keys that `[[jobs]]` has in the configuration file. It holds until the
+/// next reload, which puts the file's jobs in force.
 #[utoipa::path(
     post, path = "/api/v1/jobs", request_body(content = NewJob, content_type = "application/json"),
     responses(
@@ -111,8 +111,8 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(report)))
 }
 
-/// Changes a job: keys of `[[jobs]]` in the body are set, those that are null are left out (RFC 7396). It holds until the next
-/// reload.
+/// Changes a job: keys of `[[jobs]]` in the body are set, those that are null are left out (RFC 7396). It
+/// holds until the next reload.
 #[utoipa::path(
     patch, path = "/api/v1/jobs/{job}", params(("job" = String, Path, description = "Number or name")),
     request_body(content = NewJob, content_type = "application/json"),
@@ -141,8 +141,9 @@ pub(super) async fn delete(State(orders): State<Orders>, job: Job) -> Answer<Rel
     orders.ask(|reply| Order::Delete(key, reply)).await.map(Json)
 }
 
-/// Captures the next packets of a job that the appliance receives, as a pcap file. Ends when it has them, or when the time is
-/// up. The headers `pascaline-packets` and `pascaline-dropped` say how many it has, and how many it could not keep up with.
+/// Captures the next packets of a job that the appliance receives, as a pcap file. Ends when it has them, or
+/// when the time is up. The headers `pascaline-packets` and `pascaline-dropped` say how many it has, and how
+/// many it could not keep up with.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{job}/capture", params(("job" = String, Path, description = "Number or name")),
     request_body(content = CaptureRequest, content_type = "application/json"),
@@ -177,8 +178,8 @@ pub(super) async fn config(State(orders): State<Orders>) -> Answer<EffectiveConf
     orders.ask(Order::Config).await.map(Json)
 }
 
-/// Reads the configuration file again, as SIGHUP does. What cannot change while the appliance runs is named; a file that is
-/// refused changes nothing.
+/// Reads the configuration file again, as SIGHUP does. What cannot change while the appliance runs is named;
+/// a file that is refused changes nothing.
 #[utoipa::path(
     post, path = "/api/v1/reload", responses((status = 200, body = ReloadReport), (status = 422, body = Problem))
 )]

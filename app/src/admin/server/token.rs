@@ -50,8 +50,8 @@ impl Token {
         Ok(Self(token.as_bytes().to_vec()))
     }
 
-    /// Whether the value of an `Authorization` header carries the token. Takes the same time wherever a guess differs; only
-    /// the length of the token can be told from it.
+    /// Whether the value of an `Authorization` header carries the token. Takes the same time wherever a guess
+    /// differs; only the length of the token can be told from it.
     pub(crate) fn admits(&self, authorization: &[u8]) -> bool {
         const SCHEME: &[u8] = b"bearer ";
         let Some((scheme, given)) = authorization.split_at_checked(SCHEME.len()) else { return false };

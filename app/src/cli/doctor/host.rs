@@ -7,8 +7,8 @@ use std::process::Command;
 
 /// The machine whose files lie below a directory.
 ///
-/// Paths are given without the leading slash. What cannot be read is absent: no caller could do more about it than say
-/// so.
+/// Paths are given without the leading slash. What cannot be read is absent: no caller could do more about it
+/// than say so.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     root: PathBuf,

@@ -127,7 +127,8 @@ fn nodes(host: &Host, config: Option<&Config>) -> Option<Finding> {
     })
 }
 
-/// Devices read and write memory that must not move; whoever is not root needs to be allowed to lock that much.
+/// Devices read and write memory that must not move; whoever is not root needs to be allowed to lock that
+/// much.
 fn locking(host: &Host) -> Finding {
     let check = "memlock";
     let limits = host.text("proc/self/limits").unwrap_or_default();

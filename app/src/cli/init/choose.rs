@@ -63,7 +63,8 @@ impl Choice {
         Ok(choice)
     }
 
-    /// Isolated cores are there for this; else one core of the card's node beside the one with everything else on it.
+    /// Isolated cores are there for this; else one core of the card's node beside the one with everything
+    /// else on it.
     fn choose_cores(&mut self, host: &Host, node: Option<usize>) {
         let online = host.cores(format!("{CPU}/online")).filter(|cores| !cores.is_empty());
         let online = online.unwrap_or_else(|| BTreeSet::from([0]));

@@ -15,11 +15,12 @@ use super::{FAILED, REFUSED};
 /// How packets get to the appliance.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DriverArgs {
-    /// What moves the packets: a UDP socket of the kernel's, or a DPDK port, which the kernel knows nothing of.
+    /// What moves the packets: a UDP socket of the kernel's, or a DPDK port, which the kernel knows nothing
+    /// of.
     #[arg(long, value_enum, default_value_t = Driver::Kernel)]
     pub(crate) driver: Driver,
-    /// With --driver dpdk: the port, as a PCI address or a virtual device: net_memif0,role=client,socket=PATH,socket-abstract=no
-    /// or net_af_xdp0,iface=eth1.
+    /// With --driver dpdk: the port, as a PCI address or a virtual device:
+    /// net_memif0,role=client,socket=PATH,socket-abstract=no or net_af_xdp0,iface=eth1.
     #[arg(long, value_name = "DEVICE", required_if_eq("driver", "dpdk"))]
     port: Option<String>,
     /// With --driver dpdk: this worker's IP address on the port.

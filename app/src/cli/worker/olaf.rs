@@ -38,9 +38,9 @@ refused them.";
 
 /// Train asynchronously (Olaf): send updates at one's own pace, and take in weights as they come.
 ///
-/// The trainer is a stand-in: its gradients are random numbers, its rewards follow a curve. Everything else is real: updates
-/// are never waited for, transmission control skips some of them while the queue is congested, and what the appliance's queue
-/// has combined is acknowledged to the whole cluster.
+/// The trainer is a stand-in: its gradients are random numbers, its rewards follow a curve. Everything else
+/// is real: updates are never waited for, transmission control skips some of them while the queue is
+/// congested, and what the appliance's queue has combined is acknowledged to the whole cluster.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct OlafArgs {
@@ -56,7 +56,8 @@ pub(crate) struct OlafArgs {
     /// How many ranks the job has.
     #[arg(long)]
     ranks: u16,
-    /// The model's 32-bit floats. All of them must fit into one packet: 356 with the usual MTU of 1500 bytes, 2230 with 9000.
+    /// The model's 32-bit floats. All of them must fit into one packet: 356 with the usual MTU of 1500 bytes,
+    /// 2230 with 9000.
     #[arg(long, value_parser = parse::count, default_value = "256")]
     floats: NonZeroUsize,
     /// Updates that the trainer makes.

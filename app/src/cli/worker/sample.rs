@@ -1,7 +1,7 @@
 //! Numbers that everyone can compute, and what an allreduce has to make of them.
 //!
-//! Samples are whole multiples of a power of two, few enough bits wide that sums of 1,024 of them can be made exactly,
-//! in integers. What a result may deviate from that is bounded by the number of roundings.
+//! Samples are whole multiples of a power of two, few enough bits wide that sums of 1,024 of them can be made
+//! exactly, in integers. What a result may deviate from that is bounded by the number of roundings.
 
 use clap::ValueEnum;
 use pascaline_worker::{Element, bf16, f16};
@@ -77,10 +77,10 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// Adding N numbers takes N − 1 additions at most that round, each by a factor of at most 1 + u. (Sums of 16-bit
-    /// types are made in f32, here without rounding, and rounded to 16 bits once, or once for each part of the sum that
-    /// had to make way in the appliance: no more than N − 1 times either, since each part that rounds joins two.) So a sum is
-    /// off by at most ((1 + u)^(N−1) − 1) Σ|x|.
+    /// Adding N numbers takes N − 1 additions at most that round, each by a factor of at most 1 + u. (Sums of
+    /// 16-bit types are made in f32, here without rounding, and rounded to 16 bits once, or once for each
+    /// part of the sum that had to make way in the appliance: no more than N − 1 times either, since each
+    /// part that rounds joins two.) So a sum is off by at most ((1 + u)^(N−1) − 1) Σ|x|.
     pub(super) fn new<T: Sample>(op: Op, order: Order, ranks: u16) -> Self {
         let roundings = f64::from(ranks.saturating_sub(1));
         let growth = (roundings * T::ROUNDOFF.ln_1p()).exp_m1();
@@ -104,10 +104,11 @@ impl Check {
         }
     }
 
-    /// What an element should be, if it cannot be the samples' sum, or its mean, whatever the order of additions.
+    /// What an element should be, if it cannot be the samples' sum, or its mean, whatever the order of
+    /// additions.
     ///
-    /// A mean is off by one more factor of 1 + u, or by half of the smallest number; and this reckoning in f64 by a few
-    /// 2⁻⁵³, which only matters beside the u of f64.
+    /// A mean is off by one more factor of 1 + u, or by half of the smallest number; and this reckoning in
+    /// f64 by a few 2⁻⁵³, which only matters beside the u of f64.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "bounded by 2⁶²")]
     fn is_far<T: Sample>(&self, got: T, samples: &[T]) -> Option<f64> {
         let (mut sum, mut magnitude) = (0_i64, 0_i64);

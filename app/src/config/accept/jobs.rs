@@ -17,8 +17,8 @@ use crate::config::raw;
 
 /// The widest default window, in packets.
 const DEFAULT_WINDOW: u16 = 512;
-/// Packets that all ranks of a job together may have under way with the default window: more ranks get a narrower one.
-/// It also bounds what a job keeps whose partials keep every contribution's packet.
+/// Packets that all ranks of a job together may have under way with the default window: more ranks get a
+/// narrower one. It also bounds what a job keeps whose partials keep every contribution's packet.
 const UNDER_WAY: u16 = 32_768;
 /// The widest window of all.
 const MOST_WINDOW: u16 = 1 << 14;
@@ -35,8 +35,8 @@ struct Place {
     slots: u32,
 }
 
-/// A region of the size that is written, or else of twice the window: PSNs that are under way and results that somebody may
-/// still lack lie within that many.
+/// A region of the size that is written, or else of twice the window: PSNs that are under way and results
+/// that somebody may still lack lie within that many.
 fn region_slots(job: &raw::Job, ways: u32) -> u32 {
     let written = get(job.region_slots.as_ref());
     written.unwrap_or_else(|| {
@@ -88,8 +88,8 @@ impl Accept<'_> {
         Ok((jobs.collect::<Checked<_>>()?, layout))
     }
 
-    /// Where jobs have their place whose keys leave it open: in regions, as long as there is room for all of them, and, if others
-    /// share the pool, half of it is left for these.
+    /// Where jobs have their place whose keys leave it open: in regions, as long as there is room for all of
+    /// them, and, if others share the pool, half of it is left for these.
     fn default_addressing(
         &self,
         written: &[Spanned<raw::Job>],
@@ -151,7 +151,8 @@ impl Accept<'_> {
             let remedy = "raise [pool] slots, or give this job a region of its own, too";
             return Err(self.error(&job.id, "the regions of other jobs leave no slot of the pool", remedy));
         }
-        // What finds no slot goes to the parameter server; without one, more than there are slots would only be refused.
+        // What finds no slot goes to the parameter server; without one, more than there are slots would only
+        // be refused.
         let spills = place.is_none() && chosen.server;
         let most =
             if spills { MOST_WINDOW } else { u16::try_from(slots).unwrap_or(u16::MAX).min(MOST_WINDOW) };

@@ -100,7 +100,8 @@ impl Accept<'_> {
         }
     }
 
-    /// A count of contributions, or a share of the fan-in, rounded up (PANAMA-0.94: as soon as 94 % are there).
+    /// A count of contributions, or a share of the fan-in, rounded up (PANAMA-0.94: as soon as 94 % are
+    /// there).
     fn threshold(&self, written: &Spanned<toml::Value>, fan_in: u16) -> Checked<u16> {
         let found = match written.get_ref() {
             toml::Value::Integer(count) => {

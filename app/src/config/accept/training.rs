@@ -67,8 +67,8 @@ impl Accept<'_> {
         }
     }
 
-    /// What a combined update carries. The server does not know through which port an update has come: the queues must
-    /// agree.
+    /// What a combined update carries. The server does not know through which port an update has come: the
+    /// queues must agree.
     fn combined(&self, ports: &[Spanned<raw::Port>]) -> Checked<Combined> {
         let queues = ports.iter().filter_map(|port| port.get_ref().queue.as_ref());
         let mut agreed = None;

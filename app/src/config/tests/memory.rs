@@ -51,8 +51,8 @@ fn jobs_that_may_yet_be_formed_count() {
 #[test]
 fn every_buffer_is_counted() {
     let buffers = with(&[job(1, 4, "window = 100")], "").unwrap().packet_buffers();
-    // 4,396 for slots, 2 ports × 1,024 descriptors, 2 × (2 × 32 + 768) for lcores and 2 × 256 on their way out are
-    // 8,620; headers have no receive rings and no slots, but 32 more per lcore.
+    // 4,396 for slots, 2 ports × 1,024 descriptors, 2 × (2 × 32 + 768) for lcores and 2 × 256 on their way
+    // out are 8,620; headers have no receive rings and no slots, but 32 more per lcore.
     assert_eq!((buffers.frames, buffers.headers), (16_383, 4_095));
     assert_eq!(buffers.frame_room, 2048);
     assert_eq!(buffers.least_bytes(), 16_383 * (2048 + 128 + 256) + 4_095 * (192 + 128 + 256));

@@ -11,8 +11,8 @@ use crate::observe::snapshot::JobInput;
 
 /// Jobs with series of their own; the others are one, `job="other"`.
 pub(crate) const PLACES: usize = 64;
-/// Series by rank that a metric may have: jobs get theirs in the order of their numbers while there is room for all ranks
-/// of the next.
+/// Series by rank that a metric may have: jobs get theirs in the order of their numbers while there is room
+/// for all ranks of the next.
 pub(crate) const RANK_SERIES: usize = 512;
 
 type Labels = Vec<(&'static str, String)>;
@@ -54,7 +54,8 @@ fn labels(job: &JobInput) -> Labels {
     vec![("job", job.status.id.to_string()), ("name", job.name.clone())]
 }
 
-/// The jobs of which there are gauges: those with a place, then those with the lower numbers while there is room.
+/// The jobs of which there are gauges: those with a place, then those with the lower numbers while there is
+/// room.
 fn shown<'a>(jobs: &'a [JobInput], listed: &Listed) -> Vec<&'a JobInput> {
     let has_place = |job: &&JobInput| listed.jobs.binary_search_by_key(&job.status.id, |(id, _)| *id).is_ok();
     let (mut shown, waiting): (Vec<_>, Vec<_>) = jobs.iter().partition(has_place);
