@@ -1,4 +1,4 @@
-//! Results of finished operations, kept for ranks that have lost theirs.
+//! Cached results of finished operations, for ranks that have lost theirs.
 //!
 //! A rank that waits for PSN p sends nothing at or beyond p + spread, so nobody can have completed more than
 //! `spread` PSNs from p on: the last `spread` results are all that anyone can still ask for.
@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use pascaline_wire::Element;
 
-/// What is known about a kept result.
+/// What is known about a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Its element type and operation.
@@ -45,8 +45,7 @@ impl ResultCache {
         }
     }
 
-    /// Keeps a result in place of the one that is a ring's length older. `bytes` beyond the payload length
-    /// are cut.
+    /// Caches a result in place of the one that is a ring's length older. Cuts `bytes` at the payload length.
     pub fn insert(&mut self, psn: u32, element: Element, overflowed: bool, bytes: &[u8]) {
         let at = (psn & self.mask) as usize;
         let bytes = &bytes[..bytes.len().min(self.payload)];
@@ -56,7 +55,7 @@ impl ResultCache {
         self.entries[at] = Some(Entry { element, overflowed, reminded_at: None, psn, len });
     }
 
-    /// What is known about the result of a PSN, if it is kept.
+    /// What is known about the result of a PSN, if it is cached.
     #[must_use]
     pub fn entry(&self, psn: u32) -> Option<&Entry> {
         self.entries[(psn & self.mask) as usize].as_ref().filter(|entry| entry.psn == psn)
@@ -76,7 +75,7 @@ impl ResultCache {
         self.entries.fill(None);
     }
 
-    /// The bytes of a kept result; empty if it is not kept.
+    /// The bytes of a cached result; empty if it is not cached.
     #[must_use]
     pub fn bytes(&self, psn: u32) -> &[u8] {
         let at = (psn & self.mask) as usize;

@@ -1,8 +1,7 @@
-//! Which ranks are inside results that may not contain all of them.
+//! Which ranks are inside results that may lack some.
 //!
-//! Where a job's policy completes a PSN before every rank has contributed, a result says which ranks it is
-//! made of, in a bitmap trailer. A worker that passes such a result on must say the same, so it keeps the
-//! trailer beside the result.
+//! Where a job's policy completes a PSN early, a result names its ranks in a bitmap trailer. A worker that
+//! passes such a result on must name the same ranks, so it keeps the trailer beside the result.
 
 use pascaline_wire::Trailer;
 use pascaline_wire::trailer::Bitmap;
@@ -16,8 +15,7 @@ struct Entry {
     len: u16,
 }
 
-/// What the latest results contain, by PSN. Of one that it has forgotten nothing may be said, and so it is
-/// not passed on: it could lack ranks.
+/// The ranks inside the latest results, by PSN. A forgotten one is not passed on: it could lack ranks.
 #[derive(Debug)]
 pub struct Partials {
     entries: Box<[Option<Entry>]>,
@@ -28,8 +26,7 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Room for the results that a worker of a job with so many ranks may pass on: those of the window, and
-    /// the `spread` before them.
+    /// Room for what a worker may pass on: the results of the window, and the `spread` before them.
     ///
     /// Memory for each of 2 × `spread` PSNs, rounded up to a power of two: 16 bytes, and 8 for every 64
     /// ranks.

@@ -11,12 +11,12 @@
 //! ```
 //!
 //! A gradient computed from the weights of iteration t_w is offered in iteration t only if t − t_w ≤ S. A
-//! worker that is slow finds iterations complete without it. It takes their results at once, with the same
-//! gradient still in hand, until an iteration takes that in or it has become too stale.
+//! slow worker finds iterations complete without it. It takes their results at once and offers the same
+//! gradient again, until an iteration takes it in or it is too stale.
 //!
-//! A worker may fall behind by as many packets as results are kept for it: the job's window, at the appliance
-//! and at the other workers. Models of several packets are aggregated packet by packet: a gradient that was
-//! in time for some of them only is offered again, and counts in those twice.
+//! A worker may fall behind by the job's window, for which the appliance and the other workers cache results.
+//! Models of several packets are aggregated packet by packet: a gradient that was in time for some of them
+//! only is offered again, and counts in those twice.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -87,7 +87,7 @@ pub fn train(
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| compute_gradients(&shared, hand_over, compute));
         scope.spawn(|| update_weights(&shared, results, config.rate));
-        // Both others end when their other ends, which this owns, are gone.
+        // Both other stages end when their channels, which this one owns, are gone.
         aggregate(worker, config, gradients, apply)
     })?;
     let weights = shared.into_inner().unwrap_or_else(PoisonError::into_inner).values;

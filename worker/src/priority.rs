@@ -1,5 +1,5 @@
-//! How important a tensor is where aggregators are contended for: DSA's equation 1 (section V), with what
-//! goes into it measured while the job runs.
+//! How urgent a tensor is where jobs contend for slots: DSA's equation 1 (section V), measured while the job
+//! runs.
 //!
 //! ```text
 //! P_j(l) = 1/T_j × L_j/l × Comm_j/Comp_j
@@ -9,19 +9,17 @@
 //! times that an epoch communicates and computes. An *epoch* is DSA's word for an iteration: one pass over
 //! the layers.
 //!
-//! **Quantised** to the header's 16 bits in units of 1/16 s⁻¹, to nearest, from 1 to 65,535 (0 means "not
-//! used"). Linear, because an appliance halves a holder's priority with each newcomer that fails to displace
-//! it, and a half must be half as important. With equal times of communication and computation, the last
-//! layer of an epoch that ends in 11 s or later is at the lower end, and the first of 50 layers of one that
-//! ends within 12 ms at the upper.
+//! **Quantised** to the header's 16 bits in units of 1/16 s⁻¹, from 1 to 65,535 (0 means "not used"). Linear,
+//! because an appliance halves a holder's priority with each newcomer that fails to evict it. With equal
+//! times of communication and computation, the lower end is the last layer of an epoch that ends in 11 s or
+//! later, the upper end the first of 50 layers of one that ends within 12 ms.
 
 use core::time::Duration;
 
 /// The unit of quantised priorities, as a share of 1/s.
 pub const UNITS_PER_HERTZ: f64 = 16.0;
 
-/// What counts as remaining at least: an epoch that takes longer than those before it is about to end at any
-/// time.
+/// The least remaining time: an epoch that takes longer than usual may end at any time.
 pub const LEAST_REMAINING: Duration = Duration::from_millis(1);
 
 /// What counts as remaining as long as no epoch has been measured.

@@ -1,7 +1,7 @@
 //! When a packet counts as lost.
 //!
-//! A result that does not come is no sign of loss in itself: as long as one rank is late, nobody's results
-//! come. Hence four rules; the first three, from the surest evidence to the weakest:
+//! A missing result is no sign of loss in itself: while one rank is late, nobody gets results. Hence four
+//! rules, the first three from the surest evidence to the weakest:
 //!
 //! 1. *Early*, after RACK (RFC 8985): the result of a packet sent later than this one by more than the
 //!    reordering window has come. Resent at once, but only once per PSN: should the loss be another rank's,
@@ -10,28 +10,25 @@
 //! 3. *Stalled*: no result at all for a timeout. The oldest outstanding packet alone is resent, as a probe,
 //!    and the timeout doubles. Resending everything would add load just when a rank, or the network, is slow.
 //!
-//! The result of a packet that was itself resent may answer its first sending; taken as evidence that what
-//! was sent before its second one is lost, it would make a rank resend its whole window whenever a late rank
-//! goes on. So it is no evidence for rules 1 and 2. But after a true outage there is nothing else: the first
-//! result is a probe's. Hence the last:
+//! The result of a resent packet may answer its first sending. As evidence it would make a rank resend its
+//! whole window whenever a late rank goes on, so rules 1 and 2 ignore it. But after a true outage there is
+//! nothing else, since the first result is a probe's. Hence the last:
 //!
 //! 4. *In doubt*: something resent later than this was sent has its result, and for a timeout since then no
 //!    result has come of anything that was sent only once.
 //!
-//! **Congestion.** Loss says little about it, where a network loses packets for other reasons, and others'
-//! losses look like one's own. But results that take [`CONGESTED`] wait in queues that a rack does not need,
-//! or for a rank that is late, and then nothing is gained by more packets in flight either: beyond [the
-//! timeout's ceiling](crate::rtt::CEILING) everything would be sent again that is not lost. So each round
-//! trip that takes so long halves the number of packets that may be in flight, and each result that comes
-//! sooner allows one more.
+//! **Congestion.** Loss says little about it: networks lose packets for other reasons, and others' losses
+//! look like one's own. But results that take [`CONGESTED`] wait in queues, or for a late rank, and more
+//! packets in flight gain nothing: beyond [the timeout's ceiling](crate::rtt::CEILING) everything would be
+//! resent. So each such round trip halves what may be in flight, and each quicker result allows one packet
+//! more.
 
 use core::time::Duration;
 
 use crate::rtt::Rtt;
 use crate::window::{Completion, Window};
 
-/// A round trip that says that too much is under way: a hundred times a rack's, and short of the timeout's
-/// ceiling.
+/// A round trip that shows congestion: a hundred times a rack's, and below the timeout's ceiling.
 pub const CONGESTED: Duration = Duration::from_millis(20);
 
 /// What rule 4 knows.
@@ -64,7 +61,7 @@ impl Recovery {
         self.quiet_since = None;
     }
 
-    /// Forgets the evidence about the generation before, and the backoff, to which its end has led.
+    /// Forgets the evidence about the generation before, and the backoff that its end has caused.
     pub fn begin_generation(&mut self) {
         self.begin();
         self.rtt.end_backoff();
@@ -94,8 +91,7 @@ impl Recovery {
         }
     }
 
-    /// Adapts what may be in flight to how long the result of a packet took, or how long it has been waited
-    /// for.
+    /// Adapts what may be in flight to how long a result took, or has been missing.
     fn judge(&mut self, now: Duration, sent_at: Duration, window: &mut Window) {
         if now.saturating_sub(sent_at) < CONGESTED {
             window.widen();

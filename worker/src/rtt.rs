@@ -5,16 +5,16 @@ use core::time::Duration;
 /// DSA, section VI: a shorter timeout makes spurious retransmissions.
 pub const FLOOR: Duration = Duration::from_millis(1);
 
-/// However slow the slowest rank is, a lost packet should be missed after this long. Affordable because a
-/// timeout without any sign of loss resends one packet only (see [`recovery`](crate::recovery)).
+/// The longest timeout, however slow the slowest rank is. Affordable because a timeout without any sign of
+/// loss resends one packet only (see [`recovery`](crate::recovery)).
 pub const CEILING: Duration = Duration::from_millis(100);
 
 /// The timeout before the first sample. Ranks that have just joined may be up to a join interval apart.
 pub const INITIAL: Duration = Duration::from_millis(20);
 
-/// The least reordering window. Packets of one rank take one path, so only an appliance's cores overtake each
-/// other, by microseconds. Four times as much, the timeout's floor, makes 2,000 packets at 10 Gbit/s and 1 %
-/// loss take half as long again, and saves no retransmissions.
+/// The least reordering window. Only an appliance's lcores overtake each other, by microseconds. Four times
+/// as much makes 2,000 packets at 10 Gbit/s and 1 % loss take half as long again, and saves no
+/// retransmissions.
 pub const REORDERING_FLOOR: Duration = Duration::from_micros(250);
 
 /// Smoothed round-trip time, its variation, and the backoff.
@@ -51,10 +51,9 @@ impl Rtt {
 
     /// Takes note of a result that came `elapsed` after its contribution was last sent.
     ///
-    /// Karn's rule: if the contribution had been resent, nobody knows which sending the result answers, so
-    /// there is nothing to learn from it, and the backoff stays until an unambiguous result ends it. (Ending
-    /// it earlier would be worse than slow: when every packet waits longer than the timeout, every result
-    /// would be ambiguous, and the timeout could never grow.)
+    /// Karn's rule: the result of a resent contribution teaches nothing, and the backoff stays until an
+    /// unambiguous result. Otherwise, when every packet waits longer than the timeout, the timeout could
+    /// never grow.
     pub fn on_result(&mut self, elapsed: Duration, resent: bool) {
         if resent {
             return;
@@ -77,7 +76,7 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(16);
     }
 
-    /// The backoff had a reason that is no more.
+    /// Ends the backoff: its reason is gone.
     pub const fn end_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -1,9 +1,9 @@
 //! What is in flight: the state of each PSN of the running operation.
 //!
-//! Two limits at once. At most `in_flight` packets are on their way at any time, or fewer while results take
-//! very long, whatever their PSNs: results may come in any order, and each makes room for one packet. And no
-//! PSN at or beyond `una + spread` is sent, where `una` is the oldest PSN without a result: it is this that
-//! lets the other ranks forget results older than `spread`.
+//! Two limits at once. At most `in_flight` packets are on their way, or fewer while results take very long;
+//! results come in any order, and each makes room for one packet. And no PSN at or beyond `una + spread` is
+//! sent, where `una` is the oldest PSN without a result: this lets other ranks forget results older than
+//! `spread`.
 //!
 //! PSNs are serial numbers: they wrap at 2³², and only distances from `una` are compared.
 
@@ -97,8 +97,7 @@ impl Window {
         }
     }
 
-    /// Begins an operation of `packets` PSNs, the first of which follows the last one of the operation
-    /// before. Returns that first PSN.
+    /// Begins an operation of `packets` PSNs after the operation before. Returns its first PSN.
     pub fn begin(&mut self, packets: u32) -> u32 {
         self.start = self.end;
         self.una = self.start;
@@ -110,8 +109,7 @@ impl Window {
         self.start
     }
 
-    /// The next packet to send, if the limits allow one: what was lost comes before what is new. From now on
-    /// it is in flight.
+    /// The next packet to send, if the limits allow one: lost packets first. From now on it is in flight.
     pub fn send(&mut self, now: Duration) -> Option<Sending> {
         let psn = if self.lost.len > 0 {
             let at = self.lost.head;
@@ -193,8 +191,7 @@ impl Window {
         Some(completion)
     }
 
-    /// Gives up waiting for the result of a PSN's last sending: it will be sent again. False if it is not in
-    /// flight.
+    /// Gives up waiting for a PSN's result: it will be sent again. False if it is not in flight.
     pub fn lose(&mut self, psn: u32) -> bool {
         let at = psn & self.mask;
         let in_flight =
@@ -212,8 +209,7 @@ impl Window {
         }
     }
 
-    /// Gives up, once per PSN, what is in flight and was last sent before `horizon`. Returns how many that
-    /// were.
+    /// Gives up, once per PSN, what was last sent before `horizon`. Returns how many.
     pub fn lose_early(&mut self, horizon: Duration) -> u32 {
         let mut lost = 0;
         let mut at = self.flight.head;
@@ -240,8 +236,7 @@ impl Window {
         }
     }
 
-    /// Halves the number of packets that may be in flight, but not below [`LEAST_IN_FLIGHT`] or the limit, if
-    /// that is less.
+    /// Halves what may be in flight, but not below [`LEAST_IN_FLIGHT`] or the limit.
     pub fn narrow(&mut self) {
         self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.in_flight_limit));
     }
@@ -353,8 +348,7 @@ impl Window {
         self.slots[(psn & self.mask) as usize].reminded_at
     }
 
-    /// Takes note that a PSN's result or original is being sent on request. A result that comes later may be
-    /// due to it.
+    /// Notes that a PSN's result or original is sent on request. A later result may be due to it.
     pub fn note_answer(&mut self, psn: u32, now: Duration) {
         let slot = &mut self.slots[(psn & self.mask) as usize];
         slot.reminded_at = Some(now);

@@ -134,7 +134,7 @@ pub(super) struct Cutting {
 }
 
 impl Cutting {
-    /// For packets of so much payload.
+    /// For packets with this payload length.
     pub(super) fn new(payload: u16) -> Self {
         let length = usize::from(payload) + header::LEN;
         // Longer ones than two to a piece cannot be.

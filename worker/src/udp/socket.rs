@@ -36,7 +36,7 @@ impl Socket {
         Ok(Self { udp, others: Vec::new() })
     }
 
-    /// Opens sockets that talk to so many ports of `peer`, from its own on, and to nobody else.
+    /// Opens sockets that talk to these ports of `peer` and to nobody else.
     pub(super) fn open_to(
         bind: Option<SocketAddr>,
         peer: SocketAddr,
