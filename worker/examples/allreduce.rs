@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What a rank contributes: a number that every rank can compute for all others, so that each can check the sum.
+/// What a rank contributes: every rank can compute it for all others, so that each can check the sum.
 fn gradient(rank: u16, step: u16, index: u16) -> f32 {
     f32::from((index % 251) + rank + step)
 }

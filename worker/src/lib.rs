@@ -1,7 +1,7 @@
 //! The worker's side of an in-network allreduce.
 //!
-//! A [`Worker`] is one rank of a job. It sends a tensor once, packet by packet, to the appliance, and receives the
-//! sum of all ranks' tensors once, into the same memory:
+//! A [`Worker`] is one rank of a job. It sends a tensor once, packet by packet, to the appliance, and
+//! receives the sum of all ranks' tensors once, into the same memory:
 //!
 //! ```no_run
 //! use pascaline_worker::{Config, Worker};
@@ -17,12 +17,12 @@
 //! # }
 //! ```
 //!
-//! An [`AsyncWorker`] trains asynchronously: it sends updates at its own pace and takes in weights as they come. Whole
-//! programs are in `worker/examples`.
+//! An [`AsyncWorker`] trains asynchronously: it sends updates at its own pace and takes in weights as they
+//! come. Whole programs are in `worker/examples`.
 //!
-//! **Layers.** The core is a pure state machine: datagrams and times in, datagrams and events out; no socket, no
-//! clock, no thread. The driver in [`udp`] runs it over a kernel UDP socket. A simulator, or a driver that bypasses
-//! the kernel, runs the same core.
+//! **Layers.** The core is a pure state machine: datagrams and times in, datagrams and events out; no socket,
+//! no clock, no thread. The driver in [`udp`] runs it over a kernel UDP socket. A simulator, or a driver that
+//! bypasses the kernel, runs the same core.
 //!
 //! | module | idea |
 //! |---|---|

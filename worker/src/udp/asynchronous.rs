@@ -97,7 +97,8 @@ pub enum AsyncJoinError {
     /// An update has to fit into one packet, and so has its acknowledgement.
     #[error(
         "a model of {floats} floats does not fit into one packet: with an MTU of {mtu} bytes \
-         at most {limit} do, with jumbo frames (9000 bytes) at most {jumbo}; larger models train in synchronous mode (a job with \
+         at most {limit} do, with jumbo frames (9000 bytes) at most {jumbo}; \
+         larger models train in synchronous mode (a job with \
          mode = \"sync\", `Worker::allreduce`, `pascaline worker allreduce`)"
     )]
     ModelTooLarge {

@@ -1,4 +1,4 @@
-//! The packet path of the tests' appliance: the simplest one that follows the protocol. It may forget results.
+//! The packet path of the tests' appliance: the simplest one that follows the protocol. It may forget.
 
 use std::collections::BTreeMap;
 
