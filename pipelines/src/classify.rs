@@ -133,8 +133,8 @@ impl Classifier<'_> {
         }
     }
 
-    /// A malformed frame is dropped only where it is meant for this port; on its way to another host, that host
-    /// judges it.
+    /// A malformed frame is dropped only where it is meant for this port; on its way to another host, that
+    /// host judges it.
     #[cold]
     fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
         match bytes.first_chunk::<ETH_LEN>() {
@@ -174,7 +174,7 @@ impl Classifier<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn udp(&self, bytes: &[u8], frame: &Frame, ip: &Ip) -> Class {
         let udp = match ip.udp(bytes) {
             Ok(udp) => udp,
@@ -184,25 +184,27 @@ impl Classifier<'_> {
             return Class::Drop(DropReason::NoService);
         }
         match Datagram::parse(bytes, frame, ip, &udp) {
-            Ok(mut datagram) => match self.datagram(bytes, &mut datagram) {
-                Ok(class) => class,
-                Err((reason, None)) => Class::DropOf(datagram, reason),
-                Err((reason, Some(objection))) => Class::Reject(datagram, reason, objection),
+            Ok(mut datagram) => match datagram.header.kind {
+                Kind::Gradient | Kind::Result | Kind::Reminder => self.pool(bytes, &mut datagram),
+                Kind::Control | Kind::Fetch | Kind::Update | Kind::Ack | Kind::Partial => {
+                    self.rarer(bytes, &mut datagram)
+                }
             },
             Err(malformed) => malformed.into(),
         }
     }
 
-    #[inline]
-    fn datagram(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
-        match datagram.header.kind {
-            Kind::Gradient | Kind::Result | Kind::Reminder => self.pool(bytes, datagram),
+    #[inline(never)]
+    fn rarer(&self, bytes: &[u8], datagram: &mut Datagram) -> Class {
+        let class = match datagram.header.kind {
+            Kind::Gradient | Kind::Result | Kind::Reminder => return self.pool(bytes, datagram),
             Kind::Control => self.control(bytes, datagram),
             Kind::Fetch => self.only_from_server(bytes, datagram),
             Kind::Update => self.update(bytes, datagram),
             Kind::Ack => self.ack(bytes, datagram),
             Kind::Partial => Err((DropReason::UnhandledKind, None)),
-        }
+        };
+        class.unwrap_or_else(|why| rejected(datagram, why))
     }
 
     fn control(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
@@ -249,7 +251,7 @@ impl Classifier<'_> {
     }
 
     /// The job, once the sender has proved to be the member that it says it is.
-    #[inline]
+    #[inline(always)]
     fn member_of(&self, datagram: &Datagram) -> Result<&Job, Untaken> {
         let header = &datagram.header;
         let Some(job) = self.table.get(header.job) else {
@@ -275,6 +277,7 @@ impl Classifier<'_> {
 
     /// A request for the pool.
     #[must_use]
+    #[inline(always)]
     pub fn to_pool(&self, verb: Verb, job: &Job, datagram: &Datagram) -> Request {
         let Datagram { header, payload, .. } = datagram;
         Request {
@@ -298,35 +301,49 @@ impl Classifier<'_> {
         }
     }
 
-    /// A packet for the pool or the parameter server, once its sender has proved to be the member that it says it
-    /// is, or the server itself.
-    #[inline]
-    fn pool(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
-        datagram.split(bytes).map_err(untaken)?;
+    /// A packet for the pool or the parameter server, once its sender has proved to be the member that it
+    /// says it is, or the server itself.
+    #[inline(always)]
+    fn pool(&self, bytes: &[u8], datagram: &mut Datagram) -> Class {
+        if let Err(malformed) = datagram.split(bytes) {
+            return rejected(datagram, untaken(malformed));
+        }
         let header = &datagram.header;
         if self.table.get(header.job).is_some_and(|job| job.server.is_at(datagram.sender)) {
-            return Ok(Class::FromServer(*datagram));
+            return Class::FromServer(*datagram);
         }
         let bypass = header.flags.has(Flags::BYPASS);
         if bypass && !self.table.get(header.job).is_some_and(Job::has_server) {
-            return Ok(Class::Bypass);
+            return Class::Bypass;
         }
-        let job = self.member_of(datagram)?;
+        let job = match self.member_of(datagram) {
+            Ok(job) => job,
+            Err(why) => return rejected(datagram, why),
+        };
         if datagram.payload.len > job.payload {
-            return Err((DropReason::PayloadLength, None));
+            return rejected(datagram, (DropReason::PayloadLength, None));
         }
         if bypass {
-            return Ok(Class::ToServer(*datagram));
+            return Class::ToServer(*datagram);
         }
         if job.mode == Mode::Olaf {
-            return Err((DropReason::UnhandledKind, None));
+            return rejected(datagram, (DropReason::UnhandledKind, None));
         }
         let verb = match header.kind {
             Kind::Gradient => Verb::Add,
             Kind::Result => Verb::Install,
             _ => Verb::Remind,
         };
-        Ok(Class::Pool(self.to_pool(verb, job, datagram), datagram.payload))
+        Class::Pool(self.to_pool(verb, job, datagram), datagram.payload)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn rejected(datagram: &Datagram, (reason, objection): Untaken) -> Class {
+    match objection {
+        None => Class::DropOf(*datagram, reason),
+        Some(objection) => Class::Reject(*datagram, reason, objection),
     }
 }
 

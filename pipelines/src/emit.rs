@@ -51,12 +51,13 @@ pub struct Emitter<I: Io> {
     pub swept_at: u64,
     /// What waits for each port.
     stages: Vec<Stage<I::Buf>>,
-    /// What results are sent with: packets whose payloads have been added, with whatever is in them, and buffers for headers where
-    /// there are none. The last one is in the first-level cache, very likely.
+    /// What results are sent with: packets whose payloads have been added, with whatever is in them, and
+    /// buffers for headers where there are none. The last one is in the first-level cache, very likely.
     spare: ArrayVec<I::Buf, BURST>,
     /// What is freed when the turn ends.
     spent: ArrayVec<I::Buf, BURST>,
-    /// What plain packets with the last result have in common, and with those of what other results, but for the PSN.
+    /// What plain packets with the last result have in common, and with those of what other results, but for
+    /// the PSN.
     common: PlainCommon,
     like: Like,
     /// Counts.
@@ -131,8 +132,8 @@ impl<I: Io> Emitter<I> {
         self.recycle(packet);
     }
 
-    /// Puts a frame on a port's stage. A full stage is sent off first; if the port takes nothing, the frame is
-    /// dropped and counted.
+    /// Puts a frame on a port's stage. A full stage is sent off first; if the port takes nothing, the frame
+    /// is dropped and counted.
     #[inline]
     pub fn stage(&mut self, port: usize, frame: I::Buf, class: Class) {
         match self.stages.get_mut(port) {
@@ -199,8 +200,8 @@ impl<I: Io> Emitter<I> {
 
     /// Gives up on frames that no port has taken: the end of the lcore.
     ///
-    /// All of them count as transmit drops: a forwarded one among them has been published as such turns ago, and
-    /// published counters only grow.
+    /// All of them count as transmit drops: a forwarded one among them has been published as such turns ago,
+    /// and published counters only grow.
     pub fn abandon(&mut self) {
         for stage in &mut self.stages {
             self.tally.add(Counter::TransmitDropped, stage.frames.len() as u64);
@@ -233,8 +234,8 @@ impl<I: Io> Emitter<I> {
         buffer
     }
 
-    /// Stages a short frame of the appliance's own making. One that is longer than a header buffer (an answer with the
-    /// bitmap of many lost ranks) takes a whole frame's buffer.
+    /// Stages a short frame of the appliance's own making. One that is longer than a header buffer (an answer
+    /// with the bitmap of many lost ranks) takes a whole frame's buffer.
     pub fn stage_bytes(&mut self, port: usize, bytes: &[u8]) -> bool {
         let buffer = if bytes.len() > HEADER_ROOM { self.frame_buffer() } else { self.header_buffer() };
         let Some(mut buffer) = buffer else { return false };
@@ -258,8 +259,8 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// Sends what begins with a payload, and has room before it, as it lies: with headers for one destination put in front.
-    /// False, and the packet is given back to its pool, if there is no room.
+    /// Sends what begins with a payload, and has room before it, as it lies: with headers for one destination
+    /// put in front. False, and the packet is given back to its pool, if there is no room.
     pub fn send_in_place(
         &mut self,
         port: usize,
@@ -298,8 +299,8 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// Sends a result, of whose packets so much has been [prepared](Self::prepare), to members that are reached through one port, as most are: a header
-    /// buffer for each, the payload shared.
+    /// Sends a result, of whose packets so much has been [prepared](Self::prepare), to members that are
+    /// reached through one port, as most are: a header buffer for each, the payload shared.
     #[inline(always)]
     fn send_plain(
         &mut self,
@@ -336,7 +337,8 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// As many packets of a result as there are buffers at hand and room on the port's stage. Returns how many.
+    /// As many packets of a result as there are buffers at hand and room on the port's stage. Returns how
+    /// many.
     #[inline(always)]
     fn compose(
         &mut self,
@@ -358,7 +360,8 @@ impl<I: Io> Emitter<I> {
         sent
     }
 
-    /// Sends off a full stage. False if that was not what was missing, or did not help: then so many frames are given up.
+    /// Sends off a full stage. False if that was not what was missing, or did not help: then so many frames
+    /// are given up.
     #[cold]
     fn make_room(&mut self, port: usize, frames: usize) -> bool {
         let full = self.stages.get(port).is_some_and(|stage| stage.frames.is_full());
@@ -374,8 +377,8 @@ impl<I: Io> Emitter<I> {
         false
     }
 
-    /// Sends one member what others get, too: headers of its own, the payload shared where the port can send several
-    /// segments. False if there was no buffer.
+    /// Sends one member what others get, too: headers of its own, the payload shared where the port can send
+    /// several segments. False if there was no buffer.
     pub fn send_shared(
         &mut self,
         member: &Member,
@@ -457,8 +460,8 @@ impl<I: Io> Emitter<I> {
         }
     }
 
-    /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same as those with the one
-    /// before, but for the PSN. False if there are none.
+    /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same
+    /// as those with the one before, but for the PSN. False if there are none.
     #[inline(always)]
     fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> bool {
         let Ok(short) = u16::try_from(len) else { return false };
@@ -497,8 +500,8 @@ fn common<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<PlainCommon> {
     heads(result)?.plain()
 }
 
-/// What the packets of a result have in common. `None` for an element code that is not one, or a payload that no
-/// datagram holds, which the pool never has.
+/// What the packets of a result have in common. `None` for an element code that is not one, or a payload that
+/// no datagram holds, which the pool never has.
 #[inline]
 #[must_use]
 pub fn heads<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<Heads> {
@@ -513,7 +516,8 @@ pub fn flags(overflow: bool, trailer: bool) -> Flags {
     if trailer { overflow.with(Flags::TRAILER) } else { overflow }
 }
 
-/// The header of a result packet for rank 0. `None` for an element code that is not one, which the pool never has.
+/// The header of a result packet for rank 0. `None` for an element code that is not one, which the pool never
+/// has.
 #[inline]
 #[must_use]
 pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {

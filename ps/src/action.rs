@@ -3,8 +3,8 @@
 use pascaline_wire::trailer::Bitmap;
 use pascaline_wire::{Header, NoRoom, Trailer, header};
 
-/// Where a packet goes. All of them leave towards the appliance of the job, which knows where its ranks are; an
-/// embedded server may take the short way.
+/// Where a packet goes. All of them leave towards the appliance of the job, which knows where its ranks are;
+/// an embedded server may take the short way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// To the appliance itself: a fetch, or a result to be kept there and passed on to all ranks.

@@ -9,8 +9,8 @@ use crate::config::JobParams;
 use crate::outcome::{Refusal, Refused};
 use pascaline_wire::RankSet;
 
-/// Whether the packet is of this generation and size of the job, and names a rank that there is. The `rank` of partials
-/// and results is not looked at: it may be the one they were once sent to.
+/// Whether the packet is of this generation and size of the job, and names a rank that there is. The `rank`
+/// of partials and results is not looked at: it may be the one they were once sent to.
 pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Refusal> {
     if header.epoch != params.epoch {
         return Err(Refusal::new(Refused::WrongEpoch, params.epoch, header.epoch));
@@ -24,7 +24,8 @@ pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Refu
     Ok(())
 }
 
-/// Whether the job takes elements of this type and operation and a payload of this length; if so, what combines them.
+/// Whether the job takes elements of this type and operation and a payload of this length; if so, what
+/// combines them.
 pub(crate) fn elements(
     params: &JobParams,
     kernels: &Kernels,

@@ -23,8 +23,8 @@ impl Combiner {
         self.combine.is_some_and(|combine| combine(accumulator, payload))
     }
 
-    /// Combines `len`-byte payloads that stand one behind the other, those with the given ascending numbers, strictly
-    /// in this order; the result is all that is left. Tells whether an element saturated.
+    /// Combines `len`-byte payloads that stand one behind the other, those with the given ascending numbers,
+    /// strictly in this order; the result is all that is left. Tells whether an element saturated.
     pub(crate) fn in_order(
         &self,
         places: &mut Vec<u8>,

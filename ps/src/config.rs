@@ -9,13 +9,13 @@ use pascaline_wire::{DType, Element, MAX_RANKS, Op};
 pub struct Config {
     /// What the jobs' capacities may add up to.
     pub capacity: Capacity,
-    /// Results that a job keeps for those who come late, as far as its memory goes; at least 1, because a result is sent from where
-    /// it is kept. Those of the last [`settle`](Self::settle) should be among them: else ranks are asked more often than
-    /// they need to be.
+    /// Results that a job keeps for those who come late, as far as its memory goes; at least 1, because a
+    /// result is sent from where it is kept. Those of the last [`settle`](Self::settle) should be among them:
+    /// else ranks are asked more often than they need to be.
     pub kept: u32,
     /// Requests (fetches and reminders) that may be sent between two calls of
-    /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own network.
-    /// At least 1.
+    /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own
+    /// network. At least 1.
     pub burst: u32,
     /// The least timeout of an entry (DSA, section VI: 1 ms).
     pub floor: Duration,
@@ -23,12 +23,12 @@ pub struct Config {
     pub initial: Duration,
     /// The longest timeout, however often it has doubled.
     pub ceiling: Duration,
-    /// How long an entry may stay incomplete, and a result kept. PSNs are used again after 2³²: a result must be
-    /// forgotten before its number comes round.
+    /// How long an entry may stay incomplete, and a result kept. PSNs are used again after 2³²: a result must
+    /// be forgotten before its number comes round.
     pub age_limit: Duration,
-    /// After this time no packet arrives any more. A server that does not remember everything that it has given out in this
-    /// time, because it has just been started or has forgotten a result, asks all ranks before it gives out a sum whose bits
-    /// depend on the order of addition.
+    /// After this time no packet arrives any more. A server that does not remember everything that it has
+    /// given out in this time, because it has just been started or has forgotten a result, asks all ranks
+    /// before it gives out a sum whose bits depend on the order of addition.
     pub settle: Duration,
 }
 
@@ -61,15 +61,17 @@ pub struct Capacity {
 pub enum Completion {
     /// With the contributions of all ranks.
     All,
-    /// With this many, at least 1 and at most the fan-in. For a generation that goes on without lost ranks: as many as are
-    /// left. All of these are needed then, so it is settled which ranks a result contains, whoever makes it.
+    /// With this many, at least 1 and at most the fan-in. For a generation that goes on without lost ranks:
+    /// as many as are left. All of these are needed then, so it is settled which ranks a result contains,
+    /// whoever makes it.
     ///
-    /// It is not for a threshold H of N ranks that are all alive (iSwitch, section 3.3). The server does not see what the
-    /// appliance has collected, nor the appliance what the server has: either could complete the same PSN, each with
-    /// other ranks, and workers would go on with different sums. Jobs with a threshold do without a server.
+    /// It is not for a threshold H of N ranks that are all alive (iSwitch, section 3.3). The server does not
+    /// see what the appliance has collected, nor the appliance what the server has: either could complete the
+    /// same PSN, each with other ranks, and workers would go on with different sums. Jobs with a threshold do
+    /// without a server.
     ///
-    /// Until a PSN is complete, all ranks that are not inside are asked, the lost ones, too: the server is told how many
-    /// there are, not which. Who does not answer costs a short packet in each round.
+    /// Until a PSN is complete, all ranks that are not inside are asked, the lost ones, too: the server is
+    /// told how many there are, not which. Who does not answer costs a short packet in each round.
     AtLeast(u16),
 }
 
@@ -78,8 +80,8 @@ pub enum Completion {
 pub enum Order {
     /// As they arrive, on the fly.
     Arrival,
-    /// By rank, once all are there: the same inputs give the same bits, whatever the network did. Partials cannot be
-    /// taken apart again and are refused; for such a job the appliance evicts originals.
+    /// By rank, once all are there: the same inputs give the same bits, whatever the network did. Partials
+    /// cannot be taken apart again and are refused; for such a job the appliance evicts originals.
     Rank,
 }
 
@@ -103,8 +105,8 @@ pub struct JobParams {
 }
 
 impl JobParams {
-    /// A job whose PSNs need all ranks, with contributions added as they arrive, payloads of up to 8 KiB, any element,
-    /// and room for 4,096 entries in 16 MiB.
+    /// A job whose PSNs need all ranks, with contributions added as they arrive, payloads of up to 8 KiB, any
+    /// element, and room for 4,096 entries in 16 MiB.
     #[must_use]
     pub const fn new(fan_in: u16, epoch: u8) -> Self {
         Self {
@@ -127,9 +129,9 @@ impl JobParams {
         }
     }
 
-    /// In which order contributions of an element are added. Sums of 16-bit floats are rounded once, so all contributions are
-    /// kept until they are there; then they are added in the order of ranks, as the appliance does, so that the result has the same bits
-    /// whoever makes it.
+    /// In which order contributions of an element are added. Sums of 16-bit floats are rounded once, so all
+    /// contributions are kept until they are there; then they are added in the order of ranks, as the
+    /// appliance does, so that the result has the same bits whoever makes it.
     #[must_use]
     pub const fn order_of(&self, element: Element) -> Order {
         match element {
@@ -143,8 +145,8 @@ impl JobParams {
         matches!((element.op, self.order_of(element)), (Op::Sum, Order::Arrival))
     }
 
-    /// Bytes that an entry of `len`-byte contributions takes up: in the order of arrival one payload, in the order of ranks the
-    /// fan-in's.
+    /// Bytes that an entry of `len`-byte contributions takes up: in the order of arrival one payload, in the
+    /// order of ranks the fan-in's.
     #[must_use]
     pub fn entry_bytes(&self, element: Element, len: usize) -> usize {
         match self.order_of(element) {

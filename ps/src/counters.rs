@@ -6,8 +6,8 @@ use crate::outcome::{Outcome, Refused};
 
 /// What the server has done.
 ///
-/// Two identities hold after every call: `received` = [`accounted`](Self::accounted), and `opened` = `finished` +
-/// `given_up` + `forgotten` + the entries that are open.
+/// Two identities hold after every call: `received` = [`accounted`](Self::accounted), and `opened` =
+/// `finished` + `given_up` + `forgotten` + the entries that are open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets handled.
@@ -28,7 +28,8 @@ pub struct Counters {
     pub opened: u64,
     /// Entries that got their result, by addition or from elsewhere.
     pub finished: u64,
-    /// Entries given up: at the age limit, or to make room for an earlier PSN, or for a later one after much asking in vain.
+    /// Entries given up: at the age limit, or to make room for an earlier PSN, or for a later one after much
+    /// asking in vain.
     pub given_up: u64,
     /// Incomplete entries that ended with their job or its generation.
     pub forgotten: u64,

@@ -41,11 +41,13 @@ pub(crate) struct Content {
     pub(crate) element: Element,
     pub(crate) ranks: RankSet,
     pub(crate) marks: Marks,
-    /// Some of it may have been sent for the first time: then no sum of nothing but such contributions can be elsewhere.
+    /// Some of it may have been sent for the first time: then no sum of nothing but such contributions can be
+    /// elsewhere.
     pub(crate) fresh: bool,
     /// Bytes of one contribution.
     pub(crate) len: usize,
-    /// Order of arrival: the accumulator. Order of ranks: the fan-in's places, each as long as a contribution.
+    /// Order of arrival: the accumulator. Order of ranks: the fan-in's places, each as long as a
+    /// contribution.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -117,8 +119,8 @@ impl Content {
         }
     }
 
-    /// Leaves nothing in `bytes` but the sum, in the form of a payload. In the order of ranks, the additions happen now,
-    /// one rank after the other.
+    /// Leaves nothing in `bytes` but the sum, in the form of a payload. In the order of ranks, the additions
+    /// happen now, one rank after the other.
     pub(crate) fn seal(&mut self, order: Order, combiner: &Combiner) {
         match order {
             Order::Arrival => {}
@@ -130,8 +132,8 @@ impl Content {
     }
 }
 
-/// True if some of the packet may have been sent for the first time. A result that comes from a slot is a sum of such contributions,
-/// unless it was agreed upon.
+/// True if some of the packet may have been sent for the first time. A result that comes from a slot is a sum
+/// of such contributions, unless it was agreed upon.
 fn is_fresh(header: &Header) -> bool {
     match header.kind {
         Kind::Result => header.priority == round::NONE,
@@ -144,7 +146,8 @@ fn is_fresh(header: &Header) -> bool {
 pub(crate) struct Vote {
     /// Under which number they are asked.
     pub(crate) round: u16,
-    /// Who has promised to take no result but of this round. Who has one says so instead, and the vote is over.
+    /// Who has promised to take no result but of this round. Who has one says so instead, and the vote is
+    /// over.
     pub(crate) promised: RankSet,
     /// When it began, everything was known that could still be on its way.
     pub(crate) settled: bool,

@@ -1,7 +1,7 @@
 //! Results of complete PSNs, kept for those who come late.
 //!
-//! DSA deletes an entry when its result has been sent (section III.B); a rank that lost the result then starts the PSN
-//! anew. Here the last results of a job stay, and a late packet is answered with one at once.
+//! DSA deletes an entry when its result has been sent (section III.B); a rank that lost the result then
+//! starts the PSN anew. Here the last results of a job stay, and a late packet is answered with one at once.
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -41,8 +41,8 @@ impl Kept {
         self.results.get(&psn)
     }
 
-    /// Keeps a result that is about to be sent to all ranks, and forgets the oldest ones beyond `most`. There must be
-    /// none of this PSN yet.
+    /// Keeps a result that is about to be sent to all ranks, and forgets the oldest ones beyond `most`. There
+    /// must be none of this PSN yet.
     pub(crate) fn keep(&mut self, now: Duration, psn: u32, content: Content, round: u16, most: u32) {
         self.bytes += content.bytes.len();
         let finished = Finished { content, round, at: now, sent_to_all: now, limit_since: now, answers: 0 };
@@ -70,14 +70,16 @@ impl Kept {
         }
     }
 
-    /// From when on the latest result that has been forgotten was kept: what has been kept since then is known.
+    /// From when on the latest result that has been forgotten was kept: what has been kept since then is
+    /// known.
     pub(crate) const fn forgotten(&self) -> Option<Duration> {
         self.forgotten
     }
 
-    /// A rank that has promised to wait for round `promised` lacks the result. If that is not the round that it was agreed upon in, the
-    /// number was damaged on its way, and the rank would wait for ever: from now on it is the result whatever was
-    /// promised. That is the case anyway, as long as it is kept: no later vote begins.
+    /// A rank that has promised to wait for round `promised` lacks the result. If that is not the round that
+    /// it was agreed upon in, the number was damaged on its way, and the rank would wait for ever: from now
+    /// on it is the result whatever was promised. That is the case anyway, as long as it is kept: no later
+    /// vote begins.
     pub(crate) fn insist(&mut self, psn: u32, promised: u16) {
         if let Some(finished) = self.results.get_mut(&psn)
             && !round::admits(promised, finished.round)
@@ -86,8 +88,9 @@ impl Kept {
         }
     }
 
-    /// Whether a rank that came late may be sent the result now: `most` times per `interval`. A `contribution` that comes just
-    /// after the result went out has crossed it on its way; who asks for the result does not have it.
+    /// Whether a rank that came late may be sent the result now: `most` times per `interval`. A
+    /// `contribution` that comes just after the result went out has crossed it on its way; who asks for the
+    /// result does not have it.
     pub(crate) fn admit_answer(
         &mut self,
         now: Duration,

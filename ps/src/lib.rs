@@ -1,21 +1,22 @@
 //! The parameter server: the place where an aggregation ends that the appliance alone could not complete.
 //!
-//! DSA (section III.B and IV) calls it PS: a dictionary from (job, PSN) to {values, bitmap, time}. What loses the
-//! conflict for a slot of the appliance, or is evicted from one, is added up here. When an entry is late, or a worker
-//! says so, the *reminder* mechanism collects what is missing: the partial that the appliance holds and the originals
-//! of the workers. A complete sum goes back to the appliance, which passes it on to all ranks.
+//! DSA (section III.B and IV) calls it PS: a dictionary from (job, PSN) to {values, bitmap, time}. What loses
+//! the conflict for a slot of the appliance, or is evicted from one, is added up here. When an entry is late,
+//! or a worker says so, the *reminder* mechanism collects what is missing: the partial that the appliance
+//! holds and the originals of the workers. A complete sum goes back to the appliance, which passes it on to
+//! all ranks.
 //!
-//! Contract of this crate: a pure state machine. Packets and times go in, [`Action`]s come out; no socket, no clock,
-//! no thread. A UDP driver, the appliance's control core and a fault harness run the same code. Memory is bounded by
-//! [`Config`] and, per job, by [`JobParams::capacity`], which is reserved: no job can starve another. Every packet
-//! ends in one counted [`Outcome`].
+//! Contract of this crate: a pure state machine. Packets and times go in, [`Action`]s come out; no socket, no
+//! clock, no thread. A UDP driver, the appliance's control core and a fault harness run the same code. Memory
+//! is bounded by [`Config`] and, per job, by [`JobParams::capacity`], which is reserved: no job can starve
+//! another. Every packet ends in one counted [`Outcome`].
 //!
 //! **Panics.** Nothing that is received makes any function here panic.
 //!
-//! From the inside out: [`ranks`] is the contribution bitmap, [`combine`] knows the kernels, [`timeout`] estimates when
-//! an entry is late; an entry collects, a kept result answers those who come late, a job holds both; [`Server`] is all
-//! jobs together. [`action`], [`outcome`] and [`counters`] are what the driver sees. [`asynchronous`] is a server of another
-//! kind, for training in which nobody waits for anybody.
+//! From the inside out: [`ranks`] is the contribution bitmap, [`combine`] knows the kernels, [`timeout`]
+//! estimates when an entry is late; an entry collects, a kept result answers those who come late, a job holds
+//! both; [`Server`] is all jobs together. [`action`], [`outcome`] and [`counters`] are what the driver sees.
+//! [`asynchronous`] is a server of another kind, for training in which nobody waits for anybody.
 //!
 //! ```
 //! use core::time::Duration;

@@ -16,7 +16,8 @@ pub enum Outcome {
     Completed,
     /// A contribution that the entry has already, or a further result: nothing changed.
     Duplicate,
-    /// A contribution, partial or reminder for a PSN whose result is kept: answered with the result, within limits.
+    /// A contribution, partial or reminder for a PSN whose result is kept: answered with the result, within
+    /// limits.
     Late,
     /// The bytes are no packet of this protocol.
     Malformed(Malformed),
@@ -24,7 +25,8 @@ pub enum Outcome {
     Refused {
         /// Why.
         reason: Refused,
-        /// What an Ack says of it, if anything. Where one is due the server sends it, through the appliance, at a limited rate.
+        /// What an Ack says of it, if anything. Where one is due the server sends it, through the appliance,
+        /// at a limited rate.
         answer: Option<Answer>,
     },
 }
@@ -49,8 +51,8 @@ pub enum Refused {
     ElementMismatch,
     /// `count` is not what this kind of packet must have: 1 in a gradient.
     WrongCount,
-    /// The bitmap is missing where it is needed, names ranks that cannot be, or has another number of ranks than
-    /// `count` says.
+    /// The bitmap is missing where it is needed, names ranks that cannot be, or has another number of ranks
+    /// than `count` says.
     WrongBitmap,
     /// A partial that contains a rank that the entry contains too.
     Overlap,
@@ -125,16 +127,17 @@ impl Refused {
         }
     }
 
-    /// True if an Ack is due: contributions that disagree may meet at the server only, and their ranks would otherwise wait for
-    /// each other until their deadlines. Everything else that could be told the appliance has found out itself, and tells;
-    /// where it disagrees with the server, one of them has not heard of a change yet.
+    /// True if an Ack is due: contributions that disagree may meet at the server only, and their ranks would
+    /// otherwise wait for each other until their deadlines. Everything else that could be told the appliance
+    /// has found out itself, and tells; where it disagrees with the server, one of them has not heard of a
+    /// change yet.
     pub(crate) const fn is_told(self) -> bool {
         matches!(self, Self::PayloadMismatch | Self::ElementMismatch)
     }
 }
 
-/// A refusal on its way back to where the refused packet came from: an Ack that answers no control packet (protocol,
-/// section 9), with BYPASS, since the appliance passes it on to the rank.
+/// A refusal on its way back to where the refused packet came from: an Ack that answers no control packet
+/// (protocol, section 9), with BYPASS, since the appliance passes it on to the rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// The header; `rank` and `psn` are the refused packet's, `fan_in` and `epoch` the job's.
@@ -177,9 +180,9 @@ impl Refusal {
         Self::new(Refused::PayloadMismatch, number(expected), number(got))
     }
 
-    /// The answer to a refused packet. Only gradients and reminders are answered: they come from the rank that they
-    /// name, whereas the `rank` of partials and of results is not their sender's, and an Ack would make an innocent
-    /// rank's operation fail.
+    /// The answer to a refused packet. Only gradients and reminders are answered: they come from the rank
+    /// that they name, whereas the `rank` of partials and of results is not their sender's, and an Ack would
+    /// make an innocent rank's operation fail.
     pub(crate) fn answer(&self, packet: &Header, fan_in: u16, epoch: u8) -> Option<Answer> {
         if !matches!(packet.kind, Kind::Gradient | Kind::Reminder) {
             return None;

@@ -30,11 +30,12 @@ pub struct Usage {
 ///
 /// Calling contract. Times are monotonic, from any origin. After [`handle`](Self::handle),
 /// [`handle_datagram`](Self::handle_datagram) and [`handle_timeout`](Self::handle_timeout), call
-/// [`poll_action`](Self::poll_action) until it returns `None` and send what it returns; then wait for a packet or until
-/// [`poll_timeout`](Self::poll_timeout), whichever is first. A lost action is a lost packet: the protocol recovers.
+/// [`poll_action`](Self::poll_action) until it returns `None` and send what it returns; then wait for a
+/// packet or until [`poll_timeout`](Self::poll_timeout), whichever is first. A lost action is a lost packet:
+/// the protocol recovers.
 ///
-/// Each call does a bounded amount of work, but for [`set_job`](Self::set_job) and [`remove_job`](Self::remove_job),
-/// which take time in proportion to what the job held.
+/// Each call does a bounded amount of work, but for [`set_job`](Self::set_job) and
+/// [`remove_job`](Self::remove_job), which take time in proportion to what the job held.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
@@ -75,15 +76,15 @@ impl Server {
         }
     }
 
-    /// Notes that in the generation of a job that will be [accepted](Self::set_job) next nothing has been sent yet. A server that
-    /// comes to a generation later does not know what another life of it has given out, and asks all ranks before it
-    /// gives out sums, for [`Config::settle`].
+    /// Notes that in the generation of a job that will be [accepted](Self::set_job) next nothing has been
+    /// sent yet. A server that comes to a generation later does not know what another life of it has given
+    /// out, and asks all ranks before it gives out sums, for [`Config::settle`].
     pub fn witness(&mut self, job: u16) {
         self.witnessed.insert(job);
     }
 
-    /// Accepts a job, or its next generation, or a change to it. A change of anything, generation included, forgets
-    /// all entries and results of the job; telling the same again changes nothing.
+    /// Accepts a job, or its next generation, or a change to it. A change of anything, generation included,
+    /// forgets all entries and results of the job; telling the same again changes nothing.
     ///
     /// # Errors
     /// See [`SetJobError`]; nothing changes then.
@@ -192,8 +193,8 @@ impl Server {
         if self.budget == 0 && !self.ready.is_empty() { Some(self.now) } else { self.agenda.next() }
     }
 
-    /// Handles the passing of time; harmless when nothing is due. Renews the budget of requests, and handles at most
-    /// as many timers: where more are due, [`poll_timeout`](Self::poll_timeout) says so.
+    /// Handles the passing of time; harmless when nothing is due. Renews the budget of requests, and handles
+    /// at most as many timers: where more are due, [`poll_timeout`](Self::poll_timeout) says so.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.budget = self.config.burst.max(1);

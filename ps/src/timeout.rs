@@ -1,7 +1,7 @@
 //! When an entry is late: a timeout estimated from how long entries take to complete.
 //!
-//! DSA, section VI: an exponentially weighted moving average, as in RFC 6298, of the time from an entry's setup to its
-//! completion, at least 1 ms.
+//! DSA, section VI: an exponentially weighted moving average, as in RFC 6298, of the time from an entry's
+//! setup to its completion, at least 1 ms.
 
 use core::time::Duration;
 
@@ -34,8 +34,8 @@ impl Estimator {
 
     /// Takes note of an entry that completed `elapsed` after its setup, by packets that came of themselves.
     ///
-    /// What was asked for says nothing (Karn's rule): such an entry takes as long as the timeout that made the server
-    /// ask, so the timeout would grow by its own measure.
+    /// What was asked for says nothing (Karn's rule): such an entry takes as long as the timeout that made
+    /// the server ask, so the timeout would grow by its own measure.
     pub fn on_sample(&mut self, elapsed: Duration) {
         match self.smoothed {
             None => {
@@ -50,8 +50,8 @@ impl Estimator {
         }
     }
 
-    /// The timeout of an entry for which the server has asked `tries` times: at least the floor, doubled with each try,
-    /// at most the ceiling.
+    /// The timeout of an entry for which the server has asked `tries` times: at least the floor, doubled with
+    /// each try, at most the ceiling.
     #[must_use]
     pub fn timeout(&self, tries: u32) -> Duration {
         let base = self

@@ -3,8 +3,8 @@
 /// One cluster's line in the table.
 #[derive(Debug, Clone, Copy)]
 struct Cluster {
-    /// The number, modulo 2³², of the last update of this cluster that was appended. It is not cleared when that update
-    /// departs: the queue knows which numbers still wait, and whose they are.
+    /// The number, modulo 2³², of the last update of this cluster that was appended. It is not cleared when
+    /// that update departs: the queue knows which numbers still wait, and whose they are.
     appended: u32,
     /// The period in which it last sent something; 0 is before all time.
     heard: u32,
@@ -36,8 +36,8 @@ impl Clusters {
         (cluster as usize) < self.table.len()
     }
 
-    /// The number of the cluster's last appended update; of a cluster that does not exist or has not sent any, some
-    /// number.
+    /// The number of the cluster's last appended update; of a cluster that does not exist or has not sent
+    /// any, some number.
     #[inline]
     pub(crate) fn appended(&self, cluster: u32) -> u32 {
         self.table.get(cluster as usize).map_or(0, |cluster| cluster.appended)

@@ -1,8 +1,9 @@
 //! How two payloads become one, in the memory of the first. The only place that knows the kernels.
 //!
 //! A payload that nothing has been added to yet is left as it came. With the first addition it becomes an
-//! *accumulator*: a sum of contributions, in binary32 where the elements are 16-bit floats. A mean is kept as the sum of
-//! what it stands for and divided once, when it leaves: so the weights are exact and only one rounding is added.
+//! *accumulator*: a sum of contributions, in binary32 where the elements are 16-bit floats. A mean is kept as
+//! the sum of what it stands for and divided once, when it leaves: so the weights are exact and only one
+//! rounding is added.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::{Combine as Add, Kernels, WideSum};
@@ -75,9 +76,9 @@ impl Kernel {
         Some(Self { add, form, mean })
     }
 
-    /// Adds the payload of `from` to `into`, and tells whether an element saturated. `accumulating` says whether `into` is
-    /// an accumulator already; it is one afterwards. `None`, and `into` as it was, where a packet has no room for one.
-    /// Afterwards the payload of `from` is anything.
+    /// Adds the payload of `from` to `into`, and tells whether an element saturated. `accumulating` says
+    /// whether `into` is an accumulator already; it is one afterwards. `None`, and `into` as it was, where a
+    /// packet has no room for one. Afterwards the payload of `from` is anything.
     #[inline]
     pub(crate) fn add<B: PacketBuf>(
         &self,

@@ -18,8 +18,8 @@ pub enum Discipline {
 pub enum Combine {
     /// They are added. An update that says that it stands for `count` of them carries their sum.
     Sum,
-    /// They are averaged, each weighted by how many it stands for; an update that stands for `count` of them carries
-    /// their mean. Only floats have one: integers are refused.
+    /// They are averaged, each weighted by how many it stands for; an update that stands for `count` of them
+    /// carries their mean. Only floats have one: integers are refused.
     Mean,
 }
 
@@ -36,18 +36,21 @@ pub struct Config {
     pub clusters: u32,
     /// How updates of one cluster become one.
     pub combine: Combine,
-    /// How far the rewards of two updates may lie apart for them to be combined (Olaf, section 3). Beyond that the one
-    /// with the higher reward stays. Infinity lets every update be combined; never negative, never NaN.
+    /// How far the rewards of two updates may lie apart for them to be combined (Olaf, section 3). Beyond
+    /// that the one with the higher reward stays. Infinity lets every update be combined; never negative,
+    /// never NaN.
     pub reward_threshold: f32,
-    /// How far ahead of the queue's clock an update's time of generation may lie, for senders' clocks are not exact.
+    /// How far ahead of the queue's clock an update's time of generation may lie, for senders' clocks are not
+    /// exact.
     pub max_lead: Duration,
-    /// A cluster is active for at least this long after its last update, and for less than twice as long. At least a millisecond.
+    /// A cluster is active for at least this long after its last update, and for less than twice as long. At
+    /// least a millisecond.
     pub activity: Duration,
 }
 
 impl Default for Config {
-    /// Olaf with the eight segments of the paper's testbed (section 8.1), each of a jumbo frame's size; sums; no reward
-    /// filter; 256 clusters, active for a second; clocks up to a second apart.
+    /// Olaf with the eight segments of the paper's testbed (section 8.1), each of a jumbo frame's size; sums;
+    /// no reward filter; 256 clusters, active for a second; clocks up to a second apart.
     fn default() -> Self {
         Self {
             discipline: Discipline::Olaf,
@@ -64,7 +67,8 @@ impl Default for Config {
 
 /// The most clusters: 128 MiB of table.
 const MOST_CLUSTERS: u32 = 1 << 24;
-/// Once in 2³² of these the whole table of clusters is gone through, and that should be rare: here, every 49 days.
+/// Once in 2³² of these the whole table of clusters is gone through, and that should be rare: here, every 49
+/// days.
 const LEAST_ACTIVITY: Duration = Duration::from_millis(1);
 
 impl Config {

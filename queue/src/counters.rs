@@ -21,14 +21,15 @@ impl Tally {
 
 /// Everything since the queue was made; nothing is ever taken back.
 ///
-/// Nothing gets lost in between, neither updates nor contributions. Of contributions, where those that wait are what
-/// [`UpdateQueue::waiting`](crate::UpdateQueue::waiting) shows:
+/// Nothing gets lost in between, neither updates nor contributions. Of contributions, where those that wait
+/// are what [`UpdateQueue::waiting`](crate::UpdateQueue::waiting) shows:
 ///
 /// ```text
 /// accepted = departed + waiting + full + low_reward + displaced + superseded
 /// ```
 ///
-/// Of updates the same, with `aggregated` on the right-hand side too: each of them has become part of another.
+/// Of updates the same, with `aggregated` on the right-hand side too: each of them has become part of
+/// another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Offered, with nothing wrong.
@@ -43,8 +44,8 @@ pub struct Counters {
     pub low_reward: Tally,
     /// Dropped by the reward filter while they waited, for one with a higher reward.
     pub displaced: Tally,
-    /// Given up for a newer one of the same worker, which knows all that they knew, or for one of a newer generation, which
-    /// has no use for them.
+    /// Given up for a newer one of the same worker, which knows all that they knew, or for one of a newer
+    /// generation, which has no use for them.
     pub superseded: Tally,
     refused: [u64; Refusal::ALL.len()],
 }

@@ -1,26 +1,29 @@
-//! OlafQueue: an egress queue in which updates of a cluster are combined while they wait (Olaf, sections 3, 4 and 12.1), and
-//! the FIFO that it is compared with.
+//! OlafQueue: an egress queue in which updates of a cluster are combined while they wait (Olaf, sections 3, 4
+//! and 12.1), and the FIFO that it is compared with.
 //!
-//! In asynchronous training every worker sends an update whenever it has one. Where they queue, those of one cluster need
-//! not all leave: a worker's newer update knows all that its older one knew, and updates of different workers can be
-//! added up. So a queue holds at most one waiting update per cluster, it only overflows when more clusters than segments
-//! are active, and what leaves is fresh.
+//! In asynchronous training every worker sends an update whenever it has one. Where they queue, those of one
+//! cluster need not all leave: a worker's newer update knows all that its older one knew, and updates of
+//! different workers can be added up. So a queue holds at most one waiting update per cluster, it only
+//! overflows when more clusters than segments are active, and what leaves is fresh.
 //!
-//! **An update's packet is its segment.** Where the paper has memory segments, a list of free ones, a list of those to be
-//! sent and four pointers into the lists, [`UpdateQueue`] keeps the packets themselves in order: enqueueing takes the packet,
-//! replacing exchanges packets, aggregating adds the payload of one into the other and gives back the one that is
-//! spent. No payload is copied. Because departure is first in, first out, an update's number says where it waits, and a
-//! table from clusters to numbers is all there is to look up.
+//! **An update's packet is its segment.** Where the paper has memory segments, a list of free ones, a list of
+//! those to be sent and four pointers into the lists, [`UpdateQueue`] keeps the packets themselves in order:
+//! enqueueing takes the packet, replacing exchanges packets, aggregating adds the payload of one into the
+//! other and gives back the one that is spent. No payload is copied. Because departure is first in, first
+//! out, an update's number says where it waits, and a table from clusters to numbers is all there is to look
+//! up.
 //!
-//! Contract of this crate: a pure state machine. Updates and times go in, verdicts and departures come out: no port, no
-//! clock, no thread. Every update has exactly one [`Verdict`], which is counted, and every packet comes back out: as
-//! spent, as a departure, or when the queue is dropped. After [`UpdateQueue::new`] nothing is allocated.
+//! Contract of this crate: a pure state machine. Updates and times go in, verdicts and departures come out:
+//! no port, no clock, no thread. Every update has exactly one [`Verdict`], which is counted, and every packet
+//! comes back out: as spent, as a departure, or when the queue is dropped. After [`UpdateQueue::new`] nothing
+//! is allocated.
 //!
 //! **Panics.** Nothing that is received makes any function here panic.
 //!
-//! Modules: `config` says what can be chosen, `update` what the queue knows of a packet, `verdict` what becomes of it,
-//! `counters` what became of all; `clusters` finds the waiting one of a cluster, `waiting` is that one, `combine` knows
-//! the kernels, `queue` puts them together; [`Shaper`] says when the head may leave.
+//! Modules: `config` says what can be chosen, `update` what the queue knows of a packet, `verdict` what
+//! becomes of it, `counters` what became of all; `clusters` finds the waiting one of a cluster, `waiting` is
+//! that one, `combine` knows the kernels, `queue` puts them together; [`Shaper`] says when the head may
+//! leave.
 //!
 //! ```
 //! use pascaline_buffer::combine::Kernels;

@@ -15,15 +15,16 @@ use crate::update::{Departure, Update};
 use crate::verdict::{Enqueued, Refusal, Verdict};
 use crate::waiting::{Standing, Waiting};
 
-/// An egress queue of updates. With [`Discipline::Olaf`] it is the paper's OlafQueue (sections 3, 4 and 12.1).
+/// An egress queue of updates. With [`Discipline::Olaf`] it is the paper's OlafQueue (sections 3, 4 and
+/// 12.1).
 ///
-/// Every function takes constant time, whatever the number of clusters and the length of the queue, except for
-/// [`waiting`](Self::waiting); none allocates. One lcore owns it.
+/// Every function takes constant time, whatever the number of clusters and the length of the queue, except
+/// for [`waiting`](Self::waiting); none allocates. One lcore owns it.
 pub struct UpdateQueue<B> {
     /// The head first.
     waiting: VecDeque<Waiting<B>>,
-    /// The head's number. Updates are numbered, modulo 2³², as they are appended; those that wait have consecutive numbers
-    /// since they depart in the same order.
+    /// The head's number. Updates are numbered, modulo 2³², as they are appended; those that wait have
+    /// consecutive numbers since they depart in the same order.
     head: u32,
     /// How many at the head are locked: 0 or 1.
     locked: usize,
@@ -97,8 +98,8 @@ impl<B> UpdateQueue<B> {
         &self.counters
     }
 
-    /// What is stamped on acknowledgements that pass in the other direction (Olaf, sections 5 and 7): active clusters,
-    /// Q_max and Q_n. More than 65,535 active clusters are given as that.
+    /// What is stamped on acknowledgements that pass in the other direction (Olaf, sections 5 and 7): active
+    /// clusters, Q_max and Q_n. More than 65,535 active clusters are given as that.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "there are at most 65,535 segments")]
     pub fn state(&mut self, now_ns: u64) -> QueueState {
@@ -120,8 +121,9 @@ impl<B: PacketBuf> UpdateQueue<B> {
     /// - else their rewards decide: within the threshold they are combined ([`Aggregated`](Verdict::Aggregated)), beyond
     ///   it the higher one stays ([`Preferred`](Verdict::Preferred), [`LowReward`](Verdict::LowReward)).
     ///
-    /// Whatever stays keeps the place. Where there is none, and always with [`Discipline::Fifo`], the update goes to the tail,
-    /// or is dropped if every segment is taken ([`Appended`](Verdict::Appended), [`Full`](Verdict::Full)).
+    /// Whatever stays keeps the place. Where there is none, and always with [`Discipline::Fifo`], the update
+    /// goes to the tail, or is dropped if every segment is taken ([`Appended`](Verdict::Appended),
+    /// [`Full`](Verdict::Full)).
     #[inline]
     pub fn enqueue(&mut self, now_ns: u64, update: Update, packet: B) -> Enqueued<B> {
         if let Err(reason) = self.examine(now_ns, &update, packet.bytes().len()) {
@@ -141,9 +143,9 @@ impl<B: PacketBuf> UpdateQueue<B> {
         self.waiting.front().map(Waiting::seen)
     }
 
-    /// Locks the head, because parts of it may have left (Olaf, section 12.1): nothing replaces it or is combined with it
-    /// any more, and its cluster may have another update waiting beside it. It still takes up its segment. No effect
-    /// if it is locked already.
+    /// Locks the head, because parts of it may have left (Olaf, section 12.1): nothing replaces it or is
+    /// combined with it any more, and its cluster may have another update waiting beside it. It still takes
+    /// up its segment. No effect if it is locked already.
     pub fn lock(&mut self) -> Option<Update> {
         let head = self.head();
         self.locked = usize::from(head.is_some());
@@ -165,15 +167,17 @@ impl<B: PacketBuf> UpdateQueue<B> {
         self.waiting.iter().map(Waiting::seen)
     }
 
-    /// The first half of looking ahead: where an update of this cluster would go. To be called for every update of a burst
-    /// before the second half is, so that the processor looks all of them up at the same time.
+    /// The first half of looking ahead: where an update of this cluster would go. To be called for every
+    /// update of a burst before the second half is, so that the processor looks all of them up at the same
+    /// time.
     #[must_use]
     #[inline]
     pub fn foresee(&self, cluster: u32) -> Foreseen {
         Foreseen(self.clusters.appended(cluster).wrapping_sub(self.head))
     }
 
-    /// The second half: brings near what waits there. For speed only; the burst may then come in any order, or not at all.
+    /// The second half: brings near what waits there. For speed only; the burst may then come in any order,
+    /// or not at all.
     #[inline]
     pub fn touch(&self, foreseen: Foreseen) {
         if let Some(waiting) = self.waiting.get(foreseen.0 as usize) {
@@ -208,8 +212,8 @@ impl<B: PacketBuf> UpdateQueue<B> {
         if self.config.discipline == Discipline::Fifo {
             return None;
         }
-        // A number that has departed gives a place that is beyond the tail; or, once in 2³² updates, one that is not, where
-        // another cluster's update waits.
+        // A number that has departed gives a place that is beyond the tail; or, once in 2³² updates, one that
+        // is not, where another cluster's update waits.
         let place = self.clusters.appended(cluster).wrapping_sub(self.head) as usize;
         let waiting = self.waiting.get(place)?;
         (place >= self.locked && waiting.update().cluster == cluster).then_some(place)

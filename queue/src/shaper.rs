@@ -9,9 +9,10 @@ const NANOS: u64 = 1_000_000_000;
 
 /// A rate in bits per second, and how much may be saved up.
 ///
-/// Tokens come in at the rate, up to the burst. A packet may leave whenever the bucket is not in debt, and may put it into
-/// debt: so a packet larger than the burst leaves too, and over any time t no more than rate × t + burst + one packet
-/// leaves. While something is always ready to leave, it is exactly rate × t: fractions of a nanosecond are carried over.
+/// Tokens come in at the rate, up to the burst. A packet may leave whenever the bucket is not in debt, and
+/// may put it into debt: so a packet larger than the burst leaves too, and over any time t no more than rate
+/// × t + burst + one packet leaves. While something is always ready to leave, it is exactly rate × t:
+/// fractions of a nanosecond are carried over.
 #[derive(Debug, Clone)]
 pub struct Shaper {
     bits_per_second: NonZeroU64,
@@ -32,8 +33,8 @@ pub struct InDebt {
 }
 
 impl Shaper {
-    /// A bucket that is full at any time since the clock began, and fills in `burst`; zero lets packets leave only one after
-    /// the other, as a line does.
+    /// A bucket that is full at any time since the clock began, and fills in `burst`; zero lets packets leave
+    /// only one after the other, as a line does.
     #[must_use]
     pub fn new(bits_per_second: NonZeroU64, burst: Duration) -> Self {
         let burst_ns = u64::try_from(burst.as_nanos()).unwrap_or(u64::MAX);

@@ -17,9 +17,11 @@ pub struct Update {
     pub epoch: u8,
     /// Updates that it stands for: 1 from a worker, more if they have been combined on the way.
     pub count: u16,
-    /// The reward that it was computed from; of a combined update the mean, each update weighted by its count.
+    /// The reward that it was computed from; of a combined update the mean, each update weighted by its
+    /// count.
     pub reward: f32,
-    /// When it was generated, in nanoseconds of a clock that senders and queue share; the newest one's, if combined.
+    /// When it was generated, in nanoseconds of a clock that senders and queue share; the newest one's, if
+    /// combined.
     pub generated_ns: u64,
     /// What the payload is made of.
     pub element: Element,
@@ -51,8 +53,8 @@ impl Update {
 pub struct Departure<B> {
     /// What it has become.
     pub update: Update,
-    /// Its packet, cut off behind the payload. What stands before the payload is as it came with the first update in this
-    /// packet: the caller writes what has changed.
+    /// Its packet, cut off behind the payload. What stands before the payload is as it came with the first
+    /// update in this packet: the caller writes what has changed.
     pub packet: B,
     /// Updates that have been combined with it here: 0 if it leaves as it came.
     pub aggregations: u32,

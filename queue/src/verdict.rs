@@ -11,12 +11,13 @@ pub enum Verdict {
     Aggregated,
     /// It has taken the place of an older update of the same worker.
     Replaced,
-    /// It has taken the place of its cluster's waiting update, which is of another generation: the caller only offers
-    /// updates of the present one.
+    /// It has taken the place of its cluster's waiting update, which is of another generation: the caller
+    /// only offers updates of the present one.
     Renewed,
     /// A newer update of the same worker waits already, with nothing of others inside; this one came late.
     Outdated,
-    /// It has taken the place of its cluster's waiting update, whose reward is lower by more than the threshold.
+    /// It has taken the place of its cluster's waiting update, whose reward is lower by more than the
+    /// threshold.
     Preferred,
     /// Dropped: its reward is lower than that of its cluster's waiting update by more than the threshold.
     LowReward,
@@ -43,7 +44,8 @@ pub enum Refusal {
     TooLong,
     /// The payload is empty, ends within an element, or is longer than the packet's first segment.
     BadLength,
-    /// These elements cannot be combined: the operation is not a sum, or the queue makes means and they are integers.
+    /// These elements cannot be combined: the operation is not a sum, or the queue makes means and they are
+    /// integers.
     ElementUnsupported,
     /// The cluster's waiting update has a payload of another length.
     LengthChanged,
@@ -100,7 +102,7 @@ impl fmt::Display for Refusal {
 pub struct Enqueued<B> {
     /// What became of the update.
     pub verdict: Verdict,
-    /// The packet that is not needed any more: the update's own, or that of the one it has replaced. None only if the
-    /// update was appended.
+    /// The packet that is not needed any more: the update's own, or that of the one it has replaced. None
+    /// only if the update was appended.
     pub spent: Option<B>,
 }

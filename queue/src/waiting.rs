@@ -12,7 +12,8 @@ pub(crate) struct Waiting<B> {
     /// What waits; only the reward is that of the first update inside.
     update: Update,
     packet: B,
-    /// The sum of count × reward of everything inside: exact, or nearly so, where a mean would be rounded each time.
+    /// The sum of count × reward of everything inside: exact, or nearly so, where a mean would be rounded
+    /// each time.
     rewards: f64,
     aggregations: u32,
     /// Whether the payload is an accumulator.
@@ -44,8 +45,8 @@ impl<B: PacketBuf> Waiting<B> {
         &self.update
     }
 
-    /// Reads from the payload what nobody waits for, so that it is near when it is needed. A prefetch instruction would do the
-    /// same, but not every kind of packet has one.
+    /// Reads from the payload what nobody waits for, so that it is near when it is needed. A prefetch
+    /// instruction would do the same, but not every kind of packet has one.
     #[inline]
     pub(crate) fn touch(&self) {
         core::hint::black_box(self.packet.bytes().get(usize::from(self.update.offset)).copied());
@@ -72,8 +73,8 @@ impl<B: PacketBuf> Waiting<B> {
         }
     }
 
-    /// Combines an update with this one; `count` is what both stand for. False, and nothing done, where a packet has no
-    /// room for the sum.
+    /// Combines an update with this one; `count` is what both stand for. False, and nothing done, where a
+    /// packet has no room for the sum.
     #[inline]
     pub(crate) fn aggregate(&mut self, kernel: &Kernel, count: u16, update: &Update, from: &mut B) -> bool {
         let into = (&mut self.packet, &self.update, self.accumulating);

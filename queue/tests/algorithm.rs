@@ -1,4 +1,5 @@
-//! Each rule of Olaf's queue by itself: Algorithm 1 by its lines, the appendix, the reward filter of section 3.
+//! Each rule of Olaf's queue by itself: Algorithm 1 by its lines, the appendix, the reward filter of section
+//! 3.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod common;

@@ -51,7 +51,8 @@ fn after_construction_nothing_allocates() {
             ..Config::default()
         };
         let mut rig = Rig::new(config);
-        // One step at a time in which something else is offered: of two workers, two types, three rewards, and wrong ones.
+        // One step at a time in which something else is offered: of two workers, two types, three rewards,
+        // and wrong ones.
         let steps: Vec<_> = (0u16..2000)
             .map(|step| {
                 let dtype = if step % 7 < 3 { DType::F16 } else { DType::F32 };

@@ -1,7 +1,7 @@
 //! The queue against a model of Algorithm 1 that is slow and obvious: on any trace both say the same.
 //!
-//! The model keeps, for each update that waits, everything that it was made of; it looks for clusters by going through the
-//! list, and works out sums, means and rewards from the parts each time, in whole numbers.
+//! The model keeps, for each update that waits, everything that it was made of; it looks for clusters by
+//! going through the list, and works out sums, means and rewards from the parts each time, in whole numbers.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod common;

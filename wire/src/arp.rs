@@ -88,7 +88,8 @@ impl Arp {
     }
 }
 
-/// Turns a frame with an ARP request behind `l3` bytes, for an address that `mac` owns, into its reply, in place.
+/// Turns a frame with an ARP request behind `l3` bytes, for an address that `mac` owns, into its reply, in
+/// place.
 ///
 /// # Errors
 /// [`NoRoom`] if the frame is shorter than its headers.

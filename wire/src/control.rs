@@ -17,8 +17,9 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! The actions are those of iSwitch's Table 2. In the header before it, `fan_in` is the rank count that the sender
-//! believes in, `rank` its own; in an Ack, `epoch` is the job's generation and `count` the ranks that have joined.
+//! The actions are those of iSwitch's Table 2. In the header before it, `fan_in` is the rank count that the
+//! sender believes in, `rank` its own; in an Ack, `epoch` is the job's generation and `count` the ranks that
+//! have joined.
 
 use core::fmt;
 
@@ -58,7 +59,8 @@ pub const fn named_generation(value: u32) -> Option<u8> {
     if value & !0xff == GENERATION { Some(value as u8) } else { None }
 }
 
-/// Two generations, either of which a Join can go on with, as its `expected` names them: the later one and the one before.
+/// Two generations, either of which a Join can go on with, as its `expected` names them: the later one and
+/// the one before.
 #[must_use]
 pub const fn either(epoch: u8, before: u8) -> u32 {
     EITHER | (before as u32) << 8 | epoch as u32
@@ -177,11 +179,12 @@ pub struct Control {
     pub payload: u16,
     /// How far a PSN may run ahead of the oldest one without a result.
     pub window: u16,
-    /// In refusals: the value that would have been right. In a Join: the [`generation`] that the worker wants to go on
-    /// with, or 0; in the Ack that says `Ok` to it: the one that all ranks go on with. In a SetH: the threshold H.
+    /// In refusals: the value that would have been right. In a Join: the [`generation`] that the worker wants
+    /// to go on with, or 0; in the Ack that says `Ok` to it: the one that all ranks go on with. In a SetH:
+    /// the threshold H.
     pub expected: u32,
-    /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the worker, or
-    /// [`ASK`] if none has yet; 0 for a Join that counts in any.
+    /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the
+    /// worker, or [`ASK`] if none has yet; 0 for a Join that counts in any.
     pub got: u32,
 }
 
@@ -220,8 +223,8 @@ impl Control {
     /// Reads the body of a control packet.
     ///
     /// # Errors
-    /// `Truncated` if it is shorter than [`LEN`], `Control` if it is longer, holds an undefined value, or has a status
-    /// or an answered action without being an Ack. An Ack answers no Ack.
+    /// `Truncated` if it is shorter than [`LEN`], `Control` if it is longer, holds an undefined value, or has
+    /// a status or an answered action without being an Ack. An Ack answers no Ack.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| Malformed::Truncated)?;
         if !rest.is_empty() || raw.reserved != 0 {
@@ -250,7 +253,8 @@ impl Control {
         })
     }
 
-    /// Reads all that follows the header of a control packet: the body, and the trailer if the header announces one.
+    /// Reads all that follows the header of a control packet: the body, and the trailer if the header
+    /// announces one.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), and `Trailer` if one is announced that is not there.

@@ -27,7 +27,7 @@ impl Datagram {
     ///
     /// # Errors
     /// Those of [`Header::parse`].
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(udp.body(bytes))?;
         Ok(Self {
@@ -40,8 +40,8 @@ impl Datagram {
         })
     }
 
-    /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it: nothing
-    /// is known of its sender.
+    /// Reads a packet that begins with its aggregation header, as the embedded parameter server sends it:
+    /// nothing is known of its sender.
     ///
     /// # Errors
     /// Those of [`Header::parse`].
@@ -61,7 +61,7 @@ impl Datagram {
     ///
     /// # Errors
     /// Those of [`Header::payload`].
-    #[inline]
+    #[inline(always)]
     pub fn split(&mut self, bytes: &[u8]) -> Result<Option<Trailer>, Malformed> {
         let (payload, trailer) = self.header.payload(self.payload.whole(bytes))?;
         self.payload.len = narrow(payload.len());

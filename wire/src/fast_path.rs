@@ -1,8 +1,8 @@
 //! The fast path: a gradient in untagged IPv4, recognised by one masked compare of its first 64 bytes.
 //!
-//! Nearly every packet of a job looks like this, and most of it is known beforehand: who sends to whom, which job,
-//! rank, fan-in and generation. So [`Expected`] is made once per member, and a frame is compared with it as a whole.
-//! Whatever differs is left to the ordinary parsers, which find out what it is.
+//! Nearly every packet of a job looks like this, and most of it is known beforehand: who sends to whom, which
+//! job, rank, fan-in and generation. So [`Expected`] is made once per member, and a frame is compared with it
+//! as a whole. Whatever differs is left to the ordinary parsers, which find out what it is.
 
 use crate::element::Element;
 use crate::field::plain;
@@ -20,9 +20,9 @@ const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 
 /// The bits that are compared where there is one UDP port.
 ///
-/// Not compared: the source MAC (it may change with the route), what senders choose in IPv4 and UDP, lengths and
-/// checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of the flags, only those are
-/// compared that send a gradient down the slow path.
+/// Not compared: the source MAC (it may change with the route), what senders choose in IPv4 and UDP, lengths
+/// and checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of the flags, only
+/// those are compared that send a gradient down the slow path.
 const COMPARED: [u8; HEADERS] = {
     let mut mask = [0xff; HEADERS];
     let free = [
@@ -96,8 +96,9 @@ impl Expected {
     /// Matches no frame: there is no such port.
     pub const NONE: Self = Self { line: Line::new(&[0xff; HEADERS]), addresses: 0, port: u32::MAX };
 
-    /// Gradients on this path (from the worker to the appliance) with the header's job, rank, fan-in, count and
-    /// epoch, which come in on the port with this number. Paths over IPv6 or with VLAN tags match no frame.
+    /// Gradients on this path (from the worker to the appliance) with the header's job, rank, fan-in, count
+    /// and epoch, which come in on the port with this number. Paths over IPv6 or with VLAN tags match no
+    /// frame.
     #[must_use]
     pub fn new(path: &Path, header: &Header, port: u32) -> Self {
         let mut bytes = [0; HEADERS];
@@ -111,11 +112,12 @@ impl Expected {
 
     /// Reads a frame from a port if it is as expected under the mask, with a payload of at most `most` bytes.
     ///
-    /// Then everything is checked that [`Frame::parse`](crate::Frame::parse), [`Ip::udp`](crate::frame::Ip::udp),
-    /// [`Header::parse`] and [`Header::payload`] check. `None` says nothing about the frame.
+    /// Then everything is checked that [`Frame::parse`](crate::Frame::parse),
+    /// [`Ip::udp`](crate::frame::Ip::udp), [`Header::parse`] and [`Header::payload`] check. `None` says
+    /// nothing about the frame.
     ///
-    /// `lengths` are those of the frame that was read before, or [none](Lengths::NONE): what both have in common is
-    /// not checked again.
+    /// `lengths` are those of the frame that was read before, or [none](Lengths::NONE): what both have in
+    /// common is not checked again.
     #[must_use]
     #[inline(always)]
     pub fn recognise(
@@ -150,8 +152,8 @@ impl Expected {
     }
 }
 
-/// What a gradient says of its lengths, its element and its flags, once that has been checked: the same for most
-/// packets that come one after the other.
+/// What a gradient says of its lengths, its element and its flags, once that has been checked: the same for
+/// most packets that come one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
     said: u64,
@@ -197,8 +199,8 @@ impl Lengths {
         &self.words
     }
 
-    /// Both lengths, the noteworthy flags and the element, of the words at `IP` and `UDP_LEN` as they lie in memory;
-    /// between them, the longest payload that there may be. Never 0: each frame has lengths.
+    /// Both lengths, the noteworthy flags and the element, of the words at `IP` and `UDP_LEN` as they lie in
+    /// memory; between them, the longest payload that there may be. Never 0: each frame has lengths.
     #[inline(always)]
     const fn said(ip: u64, udp: u64, most: u16) -> u64 {
         const MASK: u64 = 0xff00_0000_0000_ffff | (NOTEWORTHY as u64) << 48;
@@ -268,8 +270,8 @@ const SIZE_MASK: [u16; 256] = {
 
 /// The IPv4 header checksum, where the sum of the addresses is known.
 ///
-/// Ones' complement addition is addition modulo 65,535, in any byte order and with any number of 16-bit words at a
-/// time (RFC 1071, section 2). The header is not all zeros, so no remainder means all ones.
+/// Ones' complement addition is addition modulo 65,535, in any byte order and with any number of 16-bit words
+/// at a time (RFC 1071, section 2). The header is not all zeros, so no remainder means all ones.
 #[inline(always)]
 fn checksum_holds(first: u64, then: u32, addresses: u32) -> bool {
     let (sum, carry) = first.overflowing_add(u64::from(then) + u64::from(addresses));
@@ -283,8 +285,9 @@ fn word(head: &[u8; HEADERS], at: usize) -> u64 {
     head[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// The same as the first half of sixteen bytes, which straddle the vectors of the compare: eight bytes out of one such
-/// vector are four instructions and ten steps, where a shift across two registers is six steps (Zen 3).
+/// The same as the first half of sixteen bytes, which straddle the vectors of the compare: eight bytes out of
+/// one such vector are four instructions and ten steps, where a shift across two registers is six steps (Zen
+/// 3).
 #[inline(always)]
 fn word_of_two(head: &[u8; HEADERS], at: usize) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "the first half")]

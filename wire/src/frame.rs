@@ -63,7 +63,8 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// An IP address of either family in one word, IPv4 in the mapped range `::ffff:0:0/96`: one compare tells equality.
+/// An IP address of either family in one word, IPv4 in the mapped range `::ffff:0:0/96`: one compare tells
+/// equality.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Address(u128);
 
@@ -210,7 +211,8 @@ impl Ip {
     /// Reads the UDP header. The caller has seen that `protocol` is UDP; the checksum is not looked at.
     ///
     /// # Errors
-    /// `Truncated` if there is no room for a header, `Length` unless the UDP length is exactly what the IP packet holds.
+    /// `Truncated` if there is no room for a header, `Length` unless the UDP length is exactly what the IP
+    /// packet holds.
     #[inline]
     pub fn udp(&self, frame: &[u8]) -> Result<Udp, Malformed> {
         let segment = frame.get(self.l4..self.l4 + self.l4_len).ok_or(Malformed::Truncated)?;
@@ -234,7 +236,8 @@ pub enum Net {
     Arp,
     /// A whole IPv4 packet without options, or an IPv6 packet.
     Ip(Ip),
-    /// An IP packet that can be forwarded but not understood here, and why. The destination is known all the same.
+    /// An IP packet that can be forwarded but not understood here, and why. The destination is known all the
+    /// same.
     OpaqueIp(Address, Malformed),
     /// Something else.
     Other(u16),
@@ -258,9 +261,10 @@ pub struct Frame {
 impl Frame {
     /// Finds the layers of `frame`.
     ///
-    /// IPv4: version, header length, total length against the frame, and the header checksum are checked; options
-    /// and fragments give [`Net::OpaqueIp`], whose checksum nobody has looked at. IPv6: version and payload length;
-    /// extension headers and IPv4-mapped addresses give `OpaqueIp`. Bytes behind the IP packet are Ethernet padding.
+    /// IPv4: version, header length, total length against the frame, and the header checksum are checked;
+    /// options and fragments give [`Net::OpaqueIp`], whose checksum nobody has looked at. IPv6: version and
+    /// payload length; extension headers and IPv4-mapped addresses give `OpaqueIp`. Bytes behind the IP
+    /// packet are Ethernet padding.
     ///
     /// # Errors
     /// `Truncated`, `VlanDepth`, `IpHeader`, `Length`, `IpChecksum`.
@@ -341,7 +345,8 @@ fn parse_ipv6(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
         return Ok(Net::OpaqueIp(dst, Malformed::IpHeader));
     }
     match header[ipv6::NEXT] {
-        // Hop-by-hop, routing, destination options, mobility, shim6, authentication: legal, but not parsed here.
+        // Hop-by-hop, routing, destination options, mobility, shim6, authentication: legal, but not parsed
+        // here.
         0 | 43 | 51 | 60 | 135 | 140 => Ok(Net::OpaqueIp(dst, Malformed::IpOptions)),
         44 => Ok(Net::OpaqueIp(dst, Malformed::IpFragment)),
         protocol => Ok(Net::Ip(Ip {

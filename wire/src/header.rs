@@ -197,8 +197,8 @@ impl Header {
 
     /// The header in four numbers, most significant byte first on the wire: offsets 0, 8, 16 and 20.
     ///
-    /// Put together in registers and written in four pieces: field by field it would be written in small pieces and
-    /// read back in large ones, which processors cannot forward from one to the other.
+    /// Put together in registers and written in four pieces: field by field it would be written in small
+    /// pieces and read back in large ones, which processors cannot forward from one to the other.
     #[inline(always)]
     pub(crate) fn to_words(self) -> (u64, u64, u32, u16) {
         let first = u64::from(VERSION) << 56

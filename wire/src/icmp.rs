@@ -27,8 +27,9 @@ pub enum Icmp {
 }
 
 impl Icmp {
-    /// Reads the ICMP or ICMPv6 message of `ip` in `frame`. What is not the ICMP of its IP version is `Other`, and so
-    /// is a solicitation that a router has forwarded: neighbours do not ask through routers (RFC 4861, section 7.1.1).
+    /// Reads the ICMP or ICMPv6 message of `ip` in `frame`. What is not the ICMP of its IP version is
+    /// `Other`, and so is a solicitation that a router has forwarded: neighbours do not ask through routers
+    /// (RFC 4861, section 7.1.1).
     ///
     /// # Errors
     /// `Truncated`, or `IpChecksum` if its checksum is wrong.
@@ -60,8 +61,8 @@ impl Icmp {
 
 /// Turns an echo request into its reply, in place: addresses swapped, type and checksum changed, TTL renewed.
 ///
-/// Only for what [`Icmp::parse`] called [`Icmp::Echo`], and only if it was sent to an address of the appliance's own:
-/// the destination, group address or not, becomes the source. `own` is the MAC of the port.
+/// Only for what [`Icmp::parse`] called [`Icmp::Echo`], and only if it was sent to an address of the
+/// appliance's own: the destination, group address or not, becomes the source. `own` is the MAC of the port.
 ///
 /// # Errors
 /// [`NoRoom`] if the frame is shorter than its headers.
@@ -104,8 +105,8 @@ fn swap_macs(bytes: &mut [u8], frame: &Frame, own: Mac) -> Result<(), NoRoom> {
 /// Length of the packet that [`advertise_in_place`] writes behind the Ethernet header.
 pub const ADVERTISEMENT_PACKET_LEN: usize = IPV6_LEN + ADVERTISEMENT_LEN;
 
-/// Turns a solicitation for `target` into the advertisement that answers it (RFC 4861, section 4.4), in place.
-/// `own` is the MAC of the port. `bytes` end [`ADVERTISEMENT_PACKET_LEN`] behind the Ethernet header.
+/// Turns a solicitation for `target` into the advertisement that answers it (RFC 4861, section 4.4), in
+/// place. `own` is the MAC of the port. `bytes` end [`ADVERTISEMENT_PACKET_LEN`] behind the Ethernet header.
 ///
 /// A solicitation from the unspecified address (duplicate address detection) is answered to all nodes.
 ///

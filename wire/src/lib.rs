@@ -1,16 +1,54 @@
 //! Every byte Pascaline puts on or takes off the wire.
 //!
-//! Contract of this crate: pure functions over byte slices, no I/O, no allocation, no clock. The normative text of
-//! the protocol is `docs/protocol.md`; its test vectors are run by `tests/vectors.rs`.
+//! Contract of this crate: pure functions over byte slices, no I/O, no allocation, no clock. The normative
+//! text of the protocol is `docs/protocol.md`; its test vectors are run by `tests/vectors.rs`.
 //!
-//! **Panics.** No function that takes received bytes panics, whatever they are: a parser checks the length once and
-//! returns [`Malformed`] with the reason. Functions that *write* take a buffer from the caller and return
-//! [`NoRoom`] if it is too short.
+//! **Panics.** No function that takes received bytes panics, whatever they are: a parser checks the length
+//! once and returns [`Malformed`] with the reason. Functions that *write* take a buffer from the caller and
+//! return [`NoRoom`] if it is too short.
 //!
-//! From the outside in: [`frame`] finds the layers of an Ethernet frame; [`arp`] and [`icmp`] answer for the
-//! appliance's own address; [`header`] is the 22-byte aggregation header, [`payload`] says how long the payload
-//! behind it may be, [`fast_path`] reads the common case in one pass, and [`trailer`] is what follows the payload; [`control`] is the body of control packets;
-//! [`template`] writes whole frames; [`ports`] is which of an appliance's UDP ports a PSN goes to; [`round`] how a result was agreed upon; [`checksum`] is the Internet checksum.
+//! The layers, from the outside in:
+//!
+//! ```text
+//! +----------+------+-----------+-----+--------------------+---------+---------+
+//! | Ethernet | VLAN | IPv4/IPv6 | UDP | aggregation header | payload | trailer |
+//! |    14    | 0..8 |   20/40   |  8  |         22         |         |         |
+//! +----------+------+-----------+-----+--------------------+---------+---------+
+//!  frame ........................       header               element   trailer
+//!  datagram: all of it, parsed once     control: the payload of control packets
+//! ```
+//!
+//! [`frame`] finds the layers and [`Datagram`] holds what they say; [`fast_path`] recognises a gradient by one
+//! masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the appliance's own
+//! addresses. [`payload`] says how long a payload may be, [`ports`] which UDP port a PSN goes to, [`round`] how a
+//! result was agreed upon. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
+//!
+//! ```
+//! use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
+//!
+//! let header = Header {
+//!     kind: Kind::Gradient,
+//!     flags: Flags::NONE,
+//!     element: Element::F32_SUM,
+//!     job: 1,
+//!     rank: 0,
+//!     psn: 7,
+//!     fan_in: 2,
+//!     count: 1,
+//!     priority: 0,
+//!     wnd_cap: u16::MAX,
+//!     tree: 0,
+//!     epoch: 0,
+//! };
+//! let mut packet = header.to_bytes().to_vec();
+//! packet.extend(1.5_f32.to_le_bytes());
+//!
+//! let (parsed, body) = Header::parse(&packet)?;
+//! let (payload, trailer) = parsed.payload(body)?;
+//! assert_eq!((parsed, payload, trailer), (header, &body[..4], None));
+//! assert_eq!(Header::parse(&packet[..21]), Err(Malformed::Truncated));
+//! # Ok::<(), Malformed>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod arp;

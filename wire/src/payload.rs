@@ -7,12 +7,13 @@ use crate::trailer::Trailer;
 impl Header {
     /// Splits `body`, all that follows the header in its datagram, into payload and trailer.
     ///
-    /// Gradients, results, partials and updates carry at least one element, and no part of one. Acks may carry
-    /// elements. Reminders and fetches carry nothing. The payload of control packets is read by
+    /// Gradients, results, partials and updates carry at least one element, and no part of one. Acks may
+    /// carry elements. Reminders and fetches carry nothing. The payload of control packets is read by
     /// [`Control::parse`](crate::control::Control::parse), which knows its length.
     ///
     /// # Errors
-    /// `Trailer` if the flag announces one that is not there; `PayloadLength` if the payload is not as said above.
+    /// `Trailer` if the flag announces one that is not there; `PayloadLength` if the payload is not as said
+    /// above.
     #[inline]
     pub fn payload<'a>(&self, body: &'a [u8]) -> Result<(&'a [u8], Option<Trailer>), Malformed> {
         let (payload, trailer) = if self.flags.has(Flags::TRAILER) {

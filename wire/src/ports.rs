@@ -1,13 +1,13 @@
 //! The UDP ports that an appliance listens on, and which of them a PSN goes to.
 //!
-//! With several ports, whatever reads no further than to the UDP header (a NIC, a switch) can tell PSNs apart by their lowest bits,
-//! and bring each to where it is at home.
+//! With several ports, whatever reads no further than to the UDP header (a NIC, a switch) can tell PSNs apart
+//! by their lowest bits, and bring each to where it is at home.
 
 /// The most ports that an appliance listens on.
 pub const MAX_UDP_PORTS: u16 = 64;
 
-/// UDP ports in a row: a power of two of them, the first one a multiple of their number. So whether a port is one of them is
-/// decided by its upper bits, and which one it is by the others.
+/// UDP ports in a row: a power of two of them, the first one a multiple of their number. So whether a port is
+/// one of them is decided by its upper bits, and which one it is by the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpPorts {
     first: u16,

@@ -38,15 +38,16 @@ pub struct Path {
 
 /// Frame headers for one [`Path`], everything that does not change from packet to packet filled in.
 ///
-/// IPv4 carries UDP checksum 0 ("none", RFC 768). IPv6 demands one (RFC 8200, section 8.1), so there it is computed
-/// over the payload.
+/// IPv4 carries UDP checksum 0 ("none", RFC 768). IPv6 demands one (RFC 8200, section 8.1), so there it is
+/// computed over the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Template {
     bytes: [u8; MAX_LEN],
     len: u8,
     l3: u8,
     v6: bool,
-    /// IPv4: the header's sum with length 0, folded to 16 bits. IPv6: the pseudo-header's and the ports' sum with length 0.
+    /// IPv4: the header's sum with length 0, folded to 16 bits. IPv6: the pseudo-header's and the ports' sum
+    /// with length 0.
     base_sum: u64,
 }
 
@@ -105,8 +106,9 @@ impl Template {
         usize::from(self.len)
     }
 
-    /// Writes the headers of a packet whose aggregation header is `header` and whose payload (with trailer, if any)
-    /// is `payload`, to the start of `out`. The payload itself is not copied. Returns the bytes written.
+    /// Writes the headers of a packet whose aggregation header is `header` and whose payload (with trailer,
+    /// if any) is `payload`, to the start of `out`. The payload itself is not copied. Returns the bytes
+    /// written.
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`len`](Self::len) or the payload does not fit into a datagram.
@@ -180,8 +182,8 @@ impl Template {
         Some(PlainHead { lanes: lanes(&bytes) })
     }
 
-    /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is written is
-    /// meaningless.
+    /// As [`write_for`](Self::write_for) where [`is_plain_for`](Self::is_plain_for). Elsewhere what is
+    /// written is meaningless.
     fn write_plain(&self, out: &mut [u8; PLAIN], heads: &Heads, rank: u16) {
         let Some(bytes) = self.bytes.first_chunk::<PLAIN>() else { return };
         *out = *bytes;
@@ -198,7 +200,8 @@ impl Template {
 /// What packets to several ranks have in common: worked out once, written for each.
 #[derive(Debug, Clone, Copy)]
 pub struct Heads {
-    /// The aggregation header as it is on the wire, in pieces that fit registers; in the first one, the rank is 0.
+    /// The aggregation header as it is on the wire, in pieces that fit registers; in the first one, the rank
+    /// is 0.
     head: (u64, u64, u32, u16),
     udp_len: u16,
     /// 0 if it does not fit; an IPv6 packet may be longer.
@@ -206,7 +209,8 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// For packets with this header, whatever its rank, and a payload (with trailer, if any) of this many bytes.
+    /// For packets with this header, whatever its rank, and a payload (with trailer, if any) of this many
+    /// bytes.
     ///
     /// # Errors
     /// [`NoRoom`] if the payload does not fit into a datagram.
@@ -218,7 +222,8 @@ impl Heads {
         Ok(Self { head: Header { rank: 0, ..*header }.to_words(), udp_len, ipv4_len })
     }
 
-    /// What plain packets with these heads have in common with each other. `None` if IPv4 is too small for them.
+    /// What plain packets with these heads have in common with each other. `None` if IPv4 is too small for
+    /// them.
     #[must_use]
     #[inline(always)]
     pub fn plain(&self) -> Option<PlainCommon> {
@@ -241,18 +246,20 @@ impl Heads {
     }
 }
 
-/// The headers of plain packets to one rank, as far as they are always the same; the other bits are zeros. A cache line.
+/// The headers of plain packets to one rank, as far as they are always the same; the other bits are zeros. A
+/// cache line.
 ///
-/// The identification makes up for the addresses, so that the checksum of the IPv4 header is the complement of its length, whoever the
-/// packet is for: it may be anything in a datagram that must not be fragmented (RFC 6864, section 4.1).
+/// The identification makes up for the addresses, so that the checksum of the IPv4 header is the complement
+/// of its length, whoever the packet is for: it may be anything in a datagram that must not be fragmented
+/// (RFC 6864, section 4.1).
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct PlainHead {
     lanes: [u64x2; 4],
 }
 
-/// The headers of plain packets of one sum, as far as they are the same for all ranks, behind the first 16 bytes; the other bits are
-/// zeros.
+/// The headers of plain packets of one sum, as far as they are the same for all ranks, behind the first 16
+/// bytes; the other bits are zeros.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainCommon {
     lanes: [u64x2; 3],
@@ -264,7 +271,8 @@ impl PlainCommon {
 
     /// Those of another PSN.
     ///
-    /// Not changed in place: what is written as half of a register and read as a whole one has to wait until it is in the cache.
+    /// Not changed in place: what is written as half of a register and read as a whole one has to wait until
+    /// it is in the cache.
     #[must_use]
     #[inline(always)]
     pub fn with_psn(mut self, psn: u32) -> Self {

@@ -1,9 +1,10 @@
 //! What may follow the payload: type-length-value elements, found from the end.
 //!
-//! A packet whose header has the flag [`TRAILER`](crate::Flags::TRAILER) ends in elements of {type u8, length u8,
-//! value} followed by a u16 that gives the length of the whole trailer, itself included. Types ascend, so each occurs
-//! at most once, the number of elements is bounded, and a trailer has one encoding only; types not defined here are
-//! refused. Everything is in network byte order, the bitmap included: rank 0 is the lowest bit of the last byte.
+//! A packet whose header has the flag [`TRAILER`](crate::Flags::TRAILER) ends in elements of {type u8, length
+//! u8, value} followed by a u16 that gives the length of the whole trailer, itself included. Types ascend, so
+//! each occurs at most once, the number of elements is bounded, and a trailer has one encoding only; types
+//! not defined here are refused. Everything is in network byte order, the bitmap included: rank 0 is the
+//! lowest bit of the last byte.
 
 use crate::malformed::{Malformed, NoRoom};
 use crate::rank_set::RankSet;
@@ -178,8 +179,8 @@ impl Trailer {
             + self.auth.map_or(0, |_| 10)
     }
 
-    /// Writes the trailer to the start of `out` and returns its length. `waiting` beyond 24 bits is written as
-    /// 2²⁴ − 1.
+    /// Writes the trailer to the start of `out` and returns its length. `waiting` beyond 24 bits is written
+    /// as 2²⁴ − 1.
     ///
     /// # Errors
     /// [`NoRoom`] if `out` is shorter than [`emitted_len`](Self::emitted_len).

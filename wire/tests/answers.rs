@@ -105,8 +105,8 @@ fn echo_with_a_wrong_checksum_is_refused() {
     }
 }
 
-/// ICMPv6 behind IPv4 and ICMP behind IPv6 mean nothing: answering would write one version's addresses into the other's
-/// header.
+/// ICMPv6 behind IPv4 and ICMP behind IPv6 mean nothing: answering would write one version's addresses into
+/// the other's header.
 #[test]
 fn icmp_of_the_other_version_is_not_answered() {
     let v4 = hex("0200000000fe 020000000001 0800

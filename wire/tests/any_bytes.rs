@@ -197,7 +197,8 @@ proptest! {
     }
 }
 
-/// The generators above reach the accepting paths: without damage, every frame with a body of its kind is accepted.
+/// The generators above reach the accepting paths: without damage, every frame with a body of its kind is
+/// accepted.
 #[test]
 fn undamaged_packets_are_accepted() {
     let mut accepted = 0;

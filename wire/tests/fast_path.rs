@@ -107,8 +107,8 @@ fn over_ipv6_or_with_a_tag_nothing_is_plain() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// Any one to three bytes of the headers changed: both paths agree on what is left, bit for bit. With the checksum
-    /// mended half of the time, so that what lies behind it is reached.
+    /// Any one to three bytes of the headers changed: both paths agree on what is left, bit for bit. With the
+    /// checksum mended half of the time, so that what lies behind it is reached.
     #[test]
     fn both_paths_agree(
         changes in prop::collection::vec((prop_oneof![0usize..HEADERS, 36usize..38], any::<u8>()), 0..4),

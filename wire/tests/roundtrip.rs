@@ -127,7 +127,8 @@ proptest! {
         }
     }
 
-    /// What all members of a job get is what the template writes, but for the identification, which makes the checksum the same for all.
+    /// What all members of a job get is what the template writes, but for the identification, which makes the
+    /// checksum the same for all.
     #[test]
     fn plain_heads(
         path in common::path(),

@@ -52,8 +52,8 @@ impl Counted<'_> {
 }
 
 impl Classifier<'_> {
-    /// A fast-path gradient from a member. `None` for anything else, and for gradients with which something is wrong:
-    /// [`classify`](Self::classify) finds out what.
+    /// A fast-path gradient from a member. `None` for anything else, and for gradients with which something
+    /// is wrong: [`classify`](Self::classify) finds out what.
     ///
     /// `before` is what the gradient before it said; what both have in common is not checked again.
     #[inline(always)]

@@ -1,8 +1,10 @@
 //! Age-of-Model (Olaf, sections 2.2 and 6): how long ago the newest update that has arrived was generated.
 
-/// One sawtooth: it grows with time, and drops to an update's age when that arrives, unless a newer one has arrived before.
+/// One sawtooth: it grows with time, and drops to an update's age when that arrives, unless a newer one has
+/// arrived before.
 ///
-/// Times are in ticks of any length, of one clock that senders and receiver share; nanoseconds since 1970, say.
+/// Times are in ticks of any length, of one clock that senders and receiver share; nanoseconds since 1970,
+/// say.
 #[derive(Debug, Clone, Default)]
 pub struct Age {
     start: u64,
@@ -53,8 +55,8 @@ impl Age {
         if width == 0 { 0.0 } else { grown.area as f64 / width as f64 }
     }
 
-    /// The mean of the peak ages, in ticks: of how old the model had become each time that a newer update arrived. 0 before
-    /// the first.
+    /// The mean of the peak ages, in ticks: of how old the model had become each time that a newer update
+    /// arrived. 0 before the first.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an average")]
     pub fn mean_peak(&self) -> f64 {
@@ -75,7 +77,8 @@ impl Age {
     }
 }
 
-/// Jain's fairness index of these values (Olaf, tables 2 and 3): 1 if all are equal, 1/n if all but one are 0; 1 of none.
+/// Jain's fairness index of these values (Olaf, tables 2 and 3): 1 if all are equal, 1/n if all but one are
+/// 0; 1 of none.
 #[must_use]
 pub fn jain(values: &[f64]) -> f64 {
     let (sum, squares) =

@@ -1,13 +1,14 @@
 //! A transmission control of the server's: pauses that make the clusters' models equally old.
 //!
-//! Workers alone cannot: each cluster sees its own age and the state of the queue, and thinning all of them by the same
-//! factor, which is what Olaf's P_s does, leaves a cluster that sends rarely behind one that sends often. The server sees the
-//! age of every cluster. So it tells each with its acknowledgements for how long to send nothing after them; the place in the
-//! queue that is not taken meanwhile is free for those that are behind.
+//! Workers alone cannot: each cluster sees its own age and the state of the queue, and thinning all of them
+//! by the same factor, which is what Olaf's P_s does, leaves a cluster that sends rarely behind one that
+//! sends often. The server sees the age of every cluster. So it tells each with its acknowledgements for how
+//! long to send nothing after them; the place in the queue that is not taken meanwhile is free for those that
+//! are behind.
 //!
-//! With A_i the recent average age of cluster i and A̅ their mean, each update that arrives moves its cluster's pause by
-//! p_i ← p_i + [`GAIN`] · (A̅ − A_i). Then the least pause is taken off all of them: the cluster that is furthest behind never
-//! pauses, so that the line has no less to do than before.
+//! With A_i the recent average age of cluster i and A̅ their mean, each update that arrives moves its
+//! cluster's pause by p_i ← p_i + [`GAIN`] · (A̅ − A_i). Then the least pause is taken off all of them: the
+//! cluster that is furthest behind never pauses, so that the line has no less to do than before.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +47,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// An update of a cluster has arrived at `now` (from any origin), `age` after it was generated. Returns for how long the
-    /// cluster is to pause, in [`UNIT`]s. Takes time in proportion to the number of clusters.
+    /// An update of a cluster has arrived at `now` (from any origin), `age` after it was generated. Returns
+    /// for how long the cluster is to pause, in [`UNIT`]s. Takes time in proportion to the number of
+    /// clusters.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     pub fn on_update(&mut self, cluster: u16, now: Duration, age: Duration) -> u16 {
         let (now, age) = (now.as_secs_f64(), age.as_secs_f64());
@@ -90,7 +92,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Two clusters whose updates arrive at these intervals, new each time; their pauses after so many rounds.
+    /// Two clusters whose updates arrive at these intervals, new each time; their pauses after so many
+    /// rounds.
     fn pauses(pace: &mut Pace, intervals: [u32; 2], until: u32) -> [u16; 2] {
         let mut last = [0, 0];
         for now in 1..=until {

@@ -1,7 +1,7 @@
 //! How an update changes the weights.
 //!
-//! An update may stand for several contributions that were combined on the way: *c*, its `count`. The payload is their sum or
-//! their mean, as the queue was told ([`Combined`]); g̅ below is their mean in either case.
+//! An update may stand for several contributions that were combined on the way: *c*, its `count`. The payload
+//! is their sum or their mean, as the queue was told ([`Combined`]); g̅ below is their mean in either case.
 
 use core::time::Duration;
 
@@ -28,18 +28,18 @@ impl Combined {
 /// The rule by which weights follow updates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
-    /// Olaf's (section 2.1): an update counts only if its reward is higher than the highest one so far, r_i > r_g. Then
-    /// g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
+    /// Olaf's (section 2.1): an update counts only if its reward is higher than the highest one so far, r_i >
+    /// r_g. Then g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
     ///
-    /// The paper does not say what the average is of an update that stands for c: here g_a counts as one and each
-    /// contribution as one, g_a ← (g_a + c · g̅) / (1 + c). For c = 1 that is the paper's; in which order the contributions came
-    /// does not show. The first update's g_a is g̅.
+    /// The paper does not say what the average is of an update that stands for c: here g_a counts as one and
+    /// each contribution as one, g_a ← (g_a + c · g̅) / (1 + c). For c = 1 that is the paper's; in which
+    /// order the contributions came does not show. The first update's g_a is g̅.
     Olaf {
         /// γ: 0.001 in the paper.
         rate: f32,
     },
-    /// Plain SGD in which an update counts the less the older it is: w ← w + γ · α(age) · c · g̅ with
-    /// α(age) = 1 / (1 + age / half). Each of c contributions makes the step that it would have made by itself.
+    /// Plain SGD in which an update counts the less the older it is: w ← w + γ · α(age) · c · g̅ with α(age)
+    /// = 1 / (1 + age / half). Each of c contributions makes the step that it would have made by itself.
     Staleness {
         /// γ.
         rate: f32,

@@ -16,10 +16,11 @@ const MOST_REPLIES: usize = 1024;
 /// To whom weights go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// To all workers of the cluster (Olaf, section 7): each of them may be part of the update. An update that changes nothing
-    /// is acknowledged without weights: all have them.
+    /// To all workers of the cluster (Olaf, section 7): each of them may be part of the update. An update
+    /// that changes nothing is acknowledged without weights: all have them.
     Cluster,
-    /// To the worker in whose name the update came, alone (section 2.1). Always with weights: others may have changed them.
+    /// To the worker in whose name the update came, alone (section 2.1). Always with weights: others may have
+    /// changed them.
     Worker,
 }
 
@@ -115,9 +116,10 @@ struct Reply {
 
 /// The parameter server of asynchronous jobs.
 ///
-/// Calling contract. Times are nanoseconds since 1970, of a clock that workers and server share: an update's age is measured
-/// with it. After [`handle_datagram`](Self::handle_datagram), call [`next_reply`](Self::next_reply) until there is none and
-/// send what it writes to the appliance. A lost reply is a lost packet: nobody waits for it for ever.
+/// Calling contract. Times are nanoseconds since 1970, of a clock that workers and server share: an update's
+/// age is measured with it. After [`handle_datagram`](Self::handle_datagram), call
+/// [`next_reply`](Self::next_reply) until there is none and send what it writes to the appliance. A lost
+/// reply is a lost packet: nobody waits for it for ever.
 #[derive(Debug)]
 pub struct AsyncServer {
     settings: Settings,
@@ -140,8 +142,8 @@ impl AsyncServer {
         }
     }
 
-    /// Serves a job, or its next generation. The model outlives generations, since what has been learned is not undone by a
-    /// worker that has started anew, unless its length changes.
+    /// Serves a job, or its next generation. The model outlives generations, since what has been learned is
+    /// not undone by a worker that has started anew, unless its length changes.
     pub fn set_job(&mut self, id: u16, job: AsyncJob) {
         match self.clusters.get_mut(&id) {
             Some(cluster) if cluster.job.payload == job.payload => cluster.job = job,
@@ -239,8 +241,8 @@ impl AsyncServer {
         self.replies.push_back(reply);
     }
 
-    /// Puts the next reply, a datagram for the appliance, in place of what `into` holds. False if there is none. Weights are
-    /// as they are now.
+    /// Puts the next reply, a datagram for the appliance, in place of what `into` holds. False if there is
+    /// none. Weights are as they are now.
     pub fn next_reply(&mut self, into: &mut Vec<u8>) -> bool {
         let Some(reply) = self.replies.pop_front() else { return false };
         let Some(cluster) = self.clusters.get(&reply.job) else { return false };

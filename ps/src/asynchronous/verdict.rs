@@ -20,7 +20,8 @@ pub enum Verdict {
     UnknownJob,
     /// It belongs to another generation of the job.
     WrongEpoch,
-    /// A rank or a number of ranks that the job does not have, or more contributions than a count can have: none.
+    /// A rank or a number of ranks that the job does not have, or more contributions than a count can have:
+    /// none.
     WrongMember,
     /// An update without reward and time of generation, or with a reward that is not finite.
     NoUpdate,

@@ -26,8 +26,8 @@ impl Job {
         }
     }
 
-    /// Makes an entry due: at once, or one timeout after it was last asked for, so that many reminders do not become
-    /// many rounds of asking.
+    /// Makes an entry due: at once, or one timeout after it was last asked for, so that many reminders do not
+    /// become many rounds of asking.
     pub(super) fn hasten(&mut self, now: Duration, psn: u32) {
         let Some(entry) = self.entries.get(&psn) else { return };
         let at = entry.asked.map_or(now, |asked| asked.saturating_add(self.estimator.timeout(0)));
@@ -39,8 +39,8 @@ impl Job {
         }
     }
 
-    /// Begins a round of asking; one that is still under way goes on instead. What could be asked for, or is complete, but not
-    /// [certain](Self::is_certain), is put to the vote.
+    /// Begins a round of asking; one that is still under way goes on instead. What could be asked for, or is
+    /// complete, but not [certain](Self::is_certain), is put to the vote.
     pub(super) fn begin_asking(&mut self, now: Duration, psn: u32) {
         let ticket = self.next_ticket;
         let put = self.entries.get(&psn).is_some_and(|entry| {

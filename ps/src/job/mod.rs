@@ -22,8 +22,8 @@ mod send;
 
 pub(crate) use send::Packet;
 
-/// Results waiting to be fetched by the driver. It does so after every packet; this only bounds what one that does not
-/// could make us hold.
+/// Results waiting to be fetched by the driver. It does so after every packet; this only bounds what one that
+/// does not could make us hold.
 const REPLIES: usize = 1024;
 
 /// Rounds of asking after which an entry gives way to a later PSN.
@@ -123,8 +123,8 @@ impl Job {
         self.estimator.timeout(0)
     }
 
-    /// Sees to it that `more` payload bytes of this PSN fit beside all entries less `freed` bytes, if need be by forgetting
-    /// kept results, and by giving up later PSNs.
+    /// Sees to it that `more` payload bytes of this PSN fit beside all entries less `freed` bytes, if need be
+    /// by forgetting kept results, and by giving up later PSNs.
     fn make_room(
         &mut self,
         psn: u32,
@@ -154,8 +154,9 @@ impl Job {
 
     /// Gives up the entry of the latest PSN, if it is later than this one.
     ///
-    /// Whoever lacks an early result sends nothing that is much later (the spread rule), so the entries of later PSNs may be
-    /// incomplete for want of the very result that finds no room. What they hold will be sent again.
+    /// Whoever lacks an early result sends nothing that is much later (the spread rule), so the entries of
+    /// later PSNs may be incomplete for want of the very result that finds no room. What they hold will be
+    /// sent again.
     fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Refusal> {
         const HALF: u32 = 1 << 31;
         // PSNs are serial numbers: the half of them that comes after this one may wrap.
@@ -171,10 +172,10 @@ impl Job {
         Ok(())
     }
 
-    /// Among the earliest entries, if they are earlier than this PSN, the one that has been asked for most often, and often
-    /// enough. A late duplicate of a PSN that is long complete, and whose result nobody keeps any more, opens one that nothing
-    /// completes; a few of them would keep out, until their age limit, what ranks wait for. If they wait for this one, they
-    /// will send again.
+    /// Among the earliest entries, if they are earlier than this PSN, the one that has been asked for most
+    /// often, and often enough. A late duplicate of a PSN that is long complete, and whose result nobody
+    /// keeps any more, opens one that nothing completes; a few of them would keep out, until their age limit,
+    /// what ranks wait for. If they wait for this one, they will send again.
     fn hopeless(&self, psn: u32) -> Option<u32> {
         let (first, last) = (psn.wrapping_sub((1 << 31) - 1), psn.wrapping_sub(1));
         let wraps = first > last;
@@ -247,9 +248,10 @@ impl Job {
         }
     }
 
-    /// True if there can be no other sum of a PSN with other bits than this one, of which nothing is known here. Let no packet be
-    /// duplicated on its way; then each contribution that was sent for the first time is in one sum only. So there is none
-    /// of nothing but such contributions beside one that contains any, and all others are made here.
+    /// True if there can be no other sum of a PSN with other bits than this one, of which nothing is known
+    /// here. Let no packet be duplicated on its way; then each contribution that was sent for the first time
+    /// is in one sum only. So there is none of nothing but such contributions beside one that contains any,
+    /// and all others are made here.
     fn is_certain(&self, now: Duration, content: &Content) -> bool {
         !self.params.depends_on_arrival(content.element) || content.fresh && self.is_settled(now)
     }
@@ -261,8 +263,8 @@ impl Job {
         since.is_none_or(|since| now >= since.saturating_add(self.config.settle))
     }
 
-    /// Notes that time begins with the first packet. Rounds are numbered from an arbitrary number on: another life of the server should
-    /// not use the same ones.
+    /// Notes that time begins with the first packet. Rounds are numbered from an arbitrary number on: another
+    /// life of the server should not use the same ones.
     fn begin(&mut self, now: Duration) {
         if self.began.is_none() {
             let (secs, nanos) = (now.as_secs(), u64::from(now.subsec_nanos()));

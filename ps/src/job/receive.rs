@@ -93,7 +93,8 @@ impl Job {
                 self.open_entry(now, header, Some(content), counters);
             }
             Some(entry) => {
-                // How far apart contributions lose their conflicts says nothing of how long a partial waits for the other.
+                // How far apart contributions lose their conflicts says nothing of how long a partial waits
+                // for the other.
                 entry.helped |= header.kind == Kind::Gradient || entry.asked.is_some();
                 match &mut entry.content {
                     Some(there) => {
@@ -107,7 +108,8 @@ impl Job {
         Ok(if header.kind == Kind::Partial { Outcome::Merged } else { Outcome::Added })
     }
 
-    /// A rank that was asked under a vote, and answers with its original, has promised to wait for what comes of the vote.
+    /// A rank that was asked under a vote, and answers with its original, has promised to wait for what comes
+    /// of the vote.
     fn note_promise(&mut self, header: &Header, counters: &mut Counters) {
         let vote = self.entries.get_mut(&header.psn).and_then(|entry| entry.vote.as_mut());
         let vote = vote.filter(|vote| header.flags.has(Flags::BYPASS) && header.priority == vote.round);
@@ -116,8 +118,8 @@ impl Job {
         }
     }
 
-    /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is lost, and
-    /// has to be asked for as originals.
+    /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is
+    /// lost, and has to be asked for as originals.
     fn overlap(&mut self, now: Duration, header: &Header, ranks: &RankSet) -> Result<Outcome, Refusal> {
         if header.kind != Kind::Partial {
             return Ok(Outcome::Duplicate);
@@ -128,8 +130,8 @@ impl Job {
         Err(Refused::Overlap.into())
     }
 
-    /// A result from elsewhere: the appliance had it, or a rank kept it. It may already be known to other ranks, so it
-    /// counts, and not what the entry holds, whose sum could differ from it in the last bits.
+    /// A result from elsewhere: the appliance had it, or a rank kept it. It may already be known to other
+    /// ranks, so it counts, and not what the entry holds, whose sum could differ from it in the last bits.
     fn replace(
         &mut self,
         now: Duration,
@@ -150,9 +152,10 @@ impl Job {
         self.conclude(now, header, payload, ranks, counters)
     }
 
-    /// Takes a whole sum in place of what the entry holds, if there is one. A partial that contains enough is one: the appliance sends
-    /// it here, and not to the ranks, when part of it was sent again, since there may be a result already. What a rank has
-    /// taken is the result, and so is what the appliance has given out, unless the ranks have to be asked.
+    /// Takes a whole sum in place of what the entry holds, if there is one. A partial that contains enough is
+    /// one: the appliance sends it here, and not to the ranks, when part of it was sent again, since there
+    /// may be a result already. What a rank has taken is the result, and so is what the appliance has given
+    /// out, unless the ranks have to be asked.
     fn conclude(
         &mut self,
         now: Duration,
@@ -222,8 +225,8 @@ impl Job {
         Ok(Outcome::Reminded)
     }
 
-    /// Answers a packet for a complete PSN with the result: to its rank, or to all if it is a partial, whose ranks all
-    /// seem to lack it.
+    /// Answers a packet for a complete PSN with the result: to its rank, or to all if it is a partial, whose
+    /// ranks all seem to lack it.
     fn answer_late(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
         let (psn, interval) = (header.psn, self.config.floor);
         let (to, admitted) = if header.kind == Kind::Partial {

@@ -166,7 +166,8 @@ proptest! {
         }
     }
 
-    /// Sums whose bits depend on the order, in any order of arrival: the bits are those of the order of ranks.
+    /// Sums whose bits depend on the order, in any order of arrival: the bits are those of the order of
+    /// ranks.
     #[test]
     fn order_of_ranks_gives_the_same_bits(
         values in prop::collection::vec(prop::collection::vec(any::<f32>().prop_filter("NaN", |v| !v.is_nan()), 5), 1..20),

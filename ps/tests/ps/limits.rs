@@ -197,8 +197,8 @@ fn times_at_the_end_of_the_clock_and_backwards() {
     take(&mut server);
 }
 
-/// A rank that lacks the result of an early PSN sends nothing that is much later: entries of later PSNs may wait for it, and
-/// it for the room that they take up.
+/// A rank that lacks the result of an early PSN sends nothing that is much later: entries of later PSNs may
+/// wait for it, and it for the room that they take up.
 #[test]
 fn an_early_psn_finds_room_where_later_ones_are() {
     let start = u32::MAX - 3;

@@ -102,7 +102,8 @@ fn type_ii_some_results_are_lost() {
     assert!(counters.reminded >= 1);
 }
 
-/// The retransmissions are lost too, so the reminder arrives first: the server fetches the appliance's result.
+/// The retransmissions are lost too, so the reminder arrives first: the server fetches the appliance's
+/// result.
 #[test]
 fn all_contributions_in_the_appliance_and_the_result_is_fetched() {
     let mut world = World::new(4, Order::Arrival).losing(|hop, header| {
@@ -173,7 +174,8 @@ fn suspended(lost: impl FnMut(Hop, &pascaline_wire::Header) -> bool + 'static, o
     world.contribute(2, PSN);
     world.contribute(3, PSN);
     world.run();
-    // If the workers' retransmissions have completed it in the appliance, the entry still ends: with a kept result.
+    // If the workers' retransmissions have completed it in the appliance, the entry still ends: with a kept
+    // result.
     world.run_for(ms(500));
     assert_eq!(world.server.counters().finished, 1);
     world
@@ -241,7 +243,8 @@ fn the_workers_reminder_is_lost() {
     assert_eq!(world.server.counters().finished, 1);
 }
 
-/// Section IV.A, "memory leak": a retransmission that comes after the result occupies a slot; it is evicted in the end.
+/// Section IV.A, "memory leak": a retransmission that comes after the result occupies a slot; it is evicted
+/// in the end.
 #[test]
 fn a_stale_retransmission_is_evicted_and_forgotten() {
     for kept in [true, false] {

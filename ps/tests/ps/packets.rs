@@ -153,8 +153,8 @@ pub(crate) fn server(fan_in: u16) -> Server {
     server_with(JobParams::new(fan_in, EPOCH))
 }
 
-/// The configuration of a server that has been there for long, and has forgotten nothing that might still be on its way: `votes`
-/// has the others.
+/// The configuration of a server that has been there for long, and has forgotten nothing that might still be
+/// on its way: `votes` has the others.
 pub(crate) fn settled() -> Config {
     Config { settle: Duration::ZERO, ..Config::default() }
 }

@@ -166,7 +166,8 @@ fn a_rank_whose_contribution_disagrees_is_told_and_nobody_else() {
     assert_eq!((server.counters().refusals_sent, server.counters().answers_limited), (1, 2));
     give(&mut server, ms(3), &wrong);
     assert_eq!(take(&mut server).len(), 1);
-    // What the appliance finds out by itself, what is not from the rank that it names, and what no rank can do anything about.
+    // What the appliance finds out by itself, what is not from the rank that it names, and what no rank can
+    // do anything about.
     let mut old = gradient(1);
     old.header.epoch = EPOCH - 1;
     let long = floats(&[1.0; 4]);

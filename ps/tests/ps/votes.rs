@@ -58,7 +58,8 @@ fn what_was_all_sent_again_waits_for_the_promise_of_every_rank() {
     assert_eq!(whom, ALL.map(Destination::Rank), "complete, so the appliance has nothing to fetch");
     for rank in [2, 0] {
         assert_eq!(give(&mut server, ms(2), &promise(rank, round)), Outcome::Duplicate);
-        // Neither a second time, nor of another round, nor what was on its way before, nor what lost a conflict.
+        // Neither a second time, nor of another round, nor what was on its way before, nor what lost a
+        // conflict.
         give(&mut server, ms(2), &promise(rank, round));
         give(&mut server, ms(2), &promise(1, round + 1));
         give(&mut server, ms(2), &again(1));

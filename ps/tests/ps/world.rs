@@ -1,4 +1,5 @@
-//! Workers, the model appliance and the server under a virtual clock and a network that loses what it is told to.
+//! Workers, the model appliance and the server under a virtual clock and a network that loses what it is told
+//! to.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -116,7 +117,8 @@ impl World {
         self.send_all(out);
     }
 
-    /// Runs until every rank has the result of all it has contributed to, and everything under way has arrived.
+    /// Runs until every rank has the result of all it has contributed to, and everything under way has
+    /// arrived.
     pub(crate) fn run(&mut self) {
         let limit = self.now + Duration::from_secs(25);
         while !self.is_done() {

@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all: offsets stay within bounds, and what is accepted has one encoding only, so
-//! that writing down what was understood gives the same bytes again.
+//! What must hold for any bytes at all: offsets stay within bounds, and what is accepted has one encoding
+//! only, so that writing down what was understood gives the same bytes again.
 //!
 //! Shared by the property tests and the fuzz targets.
 
@@ -11,7 +11,8 @@ use pascaline_wire::{Datagram, Frame, Header, Kind, Mac, Malformed, Net, Trailer
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 
-/// Writes the IPv4 header checksum and an ICMP checksum anew, so that damage is seen by what comes after them.
+/// Writes the IPv4 header checksum and an ICMP checksum anew, so that damage is seen by what comes after
+/// them.
 pub(crate) fn mend(bytes: &mut [u8]) {
     let mut at = 12;
     while let Some([0x81, 0x00] | [0x88, 0xa8]) = bytes.get(at..at + 2) {

@@ -64,7 +64,8 @@ pub(crate) fn slow_checksum(pieces: &[&[u8]]) -> u16 {
     !sum
 }
 
-/// The UDP or ICMPv6 checksum over `segment` behind the IPv6 header `ip`; 0 if the one in the segment is right.
+/// The UDP or ICMPv6 checksum over `segment` behind the IPv6 header `ip`; 0 if the one in the segment is
+/// right.
 pub(crate) fn slow_checksum_v6(ip: &[u8], protocol: u8, segment: &[u8]) -> u16 {
     let length = u32::try_from(segment.len()).unwrap().to_be_bytes();
     slow_checksum(&[&ip[8..40], &length, &[0, 0, 0, protocol], segment])
