@@ -69,7 +69,8 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     info!(memory = %eal.memory(), kernels = kernels.isa, "DPDK is up");
     if matches!(eal.memory(), pascaline_dpdk::Memory::Small { .. }) {
         warn!(
-            "no hugepages: running on 4 KiB pages, which is slower and unfit for most physical NICs; reserve some with `sysctl -w vm.nr_hugepages=512` and mount hugetlbfs"
+            "no hugepages: running on 4 KiB pages, which is slower and unfit for most physical NICs; \
+                reserve some with `sysctl -w vm.nr_hugepages=512` and mount hugetlbfs"
         );
     }
     let (frames, headers) = packet_pools(config, &eal)?;
@@ -282,11 +283,13 @@ fn tell_steering(config: &Config, port: &str, steering: Steering) {
         (None, _) => {}
         (Some(Steer { count, .. }), _) if usize::from(count) % lcores != 0 => warn!(
             port, udp_ports = count, lcores, %steering,
-            "udp_ports is no multiple of the lcores: their PSNs cannot all be steered, and are handed over between lcores"
+            "udp_ports is no multiple of the lcores: their PSNs cannot all be steered, and are handed over \
+                between lcores"
         ),
         (Some(_), Steering::None) => warn!(
             port, %steering,
-            "the device cannot steer by UDP port: packets that reach another lcore than their PSN's are handed over"
+            "the device cannot steer by UDP port: packets that reach another lcore than their PSN's are \
+                handed over"
         ),
         (Some(_), _) => info!(port, %steering, "each PSN's packets come to its lcore"),
     }

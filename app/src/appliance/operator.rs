@@ -23,7 +23,7 @@ use crate::admin::server::{
 };
 use crate::config::Config;
 use crate::http::server::Server;
-use crate::observe::explain::{Known, Terms, Verdict, judge};
+use crate::observe::explain::{Diagnosis, Evidence, Terms, diagnose};
 
 /// Orders that one turn carries out.
 const ORDERS: usize = 8;
@@ -303,8 +303,8 @@ impl Operator {
         let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
         let (job, counted) = (self.summary(status), cells.read());
         let late = cells.who_is_late(self.facts.clock.now_ns());
-        let Verdict { aggregated, share, bytes, summary, reasons } =
-            judge(&Known { status, name: &job.name, counted: &counted, late: &late, terms });
+        let Diagnosis { aggregated, share, bytes, summary, reasons } =
+            diagnose(&Evidence { status, name: &job.name, counted: &counted, late: &late, terms });
         let events = JobEvent::ALL.iter().map(|&event| (event.name().to_owned(), counted.get(event)));
         let drops = DropReason::ALL.iter().filter(|&&reason| counted.dropped(reason) > 0);
         let drops = drops.map(|&reason| (format!("dropped_{}", reason.name()), counted.dropped(reason)));

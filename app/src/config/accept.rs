@@ -164,7 +164,8 @@ impl Accept<'_> {
                 return Err(self.error(
                     core,
                     format_args!("cores overlap: core {} is also used by {other}", core.get_ref()),
-                    "give every lcore a core of its own, or set float = true to let lcores share the listed cores",
+                    "give every lcore a core of its own, or set float = true to let lcores share the \
+                        listed cores",
                 ));
             }
         }

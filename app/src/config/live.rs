@@ -83,7 +83,8 @@ impl Config {
                 }
                 let ways = start.pool.ways as u64;
                 let message = format!(
-                    "job {}: no room for a region of {} slots in the {} that were set aside for regions at the start",
+                    "job {}: no room for a region of {} slots in the {} that were set aside for regions at \
+                        the start",
                     job.id,
                     u64::from(wanted.sets) * ways,
                     u64::from(end - start.shared_sets) * ways
@@ -122,7 +123,8 @@ impl Config {
                 "the jobs need {} packet buffers, and the appliance has had {} since its start",
                 needed.frames, there.frames
             );
-            let remedy = "give jobs a smaller window, quota or fan_in, or raise [pool] spare_packets and restart the appliance";
+            let remedy = "give jobs a smaller window, quota or fan_in, or raise [pool] spare_packets and \
+                restart the appliance";
             return Err(Misfit::new(message, remedy));
         }
         let narrow = |config: &Self| config.most_ranks() <= RankSet::<1>::CAPACITY;
@@ -149,7 +151,8 @@ impl Config {
         let jobs = served.clone().count() + admitted.map_or(0, |admission| usize::from(admission.max_jobs));
         if jobs > limits.jobs {
             let message = format!(
-                "{jobs} jobs with server = true, and the parameter server's memory was divided among {} at the start",
+                "{jobs} jobs with server = true, and the parameter server's memory was divided among {} at \
+                    the start",
                 limits.jobs
             );
             return Err(Misfit::new(message, "restart the appliance, or set server = false"));
@@ -159,7 +162,8 @@ impl Config {
             let entry = limits.entry_bytes(job.fan_in, job.policy.order, self.max_payload());
             if entry > limits.share.bytes || u32::from(job.window) > kept {
                 let message = format!(
-                    "job {}: the parameter server was started with {} bytes for each job and windows of up to {kept}",
+                    "job {}: the parameter server was started with {} bytes for each job and windows of up \
+                        to {kept}",
                     job.id, limits.share.bytes
                 );
                 return Err(Misfit::new(message, "restart the appliance, or set a smaller window or fan_in"));

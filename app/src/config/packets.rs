@@ -131,7 +131,8 @@ impl Config {
             return Ok(());
         }
         let message = format!(
-            "the configuration needs {} packet buffers of {} bytes for rings, slots and lcores, at least {least_mb} MB: slots may keep {} packets",
+            "the configuration needs {} packet buffers of {} bytes for rings, slots and lcores, at least \
+                {least_mb} MB: slots may keep {} packets",
             needed.frames,
             needed.frame_room,
             self.kept_packets()
@@ -139,7 +140,8 @@ impl Config {
         Err(self.error(
             &self.memory_mb,
             message,
-            "raise memory_mb, or use fewer slots, descriptors or ports, or jobs of smaller window, quota or fan_in",
+            "raise memory_mb, or use fewer slots, descriptors or ports, or jobs of smaller window, quota \
+                or fan_in",
         ))
     }
 }

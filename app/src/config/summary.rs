@@ -35,7 +35,8 @@ impl Config {
         let buffers = self.packet_buffers();
         writeln!(
             f,
-            "  pool: {} of {} slots shared; slots keep up to {} packets; {} packet buffers of {} bytes, at least {} of {} MB",
+            "  pool: {} of {} slots shared; slots keep up to {} packets; {} packet buffers of {} bytes, at \
+                least {} of {} MB",
             self.shared_sets as usize * self.pool.ways,
             self.pool.slots,
             self.kept_packets(),

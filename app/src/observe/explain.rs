@@ -49,7 +49,7 @@ impl Terms {
 
 /// What is known about a job.
 #[derive(Debug)]
-pub(crate) struct Known<'a> {
+pub(crate) struct Evidence<'a> {
     pub(crate) status: &'a JobStatus,
     pub(crate) name: &'a str,
     pub(crate) counted: &'a CellsReading,
@@ -58,9 +58,9 @@ pub(crate) struct Known<'a> {
     pub(crate) terms: Terms,
 }
 
-/// What follows from it.
+/// Whether the job is aggregated here, and why not.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct Diagnosis {
     /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is
     /// asynchronous, and its updates are combined where they queue.
     pub(crate) aggregated: &'static str,
@@ -101,8 +101,8 @@ pub(crate) struct Reason {
     pub(crate) remedy: String,
 }
 
-/// Judges.
-pub(crate) fn judge(known: &Known<'_>) -> Verdict {
+/// Says whether a job is aggregated here, and if not, why.
+pub(crate) fn diagnose(known: &Evidence<'_>) -> Diagnosis {
     if known.terms.asynchronous {
         return asynchronous(known);
     }
@@ -121,11 +121,11 @@ pub(crate) fn judge(known: &Known<'_>) -> Verdict {
     };
     let reasons = reasons(known);
     let summary = told(known, aggregated, share, &bytes, &reasons);
-    Verdict { aggregated, share, bytes, summary, reasons }
+    Diagnosis { aggregated, share, bytes, summary, reasons }
 }
 
-/// Judges a job that sends updates: what the pool knows says nothing about it.
-fn asynchronous(known: &Known<'_>) -> Verdict {
+/// Diagnoses a job that sends updates: what the pool knows says nothing about it.
+fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     let mut reasons = Vec::new();
     members(known, &mut reasons);
     let counted = [Count::Drops(&[DropReason::WrongEpoch]), Count::Drops(&[DropReason::NotMember])];
@@ -142,7 +142,7 @@ fn asynchronous(known: &Known<'_>) -> Verdict {
         summary.push(' ');
         summary.push_str(&first.text);
     }
-    Verdict { aggregated: "updates", share: None, bytes: ExplainedBytes::default(), summary, reasons }
+    Diagnosis { aggregated: "updates", share: None, bytes: ExplainedBytes::default(), summary, reasons }
 }
 
 /// A job's name as it follows its number.
@@ -157,7 +157,7 @@ fn share(bytes: &ExplainedBytes) -> Option<f64> {
 }
 
 fn told(
-    known: &Known<'_>,
+    known: &Evidence<'_>,
     aggregated: &str,
     share: Option<f64>,
     bytes: &ExplainedBytes,
@@ -180,7 +180,7 @@ fn told(
 }
 
 /// What there is to say, the most important first.
-fn reasons(known: &Known<'_>) -> Vec<Reason> {
+fn reasons(known: &Evidence<'_>) -> Vec<Reason> {
     let mut all = Vec::new();
     members(known, &mut all);
     stragglers(known, &mut all);
@@ -205,7 +205,7 @@ impl Reason {
 }
 
 /// What the membership has to do with it.
-fn members(known: &Known<'_>, all: &mut Vec<Reason>) {
+fn members(known: &Evidence<'_>, all: &mut Vec<Reason>) {
     let JobStatus { fan_in, joined, lost, halted, broken, complete, .. } = *known.status;
     if broken {
         let text = format!("Of {fan_in} ranks {lost} are lost, and the job was to fail then.");
@@ -228,7 +228,7 @@ fn members(known: &Known<'_>, all: &mut Vec<Reason>) {
 }
 
 /// Who holds the others up.
-fn stragglers(known: &Known<'_>, all: &mut Vec<Reason>) {
+fn stragglers(known: &Evidence<'_>, all: &mut Vec<Reason>) {
     for late in known.late.iter().filter(|late| late.waited() >= STRAGGLES_NS) {
         let waited = Duration::from_nanos(late.waited()).as_secs_f64();
         let text =
@@ -266,7 +266,7 @@ struct Cause {
 }
 
 impl Cause {
-    fn reason(&self, known: &Known<'_>) -> Option<Reason> {
+    fn reason(&self, known: &Evidence<'_>) -> Option<Reason> {
         let count = self.count.of(known.counted);
         let [without, with] = self.text;
         let text = if known.terms.server { with } else { without };
@@ -305,7 +305,8 @@ const COUNTED: [Cause; 13] = [
         Count::Event(JobEvent::Collisions),
         [
             "Collisions: {n} contributions found all slots of their set taken, and had to be sent again.",
-            "Collisions: {n} contributions found all slots of their set taken, and went to the parameter server.",
+            "Collisions: {n} contributions found all slots of their set taken, and went to the parameter \
+                server.",
         ],
         "raise [pool] slots or ways, lower windows, or give the job a region of its own",
     ),
@@ -313,8 +314,10 @@ const COUNTED: [Cause; 13] = [
         "quota",
         Count::Event(JobEvent::OverQuota),
         [
-            "Quota: {n} contributions came while the job held the {quota} slots that it may, and had to be sent again.",
-            "Quota: {n} contributions came while the job held the {quota} slots that it may, and went to the parameter server.",
+            "Quota: {n} contributions came while the job held the {quota} slots that it may, and had to be \
+                sent again.",
+            "Quota: {n} contributions came while the job held the {quota} slots that it may, and went to \
+                the parameter server.",
         ],
         "raise the job's quota, or lower its window",
     ),
@@ -322,8 +325,10 @@ const COUNTED: [Cause; 13] = [
         "preempted",
         Count::Event(JobEvent::Preempted),
         [
-            "Preempted: {n} partials lost their slot to another PSN before their time; their contributions had to be sent again.",
-            "Preempted: {n} partials lost their slot to another PSN before their time, and went to the parameter server.",
+            "Preempted: {n} partials lost their slot to another PSN before their time; their contributions \
+                had to be sent again.",
+            "Preempted: {n} partials lost their slot to another PSN before their time, and went to the \
+                parameter server.",
         ],
         "raise [pool] slots, lower the other jobs' priorities, or give the job a region of its own",
     ),
@@ -331,7 +336,8 @@ const COUNTED: [Cause; 13] = [
         "contention",
         Count::Event(JobEvent::Contended),
         both("Contention: {n} contributions were for another lcore, which had too many waiting already."),
-        "have the NIC steer each PSN's packets to the lcore where its slot is (`udp_ports` in [appliance]), or give the appliance more lcores",
+        "have the NIC steer each PSN's packets to the lcore where its slot is (`udp_ports` in \
+            [appliance]), or give the appliance more lcores",
     ),
     cause(
         "stale",
@@ -343,7 +349,8 @@ const COUNTED: [Cause; 13] = [
         "given-up",
         Count::Event(JobEvent::GivenUp),
         both("Given up: {n} partials were dropped, for their age or because their generation was over."),
-        "raise [pool] age_limit if ranks are apart for so long; after a restart of workers it is as it should be",
+        "raise [pool] age_limit if ranks are apart for so long; after a restart of workers it is as it \
+            should be",
     ),
     cause(
         "bypass",
@@ -373,7 +380,8 @@ const COUNTED: [Cause; 13] = [
         "rank-spoofed",
         Count::Drops(&[DropReason::RankSpoofed, DropReason::RankOutOfRange]),
         both(
-            "Spoofed: {n} packets did not come from the address of their rank, or named a rank that there is not.",
+            "Spoofed: {n} packets did not come from the address of their rank, or named a rank that there \
+                is not.",
         ),
         "look for two workers with the same rank, or NAT between workers and appliance",
     ),

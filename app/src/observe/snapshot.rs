@@ -134,7 +134,7 @@ pub(crate) struct Job {
     pub(crate) events: Vec<(String, u64)>,
     /// Its packets that were dropped, by reason.
     pub(crate) drops: Vec<(String, u64)>,
-    pub(crate) told: Told,
+    pub(crate) told: Explained,
     /// Age-of-Model: seconds since the newest update was generated that the job's server has answered; none
     /// without answers, and of jobs that are not asynchronous.
     pub(crate) model_age_seconds: Option<f64>,
@@ -142,7 +142,7 @@ pub(crate) struct Job {
 
 /// Whether a job is aggregated here, and if not, why: what `pascaline explain` says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct Explained {
     /// `yes`, `partly`, `no`; `nothing`: there has been nothing to aggregate; `updates`: the job is
     /// asynchronous.
     pub(crate) aggregated: String,

@@ -179,15 +179,18 @@ fn clock(host: &Host) -> Vec<Finding> {
         Finding::warn(
             check,
             format!(
-                "clock source {source}; the processor's counter changes its pace (no constant_tsc, nonstop_tsc)"
+                "clock source {source}; the processor's counter changes its pace (no constant_tsc, \
+                    nonstop_tsc)"
             ),
-            "switch deep sleep states off in the firmware; in a virtual machine, pass the host's processor through",
+            "switch deep sleep states off in the firmware; in a virtual machine, pass the host's processor \
+                through",
         )
     } else if ["hpet", "acpi_pm", "jiffies"].contains(&source.as_str()) {
         Finding::warn(
             check,
             format!("clock source {source}: the kernel does not trust the processor's counter"),
-            "find out why in `dmesg | grep -i tsc`; `tsc=reliable` on the command line if the firmware is to blame",
+            "find out why in `dmesg | grep -i tsc`; `tsc=reliable` on the command line if the firmware is \
+                to blame",
         )
     } else {
         Finding::ok(check, format!("clock source {source}"))

@@ -24,7 +24,8 @@ impl Accept<'_> {
         let mode = word(job.mode.as_ref()).unwrap_or_default();
         match &job.parameters {
             Some(written) if mode == Mode::Sync => {
-                let remedy = "leave it out: a synchronous job sums models of any size, in as many packets as they need";
+                let remedy = "leave it out: a synchronous job sums models of any size, in as many packets \
+                    as they need";
                 Err(self.error(written, "parameters is for jobs of mode \"olaf\"", remedy))
             }
             _ => Ok(mode),
@@ -85,10 +86,12 @@ impl Accept<'_> {
             )),
             Some(written) if *written.get_ref() > most => {
                 let message = format!(
-                    "a model of {} parameters does not fit into one packet, as mode = \"olaf\" demands: the ports' MTU leaves room for {most} of 4 bytes each",
+                    "a model of {} parameters does not fit into one packet, as mode = \"olaf\" demands: \
+                        the ports' MTU leaves room for {most} of 4 bytes each",
                     written.get_ref()
                 );
-                let remedy = "set mode = \"sync\" (synchronous mode sums models of any size), or raise the mtu of every port (9000 leaves room for 2230 over IPv4)";
+                let remedy = "set mode = \"sync\" (synchronous mode sums models of any size), or raise the \
+                    mtu of every port (9000 leaves room for 2230 over IPv4)";
                 Err(self.error(written, message, remedy))
             }
             _ => Ok(()),
@@ -142,7 +145,8 @@ impl Accept<'_> {
             Some(bits) if (0.0..=MOST_RATE).contains(&bits) => Ok(NonZeroU64::new(bits.round() as u64)),
             _ => {
                 let message = format_args!("rate = {} is not a rate", written.get_ref());
-                let remedy = "write bits per second with k, M or G, up to \"1000G\", e.g. \"500M\"; \"0\" is the port's own rate";
+                let remedy = "write bits per second with k, M or G, up to \"1000G\", e.g. \"500M\"; \"0\" \
+                    is the port's own rate";
                 Err(self.error(written, message, remedy))
             }
         }

@@ -117,7 +117,8 @@ impl Accept<'_> {
         found.ok_or_else(|| {
             let message = format_args!("threshold = {} is out of range", written.get_ref());
             let remedy = format!(
-                "write a count from 1 to fan_in = {fan_in}, or a share of it above 0.0 and up to 1.0, e.g. 0.94"
+                "write a count from 1 to fan_in = {fan_in}, or a share of it above 0.0 and up to 1.0, e.g. \
+                    0.94"
             );
             self.error(written, message, &remedy)
         })
@@ -134,17 +135,20 @@ impl Accept<'_> {
 fn objection_to_partials(chosen: &Chosen) -> Option<(&'static str, &'static str)> {
     if chosen.addressing == Addressing::Shared {
         Some((
-            "needs a region: in the shared part a result may give way to other jobs before the late ranks have come, and the PSN would begin anew",
+            "needs a region: in the shared part a result may give way to other jobs before the late ranks \
+                have come, and the PSN would begin anew",
             "set addressing = \"region\", or choose the profile \"iswitch\" or \"panama\"",
         ))
     } else if chosen.server {
         Some((
-            "and a parameter server exclude each other: pool and server could each complete the same PSN, with different ranks",
+            "and a parameter server exclude each other: pool and server could each complete the same PSN, \
+                with different ranks",
             "set server = false",
         ))
     } else if chosen.order == Order::Rank {
         Some((
-            "and order = \"rank\" exclude each other: which ranks are inside would depend on who came first, and so would the bits of the sum",
+            "and order = \"rank\" exclude each other: which ranks are inside would depend on who came \
+                first, and so would the bits of the sum",
             "set order = \"arrival\"",
         ))
     } else {

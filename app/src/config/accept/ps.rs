@@ -118,7 +118,8 @@ impl Accept<'_> {
             let (entry, share) = (limits.entry_bytes(fan_in, order, max_payload), limits.share.bytes);
             if entry > share {
                 let message = format!(
-                    "the parameter server has {share} bytes for each job, but one PSN of {fan_in} ranks takes {entry}"
+                    "the parameter server has {share} bytes for each job, but one PSN of {fan_in} ranks \
+                        takes {entry}"
                 );
                 let remedy = format!("raise memory_mb in [ps], which is {memory_mb}");
                 return Err(match memory {

@@ -9,9 +9,9 @@ fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
     cells.read()
 }
 
-fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Verdict {
+fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Diagnosis {
     let terms = Terms { quota: 32, ..Terms::default() };
-    judge(&Known { status, name: "", counted, late, terms })
+    diagnose(&Evidence { status, name: "", counted, late, terms })
 }
 
 const RUNNING: JobStatus = JobStatus {
@@ -27,7 +27,7 @@ const RUNNING: JobStatus = JobStatus {
     formed: false,
 };
 
-fn kinds(verdict: &Verdict) -> Vec<&str> {
+fn kinds(verdict: &Diagnosis) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| &*reason.kind).collect()
 }
 
@@ -51,7 +51,7 @@ fn what_went_elsewhere_is_a_share_with_its_reasons_by_weight() {
         (JobEvent::Bypassed, 5),
     ];
     let (counted, terms) = (counted(&counts, &[]), Terms { server: true, quota: 32, asynchronous: false });
-    let told = judge(&Known { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+    let told = diagnose(&Evidence { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
     assert_eq!((told.aggregated, told.share), ("partly", Some(0.75)));
     assert_eq!(kinds(&told), ["collision", "bypass", "quota"]);
     assert!(told.summary.contains("75.0 % of its bytes. Collisions: 9 contributions"), "{}", told.summary);
@@ -112,7 +112,7 @@ fn of_an_asynchronous_job_the_pool_knows_nothing() {
     cells.dropped(0, DropReason::NotMember);
     let terms = Terms { asynchronous: true, server: true, quota: 0 };
     let counted = cells.read();
-    let told = judge(&Known { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+    let told = diagnose(&Evidence { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
     assert!(told.summary.contains("3 have come, and its server has answered 1 of those"), "{}", told.summary);
 }

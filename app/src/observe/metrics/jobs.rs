@@ -131,7 +131,8 @@ fn model_ages(shown: &[&JobInput]) -> Option<Gauge> {
         shown.iter().filter_map(|job| Some((labels(job), job.reading.model_age(now)?))).collect();
     (!samples.is_empty()).then_some(Gauge {
         name: "job_model_age_seconds",
-        help: "Age-of-Model of an asynchronous job: time since the newest update was generated that its server has answered.",
+        help: "Age-of-Model of an asynchronous job: time since the newest update was generated that its \
+            server has answered.",
         counter: false,
         samples,
     })

@@ -8,8 +8,8 @@ use pascaline_telemetry::{CellsReading, DropReason, JobEvent, RankReading};
 
 use super::inputs::{Inputs, JobInput};
 use super::sample::{Since, float};
-use super::{Job, RANKS, Rank, Reason, State, Told};
-use crate::observe::explain::{Known, STRAGGLES_NS, Verdict, judge};
+use super::{Explained, Job, RANKS, Rank, Reason, State};
+use crate::observe::explain::{Diagnosis, Evidence, STRAGGLES_NS, diagnose};
 
 /// What the jobs had counted when the last sample was taken.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f6
             .map(|&reason| (reason.name().to_owned(), reading.dropped(reason)))
             .collect(),
         // Of those jobs that are shown, later.
-        told: Told::default(),
+        told: Explained::default(),
         model_age_seconds: reading.model_age(unix_seconds),
     }
 }
@@ -91,17 +91,17 @@ fn state(status: &JobStatus, reading: &CellsReading, moving: bool) -> State {
 }
 
 /// Whether the job is aggregated here, and if not, why.
-pub(super) fn tell(input: &JobInput, now_ns: u64) -> Told {
+pub(super) fn tell(input: &JobInput, now_ns: u64) -> Explained {
     let JobInput { status, name, terms, cells, reading } = input;
     let late = cells.who_is_late(now_ns);
-    let Verdict { aggregated, share, summary, reasons, .. } =
-        judge(&Known { status, name, counted: reading, late: &late, terms: *terms });
+    let Diagnosis { aggregated, share, summary, reasons, .. } =
+        diagnose(&Evidence { status, name, counted: reading, late: &late, terms: *terms });
     let reason = |reason: crate::observe::explain::Reason| Reason {
         kind: reason.kind,
         text: reason.text,
         remedy: reason.remedy,
     };
-    Told {
+    Explained {
         aggregated: aggregated.to_owned(),
         share,
         summary,

@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::interactive::press;
 use super::*;
 use crate::observe::snapshot::Snapshot;
-use crate::observe::snapshot::{Drop, Flow, Job, Lcore, Pool, Rank, Series, State, Told, Traffic};
+use crate::observe::snapshot::{Drop, Explained, Flow, Job, Lcore, Pool, Rank, Series, State, Traffic};
 
 fn snapshot() -> Snapshot {
     let flow = |bytes_per_second| Flow { bytes_per_second, packets_per_second: 1000.0, ..Flow::default() };
@@ -19,7 +19,7 @@ fn snapshot() -> Snapshot {
         results: Flow { packets: 61_440, ..flow(1.25e8) },
         straggler,
         progress: vec![rank(0, 0), rank(1, 40)],
-        told: Told { summary: format!("Job {id} is aggregated here."), ..Told::default() },
+        told: Explained { summary: format!("Job {id} is aggregated here."), ..Explained::default() },
         ..Job::default()
     };
     Snapshot {
@@ -55,7 +55,7 @@ fn an_asynchronous_job_has_updates_and_a_model() {
     let mut view = view();
     let mut snapshot = snapshot();
     snapshot.uptime_seconds += 1.0;
-    let told = Told { aggregated: "updates".to_owned(), ..Told::default() };
+    let told = Explained { aggregated: "updates".to_owned(), ..Explained::default() };
     let contributions = Flow { packets: 77, bytes_per_second: 1e3, ..Flow::default() };
     snapshot.jobs[1] =
         Job { told, contributions, model_age_seconds: Some(0.25), ..core::mem::take(&mut snapshot.jobs[1]) };
