@@ -242,10 +242,12 @@ def parse(arguments: list[str]) -> Options:
 
 def _check(parser: argparse.ArgumentParser, options: Options) -> None:
     """What argparse cannot see: values that do not fit each other."""
-    if options.payload % 4 or options.bytes % 4 or not options.bytes:
-        parser.error("--payload and --bytes are multiples of 4, the size of an element, and not 0")
+    if options.payload % 8:
+        parser.error("--payload is a multiple of 8, the size of the largest element")
+    if options.bytes % 4 or not options.bytes:
+        parser.error("--bytes is a multiple of 4, the size of an element, and not 0")
     if options.payload + _HEADERS > options.mtu:
-        largest = (options.mtu - _HEADERS) // 4 * 4
+        largest = (options.mtu - _HEADERS) // 8 * 8
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
     if options.workers * options.jobs > 64:
         parser.error("--workers times --jobs is at most 64")
