@@ -10,12 +10,13 @@ use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
 use pascaline_pipelines::membership::{Admission, Answer, Event, JobSpec, JobStatus, ServerMode};
 use pascaline_pipelines::{
-    ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Setup,
+    ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Setup, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, recorder};
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Header, UdpPorts};
 
+use crate::cluster::Cluster;
 use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, port_mac};
 use crate::io::{Clock, MemoryIo, Mood};
 use crate::plan::{JobPlan, Plan};
@@ -27,6 +28,8 @@ use crate::violation::Violation;
 pub(crate) struct Appliance {
     lcores: Vec<Lcore<MemoryIo>>,
     counters: Vec<Arc<LcoreCounters>>,
+    /// Updates may wait in queues, whose packets nobody counts.
+    queues: bool,
     plane: ControlPlane,
     pub(crate) server: Option<Server>,
     frames: HeapPool,
@@ -53,6 +56,7 @@ impl Appliance {
     pub(crate) fn new<'a>(
         plan: &Plan,
         hosts: impl Iterator<Item = &'a Host>,
+        cluster: Option<&Cluster>,
         first_epoch: u8,
         clock: &Clock,
     ) -> Option<Self> {
@@ -62,14 +66,18 @@ impl Appliance {
         };
         let ports = (0..plan.ports).map(port).collect();
         let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
-        let membership = membership(plan, hosts, first_epoch);
+        let membership = membership(plan, hosts, cluster, first_epoch);
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
+        let queues = plan.cluster.as_ref().map(|cluster| cluster.queues(plan.ports)).unwrap_or_default();
+        let (updates, _) = UpdateEnd::connect(&queues, plan.lcores, &Kernels::detect()).ok()?;
+        let mut updates = updates.into_iter();
         let server = plan.server.map(|server| Server::new(server, &frames, plane.served_jobs()));
         let mut appliance = Self {
             lcores: Vec::new(),
             counters: Vec::new(),
+            queues: plan.cluster.is_some(),
             plane,
             server,
             frames,
@@ -89,7 +97,7 @@ impl Appliance {
                 setup: Arc::clone(&setup),
                 end,
                 server: appliance.server.as_ref().map(Server::end),
-                updates: None,
+                updates: updates.next().filter(|_| plan.cluster.is_some()),
                 counters,
                 spread: recorder().ok()?.0,
                 service: recorder().ok()?.0,
@@ -219,7 +227,9 @@ impl Appliance {
         }
         let full = self.server.as_ref().map_or(0, Server::full);
         let held: usize = self.lcores.iter().map(Lcore::packets_held).sum();
-        check_live("frame", &self.frames, held + backlog + queued)?;
+        if !self.queues {
+            check_live("frame", &self.frames, held + backlog + queued)?;
+        }
         check_live("header", &self.headers, 0)?;
         let Self { lcores, plane, server, frames, headers, .. } = self;
         drop((lcores, plane, server));
@@ -264,7 +274,12 @@ fn one_more() -> Reading {
     counters.read()
 }
 
-fn membership<'a>(plan: &Plan, mut hosts: impl Iterator<Item = &'a Host>, first_epoch: u8) -> Membership {
+fn membership<'a>(
+    plan: &Plan,
+    mut hosts: impl Iterator<Item = &'a Host>,
+    cluster: Option<&Cluster>,
+    first_epoch: u8,
+) -> Membership {
     let mut spec = |job: &JobPlan| {
         let addresses = hosts.by_ref().take(usize::from(job.ranks)).map(|host| host.address).collect();
         JobSpec {
@@ -282,7 +297,9 @@ fn membership<'a>(plan: &Plan, mut hosts: impl Iterator<Item = &'a Host>, first_
     let specs: Vec<(bool, JobSpec)> = plan.jobs.iter().map(|job| (job.formed, spec(job))).collect();
     // All jobs that are formed by Joins are alike, so there is one.
     let formed = specs.iter().find(|(formed, _)| *formed).map(|(_, spec)| spec.clone());
-    let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec);
+    let admitted = plan.jobs.iter().all(|job| job.admitted);
+    let cluster = plan.cluster.as_ref().zip(cluster).map(|(plan, it)| plan.spec(&it.hosts, admitted));
+    let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec).chain(cluster);
     let membership = Membership::new(listed.collect(), first_epoch);
     match formed {
         None => membership,

@@ -117,6 +117,8 @@ kinds! {
     WorkerKilled => "workers_killed", "workers killed";
     /// A worker went away and came back as a new session.
     WorkerRestarted => "workers_restarted", "workers restarted";
+    /// A member sent a command: SetH, FBcast, Halt or Reset.
+    Commanded => "commands", "commands";
 }
 
 kinds! {
@@ -144,4 +146,8 @@ kinds! {
     Partial => "partial", "finished with fewer ranks";
     /// A worker that was done stayed beyond its linger limit, because another might need what it had kept.
     StayedOn => "stayed_on", "stayed for others";
+    /// An update was acknowledged to the worker that had sent it.
+    Acknowledged => "updates_acknowledged", "updates acknowledged";
+    /// A command was carried out.
+    Obeyed => "commands_obeyed", "commands carried out";
 }

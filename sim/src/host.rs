@@ -27,7 +27,7 @@ pub(crate) struct Host {
     pub(crate) port: usize,
     pub(crate) mac: Mac,
     pub(crate) address: Address,
-    udp_port: u16,
+    pub(crate) udp_port: u16,
     number: usize,
     template: Template,
 }

@@ -35,6 +35,7 @@
 
 mod appliance;
 mod campaign;
+mod cluster;
 mod corruption;
 mod faults;
 mod host;

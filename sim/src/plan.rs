@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use pascaline_aggregator::{PoolConfig, Region};
 
+use crate::cluster::ClusterPlan;
 use crate::link::Conditions;
 use crate::random::Random;
 
@@ -22,6 +23,12 @@ const ROUGH: u32 = 500_000;
 /// One of the numbers with which seeds that tests name for what went wrong in their schedules have no rough values: what comes with these
 /// would change the schedules.
 const APART: u64 = 1442;
+
+/// The same for what came after those: asynchronous jobs and commands.
+const EXTRA: u64 = 1;
+
+/// How many schedules have an asynchronous job, in millionths.
+const CLUSTERS: u32 = 200_000;
 
 /// How often lcores are stuck in a schedule, and for how long, at most: together for less than ranks may be silent.
 pub(crate) const STUCK_TIMES: u64 = 8;
@@ -66,6 +73,8 @@ pub(crate) struct ServerPlan {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobPlan>,
+    /// An asynchronous job beside them.
+    pub(crate) cluster: Option<ClusterPlan>,
     pub(crate) pool: PoolConfig,
     /// If any job has one.
     pub(crate) server: Option<ServerPlan>,
@@ -80,7 +89,7 @@ pub(crate) struct Plan {
     /// Longest pause between two operations.
     pub(crate) pause: u64,
     pub(crate) turns: Turns,
-    /// One for each worker.
+    /// One for each worker, and then one for each host of the cluster.
     pub(crate) links: Vec<LinkPlan>,
     pub(crate) upsets: Vec<(u64, Upset)>,
 }
@@ -95,6 +104,7 @@ impl Plan {
     fn draw_with(random: &mut Random, rough: u32) -> Self {
         // Drawn apart, so that nothing else that a seed decides depends on it.
         let mut apart = Random::new(random.clone().next() ^ APART);
+        let mut extra = Random::new(random.clone().next() ^ EXTRA);
         let mut jobs: Vec<JobPlan> = Vec::new();
         for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
             jobs.push(JobPlan::draw(random, 100 * at));
@@ -104,10 +114,18 @@ impl Plan {
             job.formed = false;
         }
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
-        let upsets = upset::draw(random, &mut jobs, workers);
+        let mut upsets = upset::draw(random, &mut jobs, workers);
+        upsets.extend(upset::draw_resets(&mut extra, &mut jobs));
+        let mut cluster = extra.chance(CLUSTERS).then(|| ClusterPlan::draw(&mut extra));
+        if let Some(cluster) = &mut cluster {
+            let restarts = |(_, upset): &(u64, Upset)| matches!(upset, Upset::RestartAppliance { .. });
+            cluster.forsaken = upsets.iter().any(restarts);
+        }
         let pool = pool(random, &mut jobs);
         let conditions = Conditions::draw(random);
         let mut links: Vec<_> = (0..workers).map(|_| link(conditions.vary(random), random)).collect();
+        let hosts = cluster.as_ref().map_or(0, ClusterPlan::hosts);
+        links.extend((0..hosts).map(|_| link(conditions.vary(&mut extra), &mut extra)));
         let longest = links.iter().map(|link| link.dark.iter().map(|(from, to)| to - from).sum()).max();
         let mut turns = Turns {
             held_up: often(random, 50_000),
@@ -118,6 +136,7 @@ impl Plan {
         };
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
         jobs.iter_mut().for_each(|job| job.settle(random, news));
+        upsets.extend(upset::draw_partials(&mut extra, &jobs));
         jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
         if jobs.iter().any(|job| job.rough) {
             turns.stuck = often(&mut apart, 300_000);
@@ -131,6 +150,7 @@ impl Plan {
         Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
+            cluster,
             pool,
             lcores: random.pick(&[1, 2]),
             spray: random.chance(300_000),

@@ -22,6 +22,8 @@ pub(crate) enum What {
     Begin { worker: usize, stage: u64 },
     /// A worker must have left this stage by now.
     Audit { worker: usize, stage: u64 },
+    /// A host of the asynchronous job has something to do.
+    Cluster { host: usize },
     /// One of the plan's upsets.
     Upset { number: usize },
     /// The appliance is back.

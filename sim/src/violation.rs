@@ -37,6 +37,16 @@ pub enum Violation {
         /// What is wrong.
         why: String,
     },
+    /// A worker's model is not made of its cluster's updates, or its counters do not add up.
+    #[error("job {job} rank {rank}: {why}")]
+    WrongModel {
+        /// The job.
+        job: u16,
+        /// The rank.
+        rank: u16,
+        /// What is wrong.
+        why: String,
+    },
     /// Two ranks finished the same allreduce with different results.
     #[error(
         "job {job}: ranks {one} and {other} have finished operation {operation} with different results: \

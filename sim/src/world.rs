@@ -6,6 +6,7 @@ use crate::appliance::Appliance;
 use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
 
+use crate::cluster::{Cluster, ClusterPlan};
 use crate::corruption::Direction;
 use crate::faults::{Fault, Faults, Reach, Reached};
 use crate::host::Host;
@@ -20,6 +21,8 @@ use crate::trace::{Trace, Words};
 use crate::violation::Violation;
 use crate::worker::{Ending, Phase, Worker};
 
+mod clusters;
+mod commands;
 mod lives;
 mod network;
 mod turns;
@@ -74,6 +77,8 @@ pub(crate) struct World<'a> {
     serving: Option<u64>,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
+    /// The asynchronous job. Its hosts come after the workers' in number.
+    cluster: Option<Cluster>,
     up: Vec<Link>,
     down: Vec<Link>,
     generations: Generations,
@@ -115,6 +120,8 @@ impl<'a> World<'a> {
                 workers.push(Worker::new(host, job, rank, random.chance(500_000), hints));
             }
         }
+        let cluster = plan.cluster.as_ref();
+        let cluster = cluster.map(|cluster| Cluster::new(cluster, workers.len(), plan.ports, plan.v6));
         let listed = plan.jobs.iter().all(|job| job.admitted);
         let up = plan.links.iter().map(|one| Link::new(one.up, Direction::Up { listed }, one.dark.clone()));
         let down = plan.links.iter().map(|one| Link::new(one.down, Direction::Down, one.dark.clone()));
@@ -135,6 +142,7 @@ impl<'a> World<'a> {
             serving: None,
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
+            cluster,
             up,
             down,
             generations: Generations::default(),
@@ -165,8 +173,11 @@ impl<'a> World<'a> {
             self.queue.push(at, What::WorkerBack { worker });
         }
         let over = |worker: &Worker| matches!(worker.phase, Phase::Over(_));
+        for host in 0..self.plan.cluster.as_ref().map_or(0, ClusterPlan::hosts) {
+            self.queue.push(self.random.below(2 * MILLI), What::Cluster { host });
+        }
         // Nothing matters to anybody once all workers have come to their end.
-        while !self.workers.iter().all(over)
+        while !(self.workers.iter().all(over) && self.cluster.as_ref().is_none_or(Cluster::is_over))
             && let Some((at, what)) = self.queue.pop()
         {
             self.now = at;
@@ -188,6 +199,7 @@ impl<'a> World<'a> {
             What::Wake { worker } => return self.wake(worker),
             What::Begin { worker, stage } => return self.begin(worker, stage),
             What::Audit { worker, stage } => return self.audit(worker, stage),
+            What::Cluster { host } => return self.cluster_turn(host),
             What::Upset { number } => return self.upset(number),
             What::ApplianceBack => self.start_appliance(),
             What::ServerBack => self.start_server(),
@@ -199,7 +211,8 @@ impl<'a> World<'a> {
     fn start_appliance(&mut self) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
         self.clock.set(EPOCH + self.now);
-        self.appliance = Appliance::new(self.plan, hosts, self.first_epoch, &self.clock);
+        self.appliance =
+            Appliance::new(self.plan, hosts, self.cluster.as_ref(), self.first_epoch, &self.clock);
         let epoch = self.first_epoch;
         self.trace.note(self.now, 7, &[], || format!("the appliance starts with generation {epoch}"));
     }
@@ -248,6 +261,7 @@ impl<'a> World<'a> {
                     self.queue.push(self.now + down, What::WorkerBack { worker });
                 }
             }
+            Upset::Command { worker, action, value } => self.command(worker, action, value),
         }
         Ok(())
     }
@@ -257,6 +271,8 @@ impl<'a> World<'a> {
         for worker in 0..self.workers.len() {
             self.check_end(worker)?;
         }
+        self.reached
+            .add(Reach::Acknowledged, self.cluster.as_ref().map_or(0, |cluster| cluster.acknowledged));
         if let Some(appliance) = self.appliance.take() {
             let total = appliance.end(self.saboteur.what == Sabotage::Miscount)?;
             self.note_end(&total);

@@ -19,6 +19,8 @@ pub(crate) struct Excuse {
     pub(crate) restart: bool,
     /// A worker never comes back.
     pub(crate) kill: bool,
+    /// A member halts or resets the job: what was running is refused, and nobody resumes it.
+    pub(crate) reset: bool,
     /// PSNs are complete without the ranks that are late: those may be left behind for good.
     pub(crate) threshold: bool,
 }
@@ -172,6 +174,7 @@ impl JobPlan {
                 self.deadline = 2 * (dead_after + news) + 10 * SECOND;
                 self.linger = dead_after + news + 2 * SECOND;
             }
+            (Excuse { reset: true, .. }, _) => (self.join_deadline, self.deadline) = (5 * SECOND, 8 * SECOND),
             // Those who have come to their end before the restart do not join again, and the others wait in vain.
             (Excuse { restart: true, .. }, _) => {
                 self.lives = 8;

@@ -1,8 +1,9 @@
 //! What goes wrong once, and whose operations may fail for it.
 
-use super::MICRO;
-use super::MILLI;
+use pascaline_wire::control::Action;
+
 use super::job::JobPlan;
+use super::{MICRO, MILLI};
 use crate::random::Random;
 
 /// Something that goes wrong once.
@@ -22,6 +23,12 @@ pub(crate) enum Upset {
     Restart {
         worker: usize,
         down: u64,
+    },
+    /// A member sends a command about its job (iSwitch, Table 2); `value` is SetH's threshold or FBcast's PSN.
+    Command {
+        worker: usize,
+        action: Action,
+        value: u32,
     },
 }
 
@@ -54,7 +61,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
             let mine = (first..next).contains(&worker);
             match upset {
                 Upset::RestartAppliance { .. } => job.excuse.appliance = true,
-                Upset::RestartServer { .. } => {}
+                Upset::RestartServer { .. } | Upset::Command { .. } => {}
                 Upset::Kill { .. } => job.excuse.kill |= mine,
                 Upset::Restart { .. } => job.excuse.restart |= mine,
             }
@@ -62,4 +69,46 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
         }
     }
     upsets
+}
+
+/// Commands that end what is running: a Reset, or a Halt that a Reset mostly follows.
+pub(super) fn draw_resets(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
+    let mut commands = Vec::new();
+    let mut first = 0;
+    for job in jobs {
+        let worker = first + random.index(usize::from(job.ranks));
+        first += usize::from(job.ranks);
+        if !random.chance(100_000) {
+            continue;
+        }
+        job.excuse.reset = true;
+        let command = |action| Upset::Command { worker, action, value: 0 };
+        let at = random.below(80 * MILLI);
+        if random.chance(500_000) {
+            commands.push((at, command(Action::Halt)));
+        }
+        // More than one: the worker may not be a member at the time, and the network may lose the command.
+        for _ in 0..random.pick(&[0, 1, 3_u64]) {
+            commands.push((at + random.below(100 * MILLI), command(Action::Reset)));
+        }
+    }
+    commands
+}
+
+/// Commands of a job whose results may be partial: another threshold, or a PSN sent out as it is.
+pub(super) fn draw_partials(random: &mut Random, jobs: &[JobPlan]) -> Vec<(u64, Upset)> {
+    let mut commands = Vec::new();
+    let mut first = 0;
+    for job in jobs {
+        let ranks = u64::from(job.ranks);
+        for _ in 0..if job.threshold.is_some() { random.below(12) } else { 0 } {
+            let worker = first + random.index(usize::from(job.ranks));
+            let (action, most) =
+                if random.chance(300_000) { (Action::SetH, ranks) } else { (Action::FBcast, 16) };
+            let value = u32::try_from(random.below(most + 1)).unwrap_or(0);
+            commands.push((random.below(80 * MILLI), Upset::Command { worker, action, value }));
+        }
+        first += usize::from(job.ranks);
+    }
+    commands
 }

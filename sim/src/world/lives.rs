@@ -45,8 +45,15 @@ impl World<'_> {
         self.trace.note(self.now, 21, frame, || {
             format!("worker {number} receives {}", super::network::words(frame))
         });
-        let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
+        if let Some(host) = number.checked_sub(self.workers.len()) {
+            return self.deliver_to_cluster(host, frame);
+        }
+        let Some(worker) = self.workers.get(number) else { return Ok(()) };
         let Some(datagram) = worker.host.receive(frame) else { return Ok(()) };
+        if self.answers_command(datagram) {
+            return Ok(());
+        }
+        let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         if worker.set_aside(datagram) {
             return Ok(());
         }

@@ -27,7 +27,7 @@ impl World<'_> {
     pub(super) fn send_down(&mut self, mut bytes: Vec<u8>) {
         self.trace.note(self.now, 6, &bytes, || format!("appliance sends {}", words(&bytes)));
         // What is forwarded to a host that does not exist goes nowhere.
-        let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.workers.len()) else {
+        let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.up.len()) else {
             return;
         };
         if let Some((other, forged)) = self.saboteur.tamper_down(worker, &mut bytes, &self.workers) {

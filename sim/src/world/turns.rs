@@ -20,7 +20,8 @@ impl World<'_> {
         let lcore =
             if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
         let now = self.time();
-        let (Some(appliance), Some(worker)) = (&mut self.appliance, self.workers.get(worker)) else { return };
+        let Some(port) = self.port(worker) else { return };
+        let Some(appliance) = &mut self.appliance else { return };
         if self.saboteur.what == Sabotage::SwallowPacket && self.random.chance(20_000) {
             return appliance.swallow();
         }
@@ -28,8 +29,14 @@ impl World<'_> {
         if deaf && datagram(bytes).is_some_and(|datagram| appliance.overhear(now, datagram)) {
             return;
         }
-        appliance.arrive(lcore, worker.host.port, bytes, bad_checksum);
+        appliance.arrive(lcore, port, bytes, bad_checksum);
         self.arrange_turn(lcore);
+    }
+
+    /// The port that a host is behind.
+    fn port(&self, number: usize) -> Option<usize> {
+        let cluster = || self.cluster.as_ref()?.hosts.get(number - self.workers.len());
+        self.workers.get(number).map(|worker| &worker.host).or_else(cluster).map(|host| host.port)
     }
 
     /// Makes sure that an lcore will turn soon.

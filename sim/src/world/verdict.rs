@@ -140,19 +140,19 @@ impl World<'_> {
     }
 
     fn is_excused(&self, plan: &JobPlan, number: usize, worker: &Worker, milestone: &Milestone) -> bool {
-        let Excuse { appliance, restart, kill, threshold } = plan.excuse;
+        let Excuse { appliance, restart, kill, reset, threshold } = plan.excuse;
         let begun_anew = self.jobs.get(worker.job).is_some_and(|job| job.begun_anew);
         // Who has come to an end does not begin again with those who must.
-        let stranded = restart || kill && appliance || begun_anew;
+        let stranded = restart || reset || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
                 Reason::Generation => {
                     let same = |epoch: u32| u8::try_from(epoch).ok();
-                    same(rejection.got)
-                        .zip(same(rejection.expected))
-                        .is_some_and(|(from, to)| self.is_new(number, from, to))
+                    let epochs = same(rejection.got).zip(same(rejection.expected));
+                    reset || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
+                Reason::Halted => reset,
                 Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
                 _ => false,
             },

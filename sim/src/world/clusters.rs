@@ -1,0 +1,39 @@
+//! What happens to the hosts of the asynchronous job.
+
+use super::{EPOCH, World};
+use crate::queue::What;
+use crate::violation::Violation;
+
+impl World<'_> {
+    /// A host does what is due, and is woken again.
+    pub(super) fn cluster_turn(&mut self, host: usize) -> Result<(), Violation> {
+        if let Some(wake) = self.cluster.as_mut().and_then(|cluster| cluster.wakes.get_mut(host)) {
+            *wake = None;
+        }
+        self.settle_cluster(host)
+    }
+
+    /// A frame reaches a host.
+    pub(super) fn deliver_to_cluster(&mut self, host: usize, frame: &[u8]) -> Result<(), Violation> {
+        let (now, unix_ns) = (self.now, EPOCH + self.now);
+        let Some(cluster) = &mut self.cluster else { return Ok(()) };
+        cluster.deliver(host, now, unix_ns, frame)?;
+        self.settle_cluster(host)
+    }
+
+    fn settle_cluster(&mut self, host: usize) -> Result<(), Violation> {
+        let (now, unix_ns) = (self.now, EPOCH + self.now);
+        let Some(cluster) = &mut self.cluster else { return Ok(()) };
+        let frames = cluster.turn(host, now, unix_ns, &mut self.random)?;
+        if let (Some(due), Some(wake)) = (cluster.due(host, now), cluster.wakes.get_mut(host))
+            && wake.is_none_or(|wake| due < wake)
+        {
+            *wake = Some(due);
+            self.queue.push(due.max(now + 1), What::Cluster { host });
+        }
+        for frame in frames {
+            self.send_up(self.workers.len() + host, frame);
+        }
+        Ok(())
+    }
+}
