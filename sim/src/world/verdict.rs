@@ -161,6 +161,7 @@ impl World<'_> {
             }
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,
+                JoinFailure::Rejected(rejection) if rejection.reason == Reason::Halted => reset,
                 JoinFailure::Rejected(rejection)
                     if matches!(rejection.reason, Reason::RanksLost(_) | Reason::TakenForDead) =>
                 {
