@@ -49,7 +49,7 @@ class Appliance:
         ranks: int = 0,
         device: str = DEVICE,
     ) -> None:
-        """As many slots as the window needs and as many ranks as the network has workers, unless said otherwise."""
+        """Slots for the window, and a rank for each worker of the network, unless told otherwise."""
         self._binary = binary
         self._network = network
         self._files = files

@@ -1,4 +1,4 @@
-"""Installing what Pascaline is measured against: Debian's iperf3 and Open MPI, and PyTorch, which has Gloo inside.
+"""Installs what Pascaline is measured against: Debian's iperf3 and Open MPI, and PyTorch, which has Gloo.
 
 PyTorch comes from wherever pip is set up to look. Its ordinary wheel brings CUDA along, 5 GB on disk; where
 pip is pointed at an index with `+cpu` wheels (PIP_INDEX_URL or PIP_EXTRA_INDEX_URL), it takes one of those, a
@@ -51,8 +51,8 @@ def openmpi(peers: Path, stop: Stop) -> Path:
 def omnireduce(checkout: Path, peers: Path, stop: Stop) -> Path:
     """OmniReduce's aggregator `ps`, the variant that is safe against losses.
 
-    Its loops over a packet become such that a compiler can vectorise them: as they stand, each write might change
-    the number of elements, and inline assembly swaps bytes.
+    A compiler cannot vectorise its loops as they stand, since each write might change the number of elements,
+    and inline assembly swaps bytes: the copy is changed.
     """
     daiet = checkout / "omnireduce-DPDK/daiet"
     source = daiet / "ps/src/ps.cpp"
@@ -113,7 +113,8 @@ def gloo(peers: Path, stop: Stop) -> Path:
         return python
     peers.mkdir(parents=True, exist_ok=True)
     print(
-        f"bench: installing PyTorch into {peers / 'venv'}: minutes, and gigabytes unless pip finds a +cpu wheel",
+        f"bench: installing PyTorch into {peers / 'venv'}: minutes, and gigabytes unless pip finds a +cpu "
+        f"wheel",
         file=sys.stderr,
     )
     try:

@@ -28,13 +28,13 @@ _LIMIT_SECONDS = 5400.0
 
 _EXAMPLES = """\
 examples:
-  scripts/bench                               everything: target/bench/report.md, report.json, a picture per section
-  scripts/bench --quick                       fewer cases, shorter: at most five minutes once what it needs is installed
+  scripts/bench                            everything: report.md, report.json and pictures in target/bench
+  scripts/bench --quick                    fewer and shorter cases: at most five minutes once all is installed
   scripts/bench --only allreduce,memory
   scripts/bench --only allreduce --workers 4 --mbit 200
   scripts/bench --only pipeline --omnireduce ../omnireduce
-                                              beside the aggregator of a checkout of sands-lab/omnireduce, compiled here
-  scripts/bench --strict                      exit code 1 if a goal is missed
+                                           beside the aggregator of a checkout of sands-lab/omnireduce
+  scripts/bench --strict                   exit code 1 if a goal is missed
   scripts/bench --quick --only allreduce --no-peers
                                               without Gloo and Open MPI: nothing is installed
   scripts/bench --install                     only install the peers: iperf3, Open MPI, PyTorch (gigabytes)
@@ -48,7 +48,7 @@ sections:
   scale      what a packet costs with more workers, jobs and slots
   memory     a running appliance against what its configuration promises
 
-Exit code: 0 if everything was measured, whatever came out; 1 if something could not be; 2 for wrong arguments.
+Exit code: 0 if everything was measured, whatever came out; 1 if something was not; 2 for wrong arguments.
 Needs root (it asks sudo otherwise). Removes the namespaces that it makes, also when interrupted.
 """
 
@@ -128,7 +128,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     target = Path(os.environ.get("CARGO_TARGET_DIR") or build.ROOT / "target")
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
-        description="Measures Pascaline, each figure beside its limit or a peer from the same run, and writes one report.",
+        description="Measures Pascaline beside its limits and its peers and writes one report.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -16,7 +16,7 @@ _OURS, _OTHER, _MISSED = "#2b6cb0", "#a0aec0", "#c05621"
 
 
 def svg(section: Section) -> str:
-    """The section's figures, group by group, what is beside a figure directly below it. Each group has a scale of its own."""
+    """The section's figures, each above what it is compared with. Each group has a scale of its own."""
     rows: list[str] = []
     y = 44
     for group, found in groupby(
@@ -29,14 +29,16 @@ def svg(section: Section) -> str:
             y += _ROW
             rows.append(_text(_LABEL - 8, y + 4, label, anchor="end"))
             rows.append(
-                f'<rect x="{_LABEL}" y="{y - 7}" width="{max(1.0, value * scale):.1f}" height="13" fill="{colour}"/>'
+                f'<rect x="{_LABEL}" y="{y - 7}" width="{max(1.0, value * scale):.1f}" height="13" '
+                f'fill="{colour}"/>'
             )
             rows.append(_text(_LABEL + value * scale + 6, y + 4, f"{number(value)} {unit}"))
         y += _GAP
     head = _text(10, 20, section.title, size=15, weight="bold")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y}" viewBox="0 0 {_WIDTH} {y}" '
-        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>{head}{"".join(rows)}</svg>\n'
+        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
+        f"{head}{''.join(rows)}</svg>\n"
     )
 
 

@@ -22,7 +22,7 @@ def first(command: Sequence[str]) -> list[str]:
 
 
 def start(name: str, command: Sequence[str], logs: Path, namespace: str | None = None) -> Child:
-    """Starts a program that is to be measured, in a process session of its own that comes first when cores are short."""
+    """Starts a program to measure, in a session of its own that comes first when cores are short."""
     return Child(name, first(command), logs, namespace)
 
 

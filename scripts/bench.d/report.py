@@ -41,7 +41,7 @@ def machine() -> dict[str, Any]:
 
 
 def vectors() -> str:
-    """The widest vector instructions that Pascaline has kernels for and the processor offers; empty for none of them."""
+    """The widest vector instructions that Pascaline has kernels for and the processor offers, if any."""
     flags = {
         flag
         for line in _lines("/proc/cpuinfo")
@@ -101,10 +101,13 @@ def markdown(said: dict[str, Any], sections: Sequence[Section]) -> str:
         f"{said['started']}, commit {said['commit'] or 'unknown'}, in {said['seconds']:.0f} s"
         + (", quick: fewer cases and shorter measurements" if said["quick"] else ""),
         "",
-        f"{where['cpu']}, {where['vectors'] or 'no vectors'}, {where['cores']} cores, {where['memory_gib']} GiB, {where['system']}, Linux {where['kernel']}",
+        f"{where['cpu']}, {where['vectors'] or 'no vectors'}, {where['cores']} cores, {where['memory_gib']} "
+        f"GiB, {where['system']}, Linux {where['kernel']}",
         "",
-        "Each figure stands beside its limit or a peer from this same run: a ratio of both says something even where absolute times"
-        " swing with what else the machine does. Where there are two ways to form a ratio it is the one that the goal is about.",
+        "Each figure stands beside its limit or a peer from this same run: a ratio of both says something "
+        "even where absolute times"
+        " swing with what else the machine does. Where there are two ways to form a ratio it is the one "
+        "that the goal is about.",
         "",
         f"**{said['goals_met']} goals reached, {said['goals_missed']} missed.**",
         "",
@@ -129,7 +132,8 @@ def _section(section: Section) -> list[str]:
         lines.append("")
     if any(figure.group for figure in section.figures):
         lines += [f"![{section.title}]({section.name}.svg)", ""]
-    around = f"load average before: {section.load:.1f}; other machines had {section.stolen:.0%} of the time that was wanted of the cores"
+    stolen = f"other machines took {section.stolen:.0%} of the wanted time of the cores"
+    around = f"load average before: {section.load:.1f}; {stolen}"
     lines += [f"*{section.seconds:.0f} s; {around}.*", ""]
     return lines
 
@@ -139,7 +143,8 @@ def _row(figure: Figure) -> str:
         f"{figure.beside.name}: {picture.number(figure.beside.value)} {figure.unit}" if figure.beside else ""
     )
     value = f"{picture.number(figure.value)} {figure.unit}"
-    return f"| {figure.name} | {value} | {beside} | {_ratio(figure)} | {figure.goal or ''} | {_MARKS[figure.met]} |"
+    cells = (figure.name, value, beside, _ratio(figure), str(figure.goal or ""), _MARKS[figure.met])
+    return f"| {' | '.join(cells)} |"
 
 
 def _ratio(figure: Figure) -> str:
@@ -169,7 +174,8 @@ def text(sections: Sequence[Section], said: dict[str, Any]) -> str:
     ]
     lines += [f"- not measured: {failure}" for failure in said["failures"]]
     lines.append(
-        f"{said['goals_met']} goals reached, {said['goals_missed']} missed, {len(said['failures'])} not measured"
+        f"{said['goals_met']} goals reached, {said['goals_missed']} missed, {len(said['failures'])} not "
+        f"measured"
     )
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""A small data centre with slow links: a namespace per worker, a switch between them, and the appliance behind the switch.
+"""A small data centre with slow links: a namespace per worker, a switch between, the appliance behind it.
 
     worker i: eth0 ──tbf──▶ w{i}┐
                     ◀──tbf──    ├─ bridge ─ a0 ── pas0 :appliance
@@ -41,7 +41,7 @@ def address(rank: int) -> str:
 
 
 def burst(mbit: int) -> int:
-    """The bucket in bytes: a few frames. At high rates it holds a whole segmentation unit, which would otherwise be cut in software."""
+    """The bucket in bytes: a few frames, at high rates a segmentation unit, which software would cut."""
     return 6 * 1024 if mbit < 500 else 64 * 1024
 
 
@@ -173,7 +173,7 @@ def _without_filters() -> None:
 
 
 def remove_leftovers() -> list[str]:
-    """Removes the namespaces and files of runs that were killed outright, and returns the namespaces' names."""
+    """Removes namespaces and files of runs that were killed outright; returns the namespaces' names."""
     removed = []
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*"):
         match = _FILES.fullmatch(path.name)

@@ -16,7 +16,7 @@ class Cores:
 
     @staticmethod
     def now() -> Cores:
-        """Until now, of the first line of /proc/stat (proc_stat(5)). The time of guests, behind these numbers, is in the first ones."""
+        """Until now, of the first line of /proc/stat (proc_stat(5)). The first numbers include guests."""
         first = Path("/proc/stat").read_text().partition("\n")[0]
         user, nice, system, _idle, _waiting, hard, soft, stolen = (int(word) for word in first.split()[1:9])
         return Cores(user + nice + system + hard + soft + stolen, stolen)

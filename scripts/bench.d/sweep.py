@@ -17,7 +17,7 @@ _ONE = Beside("1", 1.0)
 def measure(
     context: Context, section: Section, parts: Sequence[str], rounds: int, names: Sequence[str]
 ) -> None:
-    """Runs the parts one by one, so that one that fails leaves the others. `names`: the keys of a case that tell it from the rest."""
+    """Runs the parts one by one: one that fails leaves the others. `names`: the keys that tell cases."""
     for part in parts:
         context.stop.check()
         context.say(f"{section.name}: {part}")

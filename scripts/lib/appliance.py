@@ -236,13 +236,15 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     ranks = range(len(network.workers))
     members = ", ".join(f'"{worker_address(rank)}"' for rank in ranks)
     ports = "\n".join(
-        f'[[ports]]\nname = "p{rank}"\ndevice = "{device(settings.driver, rank, network.mtu, settings.ring, settings.lcores)}"\n'
+        f'[[ports]]\nname = "p{rank}"\n'
+        f'device = "{device(settings.driver, rank, network.mtu, settings.ring, settings.lcores)}"\n'
         f"mtu = {network.mtu}\n"
         for rank in ranks
     )
     policy = _policy(settings)
     jobs = "\n".join(
-        f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\nfan_in = {len(network.workers)}\nwindow = {settings.window}\n'
+        f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\n'
+        f"fan_in = {len(network.workers)}\nwindow = {settings.window}\n"
         f"members = [{members}]\n{policy}"
         for job in range(settings.jobs)
     )

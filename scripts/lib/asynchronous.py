@@ -1,4 +1,4 @@
-"""A job that sends updates beside the job of the demo: its parameter server, and two workers that do not end by themselves."""
+"""A job that sends updates beside the job of the demo: a parameter server, and two workers without end."""
 
 from __future__ import annotations
 

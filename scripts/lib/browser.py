@@ -44,17 +44,22 @@ _LOAD = Load(allreduces=60, bytes=1 << 20, dtype="f32", payload=1024, in_flight=
 _JOB = """
 const job = document.querySelector('#job-list details');
 return job && {state: job.querySelector('.badge').textContent, title: job.querySelector('.title').textContent,
-               rows: job.querySelectorAll('tbody tr').length, images: document.querySelectorAll('#job-list img').length};
+               rows: job.querySelectorAll('tbody tr').length,
+               images: document.querySelectorAll('#job-list img').length};
 """
 _FOCUS = """
 const at = document.activeElement, style = getComputedStyle(at);
-return {what: at.id || at.tagName + '.' + at.className, outline: style.outlineStyle !== 'none' && at.matches(':focus-visible')};
+return {what: at.id || at.tagName + '.' + at.className,
+        outline: style.outlineStyle !== 'none' && at.matches(':focus-visible')};
 """
 _OVERFLOW = """
 const width = document.documentElement.clientWidth;
-const inside = (e) => e.parentElement && (e.parentElement.matches('.scroll, .visually-hidden') || inside(e.parentElement));
-const wide = [...document.body.querySelectorAll('*')].filter((e) => !inside(e) && !e.matches('.skip') && e.getBoundingClientRect().right > width + 0.5);
-return {scrolls: document.documentElement.scrollWidth - width, wide: wide.map((e) => e.id || e.tagName + '.' + e.className)};
+const hides = (e) => e && (e.matches('.scroll, .visually-hidden') || hides(e.parentElement));
+const sticks = (e) => e.getBoundingClientRect().right > width + 0.5;
+const shown = (e) => !hides(e.parentElement) && !e.matches('.skip');
+const wide = [...document.body.querySelectorAll('*')].filter((e) => shown(e) && sticks(e));
+return {scrolls: document.documentElement.scrollWidth - width,
+        wide: wide.map((e) => e.id || e.tagName + '.' + e.className)};
 """
 
 

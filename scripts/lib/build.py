@@ -16,7 +16,7 @@ _GRACE_SECONDS = 10.0
 
 
 def ready(stop: Stop, binary: Path | None, *, with_lab: bool = False) -> Path:
-    """Runs scripts/setup and builds the release; returns the program. With `binary` there is nothing to build.
+    """Runs scripts/setup and builds the release; returns the program. With `binary` it builds nothing.
 
     `with_lab` asks for pascaline-lab as well: see `lab`.
     """
@@ -75,7 +75,7 @@ def _run(command: list[str], stop: Stop, failure: str) -> str:
 
 
 def become_root(script: Path, arguments: list[str], binary: Path | None = None) -> None:
-    """Starts the script again as root unless it is already; what it needs built has been built by then, not as root."""
+    """Starts the script again as root unless it is already; what it needs was built before, not as root."""
     if os.geteuid() == 0:
         return
     sudo = shutil.which("sudo")

@@ -132,7 +132,7 @@ class Browser:
             raise Failure(f"the browser: {(error.msg or repr(error)).splitlines()[0]}") from error
 
     def _said(self) -> str:
-        """What Chromium wrote when it was last started: lines without a time; ChromeDriver's begin with one."""
+        """What Chromium wrote at its last start: lines without a time, which ChromeDriver's begin with."""
         log = self._child.err.read_text(errors="replace").rpartition("Launching chrome:")[2]
         lines = [line for line in log.splitlines()[1:] if not re.match(r"\[\d+\.\d+\]\[", line)]
         return "\n".join(lines[:LOG_TAIL_LINES]) or "it wrote nothing"

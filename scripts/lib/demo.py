@@ -172,7 +172,8 @@ def _remove(network: Network, files: Path, *, keep: bool) -> None:
     if keep and files.exists():
         (files / netns.KEPT).touch()
         _say(
-            f"kept: namespaces {' '.join(network.namespaces)}, files {files}\nremove them: scripts/demo --cleanup"
+            f"kept: namespaces {' '.join(network.namespaces)}, files {files}\nremove them: scripts/demo "
+            f"--cleanup"
         )
         return
     network.destroy()

@@ -1,4 +1,4 @@
-"""Holds what README, docs/ and the help texts tell a reader against what is there: `doc_commands.py [--binaries DIR]`.
+"""Checks that readers can type and follow what README, docs/ and help texts say.
 
 Every command in a code block has to be accepted by its program: the line is run with `--help` at its end, so
 that the program reads the rest and does nothing. Commands within a sentence, which may have placeholders,
@@ -67,7 +67,8 @@ def main(arguments: list[str]) -> int:
     print(*wrong, sep="\n", end="\n" if wrong else "")
     exact = sum(line.exact for line in lines)
     print(
-        f"{exact} commands in blocks and examples, {len(lines) - exact} in sentences, {len(links)} links: {len(wrong)} wrong"
+        f"{exact} commands in blocks and examples, {len(lines) - exact} in sentences, {len(links)} links: "
+        f"{len(wrong)} wrong"
     )
     # A parser that finds nothing would find nothing wrong.
     return 1 if wrong or exact < 20 or not links else 0

@@ -59,7 +59,7 @@ class Metrics:
         return {key: int(value) for key, value in sorted(sums.items()) if value}
 
     def quantile(self, name: str, q: float) -> float | None:
-        """An estimate from a histogram's buckets, linear within a bucket as Prometheus does it; none without data."""
+        """An estimate from a histogram's buckets, linear in each as in Prometheus; none without data."""
         buckets: dict[float, float] = {}
         for found, labels, value in self._samples:
             if found == f"{name}_bucket" and "le" in labels:

@@ -90,7 +90,7 @@ class Network:
         return counted
 
     def ping(self, rank: int, tries: int) -> str:
-        """One answered echo request from a worker to the appliance: ARP and ICMP work. Returns the round trip time."""
+        """The round trip time of one echo request from a worker to the appliance: ARP and ICMP work."""
         command = ("ip", "netns", "exec", self.workers[rank], "ping", "-n", "-c1", "-W1", APPLIANCE_ADDRESS)
         for _ in range(tries):
             done = run(*command, check=False)

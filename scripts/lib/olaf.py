@@ -1,4 +1,4 @@
-"""scripts/demo --mode olaf: asynchronous updates that queue before a narrow line, once in a FIFO and once in Olaf's queue.
+"""scripts/demo --mode olaf: asynchronous updates queue before a narrow line, in a FIFO and in Olaf's queue.
 
 Nine clusters of three workers and a parameter server, each cluster and the server in a namespace of its own.
 The port towards the server is shaped; the workers offer a multiple of what it lets through, the same in both
@@ -93,7 +93,8 @@ class Outcome:
     def text(self) -> str:
         """The table."""
         lines = [
-            f"{CLUSTERS} clusters of {WORKERS} workers; the line takes {_LINE:.0f} updates/s, its queue {PLACES}",
+            f"{CLUSTERS} clusters of {WORKERS} workers; the line takes {_LINE:.0f} updates/s, its queue "
+            f"{PLACES}",
             "offered  queue   updates  received  aggregated   lost %  mean AoM, ms    Jain",
         ]
         for load, runs in self.loads.items():
@@ -266,11 +267,13 @@ class _Run:
         main, dataplane = cores()
         mtu = self._network.mtu
         ports = "\n".join(
-            f'[[ports]]\nname = "p{port}"\ndevice = "{device(self._options.driver, port, mtu)}"\nmtu = {mtu}\n'
+            f'[[ports]]\nname = "p{port}"\n'
+            f'device = "{device(self._options.driver, port, mtu)}"\nmtu = {mtu}\n'
             for port in range(CLUSTERS + 1)
         )
         jobs = "\n".join(
-            f'[[jobs]]\nid = {1 + cluster}\nname = "cluster{1 + cluster}"\nfan_in = {WORKERS}\nmode = "olaf"\n'
+            f'[[jobs]]\nid = {1 + cluster}\nname = "cluster{1 + cluster}"\n'
+            f'fan_in = {WORKERS}\nmode = "olaf"\n'
             f"members = [{', '.join([f'{chr(34)}{worker_address(cluster)}{chr(34)}'] * WORKERS)}]\n"
             for cluster in range(CLUSTERS)
         )

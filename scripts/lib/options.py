@@ -31,8 +31,8 @@ examples:
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
-needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and removes what it
-made, also when interrupted.
+needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
+removes what it made, also when interrupted.
 """
 
 
@@ -153,7 +153,7 @@ def parse(arguments: list[str]) -> Options:
         "--policy",
         choices=POLICIES,
         default="default",
-        help="how jobs use the aggregator pool: a paper's system, or DSA's strawmen always and coin (docs/policies.md)",
+        help="how jobs use the pool: a paper's system, or DSA's strawmen always and coin (docs/policies.md)",
     )
     add(
         "--order",
@@ -183,7 +183,7 @@ def parse(arguments: list[str]) -> Options:
         "--impairment",
         choices=("auto", "netem", "userspace"),
         default="auto",
-        help="who does it: the kernel's netem or `pascaline-lab impair` (default auto: netem if the kernel has it)",
+        help="who does it: the kernel's netem or `pascaline-lab impair` (default auto: netem if there)",
     )
     olaf = parser.add_argument_group(
         "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line"

@@ -1,4 +1,4 @@
-"""Namespaces and files under a name of a script's own, so that no other script takes them for its leftovers."""
+"""Namespaces and files under a script's own name, so that no other script takes them for its leftovers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def directory(prefix: str) -> Path:
 
 
 def remove_leftovers(prefix: str, script: str) -> None:
-    """Removes what runs of a script left behind that were killed outright; their processes ended with them."""
+    """Removes what runs of a script left that were killed outright; their processes ended with them."""
     for path in [*NAMESPACES.glob(f"{prefix}-*"), *_FILES.glob(f"{prefix}-*")]:
         command = Path(f"/proc/{path.name.split('-')[1]}/cmdline")
         if command.exists() and script.encode() in command.read_bytes():

@@ -88,7 +88,7 @@ class Stop:
 
 
 def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.CompletedProcess[str]:
-    """Runs a short command. In a session of its own: Ctrl-C is for this script, which then still needs `ip`."""
+    """Runs a short command, in a session of its own: after Ctrl-C this script still needs `ip`."""
     try:
         done = subprocess.run(
             command,

@@ -21,7 +21,7 @@ _INTERVAL = "1s"
 
 
 def check_files(directory: Path) -> str:
-    """Holds the shipped configuration and rules against promtool, and each alert against its test; what promtool says."""
+    """Has promtool check configuration and rules and test each alert; returns what it says."""
     said = ""
     for words in (
         ("check", "config", "prometheus.yml"),

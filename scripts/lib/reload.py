@@ -54,7 +54,7 @@ class _Frames:
 
 @dataclass(frozen=True)
 class Lost:
-    """Where frames could have got lost, and how many did. All zero but the kernel's, or something is wrong."""
+    """Where frames could get lost, and how many did. All but the kernel's are zero, or something is wrong."""
 
     to_appliance: int
     from_appliance: int

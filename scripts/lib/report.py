@@ -225,7 +225,8 @@ def _impairment(done: dict[str, Any]) -> str:
     )
     asked = done["asked"]
     return (
-        f"bad network made by {done['by']}, asked for loss {asked['loss']:g} %, duplicates {asked['duplicate']:g} %, "
+        f"bad network made by {done['by']}, asked for loss {asked['loss']:g} %, duplicates "
+        f"{asked['duplicate']:g} %, "
         f"reordering {asked['reorder']:g} %:\n  of {done['received']} frames really {counts}"
     )
 
@@ -242,8 +243,10 @@ def _appliance(outcome: Outcome) -> str:
     if outcome.options.policy != "default":
         found_ps = outcome.to_json()
         lines.append(
-            f"  policy {outcome.options.policy}: {found_ps['preemptions']} preemptions, {found_ps['spilled']} contributions and "
-            f"{found_ps['evicted']} partials to the parameter server, which completed {found_ps['ps_completions']} PSNs"
+            f"  policy {outcome.options.policy}: {found_ps['preemptions']} preemptions, "
+            f"{found_ps['spilled']} contributions and "
+            f"{found_ps['evicted']} partials to the parameter server, which completed "
+            f"{found_ps['ps_completions']} PSNs"
         )
     for name, meaning in ((m.SPREAD, "first to last contribution"), (m.SERVICE, "packet service time")):
         estimates = [_microseconds(found.quantile(name, q)) for q in (0.5, 0.99)]
@@ -251,7 +254,8 @@ def _appliance(outcome: Outcome) -> str:
     if outcome.reloaded:
         r = outcome.reloaded
         lines.append(
-            f"{_mark(not r['lost'])} {r['reloads']} reloads, {r['reloads_refused']} refused: {r['lost']} frames lost "
+            f"{_mark(not r['lost'])} {r['reloads']} reloads, {r['reloads_refused']} refused: {r['lost']} "
+            f"frames lost "
             f"({r['frames']['dropped_by_kernel']} dropped by the kernel)"
         )
     drops = ", ".join(f"{reason} {count}" for reason, count in outcome.drops.items())

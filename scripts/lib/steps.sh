@@ -235,6 +235,7 @@ all_steps() {
     cases=true step "documentation tests" doc_tests
     step "documentation" documentation
     cases=true step "loom models" loom_models
+    cases=true step "address sanitizer" bounded 900 scripts/asan
     step "licences and sources" licences
     if "$quick"; then skip "fuzzers" "--quick"; else step "fuzzers" fuzzers; fi
     step "release build" bounded 900 cargo build --release --locked -p pascaline -p pascaline-lab
@@ -252,6 +253,7 @@ all_steps() {
 }
 
 port_steps() {
+    step "examples: built, and the synchronous one sums" bounded 600 scripts/examples
     step "demo: f32" demo_f32
     step "demo: i32, full packets" demo_i32
     step "demo: jumbo frames" demo_jumbo

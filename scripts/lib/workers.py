@@ -81,7 +81,7 @@ class Workers:
         self._workers.sort(key=lambda worker: (worker.job, worker.rank))
 
     def wait(self, stop: Stop, check: Callable[[], None], progress: Callable[[int], None]) -> None:
-        """Returns when all have ended by themselves. `check` may raise; `progress` gets the allreduces, all ranks."""
+        """Returns when all have ended. `check` may raise; `progress` gets the allreduces of all ranks."""
         give_up: float | None = None
         while True:
             codes = [worker.child.exit_code() for worker in self._workers]
@@ -111,7 +111,7 @@ class Workers:
             worker.child.stop(_STOP_SECONDS)
 
     def results(self) -> list[dict[str, Any]]:
-        """What each said at its end, by job and rank. Raises for the ones that failed, with their own words."""
+        """What each said at its end, by job and rank. Raises with the words of those that failed."""
         self.stop()
         failed = [worker for worker in self._workers if worker.child.exit_code() != 0]
         # Where one failed the others had to be ended: they are no news.

@@ -114,7 +114,7 @@ def _need_client() -> None:
 
 
 def compiled_profiles_agree() -> str:
-    """The client library compiles each profile; its instructions, carried out, make the frames that we replay."""
+    """The client library compiles each profile to instructions that make the frames that we replay."""
     _need_client()
     streams, compared = 0, 0
     for profile, tunables in _PROFILES:
@@ -200,7 +200,7 @@ def impossible_streams_are_refused() -> str:
 
 
 def runner_fits_the_client() -> str:
-    """The runner against TRex's client without a server: every call has to fit the client's own signatures."""
+    """The runner against TRex's client without a server: every call fits the client's own signatures."""
     _need_client()
     streams = stl_gradients.register().streams(
         stl_gradients.register().options().parse_args(["--psns", "10"])

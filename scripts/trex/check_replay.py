@@ -1,4 +1,4 @@
-"""Streams as pcap files, replayed into real DPDK ports: every frame has to be counted under the right name."""
+"""Replays streams as pcap files into real DPDK ports, which count every frame under the right name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pcap_port(binary: Path, stop: Stop) -> str:
 
 
 def veth_port(binary: Path, stop: Stop) -> str:
-    """Joined ranks, gradients of both layouts, repetitions, updates, and all that must be refused, over a veth pair."""
+    """Joined ranks, gradients of both layouts, repetitions, updates and all that is rejected, over veth."""
     with replay_bench.bench(binary, stop) as (bench, files):
         bench.start("net_af_packet0,iface=pas0")
         load = Load(appliance=APPLIANCE, appliance_ipv6=APPLIANCE_IPV6, ranks=RANKS, payload=256, pps=1e6)
@@ -86,7 +86,7 @@ def veth_port(binary: Path, stop: Stop) -> str:
 
 
 def runner_over_an_interface(binary: Path, stop: Stop) -> str:
-    """The command as an operator types it: its JSON, its table, and its word about a job that is not there."""
+    """The command as an operator types it: its JSON, its table, and its error for a job that is not there."""
     with replay_bench.bench(binary, stop) as (bench, _):
         url = f"http://{bench.reachable()}:{METRICS[1]}/metrics"
         bench.start("net_af_packet0,iface=pas0")

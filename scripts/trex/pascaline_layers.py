@@ -187,7 +187,7 @@ _ELEMENTS = {1: TrailerBitmap, 2: TrailerUpdate, 3: TrailerQueue, 4: TrailerAuth
 
 
 class PascalineTrailer(Packet):
-    """What a datagram with the flag TRAILER ends in: elements and the length of it all (protocol, section 8)."""
+    """The end of a datagram with the flag TRAILER: elements and their length (protocol, section 8)."""
 
     name = "PascalineTrailer"
     fields_desc = [

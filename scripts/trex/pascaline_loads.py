@@ -1,4 +1,4 @@
-"""Who sends what to whom: the streams of a load, in the two layouts of gradients, and of updates and requests."""
+"""Who sends what to whom: the streams of a load, of gradients in two layouts, updates and requests."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _psns(load: Load) -> Variable:
 
 
 def gradients_per_rank(load: Load) -> list[Stream]:
-    """A stream for each rank of each job; the field engine counts the PSNs. Rank r contributes the number r + 1."""
+    """A stream for each rank of each job; the field engine counts the PSNs. Rank r contributes r + 1."""
     return [
         load.stream(
             f"gradient {job}.{rank}",
@@ -144,7 +144,7 @@ def gradients_per_rank(load: Load) -> list[Stream]:
 
 
 def gradients_per_job(load: Load) -> list[Stream]:
-    """A stream for each job; the field engine counts ranks, their addresses and PSNs. Everybody contributes 1.
+    """A stream for each job; the field engine counts ranks, addresses and PSNs. Everybody contributes 1.
 
     The contributions to a PSN follow each other; the engine gets the PSN by shifting a counter of packets.
     """
@@ -185,7 +185,7 @@ def gradients_per_job(load: Load) -> list[Stream]:
 
 
 def updates(load: Load, reward: float, generated_ns: int) -> list[Stream]:
-    """Olaf's asynchronous updates: a stream for each rank; each packet is generated one sending interval later.
+    """Olaf's asynchronous updates: a stream for each rank, a packet for each sending interval.
 
     The time of generation is behind the payload: the field engine reaches it only if that is short.
     """
@@ -207,7 +207,7 @@ def updates(load: Load, reward: float, generated_ns: int) -> list[Stream]:
 
 
 def again(streams: list[Stream], *, delay_us: float) -> list[Stream]:
-    """The same streams once more, later and flagged as what they are: what an impatient worker sends again."""
+    """The same streams once more, later and flagged as retransmissions, as an impatient worker sends them."""
     return [
         replace(
             stream,

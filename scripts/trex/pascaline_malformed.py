@@ -1,4 +1,4 @@
-"""Packets that must be refused: one change each in a good one, and the reason under which the appliance counts it.
+"""Packets to reject: one change each in a good one, and the reason under which the appliance counts it.
 
 `VECTORS` is the protocol's own list of malformed test vectors, by their names. `MALFORMED` is what is sent:
 the same, but for those that a port would count otherwise. `REFUSED` is well-formed and refused for what it
@@ -41,7 +41,7 @@ class Case:
 
 
 class _Parts:
-    """The layers of a good gradient of rank 2, sent from the first rank's address, to be changed one by one."""
+    """The layers of a good gradient of rank 2, sent from the first rank's address, each to be changed."""
 
     def __init__(self, load: Load, job: int) -> None:
         source, destination = (

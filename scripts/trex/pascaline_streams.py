@@ -76,7 +76,8 @@ class Stream:
         for write in self.writes:
             if write.offset + write.size > min(_ENGINE_REACH, len(self.template)):
                 raise StreamError(
-                    f"{self.name}: {write.variable} lies at byte {write.offset} of {len(self.template)}, but TRex's "
+                    f"{self.name}: {write.variable} lies at byte {write.offset} of {len(self.template)}, "
+                    f"but TRex's "
                     f"field engine reaches the first {_ENGINE_REACH} only: use a shorter payload"
                 )
         if sum(variable.size for variable in self.variables) > _ENGINE_BYTES:
@@ -114,7 +115,7 @@ def _fix_ip(frame: bytearray) -> None:
 
 
 def frames(streams: list[Stream]) -> Iterator[tuple[float, bytes]]:
-    """All packets of streams that end, with the second each is due at, in the order in which one core sends them."""
+    """All packets of streams that end and the second when each is due, in the order of one core."""
     due = []
     for number, stream in enumerate(streams):
         if stream.count is None:

@@ -39,7 +39,7 @@ def api() -> ModuleType:
 
 
 def to_trex(streams: list[Stream]) -> list[object]:
-    """The same as TRex streams, each sent by one core so that PSNs follow each other (see the runner's core mask)."""
+    """The same as TRex streams, each for one core so that PSNs follow each other (the runner's core mask)."""
     stl = api()
     return [_stream(stl, stream) for stream in streams]
 

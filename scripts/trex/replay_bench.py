@@ -1,4 +1,4 @@
-"""What replays need: an appliance with one port in a namespace, a sender beside it, and streams as pcap files."""
+"""What replays need: an appliance with one port in a namespace, a sender, and streams as pcap files."""
 
 from __future__ import annotations
 

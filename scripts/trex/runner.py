@@ -1,4 +1,4 @@
-"""A load and what became of it: joins the ranks, sends, reads TRex's and the appliance's counters, compares."""
+"""Runs a load: joins the ranks, sends, and compares TRex's counters with the appliance's."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Appliance:
             raise RunError(f"the appliance's metrics cannot be read: {error}; {remedy}") from error
 
     def settled(self) -> Metrics:
-        """The metrics once two readings agree and the books balance; the last ones if that does not happen soon."""
+        """The metrics once two readings agree and the books balance, or the last ones after a while."""
         end = time.monotonic() + _SETTLE_SECONDS
         before = self.scrape()
         while True:
@@ -146,7 +146,8 @@ def join(appliance: Appliance, generator: Generator, load: Load) -> Load:
             break
         if time.monotonic() > end:
             raise RunError(
-                f"not all ranks have joined after {_JOIN_SECONDS:.0f} s: {members} of {wanted}. Do the packets arrive "
+                f"not all ranks have joined after {_JOIN_SECONDS:.0f} s: {members} of {wanted}. Do the "
+                f"packets arrive "
                 "(--destination-mac), and do the jobs' `members` admit --first-address and the next ones?"
             )
     epochs = appliance.scrape().by_label("pascaline_job_epoch", "job")

@@ -1,4 +1,4 @@
-"""TRex profile: gradients of N ranks × J jobs. The ranks must have joined (stl_control.py), --epochs says as what."""
+"""TRex profile: gradients of N ranks × J jobs. The ranks must have joined (stl_control.py, --epochs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TRex profile: Olaf's asynchronous updates of N workers × J clusters (jobs), each with its reward and time."""
+"""TRex profile: Olaf's asynchronous updates of N workers × J clusters (jobs), with reward and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test vectors that docs/protocol.md prints, and the Scapy layers held against them in both directions."""
+"""The test vectors that docs/protocol.md prints, and the Scapy layers against them, both ways."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _element(element: Packet) -> str:
 
 
 def built(vector: Vector) -> Packet:
-    """The frame that a sender makes of a vector's fields, with the conventions of the protocol's section 3."""
+    """The frame that a sender makes of a vector's fields, by the conventions of the protocol's section 3."""
     ethernet, udp = vector.words("ethernet"), vector.words("udp")
     packet = _ethernet(ethernet)
     if ipaddress.ip_address(udp["src"]).version == 4:

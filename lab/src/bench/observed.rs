@@ -82,6 +82,9 @@ struct Report {
     /// Medians of the pairs' changes, in percent.
     service_p99_change_pct: f64,
     mpps_change_pct: f64,
+    /// Each pair's change: how far they scatter tells how small a change the medians can show.
+    service_p99_changes_pct: Vec<f64>,
+    mpps_changes_pct: Vec<f64>,
     pairs: usize,
     /// Requests in all, and the median time of an answer.
     calls: usize,
@@ -114,16 +117,19 @@ pub(super) fn run(args: &ObservedArgs) -> anyhow::Result<ExitCode> {
     let code = appliance.serve(&configuration, page)?;
     let watched = viewers.join().map_err(|_| anyhow::anyhow!("the viewers' thread has panicked"))??;
     anyhow::ensure!(code == ExitCode::SUCCESS, "the appliance did not end well: the measurement is void");
-    let changes = |value: fn(&Seen) -> f64| {
+    let changes = |value: fn(&Seen) -> f64| -> Vec<f64> {
         let change = |(alone, observed): &(Seen, Seen)| 100.0 * (value(observed) / value(alone) - 1.0);
-        median(watched.pairs.iter().map(change).collect())
+        watched.pairs.iter().map(change).collect()
     };
+    let (p99_changes, mpps_changes) = (changes(|seen| seen.p99), changes(|seen| seen.packets_per_second));
     let (alone, observed): (Vec<Seen>, Vec<Seen>) = watched.pairs.iter().copied().unzip();
     let report = Report {
         alone: Figures::of(&alone),
         observed: Figures::of(&observed),
-        service_p99_change_pct: changes(|seen| seen.p99),
-        mpps_change_pct: changes(|seen| seen.packets_per_second),
+        service_p99_change_pct: median(p99_changes.clone()),
+        mpps_change_pct: median(mpps_changes.clone()),
+        service_p99_changes_pct: p99_changes,
+        mpps_changes_pct: mpps_changes,
         pairs: watched.pairs.len(),
         calls: watched.calls.len(),
         call_ms: median(watched.calls),

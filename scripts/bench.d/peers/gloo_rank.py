@@ -1,4 +1,4 @@
-"""One rank of Gloo, through torch.distributed: sums tensors of several sizes and prints what each allreduce took.
+"""One rank of Gloo, through torch.distributed: sums tensors of several sizes and prints the times.
 
 Runs in the environment that scripts/bench installs PyTorch into, not in that of scripts/bench.
 

@@ -1,4 +1,4 @@
-"""UDP as cheaply as the kernel moves it: 44 datagrams per system call, cut (GSO) and joined (GRO) by the kernel, if at all.
+"""UDP as cheaply as the kernel moves it: 44 datagrams per system call, which it cuts (GSO) and joins (GRO).
 
     udp_gso.py receive ADDRESS PORT
     udp_gso.py send ADDRESS PORT BYTES_PER_DATAGRAM SECONDS

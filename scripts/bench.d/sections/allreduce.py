@@ -1,4 +1,4 @@
-"""Allreduces over shaped links: Pascaline, Gloo and Open MPI on the same namespaces, against size / bandwidth."""
+"""Allreduces over shaped links: Pascaline, Gloo and Open MPI, against size ÷ bandwidth."""
 
 from __future__ import annotations
 
@@ -31,13 +31,19 @@ def measure(context: Context, section: Section) -> None:
     counts = context.workers or ((4,) if context.quick else (2, 4, 8))
     runs = context.pick(3, 1)
     section.notes += [
-        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte frames; the appliance's own link is"
-        " not shaped, since it stands for the switch. Time: of the slowest rank, after a barrier; the median over the sums, and"
-        f" {'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum is checked.",
-        "S/B: the bytes that a worker must send (and receive), Ethernet, IP, UDP and Pascaline headers included, over the link's rate: no"
+        "float32, one namespace per worker, each link shaped with tbf in both directions, 1,500-byte "
+        "frames; the appliance's own link is"
+        " not shaped, since it stands for the switch. Time: of the slowest rank, after a barrier; the "
+        "median over the sums, and"
+        f" {'of one run' if runs == 1 else f'the median of {runs} runs, the systems in turns'}. Every sum "
+        f"is checked.",
+        "S/B: the bytes that a worker must send (and receive), Ethernet, IP, UDP and Pascaline headers "
+        "included, over the link's rate: no"
         " aggregation in the network can be faster. A ring sends 2(N − 1)/N times the tensor.",
-        "The bucket of each shaper holds 6 KiB: so much of a message passes at the speed of memory, which is 15 % of 40 KiB, for all alike.",
-        f"Each rank's link has {_ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links are worked off by the cores of this"
+        "The bucket of each shaper holds 6 KiB: so much of a message passes at the speed of memory, which "
+        "is 15 % of 40 KiB, for all alike.",
+        f"Each rank's link has {_ALL_LINKS} Mbit/s ÷ N unless --mbit says otherwise: all hops of all links "
+        f"are worked off by the cores of this"
         " one machine, which are to be no bottleneck.",
     ]
     section.notes.append(f"The appliance's port: {DEVICE}.")

@@ -29,9 +29,12 @@ _DATAGRAM = shaped.PAYLOAD + 22
 def measure(context: Context, section: Section) -> None:
     """A job of one rank, whose every packet comes back at once; and others with frames as long."""
     section.notes.append(
-        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of one rank, so that each packet is"
-        " answered at once and nobody else is waited for. CPU time is that of the worker's thread during the allreduces, system calls and"
-        " what of the kernel's network runs inside them included, per Gbit of payload that is sent or received. The others send one way,"
+        "One worker and its appliance over unshaped veth pairs and a bridge, 1,500-byte frames; a job of "
+        "one rank, so that each packet is"
+        " answered at once and nobody else is waited for. CPU time is that of the worker's thread during "
+        "the allreduces, system calls and"
+        " what of the kernel's network runs inside them included, per Gbit of payload that is sent or "
+        "received. The others send one way,"
         " as fast as they can: their CPU time is that of sender and receiver, per Gbit that either moves."
     )
     kernel = _driver(context, section, "kernel", _kernel)
@@ -61,7 +64,8 @@ def measure(context: Context, section: Section) -> None:
                 Figure(f"{name}: received of what was sent", found["received_pct"], "%"),
             )
     section.notes.append(
-        "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the other core."
+        "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the "
+        "other core."
         " Over memif neither end enters the kernel."
     )
     if not has_af_xdp():

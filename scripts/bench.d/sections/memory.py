@@ -23,8 +23,10 @@ _PROMISE = re.compile(
 def measure(context: Context, section: Section) -> None:
     """Two appliances that differ in their slots alone; what differs in memory is the slots'."""
     section.notes.append(
-        "The same appliance with few and many slots, on a real port, ready and idle. `pascaline check` promises what packet buffers"
-        " take at least, and memory_mb bounds all that DPDK takes. Resident: the kernel's VmRSS and HugetlbPages of the process. Without"
+        "The same appliance with few and many slots, on a real port, ready and idle. `pascaline check` "
+        "promises what packet buffers"
+        " take at least, and memory_mb bounds all that DPDK takes. Resident: the kernel's VmRSS and "
+        "HugetlbPages of the process. Without"
         " hugepages each buffer of 2 KiB takes a page of 4 KiB, as DPDK lets none reach across a page's end."
     )
     used = {}

@@ -34,11 +34,15 @@ _PORTS = (
 def measure(context: Context, section: Section) -> None:
     """`pascaline-lab bench pipeline` with both fan-ins of the goals."""
     section.notes += [
-        "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd macswap per packet on the same"
-        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ those of the limit: the median of those"
+        "1 KiB of f32 per packet, results fanned out to all ranks. The limit is the time of dpdk-testpmd "
+        "macswap per packet on the same"
+        " ports plus the bare add of the same payloads; the ratio is limit ÷ time, that is packets/s ÷ "
+        "those of the limit: the median of those"
         " of neighbouring turns.",
-        "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a loop that exchanges the addresses of"
-        " each packet of the same source, which is on the other core in the same process and gives up results unread, but for some.",
+        "Over net_ring dpdk-testpmd can only forward to itself what it has sent; the limit is that of a "
+        "loop that exchanges the addresses of"
+        " each packet of the same source, which is on the other core in the same process and gives up "
+        "results unread, but for some.",
     ]
     seconds, repeat = context.pick(2, 1), context.pick(5, 1)
     for fan_in in (4, 8):
@@ -51,7 +55,8 @@ def measure(context: Context, section: Section) -> None:
             group = f"fan-in {fan_in}, {where}"
             if "hook_ns" in values:
                 section.notes.append(
-                    f"Fan-in {fan_in}, net_null: the source, a receive hook, wrote each packet in {values['hook_ns']:.1f} ns, which are taken out."
+                    f"Fan-in {fan_in}, net_null: the source, a receive hook, wrote each packet in "
+                    f"{values['hook_ns']:.1f} ns, which are taken out."
                 )
             limit = 1000 / (1000 / values.get("macswap_mpps", values["testpmd_mpps"]) + found["bare_add_ns"])
             # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
@@ -159,12 +164,17 @@ def _in_turns(
 
 
 def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list[float]] | None) -> _Peers:
-    """What the open peer makes, by kind of port, and the median of the turns' ratios to it: in this run, if it was measured."""
-    what = "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against losses, of 1 KiB packets at fan-in 4"
+    """What the open peer makes, by kind of port, and the median of the turns' ratios to it, if measured."""
+    what = (
+        "The open software aggregator OmniReduce/DAIET `ps`, its loops made vectorisable, safe against "
+        "losses, "
+        "of 1 KiB packets at fan-in 4"
+    )
     if theirs:
         section.raw["OmniReduce"] = theirs
         section.notes.append(
-            f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its sums were checked."
+            f"{what}, was measured in turns with the pipeline, with the same PSNs in the same order; its "
+            f"sums were checked."
         )
         return {
             key: (
@@ -174,8 +184,10 @@ def _beside(section: Section, ours: list[dict[str, Any]], theirs: dict[str, list
             for key, mpps in theirs.items()
         }
     section.notes.append(
-        f"{what}: {_PEER_MPPS['hot']} Mpps with packets in cache, {_PEER_MPPS['ring']} from another core. It cannot be had as a package: these figures"
-        " are from another run on another machine, and machines differ by more than 2 here, so that no goal is judged by them. With --omnireduce"
+        f"{what}: {_PEER_MPPS['hot']} Mpps with packets in cache, {_PEER_MPPS['ring']} from another core. "
+        f"It cannot be had as a package: these figures"
+        " are from another run on another machine, and machines differ by more than 2 here, so that no goal "
+        "is judged by them. With --omnireduce"
         " it is measured in this run."
     )
     return {
@@ -206,7 +218,7 @@ def _apart(found: dict[str, Any]) -> str:
 
 
 def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -> None:
-    """`pascaline-lab bench pipeline --lcores 1,2`: PSNs spread over both, and every packet for one of them to sum."""
+    """`pascaline-lab bench pipeline --lcores 1,2`: PSNs of both, and every packet for one of them to sum."""
     context.stop.check()
     command = [str(context.lab), "bench", "pipeline", "--json", "--lcores", "1,2"]
     command += ["--seconds", str(seconds), "--repeat", str(repeat)]
@@ -217,7 +229,8 @@ def _two_lcores(context: Context, section: Section, seconds: int, repeat: int) -
     section.notes.append(
         "Two lcores take both cores. Their ratios are medians of those of neighbouring turns."
         f" The bare add alone makes {found['bare_add_ratio']:.2f} × on both at once."
-        f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the packets went from lcore to lcore, the others were"
+        f" With every packet on one set of slots, {100 * found['one_slot']['handed_off']:.0f} % of the "
+        f"packets went from lcore to lcore, the others were"
         f" combined before. {_apart(found)}"
     )
     for key, what, least in (

@@ -1,4 +1,4 @@
-"""The aggregator pool on one core, against the bare add: the cases that goals are about, and along each axis."""
+"""The aggregator pool on one core against the bare add: the cases that have goals, and each axis."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _ROUNDS = 4000
 
 
 def measure(context: Context, section: Section) -> None:
-    """One run of `pascaline-lab bench pool` per case, then its sweep; quick is without that, which fills gigabytes of memory."""
+    """One run of `pascaline-lab bench pool` per case, then its sweep, which fills gigabytes: not if quick."""
     section.notes.append(
-        "ns per packet of parse, look-up, deduplication, add and result headers, beside the bare add of the same payloads with the"
-        " same access pattern. Medians of rounds; cache: everything in L2; last level: accumulators and packets beyond L2."
+        "ns per packet of parse, look-up, deduplication, add and result headers, beside the bare add of the "
+        "same payloads with the"
+        " same access pattern. Medians of rounds; cache: everything in L2; last level: accumulators and "
+        "packets beyond L2."
     )
     for payload, fan_in, most in _CASES:
         context.stop.check()
