@@ -1,11 +1,13 @@
-//! The way from one lcore to another, for packets that belong to a set which the other one is at home in.
+//! The ring from one lcore to another, for packets that belong to the other one's sets.
 //!
-//! One ring for each pair of lcores and direction, so that each end has one user and nobody waits for anybody: two counters that
-//! only grow, `tail` written by the sender and `head` by the receiver, and places between them. The sender makes known what it
-//! has put in when it has [published](Sender::publish) it, once for many, and the receiver what it has taken out
-//! when it has [acknowledged](Receiver::acknowledge) it; each keeps a copy of the other's counter and looks at the original
-//! only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program Modules", 1983; the copies are
-//! those of P. Lee et al., "A Lock-Free, Cache-Efficient Shared Ring Buffer for Multi-Core Architectures", 2009.)
+//! One ring for each pair of lcores and direction, so that each end has one user and nobody waits. Two
+//! counters only grow,
+//! `tail` written by the sender and `head` by the receiver; between them lie the items. The sender
+//! [publishes](Sender::publish) what it has put in, once for many, and the receiver
+//! [acknowledges](Receiver::acknowledge) what it has taken out. Each keeps a copy of the other's counter and
+//! reads the original only when the copy does not suffice. (L. Lamport, "Specifying Concurrent Program
+//! Modules", 1983; the copies are those of J. Giacomoni et al., "FastForward for Efficient Pipeline
+//! Parallelism", 2008, and of rings in the kernel and DPDK.)
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -18,18 +20,19 @@ struct Counter(AtomicU32);
 
 /// What both ends share.
 struct Ring<T> {
-    /// Items put in and made known, wrapping.
+    /// Items put in and published, wrapping.
     tail: Counter,
-    /// Items taken out and made known, wrapping.
+    /// Items taken out and acknowledged, wrapping.
     head: Counter,
     /// The sender will put in no more.
     closed: AtomicBool,
-    /// As many as a power of two.
+    /// A power of two of them.
     places: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a place is touched by the sender until it has published it, then by the receiver until it has acknowledged it: there is
-// one of each. So items are passed on, never shared.
+// SAFETY: a place is touched by the sender until it has published it, then by the receiver until it has
+// acknowledged it. There is one of each, and both touch places only through `&mut self`: items are passed on,
+// never shared.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -39,7 +42,7 @@ pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     /// Items put in.
     tail: u32,
-    /// Of these, made known.
+    /// Of these, published.
     published: u32,
     /// The last value of the receiver's counter that was seen.
     head: u32,
@@ -50,7 +53,7 @@ pub struct Receiver<T> {
     ring: Arc<Ring<T>>,
     /// Items taken out.
     head: u32,
-    /// Of these, made known.
+    /// Of these, acknowledged.
     acknowledged: u32,
     /// The last value of the sender's counter that was seen.
     tail: u32,
@@ -77,7 +80,7 @@ pub fn ring<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 impl<T> Ring<T> {
     #[inline(always)]
     fn place(&self, count: u32) -> &UnsafeCell<MaybeUninit<T>> {
-        // As many places as a power of two, so that the counters may wrap.
+        // A power of two of places, so that the counters may wrap.
         &self.places[count as usize & (self.places.len() - 1)]
     }
 }
@@ -105,7 +108,8 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// The item that was put in last but so many, for changing; none if the receiver knows of it.
+    /// The item that was put in `before_last` before the last one, to change it; none if the receiver knows
+    /// of it.
     #[inline]
     pub fn unpublished(&mut self, before_last: usize) -> Option<&mut T> {
         if before_last >= self.tail.wrapping_sub(self.published) as usize {
@@ -117,19 +121,20 @@ impl<T> Sender<T> {
         )]
         let place = self.ring.place(self.tail.wrapping_sub(1 + before_last as u32));
         Some(place.with_mut(|place| {
-            // SAFETY: written and not yet published, so it is the sender's, which is borrowed as long as the item is.
+            // SAFETY: written and not yet published, so it is the sender's, which is borrowed as long as the
+            // item is.
             unsafe { (*place).assume_init_mut() }
         }))
     }
 
-    /// True if something has been put in that the receiver does not know of.
+    /// True if something that was put in is not published.
     #[inline(always)]
     #[must_use]
     pub const fn is_ahead(&self) -> bool {
         self.tail != self.published
     }
 
-    /// Makes known what has been put in.
+    /// Tells the receiver what was put in.
     #[inline]
     pub fn publish(&mut self) {
         if self.is_ahead() {
@@ -139,7 +144,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Makes known what has been put in, and that it was the last.
+    /// Publishes, and says that it was the last.
     pub fn close(&mut self) {
         self.publish();
         // Release: whoever sees this sees the counter.
@@ -148,7 +153,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Items that can be taken out now, as far as is known; looks again if that is none.
+    /// Items that can be taken out now, as far as is known; looks again if there are none.
     #[inline]
     pub fn available(&mut self) -> usize {
         if self.head == self.tail {
@@ -158,10 +163,23 @@ impl<T> Receiver<T> {
         self.tail.wrapping_sub(self.head) as usize
     }
 
-    /// Looks at an item: the one that will be taken out after so many others. `None` unless it was
+    /// Looks at an item: the one that will be taken out after `after` others. `None` unless it was
     /// [available](Self::available).
+    ///
+    /// Exclusive, so that two threads never look at one item that may only be sent:
+    ///
+    /// ```compile_fail,E0596
+    /// use std::cell::Cell;
+    /// let (mut sender, receiver) = pascaline_aggregator::handoff::ring::<Cell<u32>>(2);
+    /// let _ = sender.push(Cell::new(1));
+    /// sender.publish();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| receiver.peek(0, |cell| cell.set(2)));
+    ///     receiver.peek(0, |cell| cell.set(3));
+    /// });
+    /// ```
     #[inline]
-    pub fn peek<R>(&self, after: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
+    pub fn peek<R>(&mut self, after: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
         if after >= self.tail.wrapping_sub(self.head) as usize {
             return None;
         }
@@ -171,13 +189,14 @@ impl<T> Receiver<T> {
         )]
         let place = self.ring.place(self.head.wrapping_add(after as u32));
         Some(place.with(|place| {
-            // SAFETY: the place lies between head and tail: the sender has written it, and leaves it alone until it is
-            // acknowledged. `T` is only borrowed, and this is the only receiver.
+            // SAFETY: the place lies between head and tail: the sender has written it, and leaves it alone
+            // until it is acknowledged. This is the only receiver, and it is borrowed exclusively.
             look(unsafe { (*place).assume_init_ref() })
         }))
     }
 
-    /// Takes out the oldest item, if one is [available](Self::available). The sender does not know yet that its place is free.
+    /// Takes out the oldest item, if one is [available](Self::available). The sender does not know yet that
+    /// its place is free.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.head == self.tail {
@@ -191,7 +210,7 @@ impl<T> Receiver<T> {
         Some(item)
     }
 
-    /// Makes known what has been taken out.
+    /// Tells the sender what was taken out.
     #[inline]
     pub fn acknowledge(&mut self) {
         if self.head != self.acknowledged {

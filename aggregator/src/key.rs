@@ -1,5 +1,8 @@
 //! What names a PSN, and where it is placed.
 
+#[cfg(test)]
+mod tests;
+
 /// Job, generation and PSN in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Key(u64);
@@ -58,7 +61,8 @@ impl Key {
         ahead != 0 && ahead < 1 << 31
     }
 
-    /// An even chance that neither the sender nor the holder of a slot can foresee well, and that repeats in a simulation.
+    /// An even chance that neither the sender nor the holder of a slot can foresee well, and that repeats in
+    /// a simulation.
     #[must_use]
     pub(crate) const fn coin(self, now: u64) -> bool {
         // One round of SplitMix64's mixing.
@@ -77,17 +81,18 @@ impl Key {
 
     /// `hash(job, psn)`: the place among this many sets, fewer than 2³².
     ///
-    /// Multiplication by the golden ratio spreads any arithmetic sequence of PSNs evenly (the three-distance theorem):
-    /// a window of consecutive PSNs up to about a third of the sets meets no conflict of its own making, and so does
-    /// every n-th PSN when a job's packets are dealt over n trees. Jobs and generations start at unrelated places.
+    /// Multiplication by the golden ratio spreads any arithmetic sequence of PSNs evenly (the three-distance
+    /// theorem): a window of consecutive PSNs up to about a third of the sets meets no conflict of its own
+    /// making, and so does every n-th PSN when a job's packets are dealt over n trees. Jobs and generations
+    /// start at unrelated places.
     #[must_use]
     #[inline]
     pub const fn place(self, sets: usize) -> usize {
         place(self.spread_job(), self.psn(), sets)
     }
 
-    /// Tells jobs and generations apart in tags and places. Not the multiplier of `place`, or job n's PSNs would lie
-    /// where job 0's lie a little later.
+    /// Tells jobs and generations apart in tags and places. Not the multiplier of `place`, or job n's PSNs
+    /// would lie where job 0's lie a little later.
     #[inline]
     pub(crate) const fn spread_job(self) -> u32 {
         ((self.0 >> 32) as u32).wrapping_mul(0x85eb_ca6b)
@@ -107,41 +112,12 @@ pub(crate) const fn place(spread_job: u32, psn: u32, sets: usize) -> usize {
 pub(crate) struct Tag(pub(crate) u16);
 
 impl Tag {
-    /// The tag of a PSN of the job that is spread like this. PSNs that meet in a set may well be a multiple of 65,536 apart: in the
-    /// region of a job they are a multiple of its sets.
+    /// The tag of a PSN of the job that is spread like this. PSNs that meet in a set may well be a multiple
+    /// of 65,536 apart: in the region of a job they are a multiple of its sets.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the low half, with the other one folded in")]
     pub(crate) const fn new(spread_job: u32, psn: u32) -> Self {
         let both = psn ^ spread_job;
         Self((both ^ both >> 16) as u16)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_come_back() {
-        let key = Key::new(0xfffe, 0x81, u32::MAX);
-        assert_eq!((key.job(), key.epoch(), key.psn()), (0xfffe, 0x81, u32::MAX));
-        assert_eq!(Key::from_bits(key.to_bits()), key);
-    }
-
-    #[test]
-    fn a_window_of_a_third_of_the_sets_never_meets_itself() {
-        for sets in [4096u32, 3000, 4095] {
-            for stride in [1u32, 2, 3, 4, 8] {
-                for start in [0u32, 1_000_003, u32::MAX - 100] {
-                    let mut used = vec![0u8; sets as usize];
-                    let window = if stride == 1 { sets / 3 } else { sets / 16 };
-                    for n in 0..window {
-                        let key = Key::new(7, 1, start.wrapping_add(n.wrapping_mul(stride)));
-                        used[key.place(sets as usize)] += 1;
-                    }
-                    assert!(used.iter().all(|&n| n <= 1), "stride {stride} start {start} of {sets}");
-                }
-            }
-        }
     }
 }

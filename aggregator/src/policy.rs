@@ -1,4 +1,5 @@
-//! How a job uses the pool: what differs between the systems whose policies can be chosen, on one slot state machine.
+//! How a job uses the pool: what differs between the systems whose policies can be chosen, on one slot state
+//! machine.
 
 /// Who gets a slot that a newcomer wants and that holds another PSN's partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -7,8 +8,8 @@ pub enum ConflictPolicy {
     /// The holder; the newcomer goes to the parameter server, or is refused (ATP).
     #[default]
     FirstCome = 0,
-    /// The one with the higher priority; the loser goes to the parameter server. A newcomer that fails halves the
-    /// holder's priority, so that no slot is held for ever (DSA, section V).
+    /// The one with the higher priority; the loser goes to the parameter server. A newcomer that fails halves
+    /// the holder's priority, so that no slot is held for ever (DSA, section V).
     Preempt = 1,
     /// The newcomer (DSA, section VII.C: a strawman).
     Always = 2,
@@ -29,12 +30,6 @@ impl ConflictPolicy {
             Self::Always => "always",
             Self::Coin => "coin",
         }
-    }
-
-    /// The policy with this number, as `as u8` gives it.
-    #[must_use]
-    pub(crate) const fn from_code(code: u8) -> Self {
-        Self::ALL[code as usize % Self::ALL.len()]
     }
 }
 
@@ -92,9 +87,10 @@ pub struct Policy {
     pub region: Option<Region>,
     /// Slots of partials that the job may hold at once; 0 for any number.
     pub quota: u32,
-    /// Nanoseconds after which a partial is sent out as the result, with the ranks that are inside; 0 for never. Only in a region.
+    /// Nanoseconds after which a partial is sent out as the result, with the ranks that are inside; 0 for
+    /// never. Only in a region.
     pub partial_after: u64,
-    /// What loses a conflict, and what is evicted, goes to the parameter server; else losers are refused, and what
-    /// is evicted is given up: the ranks send it again.
+    /// What loses a conflict, and what is evicted, goes to the parameter server; else losers are refused, and
+    /// what is evicted is given up: the ranks send it again.
     pub server: bool,
 }

@@ -1,12 +1,11 @@
 //! Sets of slots, and what is done to them.
 
-mod add;
-mod brief;
 mod config;
+mod contribution;
+mod eviction;
+mod fast_path;
 mod kernels;
-mod leaving;
-mod others;
-mod several;
+mod requests;
 
 use core::marker::PhantomData;
 use core::sync::atomic::AtomicU32;
@@ -15,21 +14,21 @@ use std::sync::Arc;
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::{Combine, InOrder, Kernels};
 
-use crate::handed::Handed;
+use crate::handed_off::HandedOff;
 use crate::handoff::{self, Receiver, Sender};
-use crate::lanes::{Groups, Lanes};
-use crate::part::{Part, SetHead};
+use crate::owners::{Groups, Owners};
 use crate::policy::Order;
 use crate::request::{Request, Verb};
 use crate::session::Session;
 use crate::set::{Limit, Set};
+use crate::shard::{Memory, SetHead, Shard};
 use crate::sink::Sink;
 use crate::slot::Slot;
 use kernels::Kernel;
 
 pub use config::{PoolConfig, PoolConfigError};
 
-/// What the sessions of a pool have in common: how it is laid out, and what is counted over all of them. The slots are theirs.
+/// What the sessions of a pool share: its layout, and what is counted over all of them. The slots are theirs.
 ///
 /// `WORDS` is the width of the contribution bitmap in units of 64 ranks.
 pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
@@ -38,10 +37,10 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
     pub(crate) shared_sets: usize,
     age_limit: u64,
     /// The same, as directories have it.
-    oldest: Limit,
+    age_ticks: Limit,
     remind_interval: u32,
-    /// Which session is at home in which set.
-    pub(crate) lanes: Lanes,
+    /// Which session owns which set.
+    pub(crate) owners: Owners,
     /// The sets of the shared part.
     pub(crate) groups: Groups,
     /// By element code.
@@ -53,8 +52,8 @@ pub struct Pool<B: PacketBuf, const WORDS: usize = 1> {
 
 /// The ways of one lcore to the others and back.
 struct Ends<B: PacketBuf> {
-    to: Vec<(usize, Sender<Handed<B>>)>,
-    from: Vec<Receiver<Handed<B>>>,
+    to: Vec<(usize, Sender<HandedOff<B>>)>,
+    from: Vec<Receiver<HandedOff<B>>>,
 }
 
 impl<B: PacketBuf> Default for Ends<B> {
@@ -76,16 +75,16 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         config.check()?;
         let &PoolConfig { slots, reserved, ways, age_limit, remind_interval } = config;
         let sets = slots / ways;
-        let lanes = Lanes::new(lcores);
+        let owners = Owners::new(lcores);
         let age_limit = u64::try_from(age_limit.as_nanos()).unwrap_or(u64::MAX);
         let pool = Arc::new(Self {
             config: *config,
             shared_sets: (slots - reserved) / ways,
             age_limit,
-            oldest: Limit::of(age_limit),
+            age_ticks: Limit::of(age_limit),
             remind_interval: u32::try_from(remind_interval.as_micros()).unwrap_or(u32::MAX),
-            lanes,
-            groups: Groups::new((slots - reserved) / ways, lanes),
+            owners,
+            groups: Groups::new((slots - reserved) / ways, owners),
             kernels: kernels::table(&kernels),
             held: (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect(),
             of: PhantomData,
@@ -100,13 +99,13 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
         }
         let session = |(number, Ends { to, from })| {
-            let part = Part::new(lanes.sets(sets, number), ways);
-            Session::new(Arc::clone(&pool), number, part, to, from)
+            let memory = Memory::new(owners.sets(sets, number), ways);
+            Session::new(Shard { pool: Arc::clone(&pool), memory, owner: number }, to, from)
         };
         Ok((0..).zip(ends).map(session).collect())
     }
 
-    /// Packets that may be on their way from one of so many lcores to another.
+    /// Packets that may be on their way from one of `lcores` to another.
     const fn ring_places(lcores: usize) -> usize {
         match lcores {
             0..=4 => 1024,
@@ -115,8 +114,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// Bytes that the sets and slots of this layout take, and the rings between so many lcores, packets not included; 0 if there are
-    /// no ways.
+    /// Bytes of this layout's sets and slots and of the rings between `lcores`, without packets; 0 if there
+    /// are no ways.
     #[must_use]
     pub const fn memory_bytes(config: &PoolConfig, lcores: usize) -> usize {
         let rings = lcores * lcores.saturating_sub(1);
@@ -125,14 +124,14 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sets.saturating_mul(size_of::<SetHead>())
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
             .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
-            .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<Handed<B>>()))
+            .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<HandedOff<B>>()))
     }
 
-    /// Packets that so many slots hold at most, for jobs of up to so many ranks: where contributions are kept until all are
-    /// there (`whole`: the order of ranks, sums of 16-bit floats), those of all ranks; else one.
+    /// Packets that `slots` hold at most for jobs of up to `fan_in` ranks: one each, or those of all ranks
+    /// where contributions are kept until all are there (`kept`: the order of ranks, sums of 16-bit floats).
     #[must_use]
-    pub const fn packets(slots: usize, fan_in: u16, whole: bool) -> usize {
-        if whole && fan_in > 1 { slots.saturating_mul(fan_in as usize) } else { slots }
+    pub const fn packets(slots: usize, fan_in: u16, kept: bool) -> usize {
+        if kept && fan_in > 1 { slots.saturating_mul(fan_in as usize) } else { slots }
     }
 
     /// Sets in all.
@@ -151,15 +150,13 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         self.kernels[usize::from(element)].combine
     }
 
-    /// True if all contributions are to be kept until they can be added at once.
+    /// True if contributions are kept until all can be added at once.
     #[inline(always)]
     pub(crate) fn keeps(&self, element: u8, order: Order) -> bool {
         let kernel = &self.kernels[usize::from(element)];
         order == Order::Rank || kernel.in_order.is_some() && kernel.combine.is_none()
     }
-}
 
-impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
     /// Does what a request asks for.
     #[inline]
     pub(crate) fn apply<S: Sink<B, WORDS>>(
@@ -170,7 +167,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink: &mut S,
     ) {
         match request.verb {
-            Verb::Add if request.inside != 0 => self.add_several(set, request, packet, sink),
+            Verb::Add if request.inside != 0 => self.add_combined(set, request, packet, sink),
             Verb::Add => self.add(set, request, packet, sink),
             Verb::Remind => self.remind(set, request, packet, sink),
             Verb::Install => self.install(set, request, packet, sink),

@@ -1,26 +1,26 @@
-//! Hints to the processor.
+//! Prefetching: hints to the processor.
 
-/// Lines that [`ask_for_all`] asks for at most: as many as a core has on their way at a time, about.
+/// Lines that [`prefetch_all`] prefetches at most: about as many as a core has on their way at a time.
 const MOST: usize = 16;
 const LINE: usize = 64;
 
-/// Asks for a value, all its cache lines.
+/// Prefetches a value, all its cache lines.
 #[inline(always)]
-pub fn ask_for<T>(value: &T) {
+pub fn prefetch_value<T>(value: &T) {
     for line in 0..size_of::<T>().div_ceil(LINE) {
         prefetch(core::ptr::from_ref(value).cast::<u8>().wrapping_add(line * LINE));
     }
 }
 
-/// Asks for values that lie one after the other; of many, for the first ones.
+/// Prefetches values that lie one after the other; of many, the first ones.
 #[inline]
-pub fn ask_for_all<T>(values: &[T]) {
+pub fn prefetch_all<T>(values: &[T]) {
     for line in 0..size_of_val(values).div_ceil(LINE).min(MOST) {
         prefetch(values.as_ptr().cast::<u8>().wrapping_add(line * LINE));
     }
 }
 
-/// Asks for the cache line of an address, which may be any.
+/// Prefetches the cache line of an address, which may be any.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -2,12 +2,13 @@
 
 use pascaline_buffer::PacketBuf;
 
-pub use crate::contributions::Originals;
+use crate::contributions::Originals;
 use crate::key::Key;
-use crate::request::{Contribution, Request};
+use crate::request::{Contribution, Gradient, Request, Rules};
+use crate::session::Burst;
 use pascaline_wire::RankSet;
 
-/// A complete aggregate, as it lies in the slot that keeps it. Whoever sends it clones the payload.
+/// A result, as it lies in the slot that caches it. Whoever sends it clones the payload.
 #[derive(Debug, Clone)]
 pub struct Aggregate<'a, S> {
     /// Which PSN.
@@ -30,9 +31,9 @@ pub struct Aggregate<'a, S> {
     pub payload: &'a S,
 }
 
-/// Why a request was refused. The packet is the caller's again.
+/// Why a request was rejected; the drop reasons have the same names. The packet is the caller's again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum Rejection {
     /// All slots of the set hold other PSNs. The sender will retransmit.
     Conflict,
     /// The job holds as many slots as it may.
@@ -57,58 +58,78 @@ pub enum Refusal {
     ElementUnsupported,
     /// The count field is not what the kind of packet demands.
     BadCount,
-    /// So much waits for the lcore that is at home in the PSN's set that no more can be left for it.
+    /// The ring to the owner of the PSN's set is full.
     Contention,
+}
+
+impl Rejection {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Conflict,
+        Self::Quota,
+        Self::Stale,
+        Self::UnknownPsn,
+        Self::Duplicate,
+        Self::RankOutOfRange,
+        Self::FanInMismatch,
+        Self::FanInChanged,
+        Self::LengthChanged,
+        Self::ElementChanged,
+        Self::ElementUnsupported,
+        Self::BadCount,
+        Self::Contention,
+    ];
 }
 
 /// What is known of a PSN that a rank waits for.
 #[derive(Debug)]
 pub enum Reminded<'a, S, const WORDS: usize> {
     /// Here it is.
-    Kept(Aggregate<'a, S>),
+    Cached(Aggregate<'a, S>),
     /// These ranks have contributed; reminded no more often than the pool's interval.
     Partial(RankSet<WORDS>),
     /// A partial that the missing ranks were reminded of a moment ago.
     Recently,
-    /// Nothing; the ranks that have the result may still keep it.
+    /// Nothing; the ranks that have the result may still cache it.
     Unknown,
 }
 
-/// Why something had to go from a slot.
+/// Why something was evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Another PSN wanted the slot, and this one was a kept result, or a partial beyond the age limit.
+    /// Another PSN wanted the slot, and this was a cached result, or a partial beyond the age limit.
     Age,
     /// Another PSN wanted the slot and won the conflict.
     Preempted,
     /// The parameter server fetched it.
     Fetched,
-    /// It is complete, but part of it was sent again: there may be another result already. The parameter server knows of it, or finds out.
+    /// It is complete, but part of it was sent again, so there may be another result: the parameter server
+    /// knows.
     Referred,
     /// The result came from elsewhere.
     Superseded,
     /// The caller of a [sweep](crate::Session::sweep) wanted it to go.
     Swept,
-    /// It was combined on its way to the lcore that is at home in its set, and found no slot there.
+    /// It was combined before it was handed off, and the owner of its set had no slot.
     NoRoom,
 }
 
-/// What went.
+/// What was evicted.
 #[derive(Debug)]
-pub enum Displaced<B: PacketBuf> {
-    /// A kept result.
+pub enum Evicted<B: PacketBuf> {
+    /// A cached result.
     Result,
-    /// A partial that nobody wants; its packets are [spent](Sink::spent).
+    /// A partial that nobody wants; its packets are [recycled](Sink::recycled).
     GivenUp,
     /// A partial for the parameter server.
-    Partial(Evicted<B>),
+    Partial(Partial<B>),
     /// The contributions of a partial for the parameter server, one by one: they have not been added yet.
     Originals(Originals<B>),
 }
 
 /// A partial on its way to the parameter server.
 #[derive(Debug)]
-pub struct Evicted<B> {
+pub struct Partial<B> {
     /// The payload and the trailer that says which ranks are inside, and nothing else.
     pub packet: B,
     /// Bytes of the payload.
@@ -121,49 +142,75 @@ pub struct Evicted<B> {
     pub count: u16,
     /// An element saturated.
     pub overflow: bool,
-    /// The slot was opened by a contribution that was not sent for the first time, so perhaps none inside was.
+    /// The slot was opened by a contribution that was not sent for the first time, so perhaps none inside
+    /// was.
     pub again: bool,
     /// The slot's priority.
     pub priority: u16,
 }
 
-/// Receives the events of a pool. Each request gives exactly one of the events that say so, later and on another lcore if
-/// it was handed off; the others come in addition.
+/// Receives the events of a pool. Each request gives exactly one of the events that say so, later and on
+/// another lcore if it was handed off; the others come in addition.
+///
+/// Whoever never sends what leads to an event may leave its method out: the packet is then dropped.
 pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     /// *One per request.* The contribution opened a slot: its packet is now the accumulator.
     fn opened(&mut self, of: &Contribution);
-    /// *One per request.* The contribution was taken in. Its packet comes back by [`spent`](Self::spent), at once or later.
+    /// *One per request.* The contribution is inside. Its packet is [recycled](Self::recycled), now or later.
     fn added(&mut self, of: &Contribution);
     /// *One per request.* The contribution completed the PSN. `alone` if it also opened the slot.
     fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, B::Shared>);
-    /// *One per request.* The rank waits for a result that is kept: here it is again.
-    fn replayed(&mut self, request: &Request, packet: B, result: Aggregate<'_, B::Shared>);
-    /// *One per request.* A result from elsewhere was taken over.
-    fn installed(&mut self, request: &Request, result: Aggregate<'_, B::Shared>);
-    /// *One per request.* A result from elsewhere found no slot: it is given out, and not kept.
-    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, B::Shared>);
+    /// *One per request.* The rank waits for a result that is cached: here it is again.
+    fn replayed(&mut self, _request: &Request, _packet: B, _result: Aggregate<'_, B::Shared>) {}
+    /// *One per request.* A result from elsewhere is cached.
+    fn installed(&mut self, _request: &Request, _result: Aggregate<'_, B::Shared>) {}
+    /// *One per request.* A result from elsewhere found no slot: it is given out, and not cached.
+    fn passed_on(&mut self, _request: &Request, _result: Aggregate<'_, B::Shared>) {}
     /// *One per request.* The answer to a reminder.
-    fn reminded(&mut self, request: &Request, packet: B, state: Reminded<'_, B::Shared, WORDS>);
-    /// *One per request.* The answer to a fetch: what there was has been [displaced](Self::displaced), or here is the result.
-    fn fetched(&mut self, request: &Request, packet: B, result: Option<Aggregate<'_, B::Shared>>);
-    /// *One per request.* What there was of the PSN has been [released](Self::released).
-    fn obeyed(&mut self, request: &Request, packet: B);
-    /// *One per request.* The request was refused.
-    fn refused(&mut self, request: &Request, packet: B, why: Refusal);
-    /// The contribution was added to one that is about to be left for another lcore: it shares what becomes of that one, whose
-    /// request says that it is [inside](Request::inside).
+    fn reminded(&mut self, _request: &Request, _packet: B, _state: Reminded<'_, B::Shared, WORDS>) {}
+    /// *One per request.* The answer to a fetch: the partial was [evicted](Self::evicted), or here is the result.
+    fn fetched(&mut self, _request: &Request, _packet: B, _result: Option<Aggregate<'_, B::Shared>>) {}
+    /// *One per request.* What there was of the PSN is [released](Self::released).
+    fn obeyed(&mut self, _request: &Request, _packet: B) {}
+    /// *One per request.* The request was rejected.
+    fn rejected(&mut self, request: &Request, packet: B, why: Rejection);
+    /// The contribution was combined with one that is about to be handed off, and shares its fate: the
+    /// request of that one says that it is [inside](Request::inside).
     fn combined(&mut self, of: &Contribution) {
         self.added(of);
     }
-    /// The packet was left for the lcore that is at home in its set; its event will come there.
-    fn handed_off(&mut self);
-    /// A packet whose contents are in a sum, or in vain, is the caller's again.
-    fn spent(&mut self, packet: B);
+    /// The packet was handed off to the owner of its set; its event will come there.
+    fn handed_off(&mut self) {}
+    /// A packet whose contents are in a sum, or given up, is the caller's again.
+    fn recycled(&mut self, packet: B);
     /// A PSN is complete without a further contribution: its time is up, or fewer are needed than before.
-    fn released(&mut self, result: Aggregate<'_, B::Shared>);
-    /// A [sweep](crate::Session::sweep) has come upon a partial, whose first contribution arrived at `first`, with these ranks inside.
+    fn released(&mut self, _result: Aggregate<'_, B::Shared>) {}
+    /// A [sweep](crate::Session::sweep) found a partial, opened at `first`, with these ranks inside.
     #[inline]
     fn seen(&mut self, _key: Key, _first: u64, _inside: &RankSet<WORDS>) {}
     /// A slot was vacated.
-    fn displaced(&mut self, key: Key, what: Displaced<B>, cause: Cause);
+    fn evicted(&mut self, key: Key, what: Evicted<B>, cause: Cause);
+}
+
+/// What the pool asks of its caller while it works through a [burst](crate::Session::add_burst).
+pub trait BurstSink<B: PacketBuf, const WORDS: usize = 1>: Sink<B, WORDS> {
+    /// Where the payload of a recognised gradient begins in its packet.
+    const PAYLOAD_OFFSET: u16;
+
+    /// How a job uses the pool; the default for a job that is not known.
+    fn rules(&self, job: u16) -> Rules;
+    /// How important a recognised gradient is.
+    fn priority(&self, packet: &B) -> u16;
+    /// All that there is to say about a gradient that arrived at `now`.
+    fn whole_request(&mut self, gradient: &Gradient, packet: &B, now: u64) -> Request;
+    /// True if there are so many jobs or ranks that prefetching what the caller keeps for each pays.
+    fn is_wide(&self) -> bool {
+        false
+    }
+    /// Prefetches where the caller counts a gradient.
+    fn prefetch_count(&self, _gradient: &Gradient) {}
+    /// Prefetches what sending a result takes, which the gradient probably completes.
+    fn prefetch_replies(&self, _gradient: &Gradient) {}
+    /// All gradients of the burst are worked off; `added` of them were added without an event.
+    fn worked_off(&mut self, burst: &Burst<B>, added: usize, now: u64);
 }

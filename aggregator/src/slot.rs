@@ -1,74 +1,78 @@
-//! One slot's state machine: `Empty → Open(partial) → Done(result kept)`.
+//! One slot's state machine: `Empty → Open or Kept (partial) → Done (cached result)`.
 //!
-//! Done is not freed: the result stays until another PSN wants the slot, so that a worker that lost it gets it again
-//! at once. An open slot owns its packets; a done one shares the result, and nobody can write to it any more.
+//! A done slot is not freed: the result stays until another PSN needs the slot, so that a worker that lost it
+//! gets it again at once. An open slot owns its packets; a done one shares the result, and nobody writes to
+//! it any more.
 //!
-//! Contributions are added as they come, long ones of one burst together. Where they are to be added in the order of ranks, or would lose
-//! bits if rounded after each addition, they are all kept until they are complete. (To let short ones wait saves passes over
-//! the accumulator, but costs more than that: each has to come into the cache twice.)
+//! Contributions are added as they come, long ones of one burst together. Those that are added in the order
+//! of ranks, or would lose bits if rounded after each addition, are kept until all are there. (Keeping short
+//! ones too would save passes over the accumulator but costs more: each would come into the cache twice.)
 
-mod brief;
-mod hints;
+mod fast_path;
+mod prefetch;
 mod result;
+
+use core::num::NonZeroU32;
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Combine;
-use pascaline_wire::Op;
+use pascaline_wire::{Op, RankSet};
 
 use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
 use crate::request::{Request, Shape, name};
-use crate::sink::{Evicted, Refusal};
-use pascaline_wire::RankSet;
+use crate::sabotage::Sabotage;
+use crate::sink::{Partial, Rejection};
 
-/// What a contribution in brief has brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brought {
-    /// It is not one that is expected like this.
-    Nothing,
-    /// It has been added.
-    One,
-    /// And it is the last one.
-    Last,
-}
+pub(crate) use fast_path::Admission;
 
-/// Contributions that are added to a slot at once, at the most: a burst.
-pub(crate) const TOGETHER: usize = 32;
-
+/// What a slot holds.
 pub(crate) enum Hold<B: PacketBuf> {
     Empty,
     /// The packet of the first contribution, to which the others are added.
     Open(B),
     /// All contributions as they came.
-    Whole(Contributions<B>),
+    Kept(Contributions<B>),
     Done(B::Shared),
 }
 
 /// One cache line with a one-word bitmap.
+///
+/// Only the owner of the slot's set reads or writes it. Each field names the functions that write it.
 #[repr(C, align(64))]
 pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
-    /// Key, and in the byte above it the element type and operation.
+    /// Key, and in the byte above it the element. Written by `begin` and `install`; every lookup compares it.
     name: u64,
+    /// The ranks inside. Written by `admit` and `admit_combined`, cleared by `begin`; read by `agrees`,
+    /// reminders, sweeps and `append_bitmap`.
     ranks: RankSet<WORDS>,
-    /// Where the accumulator's payload lies, as long as the slot is open: to find it through the packet would cost the
-    /// cache line of the packet's descriptor. In a slot with a result, where its descriptor lies, and in one that keeps all
-    /// contributions, the line that says where they are: only ever prefetched.
+    /// Where the accumulator's payload lies while the slot is open: going through the packet would cost the
+    /// cache line of its descriptor. With a result: its descriptor. With kept contributions: the line that
+    /// says where they are. Written by `begin`, `keep_first`, `collect`, `keep_fast` and `cache`.
+    /// `accumulator` writes through it; otherwise it is only prefetched.
     payload: *mut u8,
-    pub(crate) hold: Hold<B>,
-    /// Microseconds, wrapping: when the slot was last of use to someone.
+    /// What the slot holds. Written by `begin`, `cache`, `sum`, `take` and `give_up_result`; read by all.
+    hold: Hold<B>,
+    /// Microseconds, wrapping: when the slot was last of use. Written by `touch`, `remind`, `begin` and
+    /// `install`; read by `idle`, for the choice of a victim.
     touched: u32,
-    /// Microseconds, wrapping: when the missing ranks were last reminded; `None` before the first time.
-    reminded: Option<core::num::NonZeroU32>,
+    /// Microseconds, wrapping: when the missing ranks were last reminded. Read and written by `remind`.
+    reminded: Option<NonZeroU32>,
+    /// Fan-in and payload length. Written by `begin` and `install`; every contribution is compared with it.
     shape: Shape,
+    /// Contributions inside. Written as `ranks` is, and by `install`; read for completion.
     count: u16,
-    /// Of a partial; of a result the [round](Self::round).
-    pub(crate) priority: u16,
-    /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two years before it
-    /// starts again.
+    /// Of a partial, its priority; of a result, its [round](Self::round). Written by `begin`, `cache`,
+    /// `install` and
+    /// `halve_priority`; read by preemption and `yields_to`.
+    priority: u16,
+    /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two
+    /// years. Written by `begin`, `install`, `note_flags`, `uncount` and `sum`; read by sweeps, results and
+    /// evictions.
     first: u64,
 }
 
-// SAFETY: the pointer goes to what the slot holds, packets, which are Send.
+// SAFETY: the pointer goes to packets that the slot holds, which are Send.
 unsafe impl<B: PacketBuf, const WORDS: usize> Send for Slot<B, WORDS> {}
 
 /// An element has saturated.
@@ -79,7 +83,7 @@ const SERVER: u64 = 1 << 57;
 const COUNTED: u64 = 1 << 58;
 /// Something inside was not sent for the first time.
 const AGAIN: u64 = 1 << 59;
-/// The slot was opened by a contribution that was not sent for the first time: perhaps none inside was.
+/// A contribution that was not sent for the first time opened the slot: perhaps none inside was.
 const REOPENED: u64 = 1 << 60;
 const FIRST: u64 = OVERFLOW - 1;
 
@@ -89,7 +93,7 @@ const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
 pub(crate) enum Contents<B: PacketBuf> {
     Nothing,
     Result,
-    Partial(Evicted<B>),
+    Partial(Partial<B>),
     Originals(Originals<B>),
 }
 
@@ -147,46 +151,90 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.first & SERVER != 0
     }
 
-    /// True if the slot is counted against its job's quota; it is not any more.
+    /// How important the partial is.
+    pub(crate) const fn priority(&self) -> u16 {
+        self.priority
+    }
+
+    /// The partial has won a conflict, and wins the next one less easily.
+    pub(crate) const fn halve_priority(&mut self) {
+        self.priority /= 2;
+    }
+
+    /// True if the slot was counted against its job's quota; from now on it is not.
     pub(crate) const fn uncount(&mut self) -> bool {
         let counted = self.first & COUNTED != 0;
         self.first &= !COUNTED;
         counted
     }
 
-    /// Opens the slot with a first contribution, whose packet, reduced to its payload, becomes the accumulator, or, if
-    /// all are to be kept as they came (`whole`), the first of them. Whatever the slot held before must have been taken out.
-    ///
-    /// A packet that is shorter than the request says becomes a shorter payload: the pool has checked that it is not.
-    pub(crate) fn open(&mut self, request: &Request, mut packet: B, whole: bool, counted: bool) {
+    /// Notes that a rank's contribution is inside. False, and nothing done, if it was already or does not
+    /// fit.
+    #[inline(always)]
+    fn admit(&mut self, rank: u16) -> bool {
+        if Sabotage::LostBit.is_on() {
+            self.count += 1;
+            return true;
+        }
+        if !self.ranks.insert(rank) {
+            return false;
+        }
+        self.count += 1;
+        true
+    }
+
+    /// The same for several of the first 64 ranks, a bit for each.
+    fn admit_combined(&mut self, ranks: u64) -> bool {
+        let new = self.ranks.insert_word(ranks);
+        if new {
+            #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+            let count = ranks.count_ones() as u16;
+            self.count += count;
+        }
+        new
+    }
+
+    /// Makes an empty slot a partial, without any rank inside so far. The packet is nothing but its payload.
+    #[inline(always)]
+    fn begin(&mut self, name: u64, shape: Shape, priority: u16, first: u64, touched: u32, mut packet: B) {
         debug_assert!(matches!(self.hold, Hold::Empty));
-        let mut ranks = RankSet::EMPTY;
-        let fits = ranks.insert(request.rank);
-        debug_assert!(fits, "the pool has checked the rank");
+        self.ranks = RankSet::EMPTY;
+        self.name = name;
+        self.touched = touched;
+        self.reminded = None;
+        self.shape = shape;
+        self.count = 0;
+        self.priority = priority;
+        self.first = first;
+        self.payload = packet.bytes_mut().as_mut_ptr();
+        // There is nothing to be dropped.
+        core::mem::forget(core::mem::replace(&mut self.hold, Hold::Open(packet)));
+    }
+
+    /// Opens the slot with a first contribution, or with several that are combined. Its packet, reduced to
+    /// its payload, becomes the accumulator, or the first of those that are kept (`keep`). The slot must be
+    /// empty.
+    ///
+    /// A packet that is shorter than the request says makes a shorter payload: the pool has checked that it
+    /// is not.
+    pub(crate) fn open(&mut self, request: &Request, mut packet: B, keep: bool, counted: bool) {
         let entire = packet.trim(usize::from(request.offset), usize::from(request.len));
         debug_assert!(entire, "the pool has checked the length");
-        let bytes = packet.bytes_mut();
+        let len = u16::try_from(packet.bytes().len()).map_or(0, |len| len.min(request.len));
         let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-        *self = Self {
-            name: name(request.key, request.element),
-            ranks,
-            payload: bytes.as_mut_ptr(),
-            touched: micros(request.now),
-            reminded: None,
-            shape: Shape::new(
-                request.fan_in,
-                u16::try_from(bytes.len()).map_or(0, |len| len.min(request.len)),
-            ),
-            count: 1,
-            priority: request.priority,
-            first: request.now & FIRST
-                | flag(OVERFLOW, request.overflow)
-                | flag(AGAIN | REOPENED, request.again)
-                | flag(SERVER, request.rules.server())
-                | flag(COUNTED, counted),
-            hold: Hold::Open(packet),
+        let first = request.now & FIRST
+            | flag(OVERFLOW, request.overflow)
+            | flag(AGAIN | REOPENED, request.again)
+            | flag(SERVER, request.rules.server())
+            | flag(COUNTED, counted);
+        let (name, shape) = (name(request.key, request.element), Shape::new(request.fan_in, len));
+        self.begin(name, shape, request.priority, first, micros(request.now), packet);
+        let admitted = match request.inside {
+            0 => self.admit(request.rank),
+            ranks => self.admit_combined(ranks),
         };
-        if whole && let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) {
+        debug_assert!(admitted, "the pool has checked the ranks");
+        if keep && let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) {
             self.keep_first(request.rank, packet);
         }
     }
@@ -195,23 +243,23 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     fn keep_first(&mut self, rank: u16, packet: B) {
         let contributions = Contributions::new(rank, packet);
         self.payload = contributions.line();
-        self.hold = Hold::Whole(contributions);
+        self.hold = Hold::Kept(contributions);
     }
 
     /// What can be said against a packet that does not agree with the contributions inside.
-    pub(crate) fn disagrees(&self, request: &Request) -> Option<Refusal> {
+    pub(crate) fn disagrees(&self, request: &Request) -> Option<Rejection> {
         if request.fan_in != self.fan_in() {
-            Some(Refusal::FanInChanged)
+            Some(Rejection::FanInChanged)
         } else if request.element != self.element() {
-            Some(Refusal::ElementChanged)
+            Some(Rejection::ElementChanged)
         } else if request.len != self.len() {
-            Some(Refusal::LengthChanged)
+            Some(Rejection::LengthChanged)
         } else {
             None
         }
     }
 
-    /// True if this is a contribution that agrees with those inside and is not among them.
+    /// True if this is one rank's contribution that agrees with those inside and is not among them.
     #[inline(always)]
     fn agrees(&self, request: &Request) -> bool {
         name(request.key, request.element) == self.name
@@ -221,77 +269,72 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             && !self.ranks.contains(request.rank)
     }
 
-    /// True if the slot sums as packets come, and the contribution agrees with those inside, is not among them, and is or
-    /// is not the last one.
+    /// True if the slot sums as packets come, and this is a contribution that is missing.
     #[inline(always)]
-    pub(crate) fn expects(&self, request: &Request, last: bool) -> bool {
-        self.agrees(request)
-            && last == (self.count + 1 >= request.needed)
-            && matches!(self.hold, Hold::Open(_))
+    pub(crate) fn expects(&self, request: &Request) -> bool {
+        self.agrees(request) && matches!(self.hold, Hold::Open(_))
     }
 
     /// True if the slot keeps contributions as they come, and this is one that is missing.
     pub(crate) fn collects(&self, request: &Request) -> bool {
-        self.agrees(request) && matches!(self.hold, Hold::Whole(_))
+        self.agrees(request) && matches!(self.hold, Hold::Kept(_))
     }
 
-    /// Adds an expected contribution. False, and nothing done, if the packet is shorter than the request says.
+    /// The payload to which an open slot adds.
+    #[inline(always)]
+    const fn accumulator(&mut self) -> &mut [u8] {
+        // SAFETY: called only while the slot is open. It then owns the packet that `payload` was taken from,
+        // whose memory stays where it is, and calls none of its methods. `len` is not more than there were
+        // bytes.
+        unsafe { core::slice::from_raw_parts_mut(self.payload, self.len() as usize) }
+    }
+
+    /// Adds an expected contribution. False, and nothing done, if the packet is shorter than the request
+    /// says.
     #[inline(always)]
     pub(crate) fn add(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
         let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
-        // SAFETY: an open slot owns the packet that `payload` was taken from, whose memory stays where it is; no method
-        // of the packet is called while the slot is open. `len` is not more than there were bytes.
-        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
-        let overflow = combine(into, from);
+        let overflow = combine(self.accumulator(), from);
+        let admitted = self.admit(request.rank);
+        debug_assert!(admitted, "it was expected");
         self.note(request, overflow);
         true
     }
 
-    /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request says.
+    /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request
+    /// says.
     pub(crate) fn collect(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
-        let Hold::Whole(contributions) = &mut self.hold else { return Err(packet) };
+        let Hold::Kept(contributions) = &mut self.hold else { return Err(packet) };
         if !packet.trim(usize::from(request.offset), usize::from(request.len)) {
             return Err(packet);
         }
         if contributions.push(request.rank, packet) {
             self.payload = contributions.line();
         }
+        let admitted = self.admit(request.rank);
+        debug_assert!(admitted, "it was missing");
         self.note(request, false);
         Ok(())
     }
 
-    /// Adds the contributions of several ranks, whose sum it is. False, and nothing done, if one of them is inside already, the slot
-    /// does not sum as packets come, or the packet is shorter than the request says.
-    pub(crate) fn add_several(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
+    /// Adds the sum of several ranks' contributions. False, and nothing done, if one of them is inside
+    /// already, the slot does not sum as packets come, or the packet is shorter than the request says.
+    pub(crate) fn add_combined(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
         let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
-        if !matches!(self.hold, Hold::Open(_)) || !self.ranks.insert_word(request.inside) {
+        if !matches!(self.hold, Hold::Open(_)) || !self.admit_combined(request.inside) {
             return false;
         }
-        // SAFETY: as in `add`.
-        let into = unsafe { core::slice::from_raw_parts_mut(self.payload, usize::from(self.len())) };
-        let overflow = combine(into, from) | request.overflow;
-        self.note_flags(overflow, request.again);
-        self.count += request.count;
-        self.touch(request.now);
+        let overflow = combine(self.accumulator(), from);
+        self.note(request, overflow);
         true
     }
 
-    /// Opens the slot with the contributions of several ranks.
-    pub(crate) fn open_several(&mut self, request: &Request, packet: B, counted: bool) {
-        self.open(request, packet, false, counted);
-        self.ranks = RankSet::of_word(request.inside);
-        self.count = request.count;
-    }
-
-    /// Notes that a contribution is inside, now that nothing can go wrong any more.
+    /// Notes what is special about a contribution that is inside now, and when it came.
     #[inline(always)]
     fn note(&mut self, request: &Request, overflow: bool) {
-        let new = self.ranks.insert(request.rank);
-        debug_assert!(new);
         if overflow | request.overflow | request.again {
             self.note_flags(overflow | request.overflow, request.again);
         }
-        self.count += 1;
         self.touch(request.now);
     }
 
@@ -300,9 +343,9 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.first |= if overflow { OVERFLOW } else { 0 } | if again { AGAIN } else { 0 };
     }
 
-    /// True if the sum might be another one, in its last bits, than one that was made of the same contributions before:
-    /// what has been sent again may have been in a sum already, whose result was lost, and contributions are added as they
-    /// come. In the order of ranks, and for minima and maxima, it is the same.
+    /// True if the sum might differ, in its last bits, from one made of the same contributions before. What
+    /// was sent again may have been in a sum whose result was lost, and contributions are added as they come.
+    /// In the order of ranks, and for minima and maxima, the bits are the same.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.first & (AGAIN | SERVER) == AGAIN | SERVER
             && self.element() >> 4 == Op::Sum as u8
@@ -315,11 +358,16 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.touched = micros(now);
     }
 
-    /// True if the partial is complete: all its ranks are inside, or as many as are needed by now. How many the job needs
-    /// is said of its present ranks: it does not hold for a PSN that was begun with another number of them.
+    /// True if the partial is complete: all its ranks are inside, or as many as are needed by now. What the
+    /// job needs does not hold for a PSN that was begun with another number of ranks.
     pub(crate) fn suffices(&self, request: &Request) -> bool {
         let enough = request.job_fan_in == self.fan_in() && self.count >= request.needed;
         self.is_partial() && (enough || self.count >= self.fan_in())
+    }
+
+    /// True if as many contributions are inside as are needed by now.
+    pub(crate) const fn reaches(&self, needed: u16) -> bool {
+        self.count >= needed
     }
 
     /// The ranks inside.
@@ -329,13 +377,18 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     }
 
     /// True if the slot holds a partial.
-    pub(crate) fn is_partial(&self) -> bool {
-        matches!(self.hold, Hold::Open(_) | Hold::Whole(_))
+    pub(crate) const fn is_partial(&self) -> bool {
+        matches!(self.hold, Hold::Open(_) | Hold::Kept(_))
     }
 
-    /// Takes out what is inside. A partial is made ready for the parameter server if it is `wanted` there; else its packets
-    /// are spent.
-    pub(crate) fn take(&mut self, wanted: bool, spent: &mut impl FnMut(B)) -> Contents<B> {
+    /// True if the slot holds a result.
+    pub(crate) const fn is_done(&self) -> bool {
+        matches!(self.hold, Hold::Done(_))
+    }
+
+    /// Takes out what is inside. A partial that is `wanted` by the parameter server is made ready for it; the
+    /// packets of any other are recycled.
+    pub(crate) fn take(&mut self, wanted: bool, recycle: &mut impl FnMut(B)) -> Contents<B> {
         let (key, element, fan_in, priority) = (self.key(), self.element(), self.fan_in(), self.priority);
         let (overflow, again) = (self.overflow(), self.first & REOPENED != 0);
         match core::mem::replace(&mut self.hold, Hold::Empty) {
@@ -343,13 +396,13 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             Hold::Done(_) => Contents::Result,
             Hold::Open(mut packet) => {
                 if !wanted || !self.append_bitmap(&mut packet) {
-                    spent(packet);
+                    recycle(packet);
                     return Contents::Nothing;
                 }
                 let (len, count) = (self.len(), self.count);
-                Contents::Partial(Evicted { packet, len, element, fan_in, count, overflow, again, priority })
+                Contents::Partial(Partial { packet, len, element, fan_in, count, overflow, again, priority })
             }
-            Hold::Whole(contributions) if wanted => Contents::Originals(Originals {
+            Hold::Kept(contributions) if wanted => Contents::Originals(Originals {
                 contributions,
                 key,
                 element,
@@ -358,24 +411,24 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
                 again,
                 priority,
             }),
-            Hold::Whole(mut contributions) => {
+            Hold::Kept(mut contributions) => {
                 while let Some((_, packet)) = contributions.pop() {
-                    spent(packet);
+                    recycle(packet);
                 }
                 Contents::Nothing
             }
         }
     }
 
-    /// The ranks inside an open slot, unless this was asked less than `interval` microseconds ago. Being waited for
-    /// makes the slot young again.
+    /// The ranks inside a partial, unless this was asked less than `interval` microseconds ago. Being waited
+    /// for counts as use.
     pub(crate) fn remind(&mut self, now: u64, interval: u32) -> Option<RankSet<WORDS>> {
         let now = micros(now);
         self.touched = now;
         if self.reminded.is_some_and(|last| elapsed(last.get(), now) < interval) {
             return None;
         }
-        self.reminded = core::num::NonZeroU32::new(now).or(core::num::NonZeroU32::new(1));
+        self.reminded = NonZeroU32::new(now).or(NonZeroU32::new(1));
         Some(self.ranks)
     }
 
@@ -383,12 +436,13 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) fn packets(&self) -> usize {
         match &self.hold {
             Hold::Empty => 0,
-            Hold::Whole(_) => usize::from(self.count),
+            Hold::Kept(_) => usize::from(self.count),
             Hold::Open(_) | Hold::Done(_) => 1,
         }
     }
 
-    /// How long ago the slot was of use, in microseconds, wrapping after 71 minutes: good enough to choose by.
+    /// How long ago the slot was of use, in microseconds, wrapping after 71 minutes: good enough to choose
+    /// by.
     pub(crate) fn idle(&self, now: u64) -> u32 {
         elapsed(self.touched, micros(now))
     }
@@ -404,8 +458,8 @@ fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
     usize::from(offset)..usize::from(offset) + usize::from(len)
 }
 
-/// Nanoseconds of what the slots call a microsecond: a power of two instead of a thousand, 2.4 % more for a shift
-/// instead of a division.
+/// Nanoseconds of what the slots call a microsecond: a power of two, 2.4 % more for a shift instead of a
+/// division.
 const MICRO: u64 = 1 << 10;
 
 #[inline]
@@ -416,8 +470,8 @@ fn micros(nanos: u64) -> u32 {
 
 /// Microseconds from `then` to `now`; none if `now` is the earlier one.
 ///
-/// That happens: a packet that was handed off carries the time at which another lcore received it. Without the
-/// exception a result used a moment ago would pass for the one longest out of use.
+/// That happens: a packet that was handed off carries the time at which another lcore received it. Without
+/// the exception a result used a moment ago would pass for the longest idle.
 #[inline]
 fn elapsed(then: u32, now: u32) -> u32 {
     /// How far apart the times of two lcores may be: about a second.

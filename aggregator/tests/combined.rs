@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Event, Parcel, Recorder, Who, config, full_signature, signature, sum_of};
-use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy, Pool, Refusal, Session};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy, Pool, Rejection, Session};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
 use pascaline_wire::{DType, Element, Op};
@@ -28,12 +28,12 @@ impl<const WORDS: usize> Two<WORDS> {
 
     /// The other lcore receives it.
     fn away(&mut self, parcel: &Parcel) -> Vec<Event> {
-        self.away.offer(&parcel.request, parcel.packet(&self.memory), &mut self.sink);
+        self.away.offer(&parcel.request, None, parcel.packet(&self.memory), &mut self.sink);
         self.sink.take()
     }
 
     fn home(&mut self, parcel: &Parcel) -> Vec<Event> {
-        self.home.offer(&parcel.request, parcel.packet(&self.memory), &mut self.sink);
+        self.home.offer(&parcel.request, None, parcel.packet(&self.memory), &mut self.sink);
         self.sink.take()
     }
 
@@ -104,7 +104,7 @@ fn a_rank_is_not_combined_with_itself() {
     }
     // Two times the same two: the second is none of the pool's.
     let said = two.arrive();
-    assert_eq!(said, [Event::Opened(who(1)), Event::Refused(who(2), Refusal::Duplicate)]);
+    assert_eq!(said, [Event::Opened(who(1)), Event::Rejected(who(2), Rejection::Duplicate)]);
     two.away(&part(0, 4));
     two.away(&part(3, 4));
     assert_eq!(sum_of(two.arrive().last().unwrap()).values, full_signature(4));
@@ -117,18 +117,18 @@ fn if_one_of_them_is_inside_none_is_added_and_all_may_come_again() {
     two.home(&part(1, 3));
     two.away(&part(0, 3));
     two.away(&part(1, 3));
-    assert_eq!(two.arrive(), [Event::Refused(who(0), Refusal::Duplicate)]);
+    assert_eq!(two.arrive(), [Event::Rejected(who(0), Rejection::Duplicate)]);
     // Sent again, each for itself.
     for rank in [0, 1] {
         assert_eq!(two.away(&part(rank, 3).with(|r| r.again = true)), [Event::HandedOff]);
     }
-    assert_eq!(two.arrive(), [Event::Added(who(0)), Event::Refused(who(1), Refusal::Duplicate)]);
+    assert_eq!(two.arrive(), [Event::Added(who(0)), Event::Rejected(who(1), Rejection::Duplicate)]);
     two.away(&part(2, 3));
     assert_eq!(sum_of(&two.arrive()[0]).values, full_signature(3));
     // And when there is a result.
     two.away(&part(0, 3));
     two.away(&part(2, 3));
-    assert_eq!(two.arrive(), [Event::Refused(who(0), Refusal::Duplicate)]);
+    assert_eq!(two.arrive(), [Event::Rejected(who(0), Rejection::Duplicate)]);
     two.close();
 }
 
@@ -143,7 +143,7 @@ fn what_is_special_or_different_is_not_combined() {
         ("another PSN", Parcel::add(Key::new(1, 1, 8), 1, 4, &signature(1, 4))),
         ("another generation", Parcel::add(Key::new(1, 2, 6), 1, 4, &signature(1, 4))),
         ("another fan-in", part(1, 5)),
-        ("another length", Parcel::add(KEY, 1, 4, &[1, 2])),
+        ("another length", Parcel::add(KEY, 1, 4, &[1, 2, 3])),
         ("another type", part(1, 4).of(Element::F32_SUM)),
         ("another policy", part(1, 4).under(&region)),
         ("by rank", part(1, 4).under(&rank)),
@@ -216,12 +216,12 @@ fn what_finds_no_slot_and_has_no_server_comes_back_and_may_be_offered_again() {
     two.away.resume(&mut two.sink);
     two.sink.take();
     two.home.resume(&mut two.sink);
-    assert_eq!(two.sink.events, [Event::Refused(who(0), Refusal::Conflict)]);
+    assert_eq!(two.sink.events, [Event::Rejected(who(0), Rejection::Conflict)]);
     let packet = two.sink.returned.pop().unwrap();
     // The slot becomes free, and what came back gets in.
     two.home(&Parcel::add(Key::new(1, 1, 2), 1, 2, &[7]));
     let request = part(0, 4).with(|r| (r.count, r.inside) = (3, 0b111)).request;
-    two.home.offer(&request, packet, &mut two.sink);
+    two.home.offer(&request, None, packet, &mut two.sink);
     let said = two.sink.take();
     assert_eq!(said.last(), Some(&Event::Opened(who(0))));
     assert_eq!(sum_of(&two.home(&part(3, 4))[0]).values, full_signature(4));
@@ -238,8 +238,8 @@ fn a_quota_counts_what_was_combined_as_one_slot() {
         two.away(&of(psn, 1));
     }
     let said = two.arrive();
-    let refused = Event::Refused(Who { key: Key::new(1, 1, 4), rank: 0 }, Refusal::Quota);
-    assert_eq!(said[1..], [refused]);
+    let rejected = Event::Rejected(Who { key: Key::new(1, 1, 4), rank: 0 }, Rejection::Quota);
+    assert_eq!(said[1..], [rejected]);
     two.home(&of(2, 2));
     two.away(&of(4, 0));
     two.away(&of(4, 1));

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Event, Known, Parcel, Recorder, Who, config, sum_of};
-use pascaline_aggregator::{Key, Order, Policy, Pool, PoolConfig, Refusal, Region, Session, Verdict};
+use pascaline_aggregator::{Key, Order, Policy, Pool, PoolConfig, Rejection, Session, SweepAction};
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
 
@@ -34,7 +34,7 @@ impl Lcores {
 
     fn offer(&mut self, lcore: usize, parcel: &Parcel) -> Vec<Event> {
         let packet = parcel.packet(&self.memory);
-        self.sessions[lcore].offer(&parcel.request, packet, &mut self.told[lcore]);
+        self.sessions[lcore].offer(&parcel.request, None, packet, &mut self.told[lcore]);
         self.told[lcore].take()
     }
 
@@ -62,29 +62,6 @@ fn who(key: Key, rank: u16) -> Who {
 }
 
 #[test]
-fn a_psn_is_at_home_where_its_lowest_bits_say() {
-    for count in 1..=5u32 {
-        let lcores = Lcores::of(count as usize, 64, 2);
-        for psn in 0..100 {
-            let key = Key::new(3, 1, psn);
-            for (number, session) in (0..).zip(&lcores.sessions) {
-                assert_eq!(session.is_home(session.place(key)), psn % count == number);
-            }
-        }
-        if count.is_power_of_two() {
-            let region = Region { first: 8, sets: 16 };
-            for psn in 0..100 {
-                let session = &lcores.sessions[(psn % count) as usize];
-                assert!(session.is_home(session.place_in(region, Key::new(3, 1, psn))));
-            }
-        }
-        let sets: usize = lcores.sessions.iter().map(Session::sets).sum();
-        assert_eq!(sets, 32, "each set is somebody's, and nobody else's");
-        lcores.close();
-    }
-}
-
-#[test]
 fn a_pool_with_fewer_sets_than_lcores_serves_all_of_them() {
     let mut lcores = Lcores::of(4, 2, 1);
     for psn in 0..8 {
@@ -109,13 +86,11 @@ fn a_packet_for_anothers_set_gets_there_when_both_have_had_their_turn() {
     let mut lcores = Lcores::of(2, 8, 1);
     let key = key_of(1, 2);
     assert_eq!(lcores.offer(0, &Parcel::add(key, 0, 2, &[1])), [Event::HandedOff]);
-    assert!(lcores.sessions[0].has_waiting(), "it has not been sent off");
-    assert!(!lcores.sessions[1].has_waiting());
+    assert!(lcores.resume(1).is_empty(), "it has not been sent");
     assert!(lcores.resume(0).is_empty());
-    assert!(!lcores.sessions[0].has_waiting());
-    assert!(lcores.sessions[1].has_waiting());
     assert_eq!(lcores.resume(1), [Event::Opened(who(key, 0))]);
-    assert!(!lcores.sessions[1].has_waiting());
+    let Lcores { sessions, told, .. } = &mut lcores;
+    assert!(!sessions[0].resume(&mut told[0]) && !sessions[1].resume(&mut told[1]), "nothing waits");
     // The rest comes to whose it is.
     let said = lcores.offer(1, &Parcel::add(key, 1, 2, &[2]));
     assert_eq!(sum_of(&said[0]).values, [3]);
@@ -164,7 +139,7 @@ fn every_field_of_a_request_survives_the_journey() {
     let sum = sum_of(completed);
     assert_eq!((sum.values.as_slice(), sum.overflow, sum.first), ([3].as_slice(), true, 70));
     assert_eq!(sum_of(reminded), sum);
-    assert_eq!(*refused, Event::Refused(who(key, 0), Refusal::Duplicate));
+    assert_eq!(*refused, Event::Rejected(who(key, 0), Rejection::Duplicate));
     lcores.close();
 }
 
@@ -195,7 +170,7 @@ fn one_turn_works_off_no_more_than_its_budget() {
     lcores.resume(1);
     let lots: Vec<usize> = (0..4).map(|_| lcores.resume(0).len()).collect();
     assert_eq!(lots, [BUDGET, BUDGET, 300 - 2 * BUDGET, 0]);
-    assert!(!lcores.sessions[0].has_waiting());
+    assert!(lcores.resume(0).is_empty());
     lcores.close();
 }
 
@@ -214,7 +189,7 @@ fn an_lcore_that_leaves_much_does_not_keep_the_others_waiting() {
     // Each has its turn to be first.
     let said = [lcores.resume(0), lcores.resume(0)].concat();
     let of_two = |event: &&Event| match event {
-        Event::Opened(who) | Event::Added(who) | Event::Refused(who, _) => who.rank == 2,
+        Event::Opened(who) | Event::Added(who) | Event::Rejected(who, _) => who.rank == 2,
         _ => false,
     };
     assert_eq!(said.len(), 2 * BUDGET);
@@ -233,8 +208,8 @@ fn what_finds_no_room_comes_back_and_the_rest_is_as_it_was() {
     let last = Parcel::add(key, 1, 2, &[2]);
     let packet = last.packet(&lcores.memory);
     let Lcores { sessions, told, .. } = &mut lcores;
-    sessions[1].offer(&last.request, packet, &mut told[1]);
-    assert_eq!(told[1].events, [Event::Refused(who(key, 1), Refusal::Contention)]);
+    sessions[1].offer(&last.request, None, packet, &mut told[1]);
+    assert_eq!(told[1].events, [Event::Rejected(who(key, 1), Rejection::Contention)]);
     assert_eq!(told[1].returned.len(), 1, "and the packet with it");
     told[1].take();
     let own = key_of(1, 2);
@@ -267,7 +242,7 @@ fn each_sweeps_its_own_sets() {
             100,
             |key, _| {
                 visited.push(key);
-                Verdict::Vacate
+                SweepAction::Vacate
             },
             &mut told[at],
         );

@@ -9,14 +9,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use common::trace::{NARROW, Step, WIDE, is_contribution, trace};
-use common::{Event, Parcel, Rig, TICK, config, full_signature, signature, sum_of};
+use common::{Event, Parcel, Rig, TICK, config, counts, full_signature, signature, sum_of};
 use pascaline_aggregator::{Key, PoolConfig};
 use proptest::prelude::*;
 
+/// Sets, ways, and whether packets come in bursts by the fast path.
+type Layout = (usize, usize, bool);
+
 const AGE_LIMIT: u64 = 20 * TICK;
 
-fn rig<const WORDS: usize>(sets: usize, ways: usize) -> Rig<WORDS> {
-    Rig::of(&PoolConfig { age_limit: Duration::from_nanos(AGE_LIMIT), ..config(sets * ways, ways) })
+fn rig<const WORDS: usize>((sets, ways, fast): Layout) -> Rig<WORDS> {
+    let rig =
+        Rig::of(&PoolConfig { age_limit: Duration::from_nanos(AGE_LIMIT), ..config(sets * ways, ways) });
+    rig.by_way(fast)
 }
 
 fn play<const WORDS: usize>(rig: &mut Rig<WORDS>, step: &Step) -> Vec<Event> {
@@ -36,16 +41,12 @@ fn end(steps: &[Step]) -> u64 {
     steps.iter().map(time).max().unwrap_or(0) + TICK
 }
 
-fn entered_at_most_once<const WORDS: usize>(
-    (sets, ways): (usize, usize),
-    steps: &[Step],
-) -> Result<(), TestCaseError> {
-    let mut rig = rig::<WORDS>(sets, ways);
+fn entered_at_most_once<const WORDS: usize>(layout: Layout, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut rig = rig::<WORDS>(layout);
     for step in steps {
         for event in play(&mut rig, step) {
             if let Event::Completed { sum, .. } | Event::Replayed(_, sum) = event {
-                let digits = sum.values.iter().flat_map(|value| (0..15).map(move |n| value >> (2 * n) & 3));
-                prop_assert!(digits.into_iter().all(|digit| digit <= 1), "{:?}", sum);
+                prop_assert!(counts(&sum.values).all(|count| count <= 1), "{:?}", sum);
             }
         }
     }
@@ -54,10 +55,10 @@ fn entered_at_most_once<const WORDS: usize>(
 
 fn complete_and_exact<const WORDS: usize>(
     fan_ins: &[u16],
-    (sets, ways): (usize, usize),
+    layout: Layout,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let mut rig = rig::<WORDS>(sets, ways);
+    let mut rig = rig::<WORDS>(layout);
     // The bitmaps, as the events tell them.
     let mut inside: HashMap<Key, BTreeSet<u16>> = HashMap::new();
     for step in steps {
@@ -75,7 +76,7 @@ fn complete_and_exact<const WORDS: usize>(
                     prop_assert_eq!((sum.fan_in, sum.count), (fan_in, fan_in));
                     prop_assert_eq!(sum.values, full_signature(fan_in), "and nothing but them");
                 }
-                Event::DisplacedPartial(key) | Event::DisplacedResult(key) => drop(inside.remove(&key)),
+                Event::EvictedPartial(key) | Event::EvictedResult(key) => drop(inside.remove(&key)),
                 Event::Installed { who, .. } => drop(inside.insert(who.key, BTreeSet::new())),
                 _ => {}
             }
@@ -84,23 +85,30 @@ fn complete_and_exact<const WORDS: usize>(
     Ok(())
 }
 
-fn displaced_partials_start_again<const WORDS: usize>(
+fn evicted_partials_start_again<const WORDS: usize>(
     fan_ins: &[u16],
-    (sets, ways): (usize, usize),
+    layout: Layout,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let mut rig = rig::<WORDS>(sets, ways);
-    let mut displaced = BTreeSet::new();
+    let mut rig = rig::<WORDS>(layout);
+    let (mut evicted, mut opened) = (BTreeSet::new(), HashMap::new());
     for step in steps {
         for event in play(&mut rig, step) {
-            if let Event::DisplacedPartial(key) = event {
+            if let (Event::Opened(who), Step::Offer(parcel)) = (&event, step) {
+                opened.insert(who.key, parcel.request.now);
+            }
+            if let Event::EvictedPartial(key) = event {
+                if let Step::Offer(Parcel { request, .. }) = step {
+                    let age = request.now - opened[&key];
+                    prop_assert!(request.key == key || age > AGE_LIMIT, "a young victim: {key:?}");
+                }
                 prop_assert!(!rig.sink.returned.is_empty(), "its buffers come back");
-                displaced.insert(key.to_bits());
+                evicted.insert(key.to_bits());
             }
         }
     }
     let mut now = end(steps);
-    for key in displaced.into_iter().map(Key::from_bits) {
+    for key in evicted.into_iter().map(Key::from_bits) {
         now += 2 * AGE_LIMIT;
         // All ranks send again, as they do when no result comes.
         let fan_in = fan_in_of(fan_ins, key);
@@ -116,11 +124,9 @@ fn displaced_partials_start_again<const WORDS: usize>(
     Ok(())
 }
 
-fn nothing_is_held_for_ever<const WORDS: usize>(
-    (sets, ways): (usize, usize),
-    steps: &[Step],
-) -> Result<(), TestCaseError> {
-    let mut rig = rig::<WORDS>(sets, ways);
+fn nothing_is_held_for_ever<const WORDS: usize>(layout: Layout, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (sets, ways, _) = layout;
+    let mut rig = rig::<WORDS>(layout);
     let mut held = BTreeSet::new();
     let mut follow = |events: &[Event]| {
         for event in events {
@@ -128,7 +134,7 @@ fn nothing_is_held_for_ever<const WORDS: usize>(
                 Event::Opened(who) | Event::Completed { who, .. } | Event::Installed { who, .. } => {
                     assert!(held.insert(who.key.to_bits()));
                 }
-                Event::DisplacedPartial(key) | Event::DisplacedResult(key) => {
+                Event::EvictedPartial(key) | Event::EvictedResult(key) => {
                     held.remove(&key.to_bits());
                 }
                 _ => {}
@@ -162,11 +168,9 @@ fn nothing_is_held_for_ever<const WORDS: usize>(
     Ok(())
 }
 
-fn packets_are_conserved<const WORDS: usize>(
-    (sets, ways): (usize, usize),
-    steps: &[Step],
-) -> Result<(), TestCaseError> {
-    let mut rig = rig::<WORDS>(sets, ways);
+fn packets_are_conserved<const WORDS: usize>(layout: Layout, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (sets, ways, _) = layout;
+    let mut rig = rig::<WORDS>(layout);
     let mut held = 0;
     for step in steps {
         let events = play(&mut rig, step);
@@ -177,9 +181,9 @@ fn packets_are_conserved<const WORDS: usize>(
         for event in &events {
             match event {
                 // Only the sink has held it since.
-                Event::PassedOn { .. } | Event::DisplacedResult(_) => held -= 1,
+                Event::PassedOn { .. } | Event::EvictedResult(_) => held -= 1,
                 // The packet itself comes back.
-                Event::Replayed(..) | Event::Reminded(..) | Event::Refused(..) => {
+                Event::Replayed(..) | Event::Reminded(..) | Event::Rejected(..) => {
                     prop_assert!(!rig.sink.returned.is_empty());
                 }
                 Event::HandedOff => prop_assert!(false, "there is only one lcore"),
@@ -197,8 +201,9 @@ fn packets_are_conserved<const WORDS: usize>(
     Ok(())
 }
 
-fn layout() -> impl Strategy<Value = (usize, usize)> {
-    (proptest::sample::select(vec![1usize, 2, 4]), proptest::sample::select(vec![1usize, 2, 4, 8]))
+fn layout() -> impl Strategy<Value = Layout> {
+    let sets = proptest::sample::select(vec![1usize, 2, 4]);
+    (sets, proptest::sample::select(vec![1usize, 2, 4, 8]), any::<bool>())
 }
 
 macro_rules! invariants {
@@ -226,10 +231,10 @@ macro_rules! invariants {
                 }
 
                 #[test]
-                fn invariant_3_a_displaced_partial_is_never_counted_twice(
+                fn invariant_3_an_evicted_partial_is_never_counted_twice(
                     layout in layout(), steps in trace($fan_ins, false, $steps)
                 ) {
-                    displaced_partials_start_again::<$words>($fan_ins, layout, &steps)?;
+                    evicted_partials_start_again::<$words>($fan_ins, layout, &steps)?;
                 }
 
                 #[test]
@@ -252,3 +257,38 @@ macro_rules! invariants {
 
 invariants!(narrow, 1, NARROW, 300, 80);
 invariants!(wide, 16, WIDE, 15, 30);
+
+/// Each fault inside the pool breaks an invariant, by whatever way packets come in.
+#[cfg(feature = "sabotage")]
+mod sabotages {
+    use pascaline_aggregator::Sabotage;
+    use proptest::test_runner::{Config, TestError, TestRunner};
+
+    use super::*;
+
+    fn is_found(fault: Sabotage, fast: bool) -> bool {
+        let config =
+            Config { cases: 400, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
+        let judged =
+            TestRunner::new(config).run(&(layout(), trace(NARROW, false, 80)), |((sets, ways, _), steps)| {
+                let layout = (sets, ways, fast);
+                fault.during(|| {
+                    entered_at_most_once::<1>(layout, &steps)?;
+                    complete_and_exact::<1>(NARROW, layout, &steps)?;
+                    evicted_partials_start_again::<1>(NARROW, layout, &steps)?;
+                    nothing_is_held_for_ever::<1>(layout, &steps)?;
+                    packets_are_conserved::<1>(layout, &steps)
+                })
+            });
+        matches!(judged, Err(TestError::Fail(..)))
+    }
+
+    #[test]
+    fn every_fault_inside_the_pool_is_found() {
+        for fault in Sabotage::ALL {
+            for fast in [false, true] {
+                assert!(is_found(fault, fast), "{fault:?}, fast path: {fast}");
+            }
+        }
+    }
+}

@@ -35,18 +35,18 @@ unsafe impl Send for Packet {}
 
 /// Offers packets until the ring is full, and publishes after each so many.
 fn send(sender: &mut Sender<Packet>, payloads: impl IntoIterator<Item = u32>, burst: usize) -> Vec<u32> {
-    let mut refused = Vec::new();
+    let mut rejected = Vec::new();
     for (n, payload) in payloads.into_iter().enumerate() {
         if let Err(packet) = sender.push(Packet::new(payload)) {
             // It is still the sender's.
-            refused.push(packet.take_in());
+            rejected.push(packet.take_in());
         }
         if (n + 1) % burst == 0 {
             sender.publish();
         }
     }
     sender.publish();
-    refused
+    rejected
 }
 
 /// One turn: what there is, up to a budget.
@@ -99,10 +99,10 @@ fn a_full_ring_refuses_and_loses_nothing() {
         let (mut sender, mut receiver) = ring(2);
         let other = thread::spawn(move || send(&mut sender, [1, 2, 3, 4], 1));
         let mut got = receive(&mut receiver, 2);
-        let refused = other.join().unwrap();
+        let rejected = other.join().unwrap();
         got.extend(rest(&mut receiver));
-        assert!(got.is_sorted() && refused.is_sorted());
-        let mut all = [got, refused].concat();
+        assert!(got.is_sorted() && rejected.is_sorted());
+        let mut all = [got, rejected].concat();
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3, 4]);
     });
@@ -115,9 +115,9 @@ fn a_place_is_used_again_only_after_it_has_been_read() {
         let other = thread::spawn(move || send(&mut sender, [1, 2, 3], 1));
         let mut got = receive(&mut receiver, 1);
         got.extend(receive(&mut receiver, 1));
-        let refused = other.join().unwrap();
+        let rejected = other.join().unwrap();
         got.extend(rest(&mut receiver));
-        assert_eq!(got.len() + refused.len(), 3);
+        assert_eq!(got.len() + rejected.len(), 3);
     });
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::trace::{NARROW, Step, WIDE, trace};
 use common::{Event, Known, Parcel, Rig, Sum, TICK, Who, config};
-use pascaline_aggregator::{Key, PoolConfig, Refusal, Verb};
+use pascaline_aggregator::{Key, PoolConfig, Rejection, Verb};
 use pascaline_wire::Element;
 use proptest::prelude::*;
 
@@ -97,37 +97,37 @@ impl Model {
         }
     }
 
-    fn well_formed(parcel: &Parcel) -> Option<Refusal> {
+    fn well_formed(parcel: &Parcel) -> Option<Rejection> {
         if usize::from(parcel.request.len) > parcel.values.len() * 4 + parcel.trailing {
-            return Some(Refusal::LengthChanged);
+            return Some(Rejection::LengthChanged);
         }
         let supported = [Element::F32_SUM.code(), Element::I32_SUM.code()].contains(&parcel.request.element);
-        (!supported).then_some(Refusal::ElementUnsupported)
+        (!supported).then_some(Rejection::ElementUnsupported)
     }
 
-    fn agrees(inside: &Parcel, parcel: &Parcel) -> Option<Refusal> {
+    fn agrees(inside: &Parcel, parcel: &Parcel) -> Option<Rejection> {
         let (a, b) = (&inside.request, &parcel.request);
         if a.fan_in != b.fan_in {
-            Some(Refusal::FanInChanged)
+            Some(Rejection::FanInChanged)
         } else if a.element != b.element {
-            Some(Refusal::ElementChanged)
+            Some(Rejection::ElementChanged)
         } else {
-            (a.len != b.len).then_some(Refusal::LengthChanged)
+            (a.len != b.len).then_some(Rejection::LengthChanged)
         }
     }
 
     fn add(&mut self, parcel: &Parcel) -> Vec<Event> {
         let r = parcel.request;
         let who = Who { key: r.key, rank: r.rank };
-        let refused = |why| vec![Event::Refused(who, why)];
+        let rejected = |why| vec![Event::Rejected(who, why)];
         if r.rank >= r.job_fan_in || r.rank >= self.capacity {
-            return refused(Refusal::RankOutOfRange);
+            return rejected(Rejection::RankOutOfRange);
         }
         if r.count != 1 {
-            return refused(Refusal::BadCount);
+            return rejected(Rejection::BadCount);
         }
         if let Some(why) = Self::well_formed(parcel) {
-            return refused(why);
+            return rejected(why);
         }
         if let Some(entry) = self.entries.get_mut(&r.key) {
             if let Some(sum) = &entry.result {
@@ -135,11 +135,11 @@ impl Model {
                 return vec![Event::Replayed(who, sum.clone())];
             }
             if let Some(why) = Self::agrees(&entry.inside[0], parcel) {
-                return refused(why);
+                return rejected(why);
             }
             entry.touched = r.now;
             if entry.inside.iter().any(|other| other.request.rank == r.rank) {
-                return entry.release(parcel).into_iter().chain(refused(Refusal::Duplicate)).collect();
+                return entry.release(parcel).into_iter().chain(rejected(Rejection::Duplicate)).collect();
             }
             entry.inside.push(parcel.clone());
             if !entry.suffices(parcel) {
@@ -150,9 +150,9 @@ impl Model {
             return vec![Event::Completed { who, alone: false, sum }];
         }
         if r.fan_in != r.job_fan_in {
-            return refused(Refusal::FanInMismatch);
+            return rejected(Rejection::FanInMismatch);
         }
-        let Some(mut events) = self.make_room(r.key, r.now) else { return refused(Refusal::Conflict) };
+        let Some(mut events) = self.make_room(r.key, r.now) else { return rejected(Rejection::Conflict) };
         let whole = (r.needed == 1).then(|| sum(std::slice::from_ref(parcel)));
         events.push(match whole.clone() {
             Some(sum) => Event::Completed { who, alone: true, sum },
@@ -178,7 +178,7 @@ impl Model {
                 entry.touched = r.now;
                 events.extend(entry.release(parcel));
                 match (&entry.result, entry.reminded) {
-                    (Some(sum), _) => Known::Kept(sum.clone()),
+                    (Some(sum), _) => Known::Cached(sum.clone()),
                     (None, Some(last)) if r.now - last < REMIND_INTERVAL * TICK => Known::Recently,
                     _ => {
                         entry.reminded = Some(r.now);
@@ -194,27 +194,27 @@ impl Model {
     fn install(&mut self, parcel: &Parcel) -> Vec<Event> {
         let r = parcel.request;
         let who = Who { key: r.key, rank: r.rank };
-        let refused = |why| vec![Event::Refused(who, why)];
+        let rejected = |why| vec![Event::Rejected(who, why)];
         if r.rank >= r.job_fan_in {
-            return refused(Refusal::RankOutOfRange);
+            return rejected(Rejection::RankOutOfRange);
         }
         if r.count == 0 || r.count != r.fan_in {
-            return refused(Refusal::BadCount);
+            return rejected(Rejection::BadCount);
         }
         if r.fan_in != r.job_fan_in {
-            return refused(Refusal::FanInMismatch);
+            return rejected(Rejection::FanInMismatch);
         }
         if let Some(why) = Self::well_formed(parcel) {
-            return refused(why);
+            return rejected(why);
         }
         let mut events = Vec::new();
         match self.entries.get(&r.key) {
-            Some(entry) if entry.result.is_some() => return refused(Refusal::Duplicate),
+            Some(entry) if entry.result.is_some() => return rejected(Rejection::Duplicate),
             Some(entry) => {
                 if let Some(why) = Self::agrees(&entry.inside[0], parcel) {
-                    return refused(why);
+                    return rejected(why);
                 }
-                events.push(Event::DisplacedPartial(r.key));
+                events.push(Event::EvictedPartial(r.key));
             }
             None => match self.make_room(r.key, r.now) {
                 Some(displaced) => events = displaced,
@@ -265,8 +265,8 @@ impl Model {
 
     fn displace(&mut self, key: Key) -> Event {
         match self.entries.remove(&key).unwrap().result {
-            Some(_) => Event::DisplacedResult(key),
-            None => Event::DisplacedPartial(key),
+            Some(_) => Event::EvictedResult(key),
+            None => Event::EvictedPartial(key),
         }
     }
 

@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Event, Parcel, Rig, TICK, Who, config, keys_of_one_set, sum_of};
-use pascaline_aggregator::{Key, Pool, PoolConfig, PoolConfigError, Refusal};
+use pascaline_aggregator::{Key, Pool, PoolConfig, PoolConfigError, Rejection};
 use pascaline_buffer::HeapBuf;
 use pascaline_buffer::combine::Kernels;
 
@@ -41,7 +41,7 @@ fn a_set_holds_as_many_psns_as_it_has_ways() {
         }
         for &key in &keys[ways..] {
             let who = Who { key, rank: 0 };
-            assert_eq!(rig.one(&open(key, 0)), Event::Refused(who, Refusal::Conflict), "{ways} ways");
+            assert_eq!(rig.one(&open(key, 0)), Event::Rejected(who, Rejection::Conflict), "{ways} ways");
         }
         // Other sets are not concerned.
         let elsewhere = (0..).map(|psn| Key::new(1, 1, psn)).find(|key| key.place(4) == 1).unwrap();
@@ -80,7 +80,7 @@ fn the_result_longest_out_of_use_goes() {
             let newcomer = keys[ways];
             assert_eq!(
                 rig.offer(&open(newcomer, 21 * TICK)),
-                [Event::DisplacedResult(keys[eldest]), opened(newcomer)],
+                [Event::EvictedResult(keys[eldest]), opened(newcomer)],
                 "way {eldest} of {ways}"
             );
             rig.close();
@@ -94,7 +94,7 @@ fn a_reminder_keeps_a_result_young() {
     rig.one(&whole(keys[0], 0));
     rig.one(&whole(keys[1], TICK));
     rig.one(&Parcel::remind(keys[0], 0, 1).at(2 * TICK));
-    assert_eq!(rig.offer(&open(keys[2], 3 * TICK))[0], Event::DisplacedResult(keys[1]));
+    assert_eq!(rig.offer(&open(keys[2], 3 * TICK))[0], Event::EvictedResult(keys[1]));
     rig.close();
 }
 
@@ -104,7 +104,7 @@ fn a_clock_that_lags_behind_does_not_make_the_youngest_result_the_oldest() {
     rig.one(&whole(keys[0], 1000 * TICK));
     rig.one(&whole(keys[1], 2000 * TICK));
     // A packet that was handed off, received before the second result was last of use.
-    assert_eq!(rig.offer(&open(keys[2], 1999 * TICK))[0], Event::DisplacedResult(keys[0]));
+    assert_eq!(rig.offer(&open(keys[2], 1999 * TICK))[0], Event::EvictedResult(keys[0]));
     rig.close();
 }
 
@@ -121,7 +121,7 @@ fn results_go_before_partials_that_are_young_or_waited_for() {
             Some(_) => drop(rig.one(&Parcel::remind(keys[0], 0, 2).at(now - 10 * TICK))),
             None => {}
         }
-        assert_eq!(rig.offer(&open(keys[2], now))[0], Event::DisplacedResult(keys[1]));
+        assert_eq!(rig.offer(&open(keys[2], now))[0], Event::EvictedResult(keys[1]));
         rig.close();
     }
 }
@@ -138,7 +138,7 @@ fn a_partial_that_nobody_asks_for_goes_before_results() {
         let newcomer = keys[ways];
         assert_eq!(
             rig.offer(&open(newcomer, LIMIT + TICK)),
-            [Event::DisplacedPartial(ghost), opened(newcomer)],
+            [Event::EvictedPartial(ghost), opened(newcomer)],
             "{ways} ways"
         );
         rig.close();
@@ -151,7 +151,7 @@ fn of_the_partials_nobody_asks_for_the_one_longest_so_goes() {
     rig.one(&Parcel::add(keys[0], 0, 3, &[1]).at(0));
     rig.one(&open(keys[1], TICK));
     rig.one(&Parcel::add(keys[0], 1, 3, &[1]).at(2 * TICK));
-    assert_eq!(rig.offer(&open(keys[2], 5 * LIMIT))[0], Event::DisplacedPartial(keys[1]));
+    assert_eq!(rig.offer(&open(keys[2], 5 * LIMIT))[0], Event::EvictedPartial(keys[1]));
     rig.close();
 }
 
@@ -168,9 +168,9 @@ fn an_old_partial_yields_and_its_buffer_is_handed_back() {
         }
         let newcomer = keys[ways];
         let who = Who { key: newcomer, rank: 0 };
-        assert_eq!(rig.one(&open(newcomer, LIMIT)), Event::Refused(who, Refusal::Conflict), "not yet");
+        assert_eq!(rig.one(&open(newcomer, LIMIT)), Event::Rejected(who, Rejection::Conflict), "not yet");
         let events = rig.offer(&open(newcomer, LIMIT + 1));
-        assert_eq!(events, [Event::DisplacedPartial(keys[0]), opened(newcomer)], "{ways} ways");
+        assert_eq!(events, [Event::EvictedPartial(keys[0]), opened(newcomer)], "{ways} ways");
         assert_eq!(rig.sink.returned.len(), 1);
         rig.close();
     }
@@ -187,7 +187,7 @@ fn of_the_partials_waited_for_the_oldest_yields() {
     }
     for (newcomer, oldest) in [(4, 2), (5, 1), (6, 3), (7, 0)] {
         let events = rig.offer(&open(keys[newcomer], LIMIT + 4 * TICK));
-        assert_eq!(events[0], Event::DisplacedPartial(keys[oldest]));
+        assert_eq!(events[0], Event::EvictedPartial(keys[oldest]));
     }
     rig.close();
 }
@@ -197,7 +197,7 @@ fn without_an_age_limit_a_partial_stays() {
     let mut rig = Rig::<1>::of(&PoolConfig { age_limit: Duration::MAX, ..config(1, 1) });
     rig.one(&open(Key::new(1, 1, 0), 0));
     let event = rig.one(&open(Key::new(1, 1, 1), u64::MAX));
-    assert!(matches!(event, Event::Refused(_, Refusal::Conflict)));
+    assert!(matches!(event, Event::Rejected(_, Rejection::Conflict)));
     rig.close();
 }
 
@@ -208,7 +208,7 @@ fn a_displaced_psn_can_start_again() {
     rig.offer(&open(keys[1], 2 * LIMIT));
     rig.one(&Parcel::add(keys[1], 1, 2, &[2]).at(2 * LIMIT));
     let events = rig.offer(&open(keys[0], 2 * LIMIT));
-    assert_eq!(events, [Event::DisplacedResult(keys[1]), opened(keys[0])]);
+    assert_eq!(events, [Event::EvictedResult(keys[1]), opened(keys[0])]);
     assert_eq!(sum_of(&rig.one(&Parcel::add(keys[0], 1, 2, &[2]))).values, [3], "the same rank once");
     rig.close();
 }
@@ -227,8 +227,8 @@ fn a_sweep_vacates_what_is_outdated_and_nothing_else() {
                         Event::Opened(Who { key, .. }) | Event::Completed { who: Who { key, .. }, .. } => {
                             held.push(key);
                         }
-                        Event::DisplacedResult(key) => held.retain(|&other| other != key),
-                        Event::Refused(..) => {}
+                        Event::EvictedResult(key) => held.retain(|&other| other != key),
+                        Event::Rejected(..) => {}
                         other => panic!("{other:?}"),
                     }
                 }
@@ -237,11 +237,11 @@ fn a_sweep_vacates_what_is_outdated_and_nothing_else() {
         let mut swept = Vec::new();
         for event in rig.sweep(8, |key| key.epoch() == 1) {
             match event {
-                Event::DisplacedPartial(key) => {
+                Event::EvictedPartial(key) => {
                     assert_eq!(key.psn() % 2, 0);
                     swept.push(key);
                 }
-                Event::DisplacedResult(key) => {
+                Event::EvictedResult(key) => {
                     assert_eq!(key.psn() % 2, 1);
                     swept.push(key);
                 }
@@ -286,8 +286,8 @@ fn a_sweep_goes_on_where_the_last_one_stopped() {
         rig.one(&open(key, 0));
     }
     assert_eq!(rig.sweep(3, |key| key == keys[3]), []);
-    assert_eq!(rig.sweep(1, |_| true), [Event::DisplacedPartial(keys[3])]);
-    assert_eq!(rig.sweep(1, |_| true), [Event::DisplacedPartial(keys[0])], "and begins again");
+    assert_eq!(rig.sweep(1, |_| true), [Event::EvictedPartial(keys[3])]);
+    assert_eq!(rig.sweep(1, |_| true), [Event::EvictedPartial(keys[0])], "and begins again");
     assert_eq!(rig.sweep(usize::MAX, |_| true).len(), 2, "never more than once around");
     rig.close();
 }
@@ -319,6 +319,6 @@ fn there_are_as_many_sessions_as_lcores() {
     for lcores in [0, 1, 2, 7] {
         let mut sessions = Pool::<HeapBuf>::sessions(&config(16, 4), Kernels::scalar(), lcores).unwrap();
         assert_eq!(sessions.len(), lcores);
-        assert!(sessions.iter_mut().all(|session| session.slots() == 16 && !session.has_waiting()));
+        assert!(sessions.iter_mut().all(|session| session.packets() == 0));
     }
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Event, Known, Parcel, Rig, TICK, Who, payload_address, sum_of};
-use pascaline_aggregator::{Key, Refusal};
+use pascaline_aggregator::{Key, Rejection};
 use pascaline_buffer::SharedBuf;
 
 const KEY: Key = Key::new(7, 3, 11);
@@ -51,7 +51,7 @@ fn a_kept_result_is_the_answer_itself() {
     for _ in 0..3 {
         assert_eq!(
             rig.one(&remind(1)),
-            Event::Reminded(who(1), Known::Kept(result.clone())),
+            Event::Reminded(who(1), Known::Cached(result.clone())),
             "as often as asked"
         );
     }
@@ -110,7 +110,7 @@ fn an_installed_result_is_kept_like_a_computed_one() {
     let parcel = Parcel::install(KEY, 2, 3, &[7, 8]).at(3).with(|r| r.overflow = true);
     let packet = parcel.packet(&rig.memory);
     let memory = payload_address(&packet, &parcel.request);
-    rig.session.offer(&parcel.request, packet, &mut rig.sink);
+    rig.session.offer(&parcel.request, None, packet, &mut rig.sink);
     assert_eq!(rig.sink.payloads[0].bytes().as_ptr(), memory, "no copy here either");
     let events = rig.sink.take();
     let [Event::Installed { who: by, sum }] = events.as_slice() else { panic!("{events:?}") };
@@ -118,7 +118,7 @@ fn an_installed_result_is_kept_like_a_computed_one() {
     assert_eq!((sum.values.as_slice(), sum.fan_in, sum.count), ([7, 8].as_slice(), 3, 3));
     assert_eq!((sum.first, sum.overflow), (3, true));
     assert_eq!(rig.one(&add(0)), Event::Replayed(who(0), sum.clone()), "to whoever waited");
-    assert_eq!(rig.one(&remind(1)), Event::Reminded(who(1), Known::Kept(sum.clone())));
+    assert_eq!(rig.one(&remind(1)), Event::Reminded(who(1), Known::Cached(sum.clone())));
     rig.close();
 }
 
@@ -128,7 +128,7 @@ fn an_installed_result_takes_a_partials_place() {
     rig.one(&add(0));
     rig.one(&add(1));
     let events = rig.offer(&Parcel::install(KEY, 2, 3, &[7]));
-    let [Event::DisplacedPartial(KEY), Event::Installed { .. }] = events.as_slice() else {
+    let [Event::EvictedPartial(KEY), Event::Installed { .. }] = events.as_slice() else {
         panic!("{events:?}")
     };
     assert_eq!(rig.sink.returned.len(), 1, "the partial's packet is given back");
@@ -143,7 +143,7 @@ fn a_result_that_is_there_is_not_replaced() {
         rig.one(&add(rank));
     }
     let forged = Parcel::install(KEY, 2, 3, &[1_000_000]);
-    assert_eq!(rig.one(&forged), Event::Refused(who(2), Refusal::Duplicate));
+    assert_eq!(rig.one(&forged), Event::Rejected(who(2), Rejection::Duplicate));
     assert_eq!(sum_of(&rig.one(&add(1))).values, [7]);
     rig.close();
 }
@@ -154,7 +154,7 @@ fn an_installed_result_displaces_like_any_newcomer() {
     rig.one(&Parcel::add(OTHER, 0, 1, &[1]));
     let events = rig.offer(&Parcel::install(KEY, 0, 3, &[7]));
     assert!(
-        matches!(events.as_slice(), [Event::DisplacedResult(OTHER), Event::Installed { .. }]),
+        matches!(events.as_slice(), [Event::EvictedResult(OTHER), Event::Installed { .. }]),
         "{events:?}"
     );
     rig.close();

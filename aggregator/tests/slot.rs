@@ -35,7 +35,7 @@ fn the_first_packets_memory_is_accumulator_result_and_replay() {
     let first = Parcel::add(KEY, 0, 2, &[1, 2, 3]);
     let packet = first.packet(&rig.memory);
     let memory = payload_address(&packet, &first.request);
-    rig.session.offer(&first.request, packet, &mut rig.sink);
+    rig.session.offer(&first.request, None, packet, &mut rig.sink);
 
     rig.one(&Parcel::add(KEY, 1, 2, &[1, 1, 1]));
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_spent_packet_comes_back_unchanged() {
         let packet = parcel.packet(&rig.memory);
         let (memory, bytes) = (packet.bytes().as_ptr(), packet.bytes().to_vec());
         rig.sink.take();
-        rig.session.offer(&parcel.request, packet, &mut rig.sink);
+        rig.session.offer(&parcel.request, None, packet, &mut rig.sink);
         assert_eq!(rig.sink.returned[0].bytes().as_ptr(), memory);
         assert_eq!(rig.sink.returned[0].bytes(), bytes);
     }
@@ -75,7 +75,7 @@ fn one_rank_alone_completes_with_its_own_packet() {
     let parcel = Parcel::add(KEY, 0, 1, &[9]).at(4);
     let packet = parcel.packet(&rig.memory);
     let memory = payload_address(&packet, &parcel.request);
-    rig.session.offer(&parcel.request, packet, &mut rig.sink);
+    rig.session.offer(&parcel.request, None, packet, &mut rig.sink);
     let events = std::mem::take(&mut rig.sink.events);
     let [Event::Completed { alone: true, sum, .. }] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((sum.values.as_slice(), sum.count, sum.first), ([9].as_slice(), 1, 4));
@@ -97,7 +97,7 @@ fn a_result_is_replayed_to_every_rank_until_another_psn_wants_the_slot() {
     }
     let other = Key::new(7, 3, 12);
     let events = rig.offer(&Parcel::add(other, 0, 2, &[0]).at(9));
-    assert_eq!(events, [Event::DisplacedResult(KEY), Event::Opened(Who { key: other, rank: 0 })]);
+    assert_eq!(events, [Event::EvictedResult(KEY), Event::Opened(Who { key: other, rank: 0 })]);
     rig.close();
 }
 

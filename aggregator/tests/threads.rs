@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{Parcel, config, full_signature, signature, values};
 use fastrand::Rng;
 use pascaline_aggregator::{
-    Aggregate, Cause, ConflictPolicy, Contribution, Displaced, Key, Order, Policy, Pool, PoolConfig, Refusal,
+    Aggregate, Cause, ConflictPolicy, Contribution, Evicted, Key, Order, Policy, Pool, PoolConfig, Rejection,
     Reminded, Request, Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
@@ -100,19 +100,19 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
     fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, WORDS>) {
         panic!("nobody reminds");
     }
-    fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {
+    fn rejected(&mut self, request: &Request, packet: HeapBuf, why: Rejection) {
         match why {
-            Refusal::Conflict | Refusal::Quota | Refusal::Contention if request.rules.server() => {
+            Rejection::Conflict | Rejection::Quota | Rejection::Contention if request.rules.server() => {
                 self.tally.spilled += 1;
                 let piece = values(&packet.bytes()[usize::from(request.offset)..]);
                 self.tally.pieces.push((request.key, piece));
             }
-            Refusal::Conflict | Refusal::Contention => {
+            Rejection::Conflict | Rejection::Contention => {
                 self.tally.again += 1;
                 self.again.push_back((*request, packet));
             }
             // One of them was inside already: the others are lost, and their ranks send again.
-            Refusal::Duplicate if request.inside != 0 => {
+            Rejection::Duplicate if request.inside != 0 => {
                 let fan_in = request.fan_in;
                 for rank in (0..64).filter(|rank| request.inside & 1 << rank != 0) {
                     let parcel = Parcel::add(request.key, rank, fan_in, &signature(rank, fan_in))
@@ -122,7 +122,7 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
                 self.tally.again += usize::from(request.count);
                 self.tally.taken_back += usize::from(request.count) - 1;
             }
-            Refusal::Duplicate => self.tally.duplicates += 1,
+            Rejection::Duplicate => self.tally.duplicates += 1,
             other => panic!("{other:?}"),
         }
         self.dawdle();
@@ -130,7 +130,7 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
     fn handed_off(&mut self) {
         self.tally.handed_off += 1;
     }
-    fn spent(&mut self, _: HeapBuf) {}
+    fn recycled(&mut self, _: HeapBuf) {}
     fn released(&mut self, _: Aggregate<'_, HeapShared>) {
         panic!("fewer never suffice");
     }
@@ -138,20 +138,20 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
     fn obeyed(&mut self, _: &Request, _: HeapBuf) {
         panic!("nobody releases");
     }
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
+    fn evicted(&mut self, key: Key, what: Evicted<HeapBuf>, cause: Cause) {
         self.tally.preempted += usize::from(cause == Cause::Preempted);
         match what {
-            Displaced::Result => self.tally.displaced += 1,
-            Displaced::Partial(evicted) => {
-                let (payload, trailer) = Trailer::split(evicted.packet.bytes()).unwrap();
-                assert_eq!(trailer.bitmap.unwrap().count(), evicted.count);
+            Evicted::Result => self.tally.displaced += 1,
+            Evicted::Partial(partial) => {
+                let (payload, trailer) = Trailer::split(partial.packet.bytes()).unwrap();
+                assert_eq!(trailer.bitmap.unwrap().count(), partial.count);
                 self.tally.pieces.push((key, values(payload)));
             }
-            Displaced::Originals(originals) => {
+            Evicted::Originals(originals) => {
                 let pieces = originals.map(|(_, packet)| (key, values(packet.bytes())));
                 self.tally.pieces.extend(pieces);
             }
-            Displaced::GivenUp => panic!("no partial is old here"),
+            Evicted::GivenUp => panic!("no partial is old here"),
         }
         self.dawdle();
     }
@@ -272,11 +272,11 @@ impl Case {
         for psn in 0..self.psns {
             let parcel = Parcel::fetch(Key::new(1, 1, psn), self.fan_in);
             let packet = parcel.packet(memory);
-            // From whoever is at home in its set.
-            let home = sessions.iter_mut().find(|session| session.is_home(session.place(parcel.request.key)));
-            home.unwrap().offer(&parcel.request, packet, &mut server);
+            // The owner of its set gets it in the end.
+            sessions[0].offer(&parcel.request, None, packet, &mut server);
+            sessions.iter_mut().for_each(|session| _ = session.resume(&mut server));
         }
-        assert_eq!((server.tally.answered(), server.tally.handed_off), (0, 0));
+        assert_eq!(server.tally.answered(), 0);
         server.tally.pieces
     }
 }
@@ -301,7 +301,7 @@ fn work_off<const WORDS: usize>(
         match work.pop_front() {
             Some((request, packet)) => {
                 worker.tally.offered += 1;
-                session.offer(&request, packet, &mut worker);
+                session.offer(&request, None, packet, &mut worker);
             }
             // From here on it offers only what it has been left and had to refuse, which belongs to its own sets.
             None if !closed => {

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 
 use common::appliance::{Appliance, Plan, job};
 use pascaline_aggregator::{
-    Aggregate, Brevity, Cause, Contribution, Displaced, Key, Order, Pool, PoolConfig, Refusal, Reminded,
-    Request, Session, Sink,
+    Aggregate, BURST, Burst, BurstSink, Cause, Contribution, Evicted, Gradient, Key, Order, Pool, PoolConfig,
+    Rejection, Request, Rules, Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapPool, PacketBuf};
@@ -156,6 +156,8 @@ struct Kept {
     spent: Vec<SlabBuf>,
     opened: u32,
     completed: u32,
+    /// Without an event.
+    added: usize,
 }
 
 impl Sink<SlabBuf> for Kept {
@@ -166,38 +168,31 @@ impl Sink<SlabBuf> for Kept {
     fn completed(&mut self, _: &Contribution, _: bool, _: Aggregate<'_, SlabShared>) {
         self.completed += 1;
     }
-    fn replayed(&mut self, _: &Request, _: SlabBuf, _: Aggregate<'_, SlabShared>) {
-        unreachable!("nothing is sent twice");
-    }
-    fn installed(&mut self, _: &Request, _: Aggregate<'_, SlabShared>) {
-        unreachable!("no result comes from elsewhere");
-    }
-    fn passed_on(&mut self, _: &Request, _: Aggregate<'_, SlabShared>) {
-        unreachable!("no result comes from elsewhere");
-    }
-    fn reminded(&mut self, _: &Request, _: SlabBuf, _: Reminded<'_, SlabShared, 1>) {
-        unreachable!("nobody asks");
-    }
-    fn fetched(&mut self, _: &Request, _: SlabBuf, _: Option<Aggregate<'_, SlabShared>>) {
-        unreachable!("nobody asks");
-    }
-    fn obeyed(&mut self, _: &Request, _: SlabBuf) {
-        unreachable!("nobody asks");
-    }
-    fn refused(&mut self, _: &Request, _: SlabBuf, why: Refusal) {
+    fn rejected(&mut self, _: &Request, _: SlabBuf, why: Rejection) {
         panic!("{why:?}");
     }
-    fn handed_off(&mut self) {
-        unreachable!("there is one lcore");
-    }
-    fn spent(&mut self, packet: SlabBuf) {
+    fn recycled(&mut self, packet: SlabBuf) {
         self.spent.push(packet);
     }
-    fn released(&mut self, _: Aggregate<'_, SlabShared>) {
-        unreachable!("nobody asks");
-    }
-    fn displaced(&mut self, _: Key, _: Displaced<SlabBuf>, _: Cause) {
+    fn evicted(&mut self, _: Key, _: Evicted<SlabBuf>, _: Cause) {
         unreachable!("there is room");
+    }
+}
+
+impl BurstSink<SlabBuf> for Kept {
+    const PAYLOAD_OFFSET: u16 = PAYLOAD_OFFSET;
+
+    fn rules(&self, _: u16) -> Rules {
+        Rules::default()
+    }
+    fn priority(&self, _: &SlabBuf) -> u16 {
+        0
+    }
+    fn whole_request(&mut self, _: &Gradient, _: &SlabBuf, _: u64) -> Request {
+        unreachable!("all are expected")
+    }
+    fn worked_off(&mut self, _: &Burst<SlabBuf>, added: usize, _: u64) {
+        self.added += added;
     }
 }
 
@@ -233,38 +228,40 @@ impl Traffic {
             .packets
             .drain(..count as usize)
             .map(|packet| {
-                let brief = classifier.recognise(packet.bytes(), &mut { Lengths::NONE }).unwrap().brief();
-                (classifier.request(&brief, packet.bytes()).unwrap(), packet)
+                let gradient =
+                    classifier.recognise(packet.bytes(), &mut { Lengths::NONE }).unwrap().gradient();
+                (classifier.request(&gradient, packet.bytes()), packet)
             })
             .collect();
         let (session, sink) = (&mut self.session, &mut self.sink);
         let mut requests = Some(requests);
         with(&mut || {
             for (request, packet) in requests.take().into_iter().flatten() {
-                session.offer(&request, packet, sink);
+                session.offer(&request, None, packet, sink);
             }
         });
     }
 
-    /// Adds so many packets that are expected, each to the slot that is foreseen for it.
+    /// Adds `count` packets that are expected, burst by burst.
     fn add(&mut self, count: u32, with: impl FnOnce(&mut dyn FnMut())) {
         let (setup, table) = (setup(), JobTable::new(vec![self.job.clone()]));
         let classifier = Classifier { setup: &setup, table: &table, port: 0, mac: port_mac(0), now: 1 };
-        let packets: Vec<_> = self.packets.drain(..count as usize).collect();
-        let plain = |packet: &SlabBuf| classifier.recognise(packet.bytes(), &mut { Lengths::NONE }).unwrap();
-        let gradients: Vec<_> = packets.iter().map(plain).collect();
+        let mut packets: Vec<_> = self.packets.drain(..count as usize).collect();
+        let recognised =
+            |packet: &SlabBuf| classifier.recognise(packet.bytes(), &mut { Lengths::NONE }).unwrap();
+        let gradients: Vec<_> = packets.iter().map(recognised).collect();
         let (session, sink) = (&mut self.session, &mut self.sink);
-        let mut unsuited = 0;
+        let (added, completed) = (sink.added, sink.completed);
         with(&mut || {
-            for (gradient, packet) in gradients.iter().zip(&packets) {
-                let brief = gradient.brief();
-                let mut place = session.place_on(&gradient.flow.terms, gradient.said.psn);
-                session.foresee(&mut place);
-                let what = session.add_brief(place, &brief, PAYLOAD_OFFSET, 1, packet.bytes(), sink);
-                unsuited += u32::from(matches!(what, Brevity::Absent | Brevity::Unsuited));
+            let (mut packets, mut gradients) = (packets.drain(..), gradients.iter());
+            while packets.len() > 0 {
+                let mut burst = Burst::new();
+                let next = |_: &SlabBuf| gradients.next().map(|one| (&one.flow.terms, one.gradient()));
+                session.gather(&mut burst, packets.by_ref().take(BURST), next, drop);
+                session.add_burst(&mut burst, 1, sink);
             }
         });
-        assert_eq!(unsuited, 0);
+        assert_eq!(sink.added - added + (sink.completed - completed) as usize, count as usize);
     }
 }
 

@@ -17,7 +17,6 @@ use crate::setup::Setup;
 mod fast_path;
 mod update;
 
-pub(crate) use fast_path::Counted;
 pub use fast_path::{FastGradient, PAYLOAD_OFFSET};
 
 /// What has to be done with a frame. It carries what has been parsed: nothing is parsed twice.

@@ -1,9 +1,20 @@
 //! One lcore: a turn takes a burst from every port and brings each packet to its end.
+//!
+//! A gradient's way from `rx_burst` to `tx_burst`; each line comes back to [`Lcore::burst`]:
+//!
+//! ```text
+//! 1 receive  io.receive → rx_burst
+//! 2 sort     Session::gather ─ recognised by one masked compare (Classifier::recognise), its set prefetched
+//! 3 add      Session::add_burst ─ predict the slot → add → the last one: LcoreSink::completed → Emitter::fan_out
+//! 4 flush    Emitter::flush → io.transmit → tx_burst
+//! ```
+//!
+//! Packets of any other kind take [`slow_path`]: Classifier::classify, then Session::offer with a whole request.
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::Session;
+use pascaline_aggregator::{Burst, Session};
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_telemetry::{Counter, LcoreCounters, Recorder, Surveyor};
@@ -13,17 +24,15 @@ use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
 use crate::limits::Limits;
-use crate::outcome::Outcome;
 use crate::server::ServerEnd;
 use crate::setup::Setup;
 use crate::shared::LcoreEnd;
 use crate::updates::UpdateEnd;
-use fast_path::Gradients;
+use sink::LcoreSink;
 
 mod fast_path;
 mod housekeeping;
-mod kept;
-mod long;
+mod sink;
 mod slow_path;
 mod updates;
 
@@ -75,7 +84,7 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     turns: u64,
     /// How long the last full burst took that was measured.
     full_burst_ns: u64,
-    /// The last turn has taken updates into queues, or sent some off, or worked for other lcores.
+    /// The last turn has moved updates, or exchanged packets with other lcores.
     departed: bool,
     /// True if something has been counted that matters to others.
     unpublished: bool,
@@ -158,10 +167,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         let served = self.take_served();
         self.departed = self.update_queues();
-        self.departed |= self.session.has_waiting();
+        self.departed |= self.with_pool(|session, sink| session.resume(sink));
         let busy = self.replies() || served || self.departed || self.emitter.waiting() > 0;
         if busy {
-            self.with_pool(|session, outcome| session.resume(outcome));
             self.emitter.flush();
         }
         self.turns += 1;
@@ -194,23 +202,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
         let now = self.emitter.io.now();
         self.emitter.tally.add(Counter::Received, received as u64);
-        let mut gradients = Gradients::<I>::new();
+        let mut burst = Burst::new();
         let mut others = ArrayVec::<I::Buf, BURST>::new();
         let Some(own) = self.setup.ports.get(port) else { return 0 };
         let mac = own.mac;
         if let Some(job) = self.end.capture().wanted() {
             self.end.capture().copy_burst(job, &self.setup, now, &packets);
         }
-        if self.session.is_only() {
-            self.sort::<true>(port, mac, &mut packets, &mut gradients, &mut others);
-        } else {
-            self.sort::<false>(port, mac, &mut packets, &mut gradients, &mut others);
-        }
+        self.sort(port, mac, &mut packets, &mut burst, &mut others);
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
-        self.gradients(port, mac, now, &mut gradients);
-        // All of them have been taken out: there is nothing to be dropped, but compilers would look.
-        debug_assert!(gradients.iter().all(|gradient| gradient.packet.is_none()));
-        core::mem::forget(gradients);
+        self.add(now, &mut burst);
         if !others.is_empty() {
             self.others(port, mac, now, others);
         }
@@ -245,9 +246,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         true
     }
 
-    #[inline]
-    fn with_pool<T>(&mut self, act: impl FnOnce(&mut Session<I::Buf, WORDS>, &mut Outcome<'_, I>) -> T) -> T {
-        let mut outcome = Outcome {
+    #[inline(always)]
+    fn with_pool<T>(
+        &mut self,
+        act: impl FnOnce(&mut Session<I::Buf, WORDS>, &mut LcoreSink<'_, I>) -> T,
+    ) -> T {
+        let mut sink = LcoreSink {
             number: self.number,
             kernels: &self.kernels,
             emitter: &mut self.emitter,
@@ -257,10 +261,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             limits: &mut self.limits,
             server: self.server.as_ref(),
         };
-        act(&mut self.session, &mut outcome)
+        act(&mut self.session, &mut sink)
     }
 
-    /// Packets that the pool holds where this lcore is at home; for tests and tools.
+    /// Packets that the pool holds in this lcore's shard; for tests and tools.
     pub fn packets_held(&self) -> usize {
         self.session.packets()
     }

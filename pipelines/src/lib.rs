@@ -29,7 +29,6 @@ pub mod jobs;
 pub mod lcore;
 mod limits;
 pub mod membership;
-pub mod outcome;
 mod per_job;
 pub mod server;
 pub mod setup;

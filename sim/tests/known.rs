@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Cause, Contribution, Displaced, Key, Pool, PoolConfig, Refusal, Reminded, Request, Rules,
+    Aggregate, Cause, Contribution, Evicted, Key, Pool, PoolConfig, Rejection, Reminded, Request, Rules,
     Sink, Verb,
 };
 use pascaline_buffer::combine::Kernels;
@@ -91,7 +91,7 @@ impl Sink<HeapBuf> for Log {
         self.0.push("reminded");
     }
 
-    fn refused(&mut self, _: &Request, _: HeapBuf, _: Refusal) {
+    fn rejected(&mut self, _: &Request, _: HeapBuf, _: Rejection) {
         self.0.push("refused");
     }
 
@@ -99,7 +99,7 @@ impl Sink<HeapBuf> for Log {
         self.0.push("handed off");
     }
 
-    fn spent(&mut self, _: HeapBuf) {}
+    fn recycled(&mut self, _: HeapBuf) {}
 
     fn released(&mut self, _: Aggregate<'_, HeapShared>) {
         self.0.push("released");
@@ -113,7 +113,7 @@ impl Sink<HeapBuf> for Log {
         self.0.push("obeyed");
     }
 
-    fn displaced(&mut self, _: Key, _: Displaced<HeapBuf>, _: Cause) {
+    fn evicted(&mut self, _: Key, _: Evicted<HeapBuf>, _: Cause) {
         self.0.push("displaced");
     }
 }
@@ -145,8 +145,8 @@ fn a_kept_result_needs_no_slot_to_be_sent_on() {
         len: 4,
         now: 1_000_000,
     };
-    session.offer(&contribution, heap.alloc(&[1, 0, 0, 0], 64), &mut log);
+    session.offer(&contribution, None, heap.alloc(&[1, 0, 0, 0], 64), &mut log);
     let kept = Request { verb: Verb::Install, key: Key::new(2, 1, 1), count: 2, ..contribution };
-    session.offer(&kept, heap.alloc(&[3, 0, 0, 0], 64), &mut log);
+    session.offer(&kept, None, heap.alloc(&[3, 0, 0, 0], 64), &mut log);
     assert_eq!(log.0, ["opened", "passed on"]);
 }

@@ -10,12 +10,13 @@ use crate::set::MAX_WAYS;
 pub struct PoolConfig {
     /// Slots in all; a power of two.
     pub slots: usize,
-    /// How many of them, from the end, are the regions of jobs that have one; whole sets. The others are shared by hash.
+    /// How many of them, from the end, are the regions of jobs that have one; whole sets. The others are
+    /// shared by hash.
     pub reserved: usize,
     /// Slots per set: 1 (the papers' direct mapping), 2, 4 or 8.
     pub ways: usize,
-    /// How long a partial may keep other PSNs out. One that nobody has sent to or asked for in this time goes even
-    /// before the kept results.
+    /// How long a partial may keep other PSNs out. One that nobody has sent to or asked for in this time goes
+    /// even before the cached results.
     pub age_limit: Duration,
     /// Least time between two reminders to the missing ranks of a PSN.
     pub remind_interval: Duration,

@@ -1,66 +1,66 @@
-//! Looking after what nobody sends to any more.
+//! Sweeping: looking after slots that nobody sends to any more.
 
 use pascaline_buffer::PacketBuf;
 
 use super::Session;
-use super::seat::Seat;
 use crate::key::Key;
+use crate::shard::Shard;
 use crate::sink::{Cause, Sink};
 
 /// What a [sweep](Session::sweep) does with a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SweepAction {
     /// Nothing.
     Keep,
     /// Empties it.
     Vacate,
     /// If it holds a partial: makes it the result, as it is.
     Release,
-    /// If it holds a partial that nobody has sent to or asked for in the pool's age limit before this time, in nanoseconds of
-    /// the caller's clock: empties it. Such a one gives way to other PSNs by itself, but until one wants its slot it counts
-    /// against its job's quota.
+    /// If it holds a partial that nobody has sent to or asked for in the pool's age limit before this time,
+    /// in nanoseconds of the caller's clock: empties it. Such a partial yields to other PSNs anyway, but
+    /// until one wants its slot it counts against its job's quota.
     Expire(u64),
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// The number, among the sets of this session, of the one that the next [`sweep`](Self::sweep) begins with.
+    /// The number, among this session's sets, of the one that the next [`sweep`](Self::sweep) begins with.
     #[must_use]
     pub const fn next_swept(&self) -> usize {
         self.sweep_at
     }
 
-    /// Sets that this session is at home in: all of the pool's, if it is the only one.
+    /// Sets that this session owns: all of the pool's, if it is the only one.
     #[must_use]
-    pub fn sets(&self) -> usize {
-        self.seat.part.sets()
+    pub const fn sets(&self) -> usize {
+        self.shard.memory.sets()
     }
 
-    /// Visits the next `sets` sets of this session and does what `judge` says of each slot: it is given the key, and for a partial the time
-    /// of its first contribution. To be called now and then, so that nothing of a past generation outlives the sweep and no partial
-    /// its time.
+    /// Visits the next `sets` sets and does what `judge` says of each slot: it is given the key, and for a
+    /// partial the time of its first contribution. To be called now and then, so that nothing of a past
+    /// generation outlives the sweep and no partial its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,
         sets: usize,
-        mut judge: impl FnMut(Key, Option<u64>) -> Verdict,
+        mut judge: impl FnMut(Key, Option<u64>) -> SweepAction,
         sink: &mut S,
     ) {
         let own = self.sets();
-        let Seat { pool, part, .. } = &mut self.seat;
+        let Shard { pool, memory, .. } = &mut self.shard;
         for _ in 0..sets.min(own) {
-            let Some(mut owned) = part.set(self.sweep_at) else { break };
+            let Some(mut set) = memory.set(self.sweep_at) else { break };
             self.sweep_at = if self.sweep_at + 1 >= own { 0 } else { self.sweep_at + 1 };
-            for way in owned.used_ways() {
-                let Some(slot) = owned.slots.get(way) else { break };
+            for way in set.directory.used_ways() {
+                let Some(slot) = set.slots.get(way) else { break };
                 if slot.is_partial() {
                     sink.seen(slot.key(), slot.first(), slot.ranks());
                 }
                 match judge(slot.key(), slot.is_partial().then_some(slot.first())) {
-                    Verdict::Keep => {}
-                    Verdict::Vacate => pool.vacate(&mut owned, way, Cause::Swept, sink),
-                    Verdict::Release => {
-                        pool.release(&mut owned, way, sink);
+                    SweepAction::Keep => {}
+                    SweepAction::Vacate => pool.vacate(&mut set, way, Cause::Swept, sink),
+                    SweepAction::Release => {
+                        pool.release(&mut set, way, sink);
                     }
-                    Verdict::Expire(now) => pool.expire(&mut owned, way, now, sink),
+                    SweepAction::Expire(now) => pool.expire(&mut set, way, now, sink),
                 }
             }
         }

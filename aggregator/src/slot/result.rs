@@ -1,4 +1,4 @@
-//! How a partial becomes the result that the slot keeps.
+//! How a partial becomes the cached result.
 
 use pascaline_buffer::combine::InOrder;
 use pascaline_buffer::{PacketBuf, SharedBuf};
@@ -11,7 +11,7 @@ use crate::request::{Request, Shape, name};
 use crate::sink::Aggregate;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
-    /// Lets go of the result, if there is one; says whose it was, and gives the packet back if nobody else holds it.
+    /// Lets go of the result, if there is one. Gives its key, and the packet if nobody else holds it.
     #[inline(always)]
     pub(crate) fn give_up_result(&mut self) -> Option<(Key, Option<B>)> {
         let Hold::Done(_) = self.hold else { return None };
@@ -19,8 +19,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Some((self.key(), B::thaw(result)))
     }
 
-    /// Keeps a result from elsewhere. Whatever the slot held before must have been taken out. The packet comes back
-    /// if it is shorter than the request says.
+    /// Caches a result from elsewhere in an empty slot. The packet comes back if it is shorter than the
+    /// request says.
     pub(crate) fn install(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
         debug_assert!(matches!(self.hold, Hold::Empty));
         let end = usize::from(request.offset) + usize::from(request.len);
@@ -34,27 +34,27 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.touched = micros(request.now);
         self.shape = Shape::new(request.fan_in, request.len);
         self.count = request.count;
-        self.keep(packet.freeze());
+        self.cache(packet.freeze());
         self.priority = request.priority;
         Ok(())
     }
 
-    /// Sums what is inside and keeps it as the result; false if there was nothing to sum.
+    /// Sums what is inside and caches it as the result; false if there was nothing to sum.
     #[inline]
-    pub(crate) fn complete(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> bool {
-        let Some(mut packet) = self.sum(kernel, spent) else { return false };
+    pub(crate) fn complete(&mut self, kernel: InOrder, recycle: &mut impl FnMut(B)) -> bool {
+        let Some(mut packet) = self.sum(kernel, recycle) else { return false };
         if self.count < self.fan_in() && !self.append_bitmap(&mut packet) {
             // Without room for the bitmap nobody could tell what is inside.
-            spent(packet);
+            recycle(packet);
             return false;
         }
-        self.keep(packet.freeze());
+        self.cache(packet.freeze());
         true
     }
 
-    /// Keeps a result.
+    /// Makes the result what the slot holds.
     #[inline]
-    fn keep(&mut self, result: B::Shared) {
+    fn cache(&mut self, result: B::Shared) {
         self.payload = result.descriptor().cast_mut();
         debug_assert!(matches!(self.hold, Hold::Empty));
         // There is nothing to be dropped.
@@ -62,66 +62,71 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.priority = round::NONE;
     }
 
-    /// The round of a result: [`wire::round`](pascaline_wire::round). It takes the place of the priority, which only partials have.
+    /// The round of a result: [`wire::round`](pascaline_wire::round). It takes the place of the priority,
+    /// which only partials have.
     pub(crate) const fn round(&self) -> u16 {
         self.priority
     }
 
-    /// True if a result of this round takes the place of the one that is kept: it has been agreed upon since.
+    /// True if a result of this round takes the place of the cached one: it has been agreed upon since.
     pub(crate) fn yields_to(&self, round: u16) -> bool {
-        let kept = self.round();
-        matches!(self.hold, Hold::Done(_)) && round != round::NONE && kept != round::TAKEN && kept != round
+        let cached = self.round();
+        matches!(self.hold, Hold::Done(_))
+            && round != round::NONE
+            && cached != round::TAKEN
+            && cached != round
     }
 
-    /// True if a rank that has promised to take no result but those of this round, if it is one, takes the one that is kept.
+    /// True if a rank that has promised to take only results of this round, if it is one, takes the cached
+    /// one.
     pub(crate) fn serves(&self, promised: u16) -> bool {
         round::admits(promised, self.round())
     }
 
-    /// Makes the accumulator the result, where everything is plain: contributions were added as they came, all ranks are inside, and
-    /// nothing has been noted that would have to be looked at. Else nothing is done.
+    /// Makes the accumulator the result where nothing has to be asked: contributions were added as they came,
+    /// all ranks are inside, and nothing is noted. Else nothing is done.
     #[inline(always)]
-    pub(crate) fn complete_plain(&mut self) -> Option<Aggregate<'_, B::Shared>> {
-        if !self.is_plain() || !matches!(self.hold, Hold::Open(_)) {
+    pub(crate) fn complete_fast(&mut self) -> Option<Aggregate<'_, B::Shared>> {
+        if !self.is_ordinary() || !matches!(self.hold, Hold::Open(_)) {
             return None;
         }
         let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
-        self.keep(packet.freeze());
+        self.cache(packet.freeze());
         let aggregate = self.aggregate()?;
         debug_assert!(!aggregate.overflow && !aggregate.partial && aggregate.count == aggregate.fan_in);
-        // As is known, so that nobody asks.
+        // Known here: callers need not ask.
         let round = round::NONE;
         Some(Aggregate { overflow: false, partial: false, count: aggregate.fan_in, round, ..aggregate })
     }
 
-    /// As [`complete_plain`](Self::complete_plain), where contributions were kept: sums them.
+    /// As [`complete_fast`](Self::complete_fast), where contributions were kept: sums them.
     #[inline(always)]
     pub(crate) fn complete_kept(
         &mut self,
         kernel: InOrder,
-        spent: &mut impl FnMut(B),
+        recycle: &mut impl FnMut(B),
     ) -> Option<Aggregate<'_, B::Shared>> {
-        if !self.is_plain() || !matches!(self.hold, Hold::Whole(_)) {
+        if !self.is_ordinary() || !matches!(self.hold, Hold::Kept(_)) {
             return None;
         }
-        let packet = self.sum(kernel, spent)?;
-        self.keep(packet.freeze());
+        let packet = self.sum(kernel, recycle)?;
+        self.cache(packet.freeze());
         self.aggregate()
     }
 
-    /// True if all ranks are inside, and nothing has been noted that would have to be looked at.
+    /// True if all ranks are inside, and nothing is noted.
     #[inline(always)]
-    const fn is_plain(&self) -> bool {
+    const fn is_ordinary(&self) -> bool {
         self.first & !(FIRST | SERVER) == 0 && self.count == self.fan_in()
     }
 
     /// Takes the accumulator out, with everything added.
     #[inline]
-    fn sum(&mut self, kernel: InOrder, spent: &mut impl FnMut(B)) -> Option<B> {
+    fn sum(&mut self, kernel: InOrder, recycle: &mut impl FnMut(B)) -> Option<B> {
         match core::mem::replace(&mut self.hold, Hold::Empty) {
             Hold::Open(packet) => Some(packet),
-            Hold::Whole(contributions) => {
-                let (packet, overflow) = contributions.sum::<WORDS>(kernel, spent)?;
+            Hold::Kept(contributions) => {
+                let (packet, overflow) = contributions.sum::<WORDS>(kernel, recycle)?;
                 if overflow {
                     self.first |= OVERFLOW;
                 }

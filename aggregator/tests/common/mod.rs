@@ -6,8 +6,9 @@ pub(crate) mod trace;
 use std::time::Duration;
 
 use pascaline_aggregator::{
-    Aggregate, Brief, Cause, Contribution, Displaced, Incoming, Kept, Key, Opening, Place, Policy, Pool,
-    PoolConfig, RankSet, Refusal, Region, Reminded, Request, Rules, Session, Sink, Verb, Verdict,
+    Aggregate, BURST, Burst, BurstSink, Cause, Contribution, Evicted, Gradient, Key, Policy, Pool,
+    PoolConfig, RankSet, Region, Rejection, Reminded, Request, Rules, Session, Sink, SweepAction, Terms,
+    Verb,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
@@ -16,6 +17,8 @@ use pascaline_wire::trailer::{Bitmap, Trailer};
 
 /// Room behind a packet's bytes, for a trailer.
 const ROOM: usize = 160;
+/// Where a payload begins, where nothing else is said.
+pub(crate) const OFFSET: u16 = 64;
 
 /// What the pool's times are multiples of, as far as it matters.
 pub(crate) const TICK: u64 = 1024;
@@ -44,7 +47,7 @@ pub(crate) struct Sum {
 /// The answer to a reminder, by value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Known {
-    Kept(Sum),
+    Cached(Sum),
     Partial(Vec<u16>),
     Recently,
     Unknown,
@@ -72,15 +75,15 @@ pub(crate) enum Event {
         sum: Sum,
     },
     Reminded(Who, Known),
-    Refused(Who, Refusal),
+    Rejected(Who, Rejection),
     /// The result, if that is what there was.
     Fetched(Who, Option<Sum>),
     Obeyed(Who),
     HandedOff,
     Released(Sum),
-    DisplacedResult(Key),
+    EvictedResult(Key),
     /// A partial that nobody wanted.
-    DisplacedPartial(Key),
+    EvictedPartial(Key),
     /// A partial for the parameter server.
     Evicted {
         cause: Cause,
@@ -105,8 +108,8 @@ impl Event {
             self,
             Self::HandedOff
                 | Self::Released(_)
-                | Self::DisplacedResult(_)
-                | Self::DisplacedPartial(_)
+                | Self::EvictedResult(_)
+                | Self::EvictedPartial(_)
                 | Self::Evicted { .. }
                 | Self::Originals { .. }
         )
@@ -125,9 +128,53 @@ pub(crate) struct Recorder {
     pub(crate) rounds: Vec<u16>,
     /// Of what went to the parameter server, whether it was opened by a contribution that had been sent before.
     pub(crate) again: Vec<bool>,
+    /// The requests of the gradients that come in bursts.
+    pub(crate) whole: Vec<Request>,
+    /// Gradients of bursts that were added without an event.
+    pub(crate) silent: usize,
+}
+
+impl<const WORDS: usize> BurstSink<HeapBuf, WORDS> for Recorder {
+    const PAYLOAD_OFFSET: u16 = OFFSET;
+
+    fn rules(&self, job: u16) -> Rules {
+        self.rules_of(job)
+    }
+
+    fn priority(&self, packet: &HeapBuf) -> u16 {
+        priority_of(packet)
+    }
+
+    fn whole_request(&mut self, gradient: &Gradient, packet: &HeapBuf, now: u64) -> Request {
+        self.whole_of(gradient, packet, now)
+    }
+
+    fn worked_off(&mut self, _: &Burst<HeapBuf>, added: usize, _: u64) {
+        self.silent += added;
+    }
+}
+
+/// A packet says how important it is where its header begins.
+fn priority_of(packet: &HeapBuf) -> u16 {
+    packet.bytes().first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
 
 impl Recorder {
+    fn rules_of(&self, job: u16) -> Rules {
+        let of_job = |request: &&Request| request.key.job() == job;
+        self.whole.iter().find(of_job).map(|request| request.rules).unwrap_or_default()
+    }
+
+    fn whole_of(&self, gradient: &Gradient, packet: &HeapBuf, now: u64) -> Request {
+        let wanted = |request: &&Request| {
+            (request.key, request.rank) == (gradient.key(), gradient.rank())
+                && request.len == gradient.shape().payload_len()
+                && request.priority == priority_of(packet)
+                && request.now == now
+        };
+        *self.whole.iter().find(wanted).expect("it has been brought in")
+    }
+
     /// The events since the last call; packets and payloads that came with them are let go.
     pub(crate) fn take(&mut self) -> Vec<Event> {
         self.returned.clear();
@@ -188,7 +235,7 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
     fn reminded(&mut self, request: &Request, packet: HeapBuf, state: Reminded<'_, HeapShared, WORDS>) {
         self.returned.push(packet);
         let known = match state {
-            Reminded::Kept(result) => Known::Kept(self.sum(result)),
+            Reminded::Cached(result) => Known::Cached(self.sum(result)),
             Reminded::Partial(ranks) => {
                 Known::Partial((0..RankSet::<WORDS>::CAPACITY).filter(|&rank| ranks.contains(rank)).collect())
             }
@@ -198,16 +245,16 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::Reminded(who(request), known));
     }
 
-    fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {
+    fn rejected(&mut self, request: &Request, packet: HeapBuf, why: Rejection) {
         self.returned.push(packet);
-        self.events.push(Event::Refused(who(request), why));
+        self.events.push(Event::Rejected(who(request), why));
     }
 
     fn handed_off(&mut self) {
         self.events.push(Event::HandedOff);
     }
 
-    fn spent(&mut self, packet: HeapBuf) {
+    fn recycled(&mut self, packet: HeapBuf) {
         self.returned.push(packet);
     }
 
@@ -227,28 +274,28 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Recorder {
         self.events.push(Event::Obeyed(who(request)));
     }
 
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
+    fn evicted(&mut self, key: Key, what: Evicted<HeapBuf>, cause: Cause) {
         self.events.push(match what {
-            Displaced::Result => Event::DisplacedResult(key),
-            Displaced::GivenUp => Event::DisplacedPartial(key),
-            Displaced::Partial(evicted) => {
-                let (payload, ranks) = inside(evicted.packet.bytes());
-                assert_eq!(payload.len(), usize::from(evicted.len));
+            Evicted::Result => Event::EvictedResult(key),
+            Evicted::GivenUp => Event::EvictedPartial(key),
+            Evicted::Partial(partial) => {
+                let (payload, ranks) = inside(partial.packet.bytes());
+                assert_eq!(payload.len(), usize::from(partial.len));
                 let sum = Sum {
                     key,
-                    element: evicted.element,
-                    fan_in: evicted.fan_in,
-                    count: evicted.count,
-                    overflow: evicted.overflow,
+                    element: partial.element,
+                    fan_in: partial.fan_in,
+                    count: partial.count,
+                    overflow: partial.overflow,
                     first: 0,
                     inside: ranks.clone(),
                     values: values(payload),
                 };
-                self.returned.push(evicted.packet);
-                self.again.push(evicted.again);
-                Event::Evicted { cause, ranks: ranks.unwrap_or_default(), priority: evicted.priority, sum }
+                self.returned.push(partial.packet);
+                self.again.push(partial.again);
+                Event::Evicted { cause, ranks: ranks.unwrap_or_default(), priority: partial.priority, sum }
             }
-            Displaced::Originals(originals) => {
+            Evicted::Originals(originals) => {
                 assert_eq!(originals.key, key);
                 self.again.push(originals.again);
                 let (overflow, priority) = (originals.overflow, originals.priority);
@@ -303,7 +350,7 @@ impl Parcel {
                 partial: false,
                 priority: 0,
                 rules: Rules::default(),
-                offset: 64,
+                offset: OFFSET,
                 len: u16::try_from(values.len() * 4).expect("payloads are short"),
                 now: 0,
             },
@@ -381,6 +428,9 @@ impl Parcel {
     /// The packet with this much room behind it.
     pub(crate) fn packet_with_room(&self, memory: &HeapPool, room: usize) -> HeapBuf {
         let mut bytes = vec![0xa5; usize::from(self.request.offset)];
+        if let Some(head) = bytes.first_chunk_mut() {
+            *head = self.request.priority.to_be_bytes();
+        }
         bytes.extend(self.values.iter().flat_map(|value| value.to_le_bytes()));
         if let Some(inside) = &self.inside {
             bytes.extend(trailer(inside, self.request.fan_in));
@@ -412,56 +462,42 @@ pub(crate) fn payload_address(packet: &HeapBuf, request: &Request) -> *const u8 
     packet.bytes()[usize::from(request.offset)..].as_ptr()
 }
 
-/// A contribution in brief on its way into a pool.
-pub(crate) struct Item {
-    pub(crate) brief: Brief,
-    pub(crate) place: Place,
-    pub(crate) packet: Option<HeapBuf>,
+/// Brings parcels in as a burst, as an lcore does. All have arrived at the same time.
+pub(crate) fn add_burst<const WORDS: usize>(
+    session: &mut Session<HeapBuf, WORDS>,
+    sink: &mut Recorder,
+    parcels: Vec<(&Parcel, Option<Region>, HeapBuf)>,
+) {
+    let Some(now) = parcels.first().map(|(parcel, ..)| parcel.request.now) else { return };
+    assert!(parcels.len() <= BURST && parcels.iter().all(|(parcel, ..)| parcel.request.now == now));
+    sink.whole = parcels.iter().map(|(parcel, ..)| parcel.request).collect();
+    let gradients: Vec<_> = parcels.iter().map(|(parcel, region, _)| gradient(parcel, *region)).collect();
+    let mut known = gradients.iter().map(|(terms, gradient)| (terms, *gradient));
+    let mut burst = Burst::new();
+    let packets = parcels.into_iter().map(|(.., packet)| packet);
+    session.gather(&mut burst, packets, |_| known.next(), |_| panic!("all are recognised"));
+    session.add_burst(&mut burst, now, sink);
+    assert_eq!(burst.gradients().count(), 0);
 }
 
-impl Item {
-    /// Brings in one that could not be added in brief, as lcores do. True if there is no event for it, but it has been taken in.
-    pub(crate) fn bring_in<const WORDS: usize>(
-        &mut self,
-        session: &mut Session<HeapBuf, WORDS>,
-        request: &Request,
-        sink: &mut impl Sink<HeapBuf, WORDS>,
-    ) -> bool {
-        let &Request { key, rules, priority, offset, now, .. } = request;
-        let opening = Opening { brief: &self.brief, rules, priority, offset, now };
-        if session.open_brief(self.place, &opening, &mut self.packet, sink)
-            || session.foresee_anew(&mut self.place, key)
-                && session.open_brief(self.place, &opening, &mut self.packet, sink)
-        {
-            return false;
-        }
-        match session.keep_brief(core::slice::from_mut(self), offset, now, sink) {
-            Kept { taken: 0, .. } => {
-                let packet = self.packet.take().expect("nobody has taken it");
-                session.offer_at(self.place, request, packet, sink);
-                false
-            }
-            Kept { concluded, .. } => concluded == 0,
-        }
-    }
+/// A contribution as the fast path has it.
+pub(crate) fn gradient(parcel: &Parcel, region: Option<Region>) -> (Terms, Gradient) {
+    let request = &parcel.request;
+    let key = request.key;
+    let terms = Terms::new(key.job(), key.epoch(), request.rank, request.fan_in, request.needed, region);
+    let gradient = terms.gradient(key.psn(), request.element, request.len);
+    (terms, if request.again || request.overflow { gradient.noteworthy() } else { gradient })
 }
 
-impl Incoming<HeapBuf> for Item {
-    fn place(&self) -> Place {
-        self.place
-    }
-
-    fn brief(&self) -> &Brief {
-        &self.brief
-    }
-
-    fn packet(&self) -> Option<&HeapBuf> {
-        self.packet.as_ref()
-    }
-
-    fn parts(&mut self) -> (&Brief, &mut Option<HeapBuf>) {
-        (&self.brief, &mut self.packet)
-    }
+/// True if the fast path recognises such a packet.
+pub(crate) fn is_fast(parcel: &Parcel, packet: &HeapBuf) -> bool {
+    let r = &parcel.request;
+    r.verb == Verb::Add
+        && (r.count, r.inside, r.offset, r.partial) == (1, 0, OFFSET, false)
+        && r.fan_in == r.job_fan_in
+        && r.rank < r.fan_in
+        && Element::from_code(r.element).is_some()
+        && packet.bytes().len() >= usize::from(r.offset) + usize::from(r.len)
 }
 
 /// The payload that these values make.
@@ -469,16 +505,29 @@ pub(crate) fn bytes(values: &[i32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A payload whose sum says how often each of `fan_in` ranks is inside: two bits per rank.
+/// Ranks that share one value of a signature.
+pub(crate) const RANKS_PER_VALUE: u16 = 3;
+
+/// A payload whose sum says how often each of `fan_in` ranks is inside, up to 255 times: eight bits per rank.
 pub(crate) fn signature(rank: u16, fan_in: u16) -> Vec<i32> {
-    let mut values = vec![0; usize::from(fan_in).div_ceil(15)];
-    values[usize::from(rank / 15)] = 1 << (2 * (rank % 15));
+    let mut values = vec![0; usize::from(fan_in.div_ceil(RANKS_PER_VALUE))];
+    values[usize::from(rank / RANKS_PER_VALUE)] = 1 << (8 * (rank % RANKS_PER_VALUE));
     values
+}
+
+/// How often each rank is inside a sum of signatures.
+pub(crate) fn counts(sum: &[i32]) -> impl Iterator<Item = i32> {
+    sum.iter().flat_map(|value| (0..RANKS_PER_VALUE).map(move |n| value >> (8 * n) & 0xff))
 }
 
 /// The sum of the signatures of all ranks.
 pub(crate) fn full_signature(fan_in: u16) -> Vec<i32> {
-    (0..fan_in).fold(vec![0; usize::from(fan_in).div_ceil(15)], |mut sum, rank| {
+    sum_of_ranks(&(0..fan_in).collect::<Vec<_>>(), fan_in)
+}
+
+/// The sum of the signatures of some ranks.
+pub(crate) fn sum_of_ranks(ranks: &[u16], fan_in: u16) -> Vec<i32> {
+    ranks.iter().fold(vec![0; usize::from(fan_in.div_ceil(RANKS_PER_VALUE))], |mut sum, &rank| {
         for (a, b) in sum.iter_mut().zip(signature(rank, fan_in)) {
             *a += b;
         }
@@ -506,6 +555,8 @@ pub(crate) struct Rig<const WORDS: usize = 1> {
     pub(crate) memory: HeapPool,
     pub(crate) session: Session<HeapBuf, WORDS>,
     pub(crate) sink: Recorder,
+    /// Whatever the fast path recognises is brought in as a burst.
+    pub(crate) fast: bool,
 }
 
 impl Rig<1> {
@@ -525,14 +576,31 @@ impl<const WORDS: usize> Rig<WORDS> {
             memory: HeapPool::new(),
             session: sessions.pop().expect("one session"),
             sink: Recorder::default(),
+            fast: false,
         }
+    }
+
+    /// The same, brought in by way of the fast path if `fast`.
+    pub(crate) fn by_way(self, fast: bool) -> Self {
+        Self { fast, ..self }
     }
 
     /// Offers a packet and gives the events. What came with them stays in the sink until the next call.
     pub(crate) fn offer(&mut self, parcel: &Parcel) -> Vec<Event> {
+        self.bring_in(parcel, None)
+    }
+
+    fn bring_in(&mut self, parcel: &Parcel, region: Option<Region>) -> Vec<Event> {
         self.sink.take();
         let packet = parcel.packet(&self.memory);
-        self.session.offer(&parcel.request, packet, &mut self.sink);
+        if self.fast && is_fast(parcel, &packet) {
+            add_burst(&mut self.session, &mut self.sink, vec![(parcel, region, packet)]);
+            if std::mem::take(&mut self.sink.silent) > 0 {
+                self.sink.events.push(Event::Added(who(&parcel.request)));
+            }
+        } else {
+            self.session.offer(&parcel.request, region, packet, &mut self.sink);
+        }
         std::mem::take(&mut self.sink.events)
     }
 
@@ -546,11 +614,7 @@ impl<const WORDS: usize> Rig<WORDS> {
 
     /// The same for a job with a region of its own.
     pub(crate) fn offer_in(&mut self, region: Region, parcel: &Parcel) -> Vec<Event> {
-        self.sink.take();
-        let packet = parcel.packet(&self.memory);
-        let place = self.session.place_in(region, parcel.request.key);
-        self.session.offer_at(place, &parcel.request, packet, &mut self.sink);
-        std::mem::take(&mut self.sink.events)
+        self.bring_in(parcel, Some(region))
     }
 
     /// The same for a request that must get exactly one event.
@@ -562,11 +626,15 @@ impl<const WORDS: usize> Rig<WORDS> {
     }
 
     pub(crate) fn sweep(&mut self, sets: usize, outdated: impl Fn(Key) -> bool) -> Vec<Event> {
-        self.judge(sets, |key, _| if outdated(key) { Verdict::Vacate } else { Verdict::Keep })
+        self.judge(sets, |key, _| if outdated(key) { SweepAction::Vacate } else { SweepAction::Keep })
     }
 
     /// Sweeps some sets, with what is to be done with each slot.
-    pub(crate) fn judge(&mut self, sets: usize, judge: impl Fn(Key, Option<u64>) -> Verdict) -> Vec<Event> {
+    pub(crate) fn judge(
+        &mut self,
+        sets: usize,
+        judge: impl Fn(Key, Option<u64>) -> SweepAction,
+    ) -> Vec<Event> {
         self.sink.take();
         self.session.sweep(sets, judge, &mut self.sink);
         std::mem::take(&mut self.sink.events)
@@ -591,7 +659,7 @@ pub(crate) fn sum_of(event: &Event) -> &Sum {
         | Event::PassedOn { sum, .. }
         | Event::Released(sum)
         | Event::Fetched(_, Some(sum))
-        | Event::Reminded(_, Known::Kept(sum)) => sum,
+        | Event::Reminded(_, Known::Cached(sum)) => sum,
         other => panic!("no sum in {other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Who gets a slot that holds another PSN's partial.
 
-use pascaline_aggregator::{Cause, ConflictPolicy, Key, Policy, Refusal};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Policy, Rejection};
 
 use crate::common::{Event, Parcel, Rig, TICK, Who, sum_of};
 use crate::{half, opened, psn, served};
@@ -15,8 +15,8 @@ fn full(priorities: &[u16], holders: &Policy) -> Rig {
     rig
 }
 
-fn refused(key: Key, why: Refusal) -> Event {
-    Event::Refused(Who { key, rank: 0 }, why)
+fn rejected(key: Key, why: Rejection) -> Event {
+    Event::Rejected(Who { key, rank: 0 }, why)
 }
 
 /// The priority that a partial has by now.
@@ -33,7 +33,7 @@ fn first_come_keeps_the_holder_whatever_the_newcomer_is_worth() {
     let mut rig = full(&[0, 0], &policy);
     for _ in 0..100 {
         let newcomer = half(psn(7), 0, &policy).priority(u16::MAX);
-        assert_eq!(rig.one(&newcomer), refused(psn(7), Refusal::Conflict));
+        assert_eq!(rig.one(&newcomer), rejected(psn(7), Rejection::Conflict));
     }
     for key in [psn(0), psn(1)] {
         assert_eq!(sum_of(&rig.one(&half(key, 1, &policy))).values, [3]);
@@ -61,7 +61,7 @@ fn an_equal_priority_loses_and_halves_the_holders() {
     for (holder, newcomer, left) in [(5, 5, 2), (5, 0, 2), (1, 1, 0), (u16::MAX, 9, u16::MAX / 2)] {
         let mut rig = full(&[holder], &policy);
         let event = rig.one(&half(psn(1), 0, &policy).priority(newcomer));
-        assert_eq!(event, refused(psn(1), Refusal::Conflict), "{newcomer} against {holder}");
+        assert_eq!(event, rejected(psn(1), Rejection::Conflict), "{newcomer} against {holder}");
         assert_eq!(priority_of(&mut rig, psn(0)), left);
         rig.close();
     }
@@ -75,7 +75,7 @@ fn a_holder_is_downgraded_until_it_yields() {
         let halvings = (0..).take_while(|n| u32::from(holder) >> n >= u32::from(newcomer)).count();
         let attempt = half(psn(1), 0, &policy).priority(newcomer);
         for _ in 0..halvings {
-            assert_eq!(rig.one(&attempt), refused(psn(1), Refusal::Conflict));
+            assert_eq!(rig.one(&attempt), rejected(psn(1), Rejection::Conflict));
         }
         let events = rig.offer(&attempt);
         assert!(
@@ -91,7 +91,7 @@ fn what_is_worth_nothing_preempts_nothing() {
     let policy = served(ConflictPolicy::Preempt);
     let mut rig = full(&[0], &policy);
     for _ in 0..100 {
-        assert_eq!(rig.one(&half(psn(1), 0, &policy)), refused(psn(1), Refusal::Conflict));
+        assert_eq!(rig.one(&half(psn(1), 0, &policy)), rejected(psn(1), Rejection::Conflict));
     }
     rig.close();
 }
@@ -101,7 +101,7 @@ fn of_several_holders_the_least_important_is_taken_and_only_it_is_downgraded() {
     let policy = served(ConflictPolicy::Preempt);
     let newcomer = |priority| half(psn(9), 0, &policy).priority(priority);
     let mut rig = full(&[8, 4, 6, 9], &policy);
-    assert_eq!(rig.one(&newcomer(4)), refused(psn(9), Refusal::Conflict));
+    assert_eq!(rig.one(&newcomer(4)), rejected(psn(9), Rejection::Conflict));
     let events = rig.offer(&newcomer(3));
     assert!(matches!(&events[0], Event::Evicted { priority: 2, sum, .. } if sum.key == psn(1)), "{events:?}");
     let others = [psn(0), psn(2), psn(3)].map(|key| priority_of(&mut rig, key));
@@ -116,7 +116,7 @@ fn only_what_a_server_can_complete_is_taken_from_its_slot() {
         let mut rig = full(&[0], &alone);
         for now in 0..50 {
             let newcomer = half(psn(1), 0, &served(conflict)).priority(u16::MAX).at(now * TICK);
-            assert_eq!(rig.one(&newcomer), refused(psn(1), Refusal::Conflict), "{conflict:?}");
+            assert_eq!(rig.one(&newcomer), rejected(psn(1), Rejection::Conflict), "{conflict:?}");
         }
         assert_eq!(sum_of(&rig.one(&half(psn(0), 1, &alone))).values, [3]);
         rig.close();
@@ -129,7 +129,7 @@ fn holders_without_a_server_are_passed_over_and_not_downgraded() {
     let policy = served(ConflictPolicy::Preempt);
     rig.one(&half(psn(0), 0, &Policy { server: false, ..policy }).priority(1));
     rig.one(&half(psn(1), 0, &policy).priority(9));
-    assert_eq!(rig.one(&half(psn(2), 0, &policy).priority(5)), refused(psn(2), Refusal::Conflict));
+    assert_eq!(rig.one(&half(psn(2), 0, &policy).priority(5)), rejected(psn(2), Rejection::Conflict));
     let events = rig.offer(&half(psn(2), 0, &policy).priority(5));
     assert!(matches!(&events[0], Event::Evicted { priority: 4, sum, .. } if sum.key == psn(1)), "{events:?}");
     rig.close();
@@ -139,7 +139,7 @@ fn holders_without_a_server_are_passed_over_and_not_downgraded() {
 fn it_is_the_newcomers_policy_that_counts() {
     let mut rig = full(&[0], &served(ConflictPolicy::Always));
     let modest = half(psn(1), 0, &served(ConflictPolicy::FirstCome));
-    assert_eq!(rig.one(&modest), refused(psn(1), Refusal::Conflict));
+    assert_eq!(rig.one(&modest), rejected(psn(1), Rejection::Conflict));
     // Whether it has a server itself does not matter for what it takes, only for what it loses.
     let alone = Policy { server: false, ..served(ConflictPolicy::Always) };
     let events = rig.offer(&half(psn(1), 0, &alone));
@@ -149,7 +149,7 @@ fn it_is_the_newcomers_policy_that_counts() {
     );
     assert_eq!(
         rig.one(&half(psn(2), 0, &served(ConflictPolicy::Always))),
-        refused(psn(2), Refusal::Conflict),
+        rejected(psn(2), Rejection::Conflict),
         "what has no server stays"
     );
     rig.close();
@@ -186,7 +186,7 @@ fn coins() -> Vec<bool> {
             let events = rig.offer(&half(psn(number), 0, &policy).at(u64::from(number)));
             match &events[..] {
                 [Event::Evicted { cause: Cause::Preempted, .. }, Event::Opened(_)] => true,
-                [Event::Refused(_, Refusal::Conflict)] => false,
+                [Event::Rejected(_, Rejection::Conflict)] => false,
                 other => panic!("{other:?}"),
             }
         })
@@ -218,7 +218,7 @@ fn what_nobody_needs_goes_before_any_conflict() {
         rig.one(&half(psn(0), 1, &policy));
         assert_eq!(
             rig.offer(&half(psn(1), 0, &policy).at(1)),
-            [Event::DisplacedResult(psn(0)), opened(psn(1), 0)],
+            [Event::EvictedResult(psn(0)), opened(psn(1), 0)],
             "{conflict:?}: a kept result"
         );
         rig.close();

@@ -1,7 +1,7 @@
 //! No payload is copied, whatever becomes of it: only packets are passed on.
 
 use pascaline_aggregator::{
-    Aggregate, Cause, ConflictPolicy, Contribution, Displaced, Key, Order, Policy, Refusal, Reminded,
+    Aggregate, Cause, ConflictPolicy, Contribution, Evicted, Key, Order, Policy, Rejection, Reminded,
     Request, Sink,
 };
 use pascaline_buffer::{HeapBuf, HeapShared, PacketBuf, SharedBuf};
@@ -12,7 +12,7 @@ use crate::{half, psn, served};
 /// A sink that is interested in nothing but what is displaced.
 pub(crate) struct Taking<F>(pub(crate) F);
 
-impl<F: FnMut(Key, Displaced<HeapBuf>), const WORDS: usize> Sink<HeapBuf, WORDS> for Taking<F> {
+impl<F: FnMut(Key, Evicted<HeapBuf>), const WORDS: usize> Sink<HeapBuf, WORDS> for Taking<F> {
     fn opened(&mut self, _: &Contribution) {}
     fn added(&mut self, _: &Contribution) {}
     fn completed(&mut self, _: &Contribution, _: bool, _: Aggregate<'_, HeapShared>) {}
@@ -20,13 +20,13 @@ impl<F: FnMut(Key, Displaced<HeapBuf>), const WORDS: usize> Sink<HeapBuf, WORDS>
     fn installed(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {}
     fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {}
     fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, WORDS>) {}
-    fn refused(&mut self, _: &Request, _: HeapBuf, _: Refusal) {}
+    fn rejected(&mut self, _: &Request, _: HeapBuf, _: Rejection) {}
     fn handed_off(&mut self) {}
-    fn spent(&mut self, _: HeapBuf) {}
+    fn recycled(&mut self, _: HeapBuf) {}
     fn released(&mut self, _: Aggregate<'_, HeapShared>) {}
     fn fetched(&mut self, _: &Request, _: HeapBuf, _: Option<Aggregate<'_, HeapShared>>) {}
     fn obeyed(&mut self, _: &Request, _: HeapBuf) {}
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, _: Cause) {
+    fn evicted(&mut self, key: Key, what: Evicted<HeapBuf>, _: Cause) {
         (self.0)(key, what);
     }
 }
@@ -36,7 +36,7 @@ fn offer(rig: &mut Rig, parcel: &Parcel) -> *const u8 {
     rig.sink.take();
     let packet = parcel.packet(&rig.memory);
     let address = payload_address(&packet, &parcel.request);
-    rig.session.offer(&parcel.request, packet, &mut rig.sink);
+    rig.session.offer(&parcel.request, None, packet, &mut rig.sink);
     address
 }
 
@@ -74,7 +74,7 @@ fn a_newcomer_that_loses_is_given_back_untouched() {
         let packet = newcomer.packet(&rig.memory);
         let (address, bytes) = (packet.bytes().as_ptr(), packet.bytes().to_vec());
         rig.sink.take();
-        rig.session.offer(&newcomer.request, packet, &mut rig.sink);
+        rig.session.offer(&newcomer.request, None, packet, &mut rig.sink);
         assert_eq!(returned(&rig), [address], "headers and all");
         assert_eq!(rig.sink.returned[0].bytes(), bytes);
         rig.close();

@@ -4,7 +4,7 @@ use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy};
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::Element;
 
-use crate::common::{Event, Parcel, Rig, Who, full_signature, signature, sum_of};
+use crate::common::{Event, Parcel, Rig, Who, full_signature, signature, sum_of, sum_of_ranks};
 use crate::{half, opened, psn, served};
 
 const KEY: Key = psn(0);
@@ -29,8 +29,7 @@ fn a_partial_leaves_its_slot_with_its_bitmap() {
     assert_eq!((*cause, ranks.as_slice()), (Cause::Fetched, [0, 3, 4].as_slice()));
     assert_eq!(*priority, 4, "that of the first contribution");
     assert_eq!((sum.fan_in, sum.count, sum.overflow), (6, 3, true));
-    let digits: i32 = [0, 3, 4].iter().map(|&rank| signature(rank, 6)[0]).sum();
-    assert_eq!(sum.values, [digits]);
+    assert_eq!(sum.values, sum_of_ranks(&[0, 3, 4], 6));
     assert_eq!(*fetched, Event::Fetched(ASKER, None));
     assert_eq!(rig.sink.returned.len(), 2, "the partial's packet, and the one that asked");
     assert_eq!(rig.session.packets(), 0);
@@ -69,7 +68,7 @@ fn being_fetched_keeps_a_result_young() {
         rig.one(&Parcel::add(key, 0, 1, &[1]));
     }
     rig.one(&Parcel::fetch(psn(0), 1));
-    assert_eq!(rig.offer(&half(psn(2), 0, &policy()))[0], Event::DisplacedResult(psn(1)));
+    assert_eq!(rig.offer(&half(psn(2), 0, &policy()))[0], Event::EvictedResult(psn(1)));
     rig.close();
 }
 
@@ -91,7 +90,7 @@ fn what_is_kept_until_the_end_is_fetched_one_by_one() {
             Event::Originals { key: KEY, cause: Cause::Fetched, overflow: true, priority: 40, values };
         assert_eq!(events, [originals, Event::Fetched(ASKER, None)]);
         // Nothing but payloads.
-        assert!(rig.sink.returned[..3].iter().all(|packet| packet.bytes().len() == 4));
+        assert!(rig.sink.returned[..3].iter().all(|packet| packet.bytes().len() == 8));
         assert_eq!(rig.session.packets(), 0);
         rig.close();
     }
@@ -99,7 +98,7 @@ fn what_is_kept_until_the_end_is_fetched_one_by_one() {
 
 #[test]
 fn originals_that_nobody_takes_are_freed() {
-    use pascaline_aggregator::{Displaced, Pool};
+    use pascaline_aggregator::{Evicted, Pool};
     use pascaline_buffer::combine::Kernels;
     use pascaline_buffer::{HeapBuf, HeapPool};
 
@@ -107,16 +106,16 @@ fn originals_that_nobody_takes_are_freed() {
     let mut sessions = Pool::<HeapBuf>::sessions(&crate::common::config(1, 1), Kernels::scalar(), 1).unwrap();
     let by_rank = Policy { order: Order::Rank, ..policy() };
     let mut taken = Vec::new();
-    let mut sink = crate::copies::Taking(|_, what: Displaced<HeapBuf>| {
-        let Displaced::Originals(mut originals) = what else { panic!("{what:?}") };
+    let mut sink = crate::copies::Taking(|_, what: Evicted<HeapBuf>| {
+        let Evicted::Originals(mut originals) = what else { panic!("{what:?}") };
         taken.push(originals.next().unwrap().0);
     });
     for rank in 0..4 {
         let parcel = add(rank, 5).under(&by_rank);
-        sessions[0].offer(&parcel.request, parcel.packet(&memory), &mut sink);
+        sessions[0].offer(&parcel.request, None, parcel.packet(&memory), &mut sink);
     }
     let fetch = Parcel::fetch(KEY, 5);
-    sessions[0].offer(&fetch.request, fetch.packet(&memory), &mut sink);
+    sessions[0].offer(&fetch.request, None, fetch.packet(&memory), &mut sink);
     assert_eq!(taken.len(), 1);
     assert_eq!(memory.live(), 0, "the three others went with the iterator");
 }
@@ -126,7 +125,7 @@ fn a_job_without_a_server_has_nobody_to_send_a_partial_to() {
     let mut rig = Rig::new(1, 1);
     rig.one(&half(KEY, 0, &Policy::default()));
     let events = rig.offer(&Parcel::fetch(KEY, 2));
-    assert_eq!(events, [Event::DisplacedPartial(KEY), Event::Fetched(ASKER, None)]);
+    assert_eq!(events, [Event::EvictedPartial(KEY), Event::Fetched(ASKER, None)]);
     rig.close();
 }
 
@@ -140,7 +139,7 @@ fn what_was_fetched_comes_back_as_the_result() {
     rig.one(&add(0, 3));
     let result = Parcel::install(KEY, 0, 3, &full_signature(3)).under(&policy());
     let events = rig.offer(&result);
-    assert!(matches!(&events[..], [Event::DisplacedPartial(_), Event::Installed { .. }]), "{events:?}");
+    assert!(matches!(&events[..], [Event::EvictedPartial(_), Event::Installed { .. }]), "{events:?}");
     for rank in 0..3 {
         assert_eq!(sum_of(&rig.one(&add(rank, 3))).values, full_signature(3), "rank {rank} once");
     }

@@ -1,8 +1,8 @@
 //! Results from elsewhere that are not of all ranks.
 
-use pascaline_aggregator::{ConflictPolicy, Key, Refusal, Request};
+use pascaline_aggregator::{ConflictPolicy, Key, Rejection, Request};
 
-use crate::common::{Event, Known, Parcel, Rig, Who, full_signature, signature, sum_of};
+use crate::common::{Event, Known, Parcel, Rig, Who, full_signature, signature, sum_of, sum_of_ranks};
 use crate::{half, psn, served};
 
 const KEY: Key = psn(0);
@@ -10,7 +10,7 @@ const KEY: Key = psn(0);
 const INSIDE: [u16; 3] = [0, 2, 3];
 
 fn values() -> Vec<i32> {
-    vec![INSIDE.iter().map(|&rank| signature(rank, 4)[0]).sum()]
+    sum_of_ranks(&INSIDE, 4)
 }
 
 fn kept() -> Parcel {
@@ -22,14 +22,14 @@ fn add(rank: u16) -> Parcel {
 }
 
 #[track_caller]
-fn refused(parcel: &Parcel, why: Refusal) {
+fn rejected(parcel: &Parcel, why: Rejection) {
     for begun in [false, true] {
         let mut rig = Rig::new(1, 1);
         if begun {
             rig.one(&add(1));
         }
         let who = Who { key: KEY, rank: parcel.request.rank };
-        assert_eq!(rig.one(parcel), Event::Refused(who, why));
+        assert_eq!(rig.one(parcel), Event::Rejected(who, why));
         assert_eq!(rig.sink.returned.len(), 1);
         assert_eq!(rig.session.packets(), usize::from(begun), "and nothing has changed");
         rig.close();
@@ -45,7 +45,7 @@ fn a_partial_result_is_kept_with_its_bitmap() {
     assert_eq!((sum.fan_in, sum.count, sum.first), (4, 3, 9));
     assert_eq!((&sum.values, &sum.inside), (&values(), &Some(INSIDE.to_vec())));
     let reminder = Parcel::remind(KEY, 1, 4);
-    assert_eq!(rig.one(&reminder), Event::Reminded(Who { key: KEY, rank: 1 }, Known::Kept(sum.clone())));
+    assert_eq!(rig.one(&reminder), Event::Reminded(Who { key: KEY, rank: 1 }, Known::Cached(sum.clone())));
     assert_eq!(
         rig.one(&add(1)),
         Event::Replayed(Who { key: KEY, rank: 1 }, sum.clone()),
@@ -60,7 +60,7 @@ fn it_takes_the_place_of_a_partial_of_other_ranks() {
     rig.one(&add(1));
     rig.one(&add(2));
     let events = rig.offer(&kept());
-    assert!(matches!(&events[..], [Event::DisplacedPartial(KEY), Event::Installed { .. }]), "{events:?}");
+    assert!(matches!(&events[..], [Event::EvictedPartial(KEY), Event::Installed { .. }]), "{events:?}");
     assert_eq!(sum_of(&rig.one(&add(1))).inside, Some(INSIDE.to_vec()));
     rig.close();
 }
@@ -78,17 +78,17 @@ fn without_a_slot_it_is_given_out_with_its_bitmap() {
 #[test]
 fn the_count_must_be_what_the_bitmap_says() {
     for count in [1, 2, 4, 5, u16::MAX] {
-        refused(&kept().with(|r| r.count = count), Refusal::BadCount);
+        rejected(&kept().with(|r| r.count = count), Rejection::BadCount);
     }
     for inside in [&[][..], &[0, 2], &[0, 1, 2, 3]] {
-        refused(&Parcel { inside: Some(inside.to_vec()), ..kept() }, Refusal::BadCount);
+        rejected(&Parcel { inside: Some(inside.to_vec()), ..kept() }, Rejection::BadCount);
     }
 }
 
 #[test]
 fn the_bitmap_must_name_ranks_of_the_job() {
     for inside in [[0, 2, 4], [0, 2, 63], [4, 5, 6]] {
-        refused(&Parcel { inside: Some(inside.to_vec()), ..kept() }, Refusal::BadCount);
+        rejected(&Parcel { inside: Some(inside.to_vec()), ..kept() }, Rejection::BadCount);
     }
 }
 
@@ -102,27 +102,30 @@ fn what_is_not_of_all_ranks_must_say_so() {
         |r| r.count = 0,
     ];
     for change in cases {
-        refused(&kept().with(change), Refusal::BadCount);
+        rejected(&kept().with(change), Rejection::BadCount);
     }
     // No trailer, no bitmap in it, or something behind it.
-    refused(&Parcel { inside: None, ..kept() }, Refusal::BadCount);
-    refused(&Parcel { inside: None, trailing: 12, ..kept() }, Refusal::BadCount);
-    refused(&Parcel { trailing: 1, ..kept() }, Refusal::BadCount);
+    rejected(&Parcel { inside: None, ..kept() }, Rejection::BadCount);
+    rejected(&Parcel { inside: None, trailing: 12, ..kept() }, Rejection::BadCount);
+    rejected(&Parcel { trailing: 1, ..kept() }, Rejection::BadCount);
     // One whose payload is not as long as it says.
-    refused(&kept().with(|r| r.len = 0), Refusal::BadCount);
-    refused(&kept().with(|r| r.len = 8), Refusal::BadCount);
+    rejected(&kept().with(|r| r.len = 0), Rejection::BadCount);
+    rejected(&kept().with(|r| r.len = 4), Rejection::BadCount);
     let mut rig = Rig::new(1, 1);
     let packet = kept().packet(&rig.memory);
-    rig.session.offer(&kept().with(|r| r.offset = u16::MAX).request, packet, &mut rig.sink);
-    assert!(matches!(rig.sink.events[..], [Event::Refused(_, Refusal::BadCount)]), "one that ends before it");
+    rig.session.offer(&kept().with(|r| r.offset = u16::MAX).request, None, packet, &mut rig.sink);
+    assert!(
+        matches!(rig.sink.events[..], [Event::Rejected(_, Rejection::BadCount)]),
+        "one that ends before it"
+    );
     rig.close();
 }
 
 #[test]
 fn nobody_but_the_job_is_believed() {
-    refused(&kept().with(|r| r.rank = 4), Refusal::RankOutOfRange);
-    refused(&kept().with(|r| r.job_fan_in = 5), Refusal::FanInMismatch);
-    refused(&kept().with(|r| r.element = 0), Refusal::ElementUnsupported);
+    rejected(&kept().with(|r| r.rank = 4), Rejection::RankOutOfRange);
+    rejected(&kept().with(|r| r.job_fan_in = 5), Rejection::FanInMismatch);
+    rejected(&kept().with(|r| r.element = 0), Rejection::ElementUnsupported);
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn a_bitmap_may_be_wider_than_the_jobs() {
     let made = kept().with(|r| r.fan_in = 100);
     let mut rig = Rig::new(1, 1);
     let packet = made.packet(&rig.memory);
-    rig.session.offer(&kept().request, packet, &mut rig.sink);
+    rig.session.offer(&kept().request, None, packet, &mut rig.sink);
     let events = rig.sink.take();
     let [Event::Installed { sum, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(sum.inside, Some(INSIDE.to_vec()));
@@ -139,8 +142,8 @@ fn a_bitmap_may_be_wider_than_the_jobs() {
     // But not name ranks that the pool's bitmap does not have.
     let mut rig = Rig::new(1, 1);
     let packet = Parcel { inside: Some(vec![0, 2, 99]), ..made }.packet(&rig.memory);
-    rig.session.offer(&kept().request, packet, &mut rig.sink);
-    assert!(matches!(rig.sink.events[0], Event::Refused(_, Refusal::BadCount)));
+    rig.session.offer(&kept().request, None, packet, &mut rig.sink);
+    assert!(matches!(rig.sink.events[0], Event::Rejected(_, Rejection::BadCount)));
     rig.close();
 }
 
@@ -154,7 +157,7 @@ fn with_many_ranks() {
     assert_eq!(sum_of(&event).inside, Some(inside.clone()));
     let mut one_more = kept.clone();
     one_more.request.count += 1;
-    rig.judge(1, |_, _| pascaline_aggregator::Verdict::Vacate);
-    assert!(matches!(rig.one(&one_more), Event::Refused(_, Refusal::BadCount)));
+    rig.judge(1, |_, _| pascaline_aggregator::SweepAction::Vacate);
+    assert!(matches!(rig.one(&one_more), Event::Rejected(_, Rejection::BadCount)));
     rig.close();
 }

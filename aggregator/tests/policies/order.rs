@@ -1,7 +1,7 @@
 //! Sums that are the same bits whatever the order of arrival.
 
 use half::{bf16, f16};
-use pascaline_aggregator::{Order, Policy, Refusal};
+use pascaline_aggregator::{Order, Policy, Rejection};
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ fn sum<const WORDS: usize>(
     for (at, &rank) in others.iter().enumerate() {
         rig.one(&add(rank));
         let known = others[at / 2];
-        let duplicate = Event::Refused(Who { key: psn(0), rank: known }, Refusal::Duplicate);
+        let duplicate = Event::Rejected(Who { key: psn(0), rank: known }, Rejection::Duplicate);
         assert_eq!(rig.one(&add(known)), duplicate);
     }
     let done = rig.one(&add(*last));

@@ -1,6 +1,6 @@
 //! How many slots a job may hold, which is asked before any conflict.
 
-use pascaline_aggregator::{ConflictPolicy, Key, Policy, Refusal, Verdict};
+use pascaline_aggregator::{ConflictPolicy, Key, Policy, Rejection, SweepAction};
 
 use crate::common::{Event, Parcel, Rig, TICK, Who, sum_of};
 use crate::{half, opened, psn, served};
@@ -10,7 +10,7 @@ fn limited(quota: u32) -> Policy {
 }
 
 fn beyond(key: Key) -> Event {
-    Event::Refused(Who { key, rank: 0 }, Refusal::Quota)
+    Event::Rejected(Who { key, rank: 0 }, Rejection::Quota)
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_job_gets_as_many_slots_as_its_quota_and_no_more() {
         let newcomer = half(psn(100), 0, &limited(quota));
         let packet = newcomer.packet(&rig.memory);
         rig.sink.take();
-        rig.session.offer(&newcomer.request, packet, &mut rig.sink);
+        rig.session.offer(&newcomer.request, None, packet, &mut rig.sink);
         assert_eq!(rig.sink.events, [beyond(psn(100))]);
         assert_eq!(rig.sink.returned.len(), 1, "the packet is the caller's again");
         // What is inside is completed all the same, and each completion makes room.
@@ -116,8 +116,8 @@ fn each_end_of_a_partial_gives_its_place_back() {
         ("release", |rig| rig.offer(&Parcel::release(psn(0), 1, 2))),
         ("lowered threshold, a duplicate", |rig| rig.offer(&half(psn(0), 0, &limited(1)).needing(1))),
         ("lowered threshold, a reminder", |rig| rig.offer(&Parcel::remind(psn(0), 0, 2).needing(1))),
-        ("sweep: vacated", |rig| rig.judge(1, |_, _| Verdict::Vacate)),
-        ("sweep: released", |rig| rig.judge(1, |_, _| Verdict::Release)),
+        ("sweep: vacated", |rig| rig.judge(1, |_, _| SweepAction::Vacate)),
+        ("sweep: released", |rig| rig.judge(1, |_, _| SweepAction::Release)),
         ("age", |rig| {
             rig.offer(&half(Key::new(2, 1, 0), 0, &served(ConflictPolicy::FirstCome)).at(1002 * TICK))
         }),
@@ -129,9 +129,9 @@ fn each_end_of_a_partial_gives_its_place_back() {
         let mut rig = Rig::new(1, 1);
         assert_eq!(rig.one(&half(psn(0), 0, &one)), opened(psn(0), 0), "{end}");
         let events = act(&mut rig);
-        assert!(!events.is_empty() && !matches!(events[0], Event::Refused(..)), "{end}: {events:?}");
+        assert!(!events.is_empty() && !matches!(events[0], Event::Rejected(..)), "{end}: {events:?}");
         // Whoever took the slot makes way.
-        rig.judge(1, |_, _| Verdict::Vacate);
+        rig.judge(1, |_, _| SweepAction::Vacate);
         assert_eq!(rig.one(&half(psn(1), 0, &one)), opened(psn(1), 0), "{end}: the place is free");
         assert_eq!(rig.one(&half(psn(2), 0, &one)), beyond(psn(2)), "{end}: one place, not two");
         rig.close();
@@ -144,7 +144,7 @@ fn what_is_refused_is_not_counted() {
     rig.one(&half(Key::new(2, 1, 0), 0, &Policy::default()));
     for _ in 0..5 {
         let event = rig.one(&half(psn(1), 0, &limited(1)));
-        assert_eq!(event, Event::Refused(Who { key: psn(1), rank: 0 }, Refusal::Conflict));
+        assert_eq!(event, Event::Rejected(Who { key: psn(1), rank: 0 }, Rejection::Conflict));
         rig.one(&half(psn(1), 0, &limited(1)).with(|r| r.fan_in = 3));
         rig.one(&half(psn(1), 0, &limited(1)).with(|r| r.count = 2));
         rig.one(&Parcel::remind(psn(1), 0, 2).under(&limited(1)));
@@ -160,7 +160,7 @@ fn partials_of_the_last_generation_count_until_they_are_swept() {
     rig.one(&half(psn(0), 0, &limited(1)));
     let next = Key::new(1, 2, 0);
     assert_eq!(rig.one(&half(next, 0, &limited(1))), beyond(next));
-    assert_eq!(rig.sweep(1, |key| key.epoch() == 1), [Event::DisplacedPartial(psn(0))]);
+    assert_eq!(rig.sweep(1, |key| key.epoch() == 1), [Event::EvictedPartial(psn(0))]);
     assert_eq!(rig.one(&half(next, 0, &limited(1))), opened(next, 0));
     rig.close();
 }

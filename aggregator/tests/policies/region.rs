@@ -1,6 +1,6 @@
 //! Jobs with a part of the pool of their own: each place belongs to one PSN after the other.
 
-use pascaline_aggregator::{Cause, ConflictPolicy, Key, Policy, PoolConfig, Refusal, Region, Verdict};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Policy, PoolConfig, Region, Rejection, SweepAction};
 
 use crate::common::{Event, Parcel, Rig, TICK, Who, config, sum_of};
 use crate::{half, of_region, opened, psn};
@@ -25,29 +25,8 @@ fn complete(rig: &mut Rig, key: Key) {
     assert_eq!(sum_of(&done).values, [3]);
 }
 
-fn refused(key: Key, why: Refusal) -> Event {
-    Event::Refused(Who { key, rank: 0 }, why)
-}
-
-#[test]
-fn a_psn_has_its_place_by_its_number() {
-    let rig = rig(2);
-    for number in [0, 1, 2, 3, 4, 1000, u32::MAX - 1, u32::MAX] {
-        let place = |number| rig.session.place_in(OWN, psn(number)).set();
-        assert_eq!(place(number), place(number % 4));
-        assert_ne!(place(number), place(number.wrapping_add(1) % 4));
-        // The job is not asked, since the region is.
-        assert_eq!(place(number), rig.session.place_in(OWN, Key::new(9, 9, number)).set());
-    }
-    // Sets are counted from the start of the pool, and what does not fit ends with it.
-    let all = Region { first: 0, sets: 8 };
-    for number in 0..4 {
-        let set = |region, number| rig.session.place_in(region, psn(number)).set();
-        assert_eq!(set(OWN, number), set(all, 4 + number));
-        let beyond = Region { first: 100, sets: 4 };
-        assert_eq!(set(beyond, number), set(all, 7));
-    }
-    rig.close();
+fn rejected(key: Key, why: Rejection) -> Event {
+    Event::Rejected(Who { key, rank: 0 }, why)
 }
 
 #[test]
@@ -58,7 +37,7 @@ fn neither_part_of_the_pool_reaches_into_the_other() {
     for number in 0..200 {
         match rig.one(&half(Key::new(2, 1, number), 0, &Policy::default())) {
             Event::Opened(_) => taken += 1,
-            Event::Refused(_, Refusal::Conflict) => lost += 1,
+            Event::Rejected(_, Rejection::Conflict) => lost += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -66,8 +45,8 @@ fn neither_part_of_the_pool_reaches_into_the_other() {
     for number in 0..4 {
         assert_eq!(rig.one_in(OWN, &first_half(psn(number))), opened(psn(number), 0));
     }
-    assert_eq!(rig.one_in(OWN, &first_half(psn(4))), refused(psn(4), Refusal::Conflict));
-    assert_eq!(rig.judge(8, |_, _| Verdict::Vacate).len(), 8);
+    assert_eq!(rig.one_in(OWN, &first_half(psn(4))), rejected(psn(4), Rejection::Conflict));
+    assert_eq!(rig.judge(8, |_, _| SweepAction::Vacate).len(), 8);
     rig.close();
 }
 
@@ -82,19 +61,19 @@ fn a_place_holds_as_many_versions_as_it_has_ways() {
         // As long as somebody waits for the oldest, nobody gets in.
         for now in [0, 900 * TICK, 1800 * TICK, 2700 * TICK] {
             let newcomer = first_half(key(ways)).at(now);
-            assert_eq!(rig.one_in(OWN, &newcomer), refused(key(ways), Refusal::Conflict), "{ways} ways");
+            assert_eq!(rig.one_in(OWN, &newcomer), rejected(key(ways), Rejection::Conflict), "{ways} ways");
             rig.one_in(OWN, &first_half(key(0)).at(now));
         }
         // Nor if any but the oldest is.
         for version in 1..ways {
             rig.one_in(OWN, &half(key(version), 1, &of_region(OWN)));
             let newcomer = first_half(key(ways));
-            assert_eq!(rig.one_in(OWN, &newcomer), refused(key(ways), Refusal::Conflict));
+            assert_eq!(rig.one_in(OWN, &newcomer), rejected(key(ways), Rejection::Conflict));
         }
         rig.one_in(OWN, &half(key(0), 1, &of_region(OWN)));
         assert_eq!(
             rig.offer_in(OWN, &first_half(key(ways))),
-            [Event::DisplacedResult(key(0)), opened(key(ways), 0)]
+            [Event::EvictedResult(key(0)), opened(key(ways), 0)]
         );
         // The others' results are still there.
         for version in 1..ways {
@@ -114,7 +93,7 @@ fn what_is_older_than_all_that_is_there_has_had_its_result() {
         for rank in [0, 1] {
             let late = half(psn(0), rank, &of_region(OWN));
             let who = Who { key: psn(0), rank };
-            assert_eq!(rig.one_in(OWN, &late), Event::Refused(who, Refusal::Stale), "{ways} ways");
+            assert_eq!(rig.one_in(OWN, &late), Event::Rejected(who, Rejection::Stale), "{ways} ways");
         }
         // And nothing of it is known any more.
         let event = rig.one_in(OWN, &Parcel::remind(psn(0), 0, 2).under(&of_region(OWN)));
@@ -130,10 +109,10 @@ fn what_is_younger_than_the_oldest_result_takes_its_place() {
     complete(&mut rig, psn(8));
     assert_eq!(
         rig.offer_in(OWN, &first_half(psn(4))),
-        [Event::DisplacedResult(psn(0)), opened(psn(4), 0)],
+        [Event::EvictedResult(psn(0)), opened(psn(4), 0)],
         "between the two"
     );
-    assert_eq!(rig.one_in(OWN, &first_half(psn(0))), refused(psn(0), Refusal::Stale));
+    assert_eq!(rig.one_in(OWN, &first_half(psn(0))), rejected(psn(0), Rejection::Stale));
     rig.close();
 }
 
@@ -150,7 +129,7 @@ fn numbers_go_on_after_the_last_one() {
         let oldest = number.wrapping_sub(4 * u32::try_from(ways).unwrap());
         assert!(matches!(rig.one_in(OWN, &first_half(psn(oldest))), Event::Replayed(..)));
         for late in [oldest.wrapping_sub(4), u32::MAX - 19] {
-            assert_eq!(rig.one_in(OWN, &first_half(psn(late))), refused(psn(late), Refusal::Stale));
+            assert_eq!(rig.one_in(OWN, &first_half(psn(late))), rejected(psn(late), Rejection::Stale));
         }
         rig.close();
     }
@@ -164,9 +143,9 @@ fn a_generation_that_is_over_yields_at_once() {
         rig.one_in(OWN, &half(held, 0, &of_region(OWN)));
         let events = rig.offer_in(OWN, &first_half(psn(4)));
         if outdated {
-            assert_eq!(events, [Event::DisplacedPartial(held), opened(psn(4), 0)], "of {held:?}");
+            assert_eq!(events, [Event::EvictedPartial(held), opened(psn(4), 0)], "of {held:?}");
         } else {
-            assert_eq!(events, [refused(psn(4), Refusal::Stale)]);
+            assert_eq!(events, [rejected(psn(4), Rejection::Stale)]);
         }
         rig.close();
     }
@@ -191,13 +170,13 @@ fn an_abandoned_partial_yields() {
         rig.offer_in(OWN, &Parcel::fetch(psn(4), 2).under(&policy));
         assert_eq!(rig.one_in(OWN, &half(psn(0), 0, &policy).at(TICK)), opened(psn(0), 0), "the duplicate");
         let newcomer = |now| half(psn(8), 0, &policy).at(now * TICK);
-        assert_eq!(rig.one_in(OWN, &newcomer(1000)), refused(psn(8), Refusal::Conflict), "not yet");
+        assert_eq!(rig.one_in(OWN, &newcomer(1000)), rejected(psn(8), Rejection::Conflict), "not yet");
         let events = rig.offer_in(OWN, &newcomer(1002));
         let [gone, opening] = &events[..] else { panic!("{events:?}") };
         if server {
             assert!(matches!(gone, Event::Evicted { cause: Cause::Age, .. }), "{gone:?}");
         } else {
-            assert_eq!(*gone, Event::DisplacedPartial(psn(0)));
+            assert_eq!(*gone, Event::EvictedPartial(psn(0)));
         }
         assert_eq!(*opening, opened(psn(8), 0));
         rig.close();
@@ -207,7 +186,7 @@ fn an_abandoned_partial_yields() {
     rig.offer_in(OWN, &first_half(psn(0)));
     rig.offer_in(OWN, &first_half(psn(4)));
     rig.offer_in(OWN, &first_half(psn(0)).at(2000 * TICK));
-    assert_eq!(rig.one_in(OWN, &first_half(psn(8)).at(2001 * TICK)), refused(psn(8), Refusal::Conflict));
+    assert_eq!(rig.one_in(OWN, &first_half(psn(8)).at(2001 * TICK)), rejected(psn(8), Rejection::Conflict));
     rig.close();
 }
 
@@ -219,7 +198,7 @@ fn the_conflict_policy_has_no_say_in_a_region() {
         rig.one_in(OWN, &half(psn(0), 0, &policy).priority(3));
         for now in 0..50 {
             let newcomer = half(psn(4), 0, &policy).priority(9).at(now);
-            assert_eq!(rig.one_in(OWN, &newcomer), refused(psn(4), Refusal::Conflict), "{conflict:?}");
+            assert_eq!(rig.one_in(OWN, &newcomer), rejected(psn(4), Rejection::Conflict), "{conflict:?}");
         }
         let events = rig.offer_in(OWN, &Parcel::fetch(psn(0), 2).under(&policy));
         assert!(matches!(events[0], Event::Evicted { priority: 3, .. }), "{events:?}");
@@ -234,7 +213,7 @@ fn a_quota_holds_in_a_region_too() {
     for number in 0..2 {
         assert_eq!(rig.one_in(OWN, &half(psn(number), 0, &policy)), opened(psn(number), 0));
     }
-    assert_eq!(rig.one_in(OWN, &half(psn(2), 0, &policy)), refused(psn(2), Refusal::Quota));
+    assert_eq!(rig.one_in(OWN, &half(psn(2), 0, &policy)), rejected(psn(2), Rejection::Quota));
     rig.close();
 }
 
@@ -250,7 +229,7 @@ fn a_kept_result_that_is_too_old_for_its_place_is_given_out_and_not_kept() {
     // A younger one takes the place of a result, but not of a partial.
     let kept = |key| Parcel::install(key, 0, 2, &[77]).under(&of_region(OWN));
     let events = rig.offer_in(OWN, &kept(psn(12)));
-    assert!(matches!(&events[..], [Event::DisplacedResult(_), Event::Installed { .. }]), "{events:?}");
+    assert!(matches!(&events[..], [Event::EvictedResult(_), Event::Installed { .. }]), "{events:?}");
     rig.offer_in(OWN, &first_half(psn(16)));
     assert!(matches!(rig.one_in(OWN, &kept(psn(20))), Event::PassedOn { .. }));
     rig.close();

@@ -1,9 +1,9 @@
 //! Partials that are sent out as they are: because somebody asks for it, or their time is up.
 
-use pascaline_aggregator::{Key, Order, Policy, Refusal, Verdict};
+use pascaline_aggregator::{Key, Order, Policy, Rejection, SweepAction};
 use pascaline_wire::{DType, Element, Op};
 
-use crate::common::{Event, Parcel, Rig, TICK, Who, full_signature, signature, sum_of};
+use crate::common::{Event, Parcel, Rig, TICK, Who, full_signature, signature, sum_of, sum_of_ranks};
 use crate::{half, opened, psn};
 
 const KEY: Key = psn(0);
@@ -23,7 +23,7 @@ fn what_there_is_is_sent_out_and_kept() {
     assert_eq!(*obeyed, Event::Obeyed(asker));
     assert_eq!((sum.fan_in, sum.count, sum.first), (4, 2, 5));
     assert_eq!(sum.inside, Some(vec![1, 3]));
-    assert_eq!(sum.values, [signature(1, 4)[0] + signature(3, 4)[0]]);
+    assert_eq!(sum.values, sum_of_ranks(&[1, 3], 4));
     assert_eq!(rig.sink.returned.len(), 1, "the packet that asked");
     let sum = sum.clone();
     // Late ranks are not added any more: they get what the others got.
@@ -39,9 +39,9 @@ fn what_there_is_is_sent_out_and_kept() {
 fn of_an_unknown_psn_there_is_nothing_to_send() {
     let mut rig = Rig::new(1, 1);
     let who = Who { key: KEY, rank: 1 };
-    assert_eq!(rig.one(&Parcel::release(KEY, 1, 4)), Event::Refused(who, Refusal::UnknownPsn));
+    assert_eq!(rig.one(&Parcel::release(KEY, 1, 4)), Event::Rejected(who, Rejection::UnknownPsn));
     rig.one(&half(psn(1), 0, &Policy::default()));
-    assert_eq!(rig.one(&Parcel::release(KEY, 1, 4)), Event::Refused(who, Refusal::UnknownPsn));
+    assert_eq!(rig.one(&Parcel::release(KEY, 1, 4)), Event::Rejected(who, Rejection::UnknownPsn));
     assert_eq!(rig.session.packets(), 1, "and nothing has come of it");
     rig.close();
 }
@@ -68,7 +68,7 @@ fn what_was_kept_until_the_end_is_added_by_then() {
     let events = rig.offer(&Parcel::release(KEY, 2, 4).under(&by_rank));
     let sum = sum_of(&events[0]);
     assert_eq!((sum.count, &sum.inside), (3, &Some(vec![0, 2, 3])));
-    assert_eq!(sum.values, [full_signature(4)[0] - signature(1, 4)[0]]);
+    assert_eq!(sum.values, sum_of_ranks(&[0, 2, 3], 4));
     assert_eq!(rig.session.packets(), 1);
     rig.close();
 
@@ -96,13 +96,13 @@ fn a_sweep_sends_out_what_has_waited_too_long() {
     rig.one(&half(psn(0), 1, &Policy::default()));
     let judge = |key: Key, first: Option<u64>| {
         assert_eq!(first.is_some(), key != psn(0), "a result has no time");
-        if first.is_some_and(|first| first <= 20 * TICK) { Verdict::Release } else { Verdict::Keep }
+        if first.is_some_and(|first| first <= 20 * TICK) { SweepAction::Release } else { SweepAction::Keep }
     };
     let events = rig.judge(2, judge);
     let [Event::Released(sum)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((sum.key, sum.count, &sum.inside), (psn(1), 1, &Some(vec![0])));
     // The third goes on.
     assert_eq!(sum_of(&rig.one(&half(psn(2), 1, &Policy::default()))).values, [3]);
-    assert_eq!(rig.judge(2, |_, _| Verdict::Release), [], "results are not sent out again");
+    assert_eq!(rig.judge(2, |_, _| SweepAction::Release), [], "results are not sent out again");
     rig.close();
 }

@@ -1,6 +1,6 @@
 //! Sums of which there may be another one, and results that all ranks have agreed upon.
 
-use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy, Refusal};
+use pascaline_aggregator::{Cause, ConflictPolicy, Key, Order, Policy, Rejection};
 use pascaline_wire::round;
 
 use crate::common::{Event, Known, Parcel, Rig, Who, signature, sum_of};
@@ -115,11 +115,11 @@ fn what_has_been_agreed_upon_since_takes_the_place_of_what_was_made_before() {
         rig.offer(&result(kept, 5));
         let events = rig.offer(&result(comes, 6));
         if news {
-            assert!(matches!(events[0], Event::DisplacedResult(KEY)), "{kept} {comes}: {events:?}");
+            assert!(matches!(events[0], Event::EvictedResult(KEY)), "{kept} {comes}: {events:?}");
             assert!(matches!(events[1], Event::Installed { .. }), "{kept} {comes}: {events:?}");
         } else {
             let who = Who { key: KEY, rank: 0 };
-            assert_eq!(events, [Event::Refused(who, Refusal::Duplicate)], "{kept} {comes}");
+            assert_eq!(events, [Event::Rejected(who, Rejection::Duplicate)], "{kept} {comes}");
         }
         let left = rig.one(&Parcel::fetch(KEY, 3));
         let Event::Fetched(_, Some(left)) = &left else { panic!("{left:?}") };
@@ -130,7 +130,7 @@ fn what_has_been_agreed_upon_since_takes_the_place_of_what_was_made_before() {
     let mut rig = Rig::new(1, 1);
     rig.offer(&result(round::NONE, 5).under(&Policy::default()));
     let event = rig.one(&result(round::TAKEN, 6).under(&Policy::default()));
-    assert!(matches!(event, Event::Refused(_, Refusal::Duplicate)), "{event:?}");
+    assert!(matches!(event, Event::Rejected(_, Rejection::Duplicate)), "{event:?}");
     rig.close();
 }
 
@@ -146,7 +146,7 @@ fn who_has_promised_to_wait_for_an_agreement_is_not_given_what_was_made_before()
     ] {
         let mut rig = Rig::new(1, 1);
         let installed = rig.one(&result(kept, 5));
-        let known = if given { Known::Kept(sum_of(&installed).clone()) } else { Known::Unknown };
+        let known = if given { Known::Cached(sum_of(&installed).clone()) } else { Known::Unknown };
         assert_eq!(rig.one(&reminder(promised)), Event::Reminded(Who { key: KEY, rank: 2 }, known));
         rig.close();
     }

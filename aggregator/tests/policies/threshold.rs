@@ -1,6 +1,6 @@
 //! PSNs that are complete without all ranks.
 
-use pascaline_aggregator::{Key, Policy, Refusal, Region};
+use pascaline_aggregator::{Key, Policy, Region, Rejection};
 use pascaline_buffer::HeapPool;
 
 use crate::common::{Event, Known, Parcel, Rig, Sum, Who, full_signature, signature, sum_of};
@@ -99,7 +99,7 @@ fn a_lowered_threshold_completes_at_the_next_sign_of_life() {
     let events = rig.offer_in(ALL, &add(1, 5, 3));
     let [Event::Released(sum), refused] = &events[..] else { panic!("{events:?}") };
     assert_inside(sum, &[0, 1, 2], 5);
-    assert_eq!(*refused, Event::Refused(who(1), Refusal::Duplicate));
+    assert_eq!(*refused, Event::Rejected(who(1), Rejection::Duplicate));
     let sum = sum.clone();
     assert_eq!(rig.one_in(ALL, &add(4, 5, 3)), Event::Replayed(who(4), sum));
     rig.close();
@@ -111,7 +111,7 @@ fn a_lowered_threshold_completes_at_the_next_sign_of_life() {
     let reminder = |needed| Parcel::remind(KEY, 0, 5).under(&policy()).needing(needed);
     assert_eq!(rig.one_in(ALL, &reminder(4)), Event::Reminded(who(0), Known::Partial(vec![0, 1, 2])));
     let events = rig.offer_in(ALL, &reminder(3));
-    let [Event::Released(sum), Event::Reminded(_, Known::Kept(kept))] = &events[..] else {
+    let [Event::Released(sum), Event::Reminded(_, Known::Cached(kept))] = &events[..] else {
         panic!("{events:?}")
     };
     assert_inside(sum, &[0, 1, 2], 5);
@@ -133,7 +133,7 @@ fn a_raised_threshold_waits_for_more() {
     rig.one_in(ALL, &add(0, 5, 3));
     rig.one_in(ALL, &add(1, 5, 3));
     assert_eq!(rig.one_in(ALL, &add(2, 5, 5)), Event::Added(who(2)));
-    assert_eq!(rig.one_in(ALL, &add(0, 5, 5)), Event::Refused(who(0), Refusal::Duplicate));
+    assert_eq!(rig.one_in(ALL, &add(0, 5, 5)), Event::Rejected(who(0), Rejection::Duplicate));
     assert_eq!(rig.one_in(ALL, &add(3, 5, 5)), Event::Added(who(3)));
     assert_inside(sum_of(&rig.one_in(ALL, &add(4, 5, 5))), &[0, 1, 2, 3, 4], 5);
     rig.close();
@@ -152,7 +152,7 @@ fn a_threshold_of_another_number_of_ranks_does_not_count() {
     let mut rig = begin();
     assert_eq!(rig.one_in(ALL, &of_two(add(1, 5, 5))), Event::Added(who(1)));
     // A duplicate.
-    assert_eq!(rig.one_in(ALL, &of_two(add(1, 5, 5))), Event::Refused(who(1), Refusal::Duplicate));
+    assert_eq!(rig.one_in(ALL, &of_two(add(1, 5, 5))), Event::Rejected(who(1), Rejection::Duplicate));
     // A reminder.
     let reminder = of_two(Parcel::remind(KEY, 0, 5).under(&policy()));
     assert_eq!(rig.one_in(ALL, &reminder), Event::Reminded(who(0), Known::Partial(vec![0, 1])));
@@ -174,7 +174,7 @@ fn a_threshold_of_another_number_of_ranks_does_not_count() {
     }
     let events = rig.offer_in(ALL, &add(3, 5, 5).with(|r| (r.job_fan_in, r.needed) = (9, 9)));
     assert!(
-        matches!(&events[..], [Event::Released(sum), Event::Refused(..)] if sum.count == 5),
+        matches!(&events[..], [Event::Released(sum), Event::Rejected(..)] if sum.count == 5),
         "{events:?}"
     );
     rig.close();
@@ -188,13 +188,13 @@ fn without_room_to_say_who_is_inside_a_partial_is_given_up() {
         let mut events = Vec::new();
         for rank in 0..needed {
             let parcel = add(rank, 1024, needed).under(&quota);
-            let (place, memory) = (rig.session.place_in(ALL, KEY), HeapPool::clone(&rig.memory));
+            let memory = HeapPool::clone(&rig.memory);
             let packet = parcel.packet_with_room(&memory, 0);
             rig.sink.take();
-            rig.session.offer_at(place, &parcel.request, packet, &mut rig.sink);
+            rig.session.offer(&parcel.request, Some(ALL), packet, &mut rig.sink);
             events = std::mem::take(&mut rig.sink.events);
         }
-        let [Event::DisplacedPartial(key), taken] = &events[..] else { panic!("{events:?}") };
+        let [Event::EvictedPartial(key), taken] = &events[..] else { panic!("{events:?}") };
         assert_eq!(*key, KEY);
         let last = who(needed - 1);
         assert_eq!(*taken, if needed == 1 { Event::Opened(last) } else { Event::Added(last) });

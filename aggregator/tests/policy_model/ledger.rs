@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use pascaline_aggregator::{Key, Refusal};
+use pascaline_aggregator::{Key, Rejection};
 use proptest::prelude::*;
 
 use crate::common::{Event, Known, Sum};
@@ -67,7 +67,9 @@ impl Ledger {
                 };
                 Some(self.made(sum, ranks)?)
             }
-            Event::Replayed(_, sum) | Event::Reminded(_, Known::Kept(sum)) | Event::Fetched(_, Some(sum)) => {
+            Event::Replayed(_, sum)
+            | Event::Reminded(_, Known::Cached(sum))
+            | Event::Fetched(_, Some(sum)) => {
                 let Some(ranks) = self.results.get(&sum.key).cloned() else {
                     return Err(TestCaseError::fail("given from nothing"));
                 };
@@ -96,25 +98,25 @@ impl Ledger {
                 Some(Move::Given { sum: sum.clone(), ranks })
             }
             Event::PassedOn { sum, .. } => Some(Move::Given { sum: sum.clone(), ranks: said(sum) }),
-            Event::DisplacedResult(key) => {
+            Event::EvictedResult(key) => {
                 prop_assert!(self.results.remove(key).is_some(), "no result to displace");
                 None
             }
-            Event::DisplacedPartial(key) | Event::Originals { key, .. } => Some(self.out(*key)?),
+            Event::EvictedPartial(key) | Event::Originals { key, .. } => Some(self.out(*key)?),
             Event::Evicted { sum, .. } => Some(self.out(sum.key)?),
-            Event::Refused(who, Refusal::Duplicate) => {
+            Event::Rejected(who, Rejection::Duplicate) => {
                 let inside = self.partials.get(&who.key).is_some_and(|ranks| ranks.contains(&who.rank));
                 prop_assert!(inside || self.results.contains_key(&who.key), "a duplicate of nothing");
                 None
             }
-            Event::Refused(
+            Event::Rejected(
                 who,
-                Refusal::Stale | Refusal::Conflict | Refusal::Quota | Refusal::UnknownPsn,
+                Rejection::Stale | Rejection::Conflict | Rejection::Quota | Rejection::UnknownPsn,
             ) => {
                 prop_assert!(!self.partials.contains_key(&who.key) && !self.results.contains_key(&who.key));
                 None
             }
-            Event::Refused(..) | Event::Obeyed(_) => None,
+            Event::Rejected(..) | Event::Obeyed(_) => None,
             Event::HandedOff => return Err(TestCaseError::fail("there is only one lcore")),
         })
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use common::{Event, Parcel};
 use ledger::{Move, Ranks};
-use pascaline_aggregator::{Key, Refusal, Verb};
+use pascaline_aggregator::{Key, Rejection, Verb};
 use plan::{AGE_LIMIT, Plan, Step, plans, steps};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -131,7 +131,7 @@ fn evicted_with_bitmap<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Resul
                 _ => {}
             }
         }
-        if let (Some(request), Some(Event::Refused(_, Refusal::Conflict | Refusal::Quota))) =
+        if let (Some(request), Some(Event::Rejected(_, Rejection::Conflict | Rejection::Quota))) =
             (turn.request(), turn.events.last())
             && request.verb == Verb::Add
             && request.rules.server()
@@ -183,7 +183,7 @@ fn quotas_hold<const WORDS: usize>(plan: &Plan, steps: &[Step]) -> Result<(), Te
             let (held, quota) = (world.ledger.partials_of(number), job.policy.quota as usize);
             prop_assert!(quota == 0 || held <= quota, "{held} partials of {quota}");
         }
-        if let Some(Event::Refused(who, Refusal::Quota)) = turn.events.last() {
+        if let Some(Event::Rejected(who, Rejection::Quota)) = turn.events.last() {
             let quota = plan.jobs[usize::from(who.key.job())].policy.quota as usize;
             prop_assert!(quota > 0 && world.ledger.partials_of(who.key.job()) == quota);
             prop_assert_eq!(turn.events.len(), 1, "before any conflict: nobody else is concerned");

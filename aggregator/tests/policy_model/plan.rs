@@ -98,6 +98,8 @@ impl JobPlan {
 pub(crate) struct Plan {
     pub(crate) config: PoolConfig,
     pub(crate) jobs: Vec<JobPlan>,
+    /// Whatever the fast path recognises comes in as a burst.
+    pub(crate) fast: bool,
 }
 
 impl Plan {
@@ -178,7 +180,8 @@ fn job(fan_ins: &'static [u16]) -> impl Strategy<Value = (JobPlan, bool)> {
 /// Three or four jobs; regions of one or two sets come last in the pool, as many as are wanted.
 pub(crate) fn plans(fan_ins: &'static [u16]) -> impl Strategy<Value = Plan> {
     let ways = proptest::sample::select(vec![1usize, 2, 4]);
-    (ways, proptest::collection::vec(job(fan_ins), 3..5), 1u32..3).prop_map(|(ways, drawn, sets)| {
+    let jobs = proptest::collection::vec(job(fan_ins), 3..5);
+    (ways, jobs, 1u32..3, any::<bool>()).prop_map(|(ways, drawn, sets, fast)| {
         let all = 16;
         let mut end = all;
         let jobs = drawn.into_iter().map(|(mut job, region)| {
@@ -199,7 +202,7 @@ pub(crate) fn plans(fan_ins: &'static [u16]) -> impl Strategy<Value = Plan> {
             age_limit: Duration::from_nanos(AGE_LIMIT * TICK),
             remind_interval: Duration::from_micros(REMIND_INTERVAL),
         };
-        Plan { config, jobs }
+        Plan { config, jobs, fast }
     })
 }
 

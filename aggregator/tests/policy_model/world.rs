@@ -1,6 +1,6 @@
 //! A pool, its jobs in their present generations, and what becomes of each request.
 
-use pascaline_aggregator::{Key, Request, Verdict};
+use pascaline_aggregator::{Key, Request, SweepAction};
 use proptest::prelude::*;
 
 use crate::common::{Event, Known, Parcel, Rig, Sum, TICK, bytes};
@@ -53,7 +53,7 @@ pub(crate) fn ranks_of(sum: &Sum, job: &JobPlan) -> Option<Ranks> {
 impl<const WORDS: usize> World<WORDS> {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            rig: Rig::of(&plan.config),
+            rig: Rig::of(&plan.config).by_way(plan.fast),
             ledger: Ledger::default(),
             epochs: vec![250; plan.jobs.len()],
             needed: plan.jobs.iter().map(|job| job.needed).collect(),
@@ -151,7 +151,7 @@ impl<const WORDS: usize> World<WORDS> {
             Ask::Expire => {
                 let (jobs, now) = (&self.plan.jobs, self.now * TICK);
                 let limited = |key: Key| jobs[usize::from(key.job())].policy.quota > 0;
-                let judge = |key, _| if limited(key) { Verdict::Expire(now) } else { Verdict::Keep };
+                let judge = |key, _| if limited(key) { SweepAction::Expire(now) } else { SweepAction::Keep };
                 (None, self.rig.judge(usize::MAX, judge))
             }
         };
@@ -172,9 +172,9 @@ impl<const WORDS: usize> World<WORDS> {
             let number = usize::from(key.job());
             let late = |first: u64| patience.is_some_and(|patience| now - first / TICK > patience);
             match first {
-                _ if key.epoch() != epochs[number] => Verdict::Vacate,
-                Some(first) if jobs[number].may_be_partial() && late(first) => Verdict::Release,
-                _ => Verdict::Keep,
+                _ if key.epoch() != epochs[number] => SweepAction::Vacate,
+                Some(first) if jobs[number].may_be_partial() && late(first) => SweepAction::Release,
+                _ => SweepAction::Keep,
             }
         };
         self.rig.judge(sets, judge)
@@ -249,19 +249,19 @@ pub(crate) fn what(event: &Event) -> String {
         Event::Replayed(..) => "replayed".to_owned(),
         Event::Installed { sum, .. } => format!("installed{}", in_part(sum)),
         Event::PassedOn { .. } => "passed on".to_owned(),
-        Event::Reminded(_, Known::Kept(_)) => "reminded: kept".to_owned(),
+        Event::Reminded(_, Known::Cached(_)) => "reminded: kept".to_owned(),
         Event::Reminded(_, Known::Partial(_)) => "reminded: partial".to_owned(),
         Event::Reminded(_, Known::Recently) => "reminded: recently".to_owned(),
         Event::Reminded(_, Known::Unknown) => "reminded: unknown".to_owned(),
-        Event::Refused(_, why) => format!("refused: {why:?}"),
+        Event::Rejected(_, why) => format!("refused: {why:?}"),
         Event::Fetched(_, result) => {
             format!("fetched: {}", if result.is_some() { "kept" } else { "nothing" })
         }
         Event::Obeyed(_) => "obeyed".to_owned(),
         Event::HandedOff => "handed off".to_owned(),
         Event::Released(_) => "released".to_owned(),
-        Event::DisplacedResult(_) => "displaced result".to_owned(),
-        Event::DisplacedPartial(_) => "displaced partial".to_owned(),
+        Event::EvictedResult(_) => "displaced result".to_owned(),
+        Event::EvictedPartial(_) => "displaced partial".to_owned(),
         Event::Evicted { cause, .. } => format!("evicted: {cause:?}"),
         Event::Originals { cause, .. } => format!("originals: {cause:?}"),
     }

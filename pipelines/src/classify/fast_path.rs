@@ -1,12 +1,11 @@
 //! Fast-path gradients: recognised by one masked compare with what is known of their rank.
 
-use pascaline_aggregator::{Brief, Request, Verb};
-use pascaline_telemetry::{LcoreRanks, Moment};
+use pascaline_aggregator::{Gradient, Request, Verb};
 use pascaline_wire::fast_path::{self, Lengths, Recognised, Words};
 use pascaline_wire::header::Flags;
 
 use super::Classifier;
-use crate::jobs::Flow;
+use crate::jobs::{Flow, Job};
 
 /// Where the payload of a fast-path gradient begins.
 pub const PAYLOAD_OFFSET: u16 = {
@@ -29,25 +28,9 @@ impl FastGradient<'_> {
     /// What the pool needs to know of it, in nearly every case.
     #[must_use]
     #[inline(always)]
-    pub fn brief(&self) -> Brief {
+    pub fn gradient(&self) -> Gradient {
         let Words { element, payload_len, ordinary } = self.words;
-        self.flow.terms.brief_of(self.said.psn, element, payload_len, ordinary)
-    }
-}
-
-/// Where a burst's contributions are counted: mostly for the job of the packet before.
-#[derive(Debug)]
-pub(crate) struct Counted<'a> {
-    job: u16,
-    ranks: LcoreRanks<'a>,
-    moment: Moment,
-}
-
-impl Counted<'_> {
-    /// For no job yet, at a time in nanoseconds of the lcores' clock.
-    pub(crate) fn at(now: u64) -> Self {
-        // The first packet finds the cells of job 0 like those of any other.
-        Self { job: 0, ranks: LcoreRanks::NONE, moment: Moment::at(now) }
+        self.flow.terms.gradient_of(self.said.psn, element, payload_len, ordinary)
     }
 }
 
@@ -67,47 +50,30 @@ impl Classifier<'_> {
         Some(FastGradient { flow, said, words: *before.words() })
     }
 
-    /// What a fast-path gradient with these bytes wants of the pool.
+    /// The whole request of a fast-path gradient with these bytes. Of a job that is gone, the pool rejects it.
     #[must_use]
-    pub fn request(&self, brief: &Brief, bytes: &[u8]) -> Option<Request> {
-        let (key, flags) = (brief.key(), fast_path::flags(bytes));
-        let job = self.table.get(key.job())?;
-        Some(Request {
+    pub fn request(&self, gradient: &Gradient, bytes: &[u8]) -> Request {
+        let (key, flags) = (gradient.key(), fast_path::flags(bytes));
+        let job = self.table.get(key.job());
+        let fan_in = job.map_or(0, |job| job.fan_in);
+        Request {
             verb: Verb::Add,
             key,
-            rank: brief.rank(),
-            fan_in: job.fan_in,
-            job_fan_in: job.fan_in,
-            needed: job.needed,
+            rank: gradient.rank(),
+            fan_in,
+            job_fan_in: fan_in,
+            needed: job.map_or(0, |job| job.needed),
             count: 1,
             inside: 0,
-            element: brief.element(),
+            element: gradient.element(),
             overflow: flags & Flags::OVERFLOW.bits() != 0,
             again: flags & Flags::RETRANSMISSION.bits() != 0,
             partial: false,
             priority: fast_path::priority(bytes),
-            rules: job.rules(),
+            rules: job.map(Job::rules).unwrap_or_default(),
             offset: PAYLOAD_OFFSET,
-            len: brief.shape().payload_len(),
+            len: gradient.shape().payload_len(),
             now: self.now,
-        })
-    }
-
-    /// Counts a fast-path gradient that this lcore has received.
-    #[inline(always)]
-    pub(crate) fn count<'a>(&'a self, brief: &Brief, lcore: usize, counted: &mut Counted<'a>) {
-        let (job, rank, psn) = (brief.key().job(), brief.rank(), brief.key().psn());
-        if counted.job != job || !counted.ranks.heard(rank, psn, counted.moment) {
-            counted.job = job;
-            counted.ranks = self.table.get(job).map_or(LcoreRanks::NONE, |job| job.counts().of(lcore));
-            counted.ranks.heard(rank, psn, counted.moment);
-        }
-    }
-
-    /// Counts a retransmission.
-    pub(crate) fn count_again(&self, brief: &Brief, lcore: usize) {
-        if let Some(job) = self.table.get(brief.key().job()) {
-            job.cells.again(lcore, brief.rank());
         }
     }
 }

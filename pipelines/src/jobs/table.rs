@@ -1,6 +1,6 @@
 //! All jobs in one table.
 
-use pascaline_aggregator::prefetch::{ask_for, ask_for_all};
+use pascaline_aggregator::prefetch::{prefetch_all, prefetch_value};
 use pascaline_wire::template::PlainHead;
 
 use super::{Flow, Job};
@@ -174,34 +174,34 @@ impl JobTable {
         self.flows.len() > Self::FEW
     }
 
-    /// Asks for what a packet will be compared with, and for what is needed of its job.
+    /// Prefetches what a packet will be compared with, and for what is needed of its job.
     #[inline(always)]
-    pub fn ask_for_flow(&self, id: u16, rank: u16) {
+    pub fn prefetch_flow(&self, id: u16, rank: u16) {
         if let Some(flow) = self.flow(id, rank) {
-            ask_for(flow);
+            prefetch_value(flow);
         }
         if let Some(job) = self.get(id) {
-            ask_for(&job.rules);
+            prefetch_value(&job.rules);
         }
     }
 
-    /// Asks for where a packet is counted.
+    /// Prefetches where a packet is counted.
     #[inline(always)]
-    pub fn ask_for_count(&self, id: u16, rank: u16, lcore: usize) {
+    pub fn prefetch_count(&self, id: u16, rank: u16, lcore: usize) {
         if let Some(cell) = self.get(id).and_then(|job| job.counts.of(lcore).cell(rank)) {
-            ask_for(cell);
+            prefetch_value(cell);
         }
     }
 
-    /// Asks for what sending a result takes, which this rank completes.
+    /// Prefetches what sending a result takes, which this rank completes.
     #[inline]
-    pub fn ask_for_replies(&self, id: u16, rank: u16, lcore: usize) {
+    pub fn prefetch_replies(&self, id: u16, rank: u16, lcore: usize) {
         let Some(job) = self.get(id) else { return };
         if let Some(last) = job.counts.last(lcore, rank) {
-            ask_for(last);
+            prefetch_value(last);
         }
         for group in self.groups(job) {
-            ask_for_all(self.heads(group));
+            prefetch_all(self.heads(group));
         }
     }
 

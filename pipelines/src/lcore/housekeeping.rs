@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pascaline_aggregator::{Key, Verdict};
+use pascaline_aggregator::{Key, SweepAction};
 use pascaline_telemetry::Found;
 
 use super::{HOUSEKEEPING, Lcore};
@@ -25,13 +25,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 // What keeps older PSNs out of a region, so that none is completed twice without all ranks, must stay there.
                 let guards = job.policy.region.is_some() && job.partials;
                 match () {
-                    () if late => Verdict::Release,
+                    () if late => SweepAction::Release,
                     // What nobody waits for must not use up the quota for ever.
-                    () if quota > 0 && !guards => Verdict::Expire(now),
-                    () => Verdict::Keep,
+                    () if quota > 0 && !guards => SweepAction::Expire(now),
+                    () => SweepAction::Keep,
                 }
             }
-            _ => Verdict::Vacate,
+            _ => SweepAction::Vacate,
         };
         let mut left = SWEEP.min(self.session.sets());
         while left > 0 {
@@ -42,7 +42,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 found.note(now, first);
                 judge(key, first)
             };
-            self.with_pool(|session, outcome| session.sweep(together, counted, outcome));
+            self.with_pool(|session, sink| session.sweep(together, counted, sink));
             self.surveyor.visited(set + together - 1, found);
         }
         self.emitter.flush();
@@ -57,8 +57,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         // What others have left, and still may. They end at the same time, but for one that is stuck.
         self.session.close();
         for _ in 0..LAST_TURNS {
-            if self.session.has_waiting() {
-                self.with_pool(|session, outcome| session.resume(outcome));
+            if self.with_pool(|session, sink| session.resume(sink)) {
                 self.emitter.flush();
             } else if self.session.is_alone() {
                 break;

@@ -53,7 +53,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Reject(datagram, reason, objection) => {
                     self.dropped_of(&table, &datagram, reason);
                     let from = Endpoint::of(port, &datagram);
-                    self.with_pool(|_, outcome| outcome.refuse(now, &from, &datagram.header, objection));
+                    self.with_pool(|_, sink| sink.refuse(now, &from, &datagram.header, objection));
                     self.emitter.discard(packet, reason);
                 }
                 Class::Arp(..) | Class::Echo(..) | Class::Solicitation(..) => {
@@ -77,13 +77,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 job.cells.again(self.number, rank);
             }
         }
-        self.with_pool(|session, outcome| {
-            let place = match region {
-                None => session.place(request.key),
-                Some(region) => session.place_in(region, request.key),
-            };
-            session.offer_at(place, request, packet, outcome);
-        });
+        self.with_pool(|session, sink| session.offer(request, region, packet, sink));
     }
 
     /// Takes what the parameter server in the appliance itself has sent. True if there was anything.

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{
-    Aggregate, Cause, Contribution, Displaced, Evicted, Key, RankSet, Refusal, Reminded, Request, Sink, Verb,
+    Aggregate, Cause, Contribution, Evicted, Key, Partial, RankSet, Rejection, Reminded, Request, Sink, Verb,
 };
 use pascaline_buffer::{HeapBuf, PacketBuf, SharedBuf};
 use pascaline_wire::trailer::Bitmap;
@@ -160,7 +160,7 @@ impl Sink<HeapBuf> for Outcome {
         self.answered += 1;
         let (job, psn) = (request.key.job(), request.key.psn());
         let inside = match state {
-            Reminded::Kept(result) => return self.answer(request, packet, &result),
+            Reminded::Cached(result) => return self.answer(request, packet, &result),
             Reminded::Recently => None,
             Reminded::Partial(inside) => Some(inside),
             Reminded::Unknown if self.server => {
@@ -176,12 +176,12 @@ impl Sink<HeapBuf> for Outcome {
                 self.sends.push(Send::Remind { job, rank, psn, bypass: false, round: 0 });
             }
         }
-        self.spent(packet);
+        self.recycled(packet);
     }
 
     fn fetched(&mut self, request: &Request, packet: HeapBuf, result: Option<Aggregate<'_, Shared>>) {
         self.answered += 1;
-        self.spent(packet);
+        self.recycled(packet);
         if let Some(result) = result {
             let header = header(Kind::Result, request.key, result.fan_in, result.count);
             self.hand_to_server(header, result.payload.bytes(), false);
@@ -190,13 +190,13 @@ impl Sink<HeapBuf> for Outcome {
 
     fn obeyed(&mut self, _: &Request, packet: HeapBuf) {
         self.answered += 1;
-        self.spent(packet);
+        self.recycled(packet);
     }
 
-    fn refused(&mut self, request: &Request, packet: HeapBuf, why: Refusal) {
+    fn rejected(&mut self, request: &Request, packet: HeapBuf, why: Rejection) {
         self.answered += 1;
         match (request.verb, why) {
-            (Verb::Add, Refusal::Conflict | Refusal::Quota) if self.server => {
+            (Verb::Add, Rejection::Conflict | Rejection::Quota) if self.server => {
                 let header = Header {
                     flags: repeated(request.again),
                     rank: request.rank,
@@ -206,7 +206,7 @@ impl Sink<HeapBuf> for Outcome {
                 self.hand_to_server(header, packet.bytes(), false);
             }
             // The appliance sent it to the server and still holds it: now it is the result.
-            (Verb::Install, Refusal::Duplicate) if self.results_at == ResultsAt::Server => {
+            (Verb::Install, Rejection::Duplicate) if self.results_at == ResultsAt::Server => {
                 self.fan_out(request, packet.bytes());
             }
             _ => {
@@ -215,12 +215,10 @@ impl Sink<HeapBuf> for Outcome {
                 }
             }
         }
-        self.spent(packet);
+        self.recycled(packet);
     }
 
-    fn handed_off(&mut self) {}
-
-    fn spent(&mut self, packet: HeapBuf) {
+    fn recycled(&mut self, packet: HeapBuf) {
         self.spare.push(packet);
     }
 
@@ -228,17 +226,17 @@ impl Sink<HeapBuf> for Outcome {
         self.finish(&result);
     }
 
-    fn displaced(&mut self, key: Key, what: Displaced<HeapBuf>, cause: Cause) {
+    fn evicted(&mut self, key: Key, what: Evicted<HeapBuf>, cause: Cause) {
         if cause == Cause::Preempted
             && let Some(tally) = self.tally(key)
         {
             tally.preemptions += 1;
         }
-        if let Displaced::Partial(Evicted { packet, fan_in, count, again, priority, .. }) = what {
+        if let Evicted::Partial(Partial { packet, fan_in, count, again, priority, .. }) = what {
             let flags = Flags::TRAILER.with(repeated(again));
             let header = Header { flags, priority, ..header(Kind::Partial, key, fan_in, count) };
             self.hand_to_server(header, packet.bytes(), false);
-            self.spent(packet);
+            self.recycled(packet);
         }
     }
 }

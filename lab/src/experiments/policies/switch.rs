@@ -1,6 +1,6 @@
 //! The appliance: the real pool.
 
-use pascaline_aggregator::{Key, Place, Pool, PoolConfigError, Region, Request, Rules, Session, Verb};
+use pascaline_aggregator::{Key, Pool, PoolConfigError, Region, Request, Rules, Session, Verb};
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_wire::{Flags, Header, Kind};
@@ -91,12 +91,8 @@ impl Switch {
             now: now / 1000,
         };
         let packet = self.packet(body);
-        let place: Place = match region {
-            Some(region) => self.session.place_in(region, key),
-            None => self.session.place(key),
-        };
         self.offered += 1;
-        self.session.offer_at(place, &request, packet, &mut self.outcome);
+        self.session.offer(&request, region, packet, &mut self.outcome);
     }
 
     /// A packet of the server.

@@ -1,10 +1,11 @@
-//! What goes from a slot: because another PSN wants it, because its time is up, or because somebody asks for it.
+//! What goes from a slot: because another PSN wants it, because its time is up, or because somebody asks for
+//! it.
 
 use pascaline_buffer::PacketBuf;
 
 use super::Pool;
 use crate::set::Set;
-use crate::sink::{Cause, Displaced, Sink};
+use crate::sink::{Cause, Evicted, Sink};
 use crate::slot::{Contents, Slot};
 
 impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
@@ -20,16 +21,16 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let (key, partial) = (slot.key(), slot.is_partial());
         let wanted = slot.has_server()
             && matches!(cause, Cause::Age | Cause::Preempted | Cause::Fetched | Cause::Referred);
-        let what = match slot.take(wanted, &mut |packet| sink.spent(packet)) {
-            Contents::Nothing if partial => Displaced::GivenUp,
+        let what = match slot.take(wanted, &mut |packet| sink.recycled(packet)) {
+            Contents::Nothing if partial => Evicted::GivenUp,
             Contents::Nothing => return,
-            Contents::Result => Displaced::Result,
-            Contents::Partial(evicted) => Displaced::Partial(evicted),
-            Contents::Originals(originals) => Displaced::Originals(originals),
+            Contents::Result => Evicted::Result,
+            Contents::Partial(partial) => Evicted::Partial(partial),
+            Contents::Originals(originals) => Evicted::Originals(originals),
         };
-        self.closed(slot);
+        self.uncount(slot);
         set.vacated(way);
-        sink.displaced(key, what, cause);
+        sink.evicted(key, what, cause);
     }
 
     /// Empties a way if it holds an abandoned partial.
@@ -46,7 +47,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         }
     }
 
-    /// Makes a partial the result as it is, if there is one in the way. True if there was.
+    /// Makes the partial of a way the result as it is. True if there was one.
     pub(crate) fn release<S: Sink<B, WORDS>>(
         &self,
         set: &mut Set<'_, B, WORDS>,

@@ -1,12 +1,12 @@
-//! Which lcore is at home in which set.
+//! Which lcore owns which set.
 
-/// Lcores by number, and sets dealt out among them in turn: set `n` is that of lcore `n` modulo their number.
+/// Lcores by number; they own the sets in turn: lcore `n` modulo their number owns set `n`.
 ///
-/// In the shared part of the pool a PSN's set is chosen among those of lcore `psn` modulo their number, and so it is in a region whose
-/// first set is a multiple of it, if it is a power of two. So a NIC that steers PSNs to lcores by their lowest bits brings
-/// every packet to where its slot is.
+/// A PSN of the shared part uses a set of lcore `psn` modulo their number. The same holds in a region whose
+/// first set is a multiple of that number, if it is a power of two. A NIC that steers PSNs to lcores by their
+/// lowest bits thus brings every packet to the owner of its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lanes {
+pub(crate) struct Owners {
     count: u32,
     /// `count - 1`, if that is a power of two; else [`Self::ODD`].
     mask: u32,
@@ -14,10 +14,10 @@ pub(crate) struct Lanes {
     shift: u32,
 }
 
-impl Lanes {
+impl Owners {
     const ODD: u32 = u32::MAX;
 
-    /// For so many lcores; at most 2²⁸ are told apart.
+    /// For this many lcores, at most 2²⁸.
     pub(crate) fn new(lcores: usize) -> Self {
         let count = u32::try_from(lcores.clamp(1, 1 << 28)).unwrap_or(1);
         let mask = if count.is_power_of_two() { count - 1 } else { Self::ODD };
@@ -38,7 +38,7 @@ impl Lanes {
     /// The lcore of a set; and of a PSN, where there is a choice.
     #[inline(always)]
     pub(crate) const fn of(self, number: u32) -> u32 {
-        // A single lcore first: it is to pay as little as can be for there being more elsewhere.
+        // A single lcore first: it should pay as little as possible.
         match self.mask {
             0 => 0,
             Self::ODD => number % self.count,
@@ -57,13 +57,12 @@ impl Lanes {
         own as usize
     }
 
-    /// How many of so many sets are this lcore's.
-    pub(crate) const fn sets(self, sets: usize, lane: u32) -> usize {
-        sets.saturating_sub(lane as usize).div_ceil(self.count as usize)
+    /// How many of `sets` this lcore owns.
+    pub(crate) const fn sets(self, sets: usize, owner: u32) -> usize {
+        sets.saturating_sub(owner as usize).div_ceil(self.count as usize)
     }
 
-    /// The set of a PSN among `sets`, which are at least one: hashed among those of its lcore; among all, if there are fewer
-    /// sets than lcores.
+    /// The set of a PSN: hashed among those of its owner, or among all if there are fewer sets than lcores.
     #[inline(always)]
     pub(crate) const fn place(self, spread_job: u32, psn: u32, groups: Groups) -> u32 {
         let group = groups.among_all(spread_job, psn);
@@ -80,12 +79,12 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Of so many sets. Those that make no whole group are not used, but for where there is none.
-    pub(crate) fn new(sets: usize, lanes: Lanes) -> Self {
+    /// The groups of `sets`. A remainder that fills no group is not used, unless there is no whole group.
+    pub(crate) fn new(sets: usize, owners: Owners) -> Self {
         let sets = u32::try_from(sets).unwrap_or(u32::MAX);
-        match sets / lanes.count {
+        match sets / owners.count {
             0 => Self { groups: sets, of: 1 },
-            groups => Self { groups, of: lanes.count },
+            groups => Self { groups, of: owners.count },
         }
     }
 

@@ -1,4 +1,4 @@
-//! The part of a pool that belongs to one lcore: the sets that it is at home in, and nobody else's business.
+//! The memory of a shard.
 
 use pascaline_buffer::PacketBuf;
 
@@ -12,8 +12,8 @@ pub(crate) struct SetHead(Directory);
 
 const _: () = assert!(size_of::<SetHead>() == 64);
 
-/// Some sets.
-pub(crate) struct Part<B: PacketBuf, const WORDS: usize> {
+/// Sets and their slots.
+pub(crate) struct Memory<B: PacketBuf, const WORDS: usize> {
     heads: Box<[SetHead]>,
     slots: Box<[Slot<B, WORDS>]>,
     /// A power of two.
@@ -27,7 +27,7 @@ pub(crate) struct At<'a, B: PacketBuf, const WORDS: usize> {
     pub(crate) way: usize,
 }
 
-impl<B: PacketBuf, const WORDS: usize> Part<B, WORDS> {
+impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
     pub(crate) fn new(sets: usize, ways: usize) -> Self {
         Self {
             heads: (0..sets).map(|_| SetHead(Directory::new())).collect(),
@@ -86,13 +86,13 @@ impl<B: PacketBuf, const WORDS: usize> Part<B, WORDS> {
         &self.slots
     }
 
-    /// Asks for a directory; of a set that is not there, for nothing in particular.
+    /// Prefetches a directory; past the end, nothing in particular.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self, set: usize) {
         prefetch(self.heads.as_ptr().wrapping_add(set));
     }
 
-    /// Asks for a slot, by its number.
+    /// Prefetches a slot, by its number.
     #[inline(always)]
     pub(crate) fn prefetch_slot(&self, number: u32) {
         prefetch(self.slots.as_ptr().wrapping_add(number as usize));

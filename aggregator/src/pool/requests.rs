@@ -7,7 +7,7 @@ use super::Pool;
 use crate::policy::ConflictPolicy;
 use crate::request::Request;
 use crate::set::{Choice, Set};
-use crate::sink::{Cause, Refusal, Reminded, Sink};
+use crate::sink::{Cause, Rejection, Reminded, Sink};
 use crate::slot::Slot;
 use pascaline_wire::RankSet;
 
@@ -29,7 +29,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             let partial = set.slots[way].remind(request.now, self.remind_interval);
             partial.map_or(Reminded::Recently, Reminded::Partial)
         } else if set.slots[way].serves(request.priority) {
-            set.kept(way, request.now).map_or(Reminded::Unknown, Reminded::Kept)
+            set.cached(way, request.now).map_or(Reminded::Unknown, Reminded::Cached)
         } else {
             Reminded::Unknown
         };
@@ -48,7 +48,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             self.vacate(set, way, Cause::Fetched, sink);
             return sink.fetched(request, packet, None);
         }
-        sink.fetched(request, packet, set.kept(way, request.now));
+        sink.fetched(request, packet, set.cached(way, request.now));
     }
 
     /// Sends out what there is.
@@ -60,14 +60,14 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink: &mut S,
     ) {
         let Some(way) = set.find(request.key) else {
-            return sink.refused(request, packet, Refusal::UnknownPsn);
+            return sink.rejected(request, packet, Rejection::UnknownPsn);
         };
         if self.release(set, way, sink) {
             return sink.obeyed(request, packet);
         }
-        match set.kept(way, request.now) {
+        match set.cached(way, request.now) {
             Some(result) => sink.replayed(request, packet, result),
-            None => sink.refused(request, packet, Refusal::UnknownPsn),
+            None => sink.rejected(request, packet, Rejection::UnknownPsn),
         }
     }
 
@@ -79,46 +79,51 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sink: &mut S,
     ) {
         if let Some(why) = self.objection_to_result(request, &packet) {
-            return sink.refused(request, packet, why);
+            return sink.rejected(request, packet, why);
         }
         let way = match set.find(request.key) {
-            Some(way) if set.slots[way].is_partial() => {
-                if let Some(why) = set.slots[way].disagrees(request) {
-                    return sink.refused(request, packet, why);
+            Some(way) => {
+                let slot = &set.slots[way];
+                let superseded = if slot.is_partial() {
+                    slot.disagrees(request).map_or(Ok(()), Err)
+                } else if request.rules.server() && slot.yields_to(request.priority) {
+                    Ok(())
+                } else {
+                    Err(Rejection::Duplicate)
+                };
+                if let Err(why) = superseded {
+                    return sink.rejected(request, packet, why);
                 }
                 self.vacate(set, way, Cause::Superseded, sink);
                 way
             }
-            Some(way) if request.rules.server() && set.slots[way].yields_to(request.priority) => {
-                self.vacate(set, way, Cause::Superseded, sink);
-                way
-            }
-            Some(_) => return sink.refused(request, packet, Refusal::Duplicate),
-            None => match set.choose(
-                &Request { rules: request.rules.with_conflict(ConflictPolicy::FirstCome), ..*request },
-                self.age_limit,
-            ) {
-                Choice::None(_) => return Self::pass_on(request, packet, sink),
-                Choice::Way(way, cause) => {
-                    self.vacate(set, way, cause, sink);
-                    way
+            None => {
+                // A result evicts no partial that is still wanted.
+                let rules = request.rules.with_conflict(ConflictPolicy::FirstCome);
+                match set.choose(&Request { rules, ..*request }, self.age_limit) {
+                    Choice::Rejected(_) => return Self::pass_on(request, packet, sink),
+                    Choice::Way(way, cause) => {
+                        self.vacate(set, way, cause, sink);
+                        way
+                    }
                 }
-            },
+            }
         };
         match set.slots[way].install(request, packet) {
             Ok(()) => {
-                set.occupy(way, request.key, request.now);
+                set.directory.occupy(request.key.tag(), way, request.now);
                 set.directory.use_result(way);
                 if let Some(result) = set.slots[way].aggregate() {
                     sink.installed(request, result);
                 }
             }
-            Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),
+            Err(packet) => sink.rejected(request, packet, Rejection::LengthChanged),
         }
     }
 
-    /// A result that finds no slot is given out all the same: to keep it is a favour, to send it on is not. Otherwise two
-    /// jobs could wait for ever, each in the slots that the other's results would have to pass through.
+    /// A result that finds no slot is given out all the same: caching it is optional, sending it on is not.
+    /// Otherwise two jobs could wait for ever, each in the slots that the other's results have to pass
+    /// through.
     fn pass_on<S: Sink<B, WORDS>>(request: &Request, packet: B, sink: &mut S) {
         let mut slot = Slot::<B, WORDS>::new();
         match slot.install(request, packet) {
@@ -127,22 +132,22 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
                     sink.passed_on(request, result);
                 }
             }
-            Err(packet) => sink.refused(request, packet, Refusal::LengthChanged),
+            Err(packet) => sink.rejected(request, packet, Rejection::LengthChanged),
         }
     }
 
     /// What can be said against an installed result without looking at a slot.
-    fn objection_to_result(&self, request: &Request, packet: &B) -> Option<Refusal> {
+    fn objection_to_result(&self, request: &Request, packet: &B) -> Option<Rejection> {
         if request.rank >= request.job_fan_in {
-            Some(Refusal::RankOutOfRange)
+            Some(Rejection::RankOutOfRange)
         } else if request.count == 0
             || request.count > request.fan_in
             || request.partial != (request.count < request.fan_in)
             || request.partial && !Self::says_who(request, packet)
         {
-            Some(Refusal::BadCount)
+            Some(Rejection::BadCount)
         } else if request.fan_in != request.job_fan_in {
-            Some(Refusal::FanInMismatch)
+            Some(Rejection::FanInMismatch)
         } else {
             self.objection_to_payload(request, packet)
         }

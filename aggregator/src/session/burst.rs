@@ -1,0 +1,140 @@
+//! The gradients of a burst on their way into the pool.
+
+use core::fmt;
+
+use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf;
+
+use super::Session;
+use crate::key::Tag;
+use crate::request::{Gradient, Terms};
+
+/// Packets of a burst, at the most.
+pub const BURST: usize = 32;
+
+/// Where a key belongs in the pool that said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) set: u32,
+    /// The key's tag until a slot is predicted, then the number of that slot.
+    pub(crate) slot: u32,
+}
+
+impl Place {
+    /// No slot; a pool has at most 2^28.
+    pub(crate) const NOWHERE: u32 = u32::MAX;
+
+    #[inline(always)]
+    pub(super) const fn new(set: u32, tag: Tag) -> Self {
+        Self { set, slot: tag.0 as u32 }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a tag has 16 bits")]
+    pub(crate) const fn tag(self) -> Tag {
+        Tag(self.slot as u16)
+    }
+}
+
+/// A gradient on its way into the pool.
+pub(super) struct Arrival<B> {
+    pub(super) gradient: Gradient,
+    pub(super) place: Place,
+    /// Until the pool has taken it.
+    pub(super) packet: Option<B>,
+}
+
+/// Gradients that the fast path has recognised: [gathered](Session::gather), then
+/// [added](Session::add_burst).
+pub struct Burst<B> {
+    pub(super) arrivals: ArrayVec<Arrival<B>, BURST>,
+}
+
+impl<B> Burst<B> {
+    /// A burst without gradients.
+    #[must_use]
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { arrivals: ArrayVec::new() }
+    }
+
+    /// Its gradients, in the order in which they came.
+    #[inline(always)]
+    pub fn gradients(&self) -> impl Iterator<Item = &Gradient> {
+        self.arrivals.iter().map(|arrival| &arrival.gradient)
+    }
+
+    /// Empties a burst whose packets have all been taken.
+    #[inline(always)]
+    pub(super) fn clear_taken(&mut self) {
+        debug_assert!(self.arrivals.iter().all(|arrival| arrival.packet.is_none()));
+        // SAFETY: an empty burst needs nothing to be initialized. What is forgotten holds no packet.
+        unsafe { self.arrivals.set_len(0) };
+    }
+}
+
+impl<B> Default for Burst<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B> fmt::Debug for Burst<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.gradients()).finish()
+    }
+}
+
+impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
+    /// Sorts packets: those that `recognise` knows join the burst, and the sets that they belong to are
+    /// prefetched; the others go to `pass`.
+    ///
+    /// # Panics
+    /// If the burst gets more than [`BURST`] gradients.
+    #[inline(always)]
+    pub fn gather<'t>(
+        &self,
+        burst: &mut Burst<B>,
+        packets: impl Iterator<Item = B>,
+        recognise: impl FnMut(&B) -> Option<(&'t Terms, Gradient)>,
+        pass: impl FnMut(B),
+    ) {
+        // Asked once for the burst.
+        if self.shard.pool.owners.is_one() {
+            self.gather_as::<true>(burst, packets, recognise, pass);
+        } else {
+            self.gather_as::<false>(burst, packets, recognise, pass);
+        }
+    }
+
+    /// `ONLY` if there is no other session.
+    #[inline(always)]
+    fn gather_as<'t, const ONLY: bool>(
+        &self,
+        burst: &mut Burst<B>,
+        packets: impl Iterator<Item = B>,
+        mut recognise: impl FnMut(&B) -> Option<(&'t Terms, Gradient)>,
+        mut pass: impl FnMut(B),
+    ) {
+        burst.arrivals.extend(packets.filter_map(|packet| {
+            if let Some((terms, gradient)) = recognise(&packet) {
+                let place = self.place::<ONLY>(terms, gradient.key().psn());
+                self.shard.memory.prefetch_head(self.shard.own::<ONLY>(place.set));
+                return Some(Arrival { gradient, place, packet: Some(packet) });
+            }
+            pass(packet);
+            None
+        }));
+    }
+
+    #[inline(always)]
+    fn place<const ONLY: bool>(&self, terms: &Terms, psn: u32) -> Place {
+        let (owners, groups) = (self.shard.pool.owners, self.shard.pool.groups);
+        let set = match (terms.region.sets, ONLY) {
+            (0, true) => groups.among_all(terms.spread_job, psn),
+            (0, false) => owners.place(terms.spread_job, psn, groups),
+            _ => self.set_in(terms.region, psn),
+        };
+        Place::new(set, terms.tag(psn))
+    }
+}

@@ -1,0 +1,226 @@
+//! The gradients of a burst, from their predicted slots to the events.
+
+use pascaline_buffer::PacketBuf;
+
+use super::Session;
+use super::burst::{Arrival, Burst, Place};
+use crate::contributions::{FAR_LINES, NEAR_LINES};
+use crate::policy::Order;
+use crate::request::Opening;
+use crate::shard::Outcome;
+use crate::sink::BurstSink;
+use crate::slot::Admission;
+
+/// Packets by which the contents of a slot are prefetched ahead.
+pub(super) const AHEAD: usize = 4;
+/// The same for the packets that a slot keeps.
+const NEAR: usize = 2;
+/// Slots beyond which a result that has to make room is probably in no cache any more: a megabyte of packets.
+const DEEP: usize = 512;
+/// Slots of which a second-level cache holds what is kept, of eight ranks and 1 KiB each: a megabyte.
+const FEW: usize = 128;
+/// Bytes of a payload from which adding a burst's together pays: shorter sums are still in the first-level
+/// cache when the next contribution comes.
+const LONG: u16 = 2048;
+
+/// Gradients that have been brought in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) count: usize,
+    /// Those of them that led to an event.
+    pub(super) events: usize,
+}
+
+impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
+    /// Brings a [gathered](Self::gather) burst into the pool, in the order in which it came, and empties it.
+    /// `now` is the time of arrival in nanoseconds. A gradient that was added, and was not the last one of
+    /// its PSN, has no event of its own: [`BurstSink::worked_off`] says how many these are.
+    ///
+    /// Always inlined: what the caller's sink is made of stays in registers.
+    #[inline(always)]
+    pub fn add_burst<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) {
+        self.shard.predict_all(burst.arrivals.iter_mut().map(|arrival| &mut arrival.place));
+        let deep = self.shard.memory.slots().len() > DEEP;
+        if deep | sink.is_wide() {
+            self.prefetch_far(burst, deep, sink);
+        }
+        for arrival in burst.arrivals.iter().take(AHEAD) {
+            self.shard.prefetch_contents(arrival.place);
+        }
+        let events = if self.is_long(burst, sink) {
+            self.add_together(burst, now, sink)
+        } else {
+            self.add_singly(burst, now, sink)
+        };
+        sink.worked_off(burst, burst.arrivals.len() - events, now);
+        burst.clear_taken();
+    }
+
+    /// Prefetches what is probably in no cache, all of a burst's at once: with many slots, results that have
+    /// to make room; with many jobs or ranks, where packets are counted and how results are sent.
+    #[inline(never)]
+    fn prefetch_far<S: BurstSink<B, WORDS>>(&self, burst: &Burst<B>, deep: bool, sink: &S) {
+        let slot = |place: Place| self.shard.memory.slot(place.slot);
+        if deep {
+            burst
+                .arrivals
+                .iter()
+                .filter_map(|arrival| slot(arrival.place))
+                .for_each(|slot| slot.prefetch_start());
+        }
+        if sink.is_wide() {
+            for Arrival { gradient, place, .. } in &burst.arrivals {
+                sink.prefetch_count(gradient);
+                if slot(*place).is_some_and(|slot| slot.lacks_only(gradient)) {
+                    sink.prefetch_replies(gradient);
+                }
+            }
+        }
+    }
+
+    /// True if it pays to add this burst together, going by its first gradient: not where contributions are
+    /// kept.
+    #[inline(always)]
+    fn is_long<S: BurstSink<B, WORDS>>(&self, burst: &Burst<B>, sink: &S) -> bool {
+        let Some(Arrival { gradient, .. }) = burst.arrivals.first() else { return false };
+        gradient.shape().payload_len() >= LONG
+            && self.shard.pool.combine(gradient.element()).is_some()
+            && sink.rules(gradient.key().job()).order() == Order::Arrival
+    }
+
+    /// Brings in one gradient after the other. Returns how many led to an event.
+    #[inline(always)]
+    fn add_singly<S: BurstSink<B, WORDS>>(&mut self, burst: &mut Burst<B>, now: u64, sink: &mut S) -> usize {
+        let arrivals = &mut burst.arrivals;
+        let (mut at, mut events) = (0, 0);
+        while at < arrivals.len() {
+            if let Some(coming) = arrivals.get(at + AHEAD) {
+                self.shard.prefetch_contents(coming.place);
+            }
+            let Some(Arrival { gradient, place, packet }) = arrivals.get_mut(at) else { break };
+            let Some(bytes) = packet.as_ref().map(PacketBuf::bytes) else { break };
+            let outcome = self.shard.add(*place, gradient, S::PAYLOAD_OFFSET, now, bytes, sink);
+            match outcome {
+                Outcome::Added | Outcome::Settled => {
+                    at += 1;
+                    events += usize::from(outcome == Outcome::Settled);
+                    // At once, so that the next result goes out with what is in the cache.
+                    if let Some(packet) = packet.take() {
+                        sink.recycled(packet);
+                    }
+                }
+                Outcome::Absent if self.open(&mut arrivals[at], now, sink) => {
+                    at += 1;
+                    events += 1;
+                }
+                Outcome::Absent | Outcome::Unsuited => {
+                    let taken = self.take(&mut arrivals[at..], now, sink);
+                    at += taken.count;
+                    events += taken.events;
+                }
+            }
+        }
+        events
+    }
+
+    /// Opens a slot with a gradient where nothing has to be asked; if not, nothing is done. Apart from
+    /// [`take`](Self::take), and from the second attempt: with those, registers would not suffice.
+    #[inline(never)]
+    pub(super) fn open<S: BurstSink<B, WORDS>>(
+        &mut self,
+        arrival: &mut Arrival<B>,
+        now: u64,
+        sink: &mut S,
+    ) -> bool {
+        self.open_predicted(arrival, now, sink) || self.open_anew(arrival, now, sink)
+    }
+
+    /// The same where another slot is predicted now: perhaps a gradient before it got the one predicted for
+    /// both.
+    #[inline(never)]
+    fn open_anew<S: BurstSink<B, WORDS>>(
+        &mut self,
+        arrival: &mut Arrival<B>,
+        now: u64,
+        sink: &mut S,
+    ) -> bool {
+        let Arrival { gradient, place, .. } = arrival;
+        let before = place.slot;
+        *place = Place::new(place.set, gradient.key().tag());
+        self.shard.predict(place);
+        place.slot != before && self.open_predicted(arrival, now, sink)
+    }
+
+    #[inline(always)]
+    fn open_predicted<S: BurstSink<B, WORDS>>(
+        &mut self,
+        Arrival { gradient, place, packet }: &mut Arrival<B>,
+        now: u64,
+        sink: &mut S,
+    ) -> bool {
+        let Some(priority) = packet.as_ref().map(|packet| sink.priority(packet)) else { return false };
+        let (rules, offset) = (sink.rules(gradient.key().job()), S::PAYLOAD_OFFSET);
+        self.shard.open(*place, &Opening { gradient, rules, priority, offset, now }, packet, sink)
+    }
+
+    /// Brings in the gradients that their slots keep, from the first on. If the first is none of these,
+    /// brings it in on its own, by its whole request.
+    #[inline(never)]
+    pub(super) fn take<S: BurstSink<B, WORDS>>(
+        &mut self,
+        arrivals: &mut [Arrival<B>],
+        now: u64,
+        sink: &mut S,
+    ) -> Taken {
+        let kept = self.keep(arrivals, now, sink);
+        if kept.count > 0 {
+            return kept;
+        }
+        if let Some(Arrival { gradient, place, packet }) = arrivals.first_mut()
+            && let Some(packet) = packet.take()
+        {
+            let (rules, priority) = (sink.rules(gradient.key().job()), sink.priority(&packet));
+            let opening = Opening { gradient, rules, priority, offset: S::PAYLOAD_OFFSET, now };
+            // An ordinary one for another owner needs no more than that.
+            let request = (!self.shard.owns(place.set)).then(|| opening.request()).flatten();
+            let request = request.unwrap_or_else(|| sink.whole_request(gradient, &packet, now));
+            self.offer_to(place.set, &request, packet, sink);
+        }
+        Taken { count: 1, events: 1 }
+    }
+
+    /// Takes in gradients as long as the predicted slot of each expects it and keeps contributions as they
+    /// come.
+    #[inline(never)]
+    fn keep<S: BurstSink<B, WORDS>>(&mut self, arrivals: &mut [Arrival<B>], now: u64, sink: &mut S) -> Taken {
+        let mut taken = Taken { count: 0, events: 0 };
+        let shard = &mut self.shard;
+        let few = shard.memory.slots().len() <= FEW;
+        while let Some(Arrival { gradient, place, packet }) = arrivals.get_mut(taken.count) {
+            let Some(here) = shard.memory.slot_mut(place.slot) else { break };
+            match here.keep_fast(gradient, S::PAYLOAD_OFFSET, now, packet) {
+                Admission::Declined => break,
+                Admission::Inside => {}
+                Admission::Last => {
+                    shard.finish(*place, gradient, now, sink);
+                    taken.events += 1;
+                }
+            }
+            taken.count += 1;
+            let coming = |ahead: usize| {
+                arrivals.get(taken.count + ahead).and_then(|coming| shard.memory.slot(coming.place.slot))
+            };
+            if let Some(there) = coming(NEAR) {
+                if few {
+                    there.prefetch_kept::<NEAR_LINES>();
+                } else {
+                    there.prefetch_kept::<FAR_LINES>();
+                }
+            }
+            if let Some(there) = coming(AHEAD) {
+                there.prefetch_node();
+            }
+        }
+        taken
+    }
+}

@@ -1,0 +1,173 @@
+//! Packets that are handed off to the owner of their set, and come from other lcores.
+
+use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf;
+
+use super::burst::Place;
+use super::fast_path::AHEAD;
+use super::{BURST, Session};
+use crate::handed_off::{Combinable, HandedOff};
+use crate::handoff::{Receiver, Sender};
+use crate::policy::Order;
+use crate::prefetch::prefetch;
+use crate::request::{Opening, Request};
+use crate::shard::{Outcome, Shard};
+use crate::sink::{Rejection, Sink};
+
+/// Lines of a payload that are prefetched.
+const PAYLOAD_LINES: usize = 24;
+/// Packets on their way, newest first, that may be combined with another one: some PSNs of a burst.
+const LOOK_BACK: usize = 8;
+/// Packets from other lcores that one turn works off.
+const DRAIN_BUDGET: usize = 128;
+
+/// Prefetches the payload of a packet that another lcore has read or the device has written: line by line,
+/// since lines of another core come slowly, and a processor that predicts a stream begins late.
+#[inline(always)]
+fn prefetch_payload<B: PacketBuf>(handed_off: &HandedOff<B>) {
+    let bytes = handed_off.packet.bytes();
+    for line in bytes.chunks(64).take(PAYLOAD_LINES) {
+        prefetch(line.as_ptr());
+    }
+}
+
+impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
+    /// Leaves a packet with the owner of its set. It gets there when this session [resumes](Self::resume);
+    /// until then, others to the same PSN are combined with it.
+    pub(super) fn hand_off<S: Sink<B, WORDS>>(
+        &mut self,
+        set: u32,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let pool = &self.shard.pool;
+        let Some(Some(ring)) = self.to.get_mut(pool.owners.of(set) as usize) else {
+            // Cannot happen: there is a ring to everybody else.
+            return sink.rejected(request, packet, Rejection::Contention);
+        };
+        let combine = pool.combine(request.element).filter(|_| request.rules.order() == Order::Arrival);
+        if let Some((combine, combinable)) = combine.zip(Combinable::of(request)) {
+            for back in 0..LOOK_BACK {
+                let Some(before) = ring.unpublished(back) else { break };
+                if before.absorb(&combinable, packet.bytes(), combine) {
+                    sink.combined(&request.contribution());
+                    return sink.recycled(packet);
+                }
+            }
+        }
+        match ring.push(HandedOff::new(set, request, packet)) {
+            Ok(()) => sink.handed_off(),
+            Err(HandedOff { packet, .. }) => sink.rejected(request, packet, Rejection::Contention),
+        }
+    }
+
+    /// Sends what was handed off since the last time, and works off what other sessions have handed off to
+    /// this one, up to a budget. To be called once per turn. True if there was anything.
+    #[inline]
+    pub fn resume<S: Sink<B, WORDS>>(&mut self, sink: &mut S) -> bool {
+        let waits = self.to.iter().flatten().any(Sender::is_ahead)
+            || self.from.iter_mut().any(|from| from.available() > 0);
+        if waits {
+            self.exchange(sink);
+        }
+        waits
+    }
+
+    #[inline(never)]
+    fn exchange<S: Sink<B, WORDS>>(&mut self, sink: &mut S) {
+        self.to.iter_mut().flatten().for_each(Sender::publish);
+        let (mut left, rings) = (DRAIN_BUDGET, self.from.len());
+        for n in 0..rings {
+            let Some(from) = self.from.get_mut((self.first_from + n) % rings) else { break };
+            while left > 0 && from.available() > 0 {
+                left -= Self::take_in(&mut self.shard, from, left.min(BURST), sink);
+            }
+        }
+        self.first_from += 1;
+        if self.first_from >= rings {
+            self.first_from = 0;
+        }
+    }
+
+    /// Works off at most `most` packets that another session has handed off, and at most [`BURST`]. Returns
+    /// how many.
+    fn take_in<S: Sink<B, WORDS>>(
+        shard: &mut Shard<B, WORDS>,
+        from: &mut Receiver<HandedOff<B>>,
+        most: usize,
+        sink: &mut S,
+    ) -> usize {
+        let most = from.available().min(most);
+        let mut places = ArrayVec::<Place, BURST>::new();
+        for n in 0..most {
+            let place = from.peek(n, |handed_off| {
+                handed_off.packet.prefetch();
+                shard.memory.prefetch_head(shard.pool.owners.own(handed_off.set));
+                Place::new(handed_off.set, handed_off.key().tag())
+            });
+            places.extend(place);
+        }
+        places.iter_mut().for_each(|place| shard.predict(place));
+        places.iter().take(AHEAD).for_each(|place| shard.prefetch_contents(*place));
+        for n in 0..AHEAD {
+            from.peek(n, |handed_off| prefetch_payload(handed_off));
+        }
+        for (n, place) in places.iter().enumerate() {
+            if let Some(coming) = places.get(n + AHEAD) {
+                shard.prefetch_contents(*coming);
+            }
+            // What is taken out is not counted any more.
+            from.peek(AHEAD, |handed_off| prefetch_payload(handed_off));
+            let Some(handed_off) = from.pop() else { break };
+            Self::receive(shard, *place, &handed_off.request(), handed_off.packet, sink);
+        }
+        from.acknowledge();
+        places.len()
+    }
+
+    /// A packet that another session has handed off.
+    #[inline(always)]
+    fn receive<S: Sink<B, WORDS>>(
+        shard: &mut Shard<B, WORDS>,
+        place: Place,
+        request: &Request,
+        packet: B,
+        sink: &mut S,
+    ) {
+        let mut packet = packet;
+        if let Some(gradient) = request.gradient() {
+            match shard.add(place, &gradient, request.offset, request.now, packet.bytes(), sink) {
+                Outcome::Absent | Outcome::Unsuited => {}
+                Outcome::Added => {
+                    sink.added(&request.contribution());
+                    return sink.recycled(packet);
+                }
+                Outcome::Settled => return sink.recycled(packet),
+            }
+            let &Request { rules, priority, offset, now, .. } = request;
+            let opening = Opening { gradient: &gradient, rules, priority, offset, now };
+            packet = match shard.keep_or_open(place, &opening, packet, sink) {
+                Ok(Outcome::Added) => return sink.added(&request.contribution()),
+                Ok(_) => return,
+                Err(packet) => packet,
+            };
+        }
+        if let Err(packet) = shard.apply(place.set, request, packet, sink) {
+            // Cannot happen: it was handed off because this session owns the set.
+            sink.rejected(request, packet, Rejection::Contention);
+        }
+    }
+
+    /// Sends what was handed off, and tells the others that there will be no more: the last thing before the
+    /// end, but for [resuming](Self::resume) until [all others](Self::is_alone) have done so too.
+    pub fn close(&mut self) {
+        self.to.iter_mut().flatten().for_each(Sender::close);
+    }
+
+    /// True if all other sessions are [closed](Self::close) or gone, and nothing that they handed off waits.
+    #[must_use]
+    pub fn is_alone(&mut self) -> bool {
+        self.from.iter_mut().all(Receiver::is_finished)
+    }
+}

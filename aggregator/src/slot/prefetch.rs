@@ -1,0 +1,46 @@
+//! What is prefetched from a slot: hints only.
+
+use pascaline_buffer::PacketBuf;
+
+use super::{Hold, Slot};
+use crate::prefetch::prefetch;
+
+impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
+    /// Prefetches what will be needed: the start of a partial's payload, or the descriptor of a result that
+    /// probably has to make room. It asks nothing first: an answer costs as much.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        self.prefetch_lines::<4>();
+    }
+
+    /// The first lines of that: all of a result's descriptor.
+    #[inline(always)]
+    pub(crate) fn prefetch_start(&self) {
+        self.prefetch_lines::<2>();
+    }
+
+    /// The same where contributions are probably kept: the one line that says where they are.
+    #[inline(always)]
+    pub(crate) fn prefetch_node(&self) {
+        self.prefetch_lines::<1>();
+    }
+
+    #[inline(always)]
+    fn prefetch_lines<const LINES: usize>(&self) {
+        for line in 0..LINES {
+            prefetch(self.payload.wrapping_add(line * 64));
+        }
+    }
+
+    /// If contributions are kept and one is missing: prefetches what it takes to sum them, of each payload at
+    /// most
+    /// `LINES` lines.
+    #[inline(always)]
+    pub(crate) fn prefetch_kept<const LINES: usize>(&self) {
+        if let Hold::Kept(contributions) = &self.hold
+            && self.count + 1 >= self.fan_in()
+        {
+            contributions.prefetch::<LINES>(self.len());
+        }
+    }
+}

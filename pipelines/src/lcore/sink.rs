@@ -1,0 +1,347 @@
+//! The pool's sink on an lcore: turns events into packets and counts.
+
+mod burst;
+mod objections;
+#[cfg(test)]
+mod tests;
+mod to_server;
+
+use pascaline_aggregator::{
+    Aggregate, Cause, Contribution, Evicted, Key, RankSet, Rejection, Reminded, Request, Sink,
+};
+use pascaline_buffer::combine::Kernels;
+use pascaline_buffer::{PacketBuf, SharedBuf};
+use pascaline_telemetry::cells::LATE;
+use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
+use pascaline_wire::Element;
+use pascaline_wire::header::{Flags, Header, Kind};
+
+use crate::emit::{Emitter, heads, result_header};
+use crate::io::Io;
+use crate::jobs::{Job, JobTable};
+use crate::limits::Limits;
+use crate::server::{self, ServerEnd};
+use crate::setup::Setup;
+
+/// Turns events of the pool into packets and counts.
+pub(crate) struct LcoreSink<'a, I: Io> {
+    /// The number of the lcore.
+    pub(crate) number: usize,
+    /// Which find out what is no number.
+    pub(crate) kernels: &'a Kernels,
+    pub(crate) emitter: &'a mut Emitter<I>,
+    pub(crate) table: &'a JobTable,
+    pub(crate) setup: &'a Setup,
+    pub(crate) spread: &'a mut Recorder,
+    pub(crate) limits: &'a mut Limits,
+    pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
+}
+
+/// For how long a partial waits before those who are not in it count as late, in nanoseconds: longer than packets of ranks in
+/// step are apart, shorter than anybody notices.
+const LATE_NS: u64 = 10_000_000;
+
+type Shared<I> = <<I as Io>::Buf as PacketBuf>::Shared;
+
+impl<I: Io> LcoreSink<'_, I> {
+    /// The job of a key, unless the job has moved on to another generation meanwhile.
+    #[inline]
+    fn job(&self, key: Key) -> Option<&Job> {
+        self.table.get(key.job()).filter(|job| job.epoch == key.epoch())
+    }
+
+    #[inline]
+    fn count(&mut self, counter: Counter) {
+        self.emitter.tally.add(counter, 1);
+    }
+
+    /// Counts something of the job of a key.
+    #[inline]
+    fn count_of(&self, key: Key, event: JobEvent) {
+        if let Some(job) = self.job(key) {
+            job.cells.count(self.number, event, 1);
+        }
+    }
+
+    /// The job of a key, for as long as the table lives.
+    #[inline]
+    fn job_of(table: &JobTable, key: Key) -> Option<&Job> {
+        table.get(key.job()).filter(|job| job.epoch == key.epoch())
+    }
+
+    /// Sends a kept result to the rank that asked.
+    fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<'_, Shared<I>>) {
+        self.count(Counter::Answered);
+        self.count(Counter::Replayed);
+        self.emitter.recycle(packet);
+        let table = self.table;
+        if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch())
+            && let Some(member) = job.member(request.rank)
+            && let Some(heads) = heads(result)
+        {
+            job.cells.count(self.number, JobEvent::Replayed, 1);
+            self.emitter.send_result(member, request.rank, &heads, result.payload.clone());
+        }
+    }
+
+    /// Counts a result that was made here, and gives it out: with the rank that completed it, and how long after the first,
+    /// if one did.
+    #[inline(always)]
+    fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<(u16, u64)>) {
+        self.count(Counter::Completed);
+        let table = self.table;
+        let Some(job) = Self::job_of(table, result.key) else { return };
+        let values = result.payload.bytes();
+        let made = Made { contributions: result.count, bytes: values.len() };
+        match last {
+            Some((rank, waited)) => job.counts().completed(self.number, rank, made, waited),
+            None => job.cells.released(self.number, made),
+        }
+        if looked_at(result.key.psn()) {
+            self.look_at(job, result.element, values);
+        }
+        self.give_out(job, result);
+    }
+
+    /// Counts a result that is no number.
+    fn look_at(&mut self, job: &Job, element: u8, values: &[u8]) {
+        let float = Element::from_code(element).map(|element| element.dtype).filter(|dtype| dtype.is_float());
+        if float.is_some_and(|dtype| (self.kernels.non_finite(dtype))(values) > 0) {
+            self.emitter.tally.add(Counter::NonFinite, SAMPLED);
+            job.cells.count(self.number, JobEvent::NonFinite, SAMPLED);
+        }
+    }
+
+    /// Gives out a result from elsewhere.
+    fn finish(&mut self, result: &Aggregate<'_, Shared<I>>) {
+        let table = self.table;
+        let Some(job) = Self::job_of(table, result.key) else { return };
+        job.cells.count(self.number, JobEvent::Installed, 1);
+        self.give_out(job, result);
+    }
+
+    #[inline(always)]
+    fn give_out(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
+        if result.overflow {
+            self.count(Counter::Overflowed);
+            job.cells.count(self.number, JobEvent::Overflowed, 1);
+        }
+        self.emitter.fan_out(self.table, job, result);
+    }
+
+    /// Reminds the ranks that are not inside (and not the one that asks).
+    fn remind<const WORDS: usize>(&mut self, request: &Request, inside: &RankSet<WORDS>) {
+        let table = self.table;
+        let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch()) else {
+            return;
+        };
+        let Some(element) = Element::from_code(request.element) else { return };
+        for rank in inside.missing(job.fan_in).iter().filter(|&rank| rank != request.rank) {
+            let header = Header {
+                kind: Kind::Reminder,
+                flags: Flags::NONE,
+                element,
+                job: job.id,
+                rank,
+                psn: request.key.psn(),
+                fan_in: job.fan_in,
+                count: 0,
+                priority: 0,
+                wnd_cap: u16::MAX,
+                tree: 0,
+                epoch: job.epoch,
+            };
+            if let Some(member) = job.member(rank)
+                && self.emitter.stage_header(member, &header)
+            {
+                self.count(Counter::RemindersSent);
+            }
+        }
+    }
+}
+
+/// Of so many results, one is looked at for what is no number; to look at all would take a packet of eight ranks 2 ns longer.
+const SAMPLED: u64 = 8;
+
+/// Whether a result is looked at: spread over all PSNs, so that in time each part of a tensor has its turn.
+#[inline]
+const fn looked_at(psn: u32) -> bool {
+    const GOLDEN: u32 = 0x9e37_79b1;
+    psn.wrapping_mul(GOLDEN) >> (u32::BITS - SAMPLED.ilog2()) == 0
+}
+
+impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
+    #[inline]
+    fn opened(&mut self, _: &Contribution) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::Opened);
+    }
+
+    #[inline]
+    fn added(&mut self, _: &Contribution) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::Hits);
+    }
+
+    #[inline]
+    fn recycled(&mut self, packet: I::Buf) {
+        self.emitter.reuse(packet);
+    }
+
+    #[inline(always)]
+    fn completed(&mut self, of: &Contribution, alone: bool, result: Aggregate<'_, Shared<I>>) {
+        self.count(Counter::Absorbed);
+        self.count(if alone { Counter::Opened } else { Counter::Hits });
+        let waited = of.now.saturating_sub(result.first);
+        self.spread.record(waited, 1);
+        self.made(&result, Some((of.rank, waited)));
+    }
+
+    fn released(&mut self, result: Aggregate<'_, Shared<I>>) {
+        self.made(&result, None);
+        self.count(Counter::Released);
+    }
+
+    fn obeyed(&mut self, _: &Request, packet: I::Buf) {
+        self.count(Counter::Absorbed);
+        self.emitter.recycle(packet);
+    }
+
+    /// A result that is there already is news to the parameter server.
+    fn fetched(&mut self, request: &Request, packet: I::Buf, result: Option<Aggregate<'_, Shared<I>>>) {
+        self.count(Counter::Absorbed);
+        self.emitter.recycle(packet);
+        let table = self.table;
+        let (Some(result), Some(job)) = (result, Self::job_of(table, request.key)) else { return };
+        let Some(header) = result_header(&result) else { return };
+        // Rare, and the queue takes single segments only.
+        let Some(mut copy) = self.emitter.io.frame_buffer() else {
+            return self.count(Counter::NoBuffer);
+        };
+        let (room, bytes) = (job.server.room(), result.payload.bytes());
+        if copy.set_len(room + bytes.len())
+            && copy.advance(room)
+            && let Some(place) = copy.bytes_mut().get_mut(..bytes.len())
+        {
+            place.copy_from_slice(bytes);
+            self.count(Counter::PayloadCopies);
+            server::send(self.emitter, self.server, job, &header, copy);
+        } else {
+            self.emitter.recycle(copy);
+        }
+    }
+
+    fn replayed(&mut self, request: &Request, packet: I::Buf, result: Aggregate<'_, Shared<I>>) {
+        self.answer(request, packet, &result);
+    }
+
+    fn installed(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::Installed);
+        self.finish(&result);
+    }
+
+    fn passed_on(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::PassedOn);
+        self.finish(&result);
+    }
+
+    fn reminded(&mut self, request: &Request, packet: I::Buf, state: Reminded<'_, Shared<I>, WORDS>) {
+        self.count(Counter::RemindersReceived);
+        match state {
+            Reminded::Cached(result) => return self.answer(request, packet, &result),
+            Reminded::Partial(inside) => self.remind(request, &inside),
+            Reminded::Unknown => {
+                let table = self.table;
+                if let Some(job) = Self::job_of(table, request.key).filter(|job| job.has_server()) {
+                    return self.ask_server(job, request, packet);
+                }
+                if self.limits.may_fan_out(request.key, request.now) {
+                    self.remind(request, &RankSet::<WORDS>::EMPTY);
+                } else {
+                    self.count(Counter::RemindersLimited);
+                }
+            }
+            Reminded::Recently => self.count(Counter::RemindersLimited),
+        }
+        self.count(Counter::Absorbed);
+        self.emitter.recycle(packet);
+    }
+
+    fn seen(&mut self, key: Key, first: u64, inside: &RankSet<WORDS>) {
+        let now = self.emitter.swept_at;
+        if now.saturating_sub(first) > LATE_NS
+            && let Some(job) = Self::job_of(self.table, key)
+        {
+            // As many as can be named; with a thousand ranks the search for them is a few hundred steps.
+            for rank in inside.missing(job.fan_in).iter().take(LATE) {
+                job.cells.late(self.number, rank, first, now);
+            }
+        }
+    }
+
+    fn combined(&mut self, _: &Contribution) {
+        self.count(Counter::Absorbed);
+        self.count(Counter::Combined);
+    }
+    fn rejected(&mut self, request: &Request, packet: I::Buf, why: Rejection) {
+        if request.inside != 0 {
+            self.emitter.tally.add(Counter::CombinedRefused, u64::from(request.count.saturating_sub(1)));
+        }
+        let no_slot = match why {
+            Rejection::Conflict => Some(JobEvent::Collisions),
+            Rejection::Quota => Some(JobEvent::OverQuota),
+            Rejection::Contention => Some(JobEvent::Contended),
+            _ => None,
+        };
+        let packet = match no_slot {
+            Some(event) => {
+                self.count(Counter::Conflicts);
+                self.count_of(request.key, event);
+                match self.spill(request, packet) {
+                    Some(packet) => packet,
+                    None => return,
+                }
+            }
+            None => packet,
+        };
+        let reason = match why {
+            Rejection::Conflict => DropReason::Conflict,
+            Rejection::Quota => DropReason::Quota,
+            Rejection::Stale => DropReason::Stale,
+            Rejection::UnknownPsn => DropReason::UnknownPsn,
+            Rejection::Duplicate => DropReason::Duplicate,
+            Rejection::RankOutOfRange => DropReason::RankOutOfRange,
+            Rejection::FanInMismatch => DropReason::FanInMismatch,
+            Rejection::FanInChanged => DropReason::FanInChanged,
+            Rejection::LengthChanged => DropReason::LengthChanged,
+            Rejection::ElementChanged => DropReason::ElementChanged,
+            Rejection::ElementUnsupported => DropReason::DType,
+            Rejection::BadCount => DropReason::BadCount,
+            Rejection::Contention => DropReason::Contention,
+        };
+        self.emitter.discard(packet, reason);
+        if let Some(job) = self.job(request.key) {
+            job.cells.dropped(self.number, reason);
+        }
+        self.explain(request, why);
+    }
+
+    fn handed_off(&mut self) {
+        self.count(Counter::HandedOff);
+    }
+
+    #[inline(always)]
+    fn evicted(&mut self, key: Key, what: Evicted<I::Buf>, cause: Cause) {
+        match (&what, cause) {
+            // A result that makes room, as for nearly every PSN.
+            (Evicted::Result, Cause::Age) => {
+                self.count(Counter::DisplacedResults);
+                // There is nothing to be dropped, but compilers ask.
+                core::mem::forget(what);
+            }
+            _ => self.lost(key, what, cause),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What leaves the pool for the parameter server.
+
+use pascaline_aggregator::{Cause, Evicted, Key, Partial, Request, Verb};
+use pascaline_buffer::PacketBuf;
+use pascaline_telemetry::{Counter, JobEvent};
+use pascaline_wire::Element;
+use pascaline_wire::datagram::Payload;
+use pascaline_wire::header::{Flags, Header, Kind};
+
+use super::LcoreSink;
+use crate::emit::flags;
+use crate::io::Io;
+use crate::jobs::Job;
+use crate::server;
+
+impl<I: Io> LcoreSink<'_, I> {
+    /// The header of a packet to the parameter server.
+    pub(super) fn header_to_server(
+        key: Key,
+        kind: Kind,
+        element: u8,
+        fan_in: u16,
+        count: u16,
+    ) -> Option<Header> {
+        Some(Header {
+            kind,
+            flags: Flags::NONE,
+            element: Element::from_code(element)?,
+            job: key.job(),
+            rank: 0,
+            psn: key.psn(),
+            fan_in,
+            count,
+            priority: 0,
+            wnd_cap: u16::MAX,
+            tree: 0,
+            epoch: key.epoch(),
+        })
+    }
+
+    /// A contribution that found no slot goes to the parameter server as it is. Gives it back where there is none.
+    pub(super) fn spill(&mut self, request: &Request, packet: I::Buf) -> Option<I::Buf> {
+        let table = self.table;
+        let header = Self::header_to_server(
+            request.key,
+            Kind::Gradient,
+            request.element,
+            request.fan_in,
+            request.count,
+        );
+        let (Some(job), Some(header)) = (Self::job_of(table, request.key), header) else {
+            return Some(packet);
+        };
+        if request.verb != Verb::Add || request.inside != 0 || !job.has_server() {
+            return Some(packet);
+        }
+        let header = Header {
+            flags: flags(request.overflow, false).with(repeated(request.again)),
+            rank: request.rank,
+            priority: request.priority,
+            ..header
+        };
+        let payload = Payload::new(request.offset.into(), request.len.into());
+        if server::pass_on(self.emitter, self.server, job, &header, payload, packet) {
+            self.count(Counter::Spilled);
+            job.cells.count(self.number, JobEvent::Spilled, 1);
+            job.cells.count(self.number, JobEvent::SpilledBytes, u64::from(request.len));
+        } else {
+            job.cells.count(self.number, JobEvent::ServerFull, 1);
+        }
+        None
+    }
+
+    /// A partial, or contributions that have not been added, on their way to the parameter server. True if any of it was sent:
+    /// not if its generation is over meanwhile, or there is no room.
+    pub(super) fn evict(&mut self, key: Key, what: Evicted<I::Buf>) -> bool {
+        let table = self.table;
+        let Some(job) = Self::job_of(table, key) else { return false };
+        match what {
+            Evicted::Partial(evicted) => {
+                let Partial { packet, len, element, fan_in, count, overflow, again, priority } = evicted;
+                let header = Self::header_to_server(key, Kind::Partial, element, fan_in, count);
+                let Some(header) = header else { return false };
+                let flags = flags(overflow, true).with(repeated(again));
+                let header = Header { flags, priority, ..header };
+                let sent = server::send(self.emitter, self.server, job, &header, packet);
+                self.count_eviction(job, sent, u64::from(count), u64::from(count) * u64::from(len));
+                sent
+            }
+            Evicted::Originals(originals) => {
+                let (element, fan_in, priority) = (originals.element, originals.fan_in, originals.priority);
+                let flags = flags(originals.overflow, false).with(repeated(originals.again));
+                let header = Self::header_to_server(key, Kind::Gradient, element, fan_in, 1);
+                let Some(header) = header else { return false };
+                originals.fold(false, |any, (rank, packet)| {
+                    let header = Header { flags, rank, priority, ..header };
+                    let bytes = packet.bytes().len() as u64;
+                    let sent = server::send(self.emitter, self.server, job, &header, packet);
+                    self.count_eviction(job, sent, 1, bytes);
+                    sent || any
+                })
+            }
+            Evicted::Result | Evicted::GivenUp => false,
+        }
+    }
+
+    /// Counts contributions that were on their way to the parameter server, or would have been if it had room.
+    pub(super) fn count_eviction(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
+        if sent {
+            job.cells.count(self.number, JobEvent::Evicted, count);
+            job.cells.count(self.number, JobEvent::EvictedBytes, bytes);
+        } else {
+            job.cells.count(self.number, JobEvent::ServerFull, 1);
+        }
+    }
+
+    /// A rank waits for a PSN of which nothing is known here: the parameter server collects what there is.
+    pub(super) fn ask_server(&mut self, job: &Job, request: &Request, packet: I::Buf) {
+        let header = Self::header_to_server(request.key, Kind::Reminder, request.element, job.fan_in, 0);
+        let Some(header) = header else { return self.emitter.recycle(packet) };
+        let nothing = Payload::new(request.offset.into(), 0);
+        let header = Header { rank: request.rank, priority: request.priority, ..header };
+        server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
+    }
+
+    /// A slot was vacated, of which more is to be said than that a result made room.
+    #[inline(never)]
+    pub(super) fn lost(&mut self, key: Key, what: Evicted<I::Buf>, cause: Cause) {
+        if cause == Cause::Preempted {
+            self.count(Counter::Preempted);
+            self.count_of(key, JobEvent::Preempted);
+        }
+        if cause == Cause::NoRoom {
+            self.count(Counter::Conflicts);
+        }
+        match what {
+            Evicted::Result => self.count(Counter::DisplacedResults),
+            Evicted::GivenUp => {
+                self.count(Counter::DisplacedPartials);
+                self.count_of(key, JobEvent::GivenUp);
+            }
+            Evicted::Partial(_) | Evicted::Originals(_) => {
+                let sent = self.evict(key, what);
+                self.count(if sent { Counter::Evicted } else { Counter::DisplacedPartials });
+            }
+        }
+    }
+}
+
+/// The flag that tells the parameter server that this may have been in a sum before.
+const fn repeated(again: bool) -> Flags {
+    if again { Flags::RETRANSMISSION } else { Flags::NONE }
+}
