@@ -1,8 +1,8 @@
 """Judges what it costs an appliance's packets that somebody looks at it, by `pascaline-lab bench observed`.
 
 A pair of windows, one left alone and one looked at, gives one change. The interval that holds the true median
-with 95 % confidence decides. While it does not, more pairs follow. If they do not decide either, the check reports
-the smallest change that this machine can tell, and counts as skipped.
+with 95 % confidence decides. While it does not, more pairs follow. If they do not decide either, the check
+reports the smallest change that this machine can tell, and counts as skipped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A soak: allreduces without end for a while, and the appliance may neither grow nor lose packet buffers.
 
-Workers come and go in batches, so that joining and leaving are soaked too. After each batch all have
-left, and as many packet buffers must be in use as after the first. Memory is judged by its slope, the median over all
-pairs of samples: a leak moves it, one step up does not.
+Workers come and go in batches, so that joining and leaving are soaked too. After each batch all have left,
+and as many packet buffers must be in use as after the first. Memory is judged by its slope, the median over
+all pairs of samples: a leak moves it, one step up does not.
 """
 
 from __future__ import annotations
