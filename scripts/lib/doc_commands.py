@@ -9,6 +9,7 @@ lead somewhere.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import shlex
@@ -32,6 +33,8 @@ _SUBCOMMANDS = re.compile(r"^Commands:\n((?:  .*\n)+)", re.MULTILINE)
 _OPERATORS = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "(", ")"}
 _PLACEHOLDER = re.compile(r"…|\.\.\.|<[^>]*>|\[.*\]")
 _SECONDS = 60
+# It starts in TRex's Python or in an environment that has Scapy.
+_NEEDS_SCAPY = "scripts/trex/run"
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _examples(binaries: Path) -> Iterator[Line]:
     """What the help texts show, of each script and of each command of the programs."""
     commands: list[tuple[str, ...]] = [(name,) for name in _PROGRAMS]
     scripts = [path for path in (ROOT / "scripts").glob("*") if path.is_file() and os.access(path, os.X_OK)]
-    scripts += [ROOT / "scripts/trex/run", ROOT / "scripts/trex/check"]
+    scripts += [ROOT / "scripts/trex/check", *([ROOT / _NEEDS_SCAPY] if _has_scapy() else [])]
     commands += [(str(path.relative_to(ROOT)),) for path in sorted(scripts)]
     while commands:
         command = commands.pop()
@@ -124,6 +127,10 @@ def _examples(binaries: Path) -> Iterator[Line]:
         commands += [(*command, name) for name in _subcommands(text)]
         for block in _EXAMPLES.finditer(text):
             yield from _block(f"{' '.join(command)} --help", 1, block.group(1))
+
+
+def _has_scapy() -> bool:
+    return importlib.util.find_spec("scapy") is not None
 
 
 def _subcommands(text: str) -> list[str]:
@@ -171,6 +178,8 @@ def _check(line: Line, binaries: Path) -> None:
         if (ROOT / name).is_dir() and not rest:
             return
         raise _Wrong(f"there is no {name}")
+    if name == _NEEDS_SCAPY and not _has_scapy():
+        return
     if name == "scripts/test":
         _check_steps(rest)
     words = [word for word in rest if not _PLACEHOLDER.search(word)]
