@@ -52,11 +52,12 @@ impl ClusterPlan {
         };
         let rate = random.pick(&[0, 5_000_000, 50_000_000]);
         let mut queue = PortQueue { rate: NonZeroU64::new(rate), ..PortQueue::default() };
+        queue.queue.clusters = 512;
         queue.queue.segments = random.pick(&[1, 2, 8]);
         queue.queue.reward_threshold = if random.chance(500_000) { f32::INFINITY } else { 2.0 };
         Self {
-            // Below the number of clusters that the queue knows, above the other jobs' numbers or apart from them.
-            id: 250,
+            // No other job has it.
+            id: 300,
             ranks: random.pick(&[1, 2, 3, 5]),
             floats: random.pick(&[2, 4, 8]),
             outstanding: random.pick(&[1, 1, 4]),

@@ -54,6 +54,7 @@ const BODY: usize = 42;
 const KIND: usize = 43;
 const EPOCH: usize = 63;
 const CONTROL: u8 = 8;
+const UPDATE: u8 = 4;
 const UDP: usize = 34;
 const UDP_V6: usize = 54;
 const HEADERS: usize = 64;
@@ -62,6 +63,8 @@ type Ranges = &'static [Range<usize>];
 
 /// From a worker: gradients, kept results, reminders.
 const DATA_UP: Ranges = &[0..43, 44..45, 46..50, 56..64];
+/// From a worker: updates. Without its flag, a trailer would count as payload, which the appliance tells the sender.
+const UPDATE_UP: Ranges = &[0..43, 46..50, 56..64];
 /// From a worker: Join and Leave.
 const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 56..64];
 /// The same, where the job lists its members' addresses.
@@ -94,6 +97,7 @@ pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Rando
     let ranges = match (direction, *frame.get(KIND)?) {
         (Direction::Up { listed: true }, CONTROL) => LISTED_REQUEST,
         (Direction::Up { listed: false }, CONTROL) => REQUEST,
+        (Direction::Up { .. }, UPDATE) => UPDATE_UP,
         (Direction::Up { .. }, _) => DATA_UP,
         (Direction::Down, CONTROL) => ACK,
         (Direction::Down, _) => DATA_DOWN,
