@@ -32,7 +32,7 @@ const IDLE: u64 = 10 * MILLI;
 pub(crate) struct ClusterPlan {
     pub(crate) id: u16,
     pub(crate) ranks: u16,
-    floats: usize,
+    floats: u16,
     outstanding: u16,
     /// Acknowledged updates after which a worker leaves.
     wanted: u64,
@@ -80,7 +80,7 @@ impl ClusterPlan {
     }
 
     const fn payload(&self) -> u16 {
-        self.floats as u16 * 4
+        self.floats * 4
     }
 
     /// The job as the appliance is told of it. The last host is the server's.
@@ -172,7 +172,7 @@ impl Cluster {
             Stage::Joining(join) => match join.handle_datagram(datagram) {
                 Some(Ok(membership)) => {
                     let settings = Settings {
-                        floats: self.plan.floats,
+                        floats: usize::from(self.plan.floats),
                         outstanding: NonZeroU16::new(self.plan.outstanding).unwrap_or(NonZeroU16::MIN),
                         policy: self.plan.policy,
                         seed: u64::from(membership.identity.rank),
@@ -369,7 +369,7 @@ fn push(
 ) -> Result<Push, Violation> {
     let size = random.between(1, 1000);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let gradient: Vec<f32> = (0..plan.floats).map(|index| size as f32 * factor(index)).collect();
+    let gradient: Vec<f32> = (0..plan.floats).map(|index| size as f32 * factor(usize::from(index))).collect();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let reward = (unix_ns / 1_000_000) as f32 + if random.chance(500_000) { 0.5 } else { 0.0 };
     session.push(now, unix_ns, &gradient, reward).map_err(|error| {

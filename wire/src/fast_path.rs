@@ -148,7 +148,7 @@ impl Expected {
         let (flags, element) = ((udp.to_le() >> 48) as u8, (udp.to_le() >> 56) as u8);
         let Lengths { payload_len, noteworthy, .. } = *lengths;
         let psn = half(head, plain::PSN.start).to_be();
-        expected.then(|| Recognised { psn, element, flags, noteworthy, payload_len })
+        expected.then_some(Recognised { psn, element, flags, noteworthy, payload_len })
     }
 }
 

@@ -42,9 +42,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 }
                 // At most one for each packet, so there is room.
                 Class::Update(port, update) => _ = offers.try_push(Offer { port, update, packet }),
-                Class::ToServer(datagram) => self.to_server(&classifier, &datagram, packet),
+                Class::ToServer(datagram) => self.pass_to_server(&classifier, &datagram, packet),
                 Class::FromServer(datagram) => self.served(&classifier, &datagram, packet),
-                Class::Control(datagram, control) => self.to_control_plane(port, &datagram, control, packet),
+                Class::Control(datagram, control) => {
+                    self.pass_to_control_plane(port, &datagram, control, packet);
+                }
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
                 Class::DropOf(datagram, reason) => {
                     self.dropped_of(&table, &datagram, reason);
@@ -157,7 +159,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    fn to_server(&mut self, by: &Classifier<'_>, datagram: &Datagram, packet: I::Buf) {
+    fn pass_to_server(&mut self, by: &Classifier<'_>, datagram: &Datagram, packet: I::Buf) {
         let Datagram { header, payload, .. } = datagram;
         let Some(job) = by.table.get(header.job) else {
             return self.emitter.discard(packet, DropReason::UnknownJob);
@@ -171,7 +173,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    fn to_control_plane(&mut self, port: usize, datagram: &Datagram, control: Control, packet: I::Buf) {
+    fn pass_to_control_plane(&mut self, port: usize, datagram: &Datagram, control: Control, packet: I::Buf) {
         let (from, header) = (Endpoint::of(port, datagram), datagram.header);
         if self.end.request(ControlRequest { lcore: self.number, from, header, control }) {
             self.emitter.tally.add(Counter::Answered, 1);

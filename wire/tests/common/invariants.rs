@@ -172,7 +172,7 @@ fn datagram(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> bool {
     assert_eq!((datagram.src_mac, datagram.vlan), (frame.src, frame.vlan));
     assert_eq!(datagram.sender, (ip.src, udp.src_port));
     assert_eq!(datagram.local, (ip.dst, udp.dst_port));
-    let (header, body) = Header::parse(udp.body(bytes)).expect("it has just been read");
+    let Ok((header, body)) = Header::parse(udp.body(bytes)) else { panic!("it has just been read") };
     assert_eq!(datagram.header, header);
     assert_eq!(datagram.payload.whole(bytes), body);
     match (datagram.split(bytes), header.payload(body)) {
