@@ -1,8 +1,8 @@
 //! Capturing the next packets of a job, without slowing lcores down.
 //!
-//! An lcore looks once per burst whether a capture is under way, which is one load. If so, it copies packets of that job
-//! into frames that the control plane has laid ready, and passes them on by a bounded lock-free queue; where no frame is
-//! ready, the packet is counted as missed. It never allocates, frees or waits.
+//! An lcore looks once per burst whether a capture is under way, which is one load. If so, it copies packets
+//! of that job into frames that the control plane has laid ready, and passes them on by a bounded lock-free
+//! queue; where no frame is ready, the packet is counted as missed. It never allocates, frees or waits.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

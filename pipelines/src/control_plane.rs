@@ -1,7 +1,9 @@
-//! The control plane's turn: requests and time go in, a table for the lcores and answers for the workers come out.
+//! The control plane's turn: requests and time go in, a table for the lcores and answers for the workers come
+//! out.
 //!
-//! Sans-I/O: nothing here reads a clock, writes a log or waits. The appliance's main core, the fault harness and the
-//! tests of this crate call [`ControlPlane::turn`] again and again and do with the [`Turn`] what they like.
+//! Sans-I/O: nothing here reads a clock, writes a log or waits. The appliance's main core, the fault harness
+//! and the tests of this crate call [`ControlPlane::turn`] again and again and do with the [`Turn`] what they
+//! like.
 //!
 //! ```text
 //! lcores ─ requests ─→ membership decides ─→ job table ─→ lcores
@@ -111,8 +113,8 @@ impl ControlPlane {
         self.membership.poll_timeout()
     }
 
-    /// Replaces the configured jobs and the admission, as [`Membership::reconfigure`] does; the next turn puts the new
-    /// table in force.
+    /// Replaces the configured jobs and the admission, as [`Membership::reconfigure`] does; the next turn
+    /// puts the new table in force.
     pub fn reconfigure(
         &mut self,
         now: Duration,
@@ -142,8 +144,8 @@ impl ControlPlane {
         self.end.capture()
     }
 
-    /// Tells the lcores that it is `unix_ns` Unix time when their clock shows `lcore_ns`, both in nanoseconds. Until
-    /// then they take their clock for Unix time.
+    /// Tells the lcores that it is `unix_ns` Unix time when their clock shows `lcore_ns`, both in
+    /// nanoseconds. Until then they take their clock for Unix time.
     pub fn set_time(&self, lcore_ns: u64, unix_ns: u64) {
         self.end.set_time(lcore_ns, unix_ns);
     }

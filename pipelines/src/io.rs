@@ -20,8 +20,8 @@ pub trait Io {
     /// Sends frames from the front, as many as the port takes; the rest stays.
     fn transmit(&mut self, port: usize, frames: &mut ArrayVec<Self::Buf, STAGE>);
 
-    /// Appends empty buffers for headers and short packets, each with room for [`HEADER_ROOM`] bytes, until `into`
-    /// is full or there are no more.
+    /// Appends empty buffers for headers and short packets, each with room for [`HEADER_ROOM`] bytes, until
+    /// `into` is full or there are no more.
     fn header_buffers(&mut self, into: &mut ArrayVec<Self::Buf, BURST>);
 
     /// An empty buffer with room for a whole frame.

@@ -109,8 +109,8 @@ impl Member {
     }
 }
 
-/// Everything about a rank's gradients that is known before they come: two cache lines, and nothing else has to be looked at for
-/// a packet to be judged.
+/// Everything about a rank's gradients that is known before they come: two cache lines, and nothing else has
+/// to be looked at for a packet to be judged.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Flow {
@@ -170,8 +170,8 @@ pub enum Mode {
     /// Each PSN is summed over the ranks, in the aggregator pool.
     #[default]
     Sync,
-    /// Each worker sends updates when it has them, which may be combined where they queue on their way to the parameter
-    /// server (Olaf). The job is one cluster, its number the cluster's.
+    /// Each worker sends updates when it has them, which may be combined where they queue on their way to the
+    /// parameter server (Olaf). The job is one cluster, its number the cluster's.
     Olaf,
 }
 
@@ -190,7 +190,8 @@ pub struct Job {
     pub fan_in: u16,
     /// Its generation.
     pub epoch: u8,
-    /// True if there are ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
+    /// True if there are ranks to which results are sent with other than plain headers; once it is in a
+    /// [`JobTable`].
     has_others: bool,
     /// Longest payload of its packets, in bytes.
     pub payload: u16,
@@ -270,15 +271,16 @@ impl Job {
         &self.counts
     }
 
-    /// True if there are ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`].
+    /// True if there are ranks to which results are sent with other than plain headers, once the job is in a
+    /// [`JobTable`].
     #[must_use]
     #[inline]
     pub const fn has_others(&self) -> bool {
         self.has_others
     }
 
-    /// Ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`]. In another cache line than
-    /// what is needed for each result.
+    /// Ranks to which results are sent with other than plain headers, once the job is in a [`JobTable`]. In
+    /// another cache line than what is needed for each result.
     #[must_use]
     #[inline(never)]
     pub fn others(&self) -> &[u16] {

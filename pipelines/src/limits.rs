@@ -37,8 +37,8 @@ impl Limits {
         self.last_refusal = Some(now);
     }
 
-    /// True if all ranks may be reminded of a PSN of which the pool knows nothing: a frame in for as many out as there are
-    /// ranks. What it knows, it limits itself.
+    /// True if all ranks may be reminded of a PSN of which the pool knows nothing: a frame in for as many out
+    /// as there are ranks. What it knows, it limits itself.
     pub(crate) fn may_fan_out(&mut self, key: Key, now: u64) -> bool {
         if now.saturating_sub(self.since) >= INTERVAL_NS {
             (self.since, self.count) = (now, 0);

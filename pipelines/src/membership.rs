@@ -1,17 +1,18 @@
 //! Who belongs to which job: the control plane's state machine.
 //!
-//! A job is formed by its workers' Joins. Its *generation* (epoch) tells packets of one formation from those of
-//! another: it changes when a rank joins again with a later session, when anybody joins after somebody has left, by a
-//! Reset, and when the job goes on without a rank that has died. Sessions are numbers that grow from one start of a
-//! worker to the next, so that a Join that was delayed in the network cannot undo a later one.
+//! A job is formed by its workers' Joins. Its *generation* (epoch) tells packets of one formation from those
+//! of another: it changes when a rank joins again with a later session, when anybody joins after somebody has
+//! left, by a Reset, and when the job goes on without a rank that has died. Sessions are numbers that grow
+//! from one start of a worker to the next, so that a Join that was delayed in the network cannot undo a later
+//! one.
 //!
 //! The rules are those of `docs/protocol.md`, section 9; the actions are iSwitch's (section 3.2, Table 2).
 //!
-//! Calling contract of [`Membership`]: times are monotonic, from any origin. Call [`handle`](Membership::handle) for each
-//! request, [`heard`](Membership::heard) for members of which lcores have seen packets, and
-//! [`handle_timeout`](Membership::handle_timeout) once [`poll_timeout`](Membership::poll_timeout) has come. Where one of
-//! them says that something has changed, give lcores a new [`table`](Membership::table), and an answer to its sender not
-//! before they have it.
+//! Calling contract of [`Membership`]: times are monotonic, from any origin. Call
+//! [`handle`](Membership::handle) for each request, [`heard`](Membership::heard) for members of which lcores
+//! have seen packets, and [`handle_timeout`](Membership::handle_timeout) once
+//! [`poll_timeout`](Membership::poll_timeout) has come. Where one of them says that something has changed,
+//! give lcores a new [`table`](Membership::table), and an answer to its sender not before they have it.
 
 mod claim;
 mod command;
@@ -85,7 +86,8 @@ pub struct Membership {
     admission: Option<Admission>,
     /// How many lcores count what jobs do.
     lcores: usize,
-    /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that they have had.
+    /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that
+    /// they have had.
     next_epochs: BTreeMap<u16, u8>,
     first_epoch: u8,
     strangers: Strangers,
@@ -94,8 +96,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Jobs without members. Generations begin at `first_epoch`, which should differ from one start of the appliance
-    /// to the next. Of jobs with the same number, the last counts.
+    /// Jobs without members. Generations begin at `first_epoch`, which should differ from one start of the
+    /// appliance to the next. Of jobs with the same number, the last counts.
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
         let state = |spec: JobSpec| (spec.id, JobState::new(spec, first_epoch, false, Duration::ZERO));
@@ -118,7 +120,8 @@ impl Membership {
         Self { admission: Some(admission), ..self }
     }
 
-    /// Has so many lcores count what jobs do; nothing is counted otherwise. To be said before there are members.
+    /// Has so many lcores count what jobs do; nothing is counted otherwise. To be said before there are
+    /// members.
     #[must_use]
     pub fn counted_by(mut self, lcores: usize) -> Self {
         self.lcores = lcores;
@@ -190,9 +193,9 @@ impl Membership {
         }
     }
 
-    /// Decides on a request for a job that does not exist: a Join may form it. To a Leave it makes a difference whether it
-    /// has been here: then all have left. Else the appliance has been started anew, and others may need what the one that
-    /// wants to leave has kept.
+    /// Decides on a request for a job that does not exist: a Join may form it. To a Leave it makes a
+    /// difference whether it has been here: then all have left. Else the appliance has been started anew, and
+    /// others may need what the one that wants to leave has kept.
     fn form(
         &mut self,
         now: Duration,
@@ -242,8 +245,8 @@ impl Membership {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout); it may be in the past. `None` for never, until something
-    /// else is called.
+    /// When to call [`handle_timeout`](Self::handle_timeout); it may be in the past. `None` for never, until
+    /// something else is called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.jobs.values().filter_map(|job| job.due).min()

@@ -1,8 +1,8 @@
 //! The way to the parameter server and back.
 //!
-//! Both directions carry whole packets of the protocol. A server in the appliance itself gets them by queue, each beginning
-//! with its aggregation header; to one that is a process of its own they are sent like to a member. Payloads stay where
-//! they are in both cases.
+//! Both directions carry whole packets of the protocol. A server in the appliance itself gets them by queue,
+//! each beginning with its aggregation header; to one that is a process of its own they are sent like to a
+//! member. Payloads stay where they are in both cases.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::emit::Emitter;
 use crate::io::Io;
 use crate::jobs::{Job, Server};
 
-/// An lcore's ends of the queues to and from the server in the appliance itself. Packets begin with the aggregation header.
+/// An lcore's ends of the queues to and from the server in the appliance itself. Packets begin with the
+/// aggregation header.
 #[derive(Debug)]
 pub struct ServerEnd<B> {
     /// To the server.
@@ -31,8 +32,8 @@ impl<B> Clone for ServerEnd<B> {
     }
 }
 
-/// Sends a packet that begins with its payload, and has room for headers before it, to a job's server. False, and the packet
-/// is given back to its pool, if the server does not take it.
+/// Sends a packet that begins with its payload, and has room for headers before it, to a job's server. False,
+/// and the packet is given back to its pool, if the server does not take it.
 pub(crate) fn send<I: Io>(
     emitter: &mut Emitter<I>,
     end: Option<&ServerEnd<I::Buf>>,
@@ -70,7 +71,8 @@ pub(crate) fn send<I: Io>(
     sent
 }
 
-/// Passes a received packet on to the server, with this header; it is forwarded, or dropped because there is no room.
+/// Passes a received packet on to the server, with this header; it is forwarded, or dropped because there is
+/// no room.
 pub(crate) fn pass_on<I: Io>(
     emitter: &mut Emitter<I>,
     end: Option<&ServerEnd<I::Buf>>,
@@ -116,8 +118,8 @@ pub(crate) fn pass_to_rank<I: Io>(
     }
 }
 
-/// On the way to the appliance, BYPASS says that a result is for one rank. To the rank it is a result like any other; a reminder
-/// keeps the flag, which asks for the original.
+/// On the way to the appliance, BYPASS says that a result is for one rank. To the rank it is a result like
+/// any other; a reminder keeps the flag, which asks for the original.
 fn without_bypass(header: &Header) -> Flags {
     if header.kind == header::Kind::Reminder {
         return header.flags;

@@ -1,12 +1,12 @@
 //! Queues of updates in front of the ports (Olaf, section 4), and who owns them.
 //!
-//! Each port has a queue, which one lcore owns: lcores share nothing that has to be locked. An update that another lcore
-//! receives is left in the owner's inbox, a bounded queue without locks; where that is full, it is dropped and counted.
-//! So that acknowledgements can be stamped with the queue's state on any lcore, the owner publishes it each turn, as one
-//! word.
+//! Each port has a queue, which one lcore owns: lcores share nothing that has to be locked. An update that
+//! another lcore receives is left in the owner's inbox, a bounded queue without locks; where that is full, it
+//! is dropped and counted. So that acknowledgements can be stamped with the queue's state on any lcore, the
+//! owner publishes it each turn, as one word.
 //!
-//! An update that has been taken in counts as absorbed; one that has not, under the reason. What leaves is the appliance's
-//! own: an update that stands for all that went into it.
+//! An update that has been taken in counts as absorbed; one that has not, under the reason. What leaves is
+//! the appliance's own: an update that stands for all that went into it.
 
 mod acks;
 mod counts;
@@ -40,7 +40,8 @@ pub const INBOX: usize = 1024;
 pub struct PortQueue {
     /// Its shape and rules. Clusters are jobs, by their numbers.
     pub queue: Config,
-    /// How fast it is drained, in bits per second on the wire; as fast as the port takes it, if there is none.
+    /// How fast it is drained, in bits per second on the wire; as fast as the port takes it, if there is
+    /// none.
     pub rate: Option<NonZeroU64>,
 }
 
@@ -73,7 +74,8 @@ impl<B> core::fmt::Debug for UpdateEnd<B> {
 }
 
 impl<B> UpdateEnd<B> {
-    /// The ends of this many lcores, and the counts of each port's queue. The queues are dealt out to the lcores in turn.
+    /// The ends of this many lcores, and the counts of each port's queue. The queues are dealt out to the
+    /// lcores in turn.
     ///
     /// # Errors
     /// [`ConfigError`] if there cannot be a queue like one of these.
@@ -150,8 +152,8 @@ impl<B: PacketBuf> UpdateEnd<B> {
         }
     }
 
-    /// The owner's share of a turn: takes in what others have left, sends off what may leave, and publishes. Work is
-    /// bounded. True if there was anything to do.
+    /// The owner's share of a turn: takes in what others have left, sends off what may leave, and publishes.
+    /// Work is bounded. True if there was anything to do.
     pub(crate) fn turn<I: Io<Buf = B>>(
         &mut self,
         emitter: &mut Emitter<I>,
@@ -192,8 +194,8 @@ impl<B: PacketBuf> UpdateEnd<B> {
         busy
     }
 
-    /// The end of the lcore: drops what has been left in any inbox. Whoever has left something there is still running or
-    /// comes here later than that, so nothing remains unaccounted for, whoever ends first.
+    /// The end of the lcore: drops what has been left in any inbox. Whoever has left something there is still
+    /// running or comes here later than that, so nothing remains unaccounted for, whoever ends first.
     pub(crate) fn finish<I: Io<Buf = B>>(&mut self, emitter: &mut Emitter<I>) {
         for shared in &self.shared {
             while let Some((_, packet)) = shared.inbox.pop() {

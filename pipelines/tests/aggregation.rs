@@ -167,8 +167,8 @@ fn integers_saturate_and_say_so_to_every_member() {
 
 #[test]
 fn members_share_one_payload_where_the_port_can_and_copy_it_where_not() {
-    // Of four contributions one keeps the sum, and three leave with results, together with one of the header buffers that the lcore has in
-    // reserve; or all are still there, and four copies beside them.
+    // Of four contributions one keeps the sum, and three leave with results, together with one of the header
+    // buffers that the lcore has in reserve; or all are still there, and four copies beside them.
     for (multi_segment, more, copies) in [(true, 4, 0), (false, 8, 4)] {
         let (mut bench, workers) = four(&Plan::one_armed());
         bench.io().ports[0].multi_segment = multi_segment;
@@ -321,7 +321,8 @@ fn results_for_which_there_was_no_buffer_are_counted_and_recovered() {
         for worker in &workers {
             bench.feed(0, [&worker.gradient(1, &[1])]);
         }
-        // Two results go out with contributions that have been added before, where those need not hold the values.
+        // Two results go out with contributions that have been added before, where those need not hold the
+        // values.
         let sent = if multi_segment { 2 } else { 1 };
         assert_eq!(bench.heard(0).len(), sent);
         assert_eq!(bench.appliance.get(Counter::NoBuffer) - before, 4 - sent as u64);

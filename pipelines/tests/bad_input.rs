@@ -1,5 +1,5 @@
-//! Every reason to drop a packet has its case: the smallest change to a good frame gives exactly that reason, and the
-//! sum in progress comes out right all the same.
+//! Every reason to drop a packet has its case: the smallest change to a good frame gives exactly that reason,
+//! and the sum in progress comes out right all the same.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -191,10 +191,12 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Reasons that take more than one frame: each has its own test here, but for `Contention`, which takes lcores in a
-/// race (the mapping from the pool's refusals to reasons is checked beside it, in `src/outcome.rs`).
+/// Reasons that take more than one frame: each has its own test here, but for `Contention`, which takes
+/// lcores in a race (the mapping from the pool's refusals to reasons is checked beside it, in
+/// `src/outcome.rs`).
 ///
-/// Those of policies and of the parameter server are in `policies.rs`, those of updates in `updates/bad_input.rs`.
+/// Those of policies and of the parameter server are in `policies.rs`, those of updates in
+/// `updates/bad_input.rs`.
 const NOT_BY_ONE_FRAME: [DropReason; 19] = [
     DropReason::Contention,
     DropReason::Conflict,

@@ -1,4 +1,5 @@
-//! Two lcores on two threads share one pool: ranks arrive on either, sums are exact, and everything is accounted for.
+//! Two lcores on two threads share one pool: ranks arrive on either, sums are exact, and everything is
+//! accounted for.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -236,8 +237,8 @@ fn a_generation_that_changes_while_lcores_run_reaches_both_before_its_first_pack
     assert_eq!(two.appliance.get(Counter::Completed), 80);
 }
 
-/// A NIC that brings each of these UDP ports to a queue of its own brings PSNs to where they are at home: nothing crosses
-/// between lcores. Where it brings them elsewhere the sums are the same, and something does.
+/// A NIC that brings each of these UDP ports to a queue of its own brings PSNs to where they are at home:
+/// nothing crosses between lcores. Where it brings them elsewhere the sums are the same, and something does.
 #[test]
 fn psns_that_are_steered_by_their_udp_port_stay_where_they_came_in() {
     let ports = UdpPorts::new(UDP_PORT, 2).unwrap();

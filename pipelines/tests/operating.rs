@@ -1,4 +1,5 @@
-//! What operators ask of lcores: why a job is aggregated or not, copies of its packets, and other terms while it is at work.
+//! What operators ask of lcores: why a job is aggregated or not, copies of its packets, and other terms while
+//! it is at work.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! What a job's policy makes of its packets, through real frames. Jobs with a parameter server are in `server`.
+//! What a job's policy makes of its packets, through real frames. Jobs with a parameter server are in
+//! `server`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -52,7 +53,8 @@ fn idle(bench: &mut Bench) {
     (0..100).for_each(|_| bench.settle());
 }
 
-/// Asserts that these have heard one partial result each, of the ranks `inside`, and that nobody has heard anything else.
+/// Asserts that these have heard one partial result each, of the ranks `inside`, and that nobody has heard
+/// anything else.
 #[track_caller]
 fn assert_partials(bench: &mut Bench, to: &[Worker], psn: u32, inside: &[u16]) {
     let ports = bench.io().ports.len();

@@ -1,5 +1,5 @@
-//! Packets and ports that take few instructions themselves, and always the same ones: blocks made beforehand, taken
-//! from a list and given back to it. The table in docs/instructions.md counts them in.
+//! Packets and ports that take few instructions themselves, and always the same ones: blocks made beforehand,
+//! taken from a list and given back to it. The table in docs/instructions.md counts them in.
 #![allow(unsafe_code, reason = "a packet buffer is handed from thread to thread as a raw pointer")]
 
 use std::collections::VecDeque;
@@ -92,7 +92,8 @@ impl Drop for SlabBuf {
     }
 }
 
-// SAFETY: a block has one holder until it is frozen; `into_raw` only gives up the pointer; blocks are aligned to 8.
+// SAFETY: a block has one holder until it is frozen; `into_raw` only gives up the pointer; blocks are aligned
+// to 8.
 unsafe impl PacketBuf for SlabBuf {
     type Shared = SlabShared;
 

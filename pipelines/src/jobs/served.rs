@@ -34,8 +34,8 @@ impl Job {
     }
 }
 
-/// The list of jobs to serve, shared between the control plane and a parameter server. The control plane replaces it
-/// before lcores get the table that it belongs to.
+/// The list of jobs to serve, shared between the control plane and a parameter server. The control plane
+/// replaces it before lcores get the table that it belongs to.
 #[derive(Debug, Clone, Default)]
 pub struct ServedJobs {
     list: Arc<ArcSwap<Vec<ServedJob>>>,

@@ -1,7 +1,8 @@
 //! Which generations a rank can go on with.
 //!
-//! Mostly that is the one that it was in. A rank that has taken no result since it went on from one generation to the next
-//! can go on with either: others may not have heard of the next before the appliance was started anew once more.
+//! Mostly that is the one that it was in. A rank that has taken no result since it went on from one
+//! generation to the next can go on with either: others may not have heard of the next before the appliance
+//! was started anew once more.
 
 use pascaline_wire::control;
 
@@ -35,7 +36,8 @@ impl Claim {
     }
 }
 
-/// A generation that all of them contain, if each is one; the later one of the first, where there is a choice.
+/// A generation that all of them contain, if each is one; the later one of the first, where there is a
+/// choice.
 pub(super) fn common(mut claims: impl Iterator<Item = Option<Claim>> + Clone) -> Option<u8> {
     let first = claims.next()??;
     first.epochs().find(|&epoch| claims.clone().all(|claim| claim.is_some_and(|claim| claim.contains(epoch))))

@@ -6,8 +6,8 @@ use super::job::{JobState, Reset, Verdict, source};
 use super::reply::ControlRequest;
 
 impl JobState {
-    /// Carries out the command of a member. FBcast and Help name a PSN, of which this side of the appliance knows
-    /// nothing: lcores deal with them.
+    /// Carries out the command of a member. FBcast and Help name a PSN, of which this side of the appliance
+    /// knows nothing: lcores deal with them.
     pub(super) fn command(&mut self, request: &ControlRequest) -> Result<Verdict, Verdict> {
         let action = request.control.action;
         if action == Action::Reset && self.has_been_reset(request) {

@@ -93,15 +93,15 @@ pub(super) struct Former {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rank {
     pub(super) latest: Option<Latest>,
-    /// Its membership in the present generation, which is its latest session's. Ranks that have left stay until all have:
-    /// others may yet need a result that only they have kept.
+    /// Its membership in the present generation, which is its latest session's. Ranks that have left stay
+    /// until all have: others may yet need a result that only they have kept.
     pub(super) joined: Option<Joined>,
     /// It has left the present generation.
     pub(super) left: bool,
     /// The present generation has lost it, or was begun without it.
     pub(super) lost: bool,
-    /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it can only start
-    /// from nothing.
+    /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it
+    /// can only start from nothing.
     pub(super) anew: bool,
 }
 
@@ -185,7 +185,8 @@ impl JobState {
         self.cells = Arc::new(JobCells::new(lcores, self.spec.fan_in));
     }
 
-    /// The bucket of a source that is known to this job, by the address and port that it has joined or registered from.
+    /// The bucket of a source that is known to this job, by the address and port that it has joined or
+    /// registered from.
     pub(super) fn bucket(&mut self, request: &ControlRequest) -> Option<&mut Bucket> {
         let from = source(&request.from);
         if request.control.action == Action::Serve {
@@ -214,8 +215,8 @@ impl JobState {
         self.threshold.unwrap_or(fan_in).min(there).max(1)
     }
 
-    /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go on is not
-    /// there in that sense.
+    /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go
+    /// on is not there in that sense.
     pub(super) fn complete(&mut self, now: Duration) {
         let all = self.joined() == self.spec.fan_in - self.lost();
         if self.phase != Phase::Forming || !all || !self.agree() {
@@ -274,8 +275,8 @@ impl JobState {
         self.due = Some(Duration::ZERO);
     }
 
-    /// The ranks that a trailer names; `None` of a job for which no bitmap is wide enough, which no configuration
-    /// admits.
+    /// The ranks that a trailer names; `None` of a job for which no bitmap is wide enough, which no
+    /// configuration admits.
     pub(super) fn named(&self, names: Names, sender: u16) -> Option<Bitmap> {
         let mut bitmap = match names {
             Names::Nobody => None,

@@ -30,8 +30,8 @@ impl JobState {
         }
         let rank = self.ranks[at];
         let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
-        // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its Join was
-        // overtaken by what came later.
+        // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its
+        // Join was overtaken by what came later.
         if rank.latest.is_some_and(|latest| control.session < latest.session)
             || same.is_some_and(|latest| latest.left || latest.lost && latest.source != source)
         {
@@ -86,9 +86,9 @@ impl JobState {
         (self.halted || self.can_claim(at, wanted)).then_some(wanted)
     }
 
-    /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all the same. And it
-    /// does not count until it joins from nothing: its worker may rather begin a new session, or end, and then the others
-    /// should not have been told to go.
+    /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all
+    /// the same. And it does not count until it joins from nothing: its worker may rather begin a new
+    /// session, or end, and then the others should not have been told to go.
     fn send_off(&mut self, at: usize) -> Verdict {
         let changed = self.ranks[at].joined.is_some();
         self.ranks[at].anew = true;

@@ -7,8 +7,8 @@ use pascaline_wire::control::Status;
 use super::job::{JobState, Phase, Rank, Verdict, count, source};
 use super::reply::ControlRequest;
 
-/// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of which some may get
-/// lost, and late when its machine is busy.
+/// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of
+/// which some may get lost, and late when its machine is busy.
 const WAITS: Duration = Duration::from_secs(1);
 
 impl JobState {
@@ -33,7 +33,8 @@ impl JobState {
         if early && !latest.left {
             return Err(Verdict::new(Status::WrongEpoch, u32::from(epoch), u32::from(header.epoch)));
         }
-        // Also where the session's generation is over: a Join of its that is still under way must not bring it back.
+        // Also where the session's generation is over: a Join of its that is still under way must not bring
+        // it back.
         latest.left = true;
         if former.is_some() && rank.present() {
             // One has already, into a generation that its worker knows nothing of.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use super::job::{JobState, Joined, Phase, Rank};
 use super::spec::{Admission, OnDeath};
 
-/// After how long a job that exists by Joins is forgotten if all who were joining have given up, where the job sets no
-/// time of its own: a hundred times the longest interval between two Joins.
+/// After how long a job that exists by Joins is forgotten if all who were joining have given up, where the
+/// job sets no time of its own: a hundred times the longest interval between two Joins.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// Something that time has brought about.
@@ -91,8 +91,8 @@ impl JobState {
         self.numbers(|rank| rank.joined.is_none() && !rank.lost)
     }
 
-    /// The ranks that nothing is heard of although others wait for them. Those that have left are among them where no
-    /// PSN can be complete without them: as long as others may need them, they are heard of.
+    /// The ranks that nothing is heard of although others wait for them. Those that have left are among them
+    /// where no PSN can be complete without them: as long as others may need them, they are heard of.
     fn dead(&self, now: Duration, limit: Duration) -> Vec<u16> {
         let recently = |at: Duration| at.saturating_add(limit / 2) > now;
         let waits = |rank: &Rank| {
@@ -156,8 +156,8 @@ impl JobState {
         without.iter().for_each(|&number| self.ranks[usize::from(number)].lost = true);
     }
 
-    /// Not before then can [`elapse`](Self::elapse) or [`is_over`](Self::is_over) come to anything, unless something is
-    /// heard.
+    /// Not before then can [`elapse`](Self::elapse) or [`is_over`](Self::is_over) come to anything, unless
+    /// something is heard.
     pub(super) fn next_due(&self, now: Duration, admission: Option<&Admission>) -> Option<Duration> {
         let forgotten = admission.filter(|_| self.formed).map(|admission| {
             let given_up =

@@ -1,4 +1,5 @@
-//! How often a source may ask: token buckets, as many as there are members and a fixed number for everybody else.
+//! How often a source may ask: token buckets, as many as there are members and a fixed number for everybody
+//! else.
 
 use core::time::Duration;
 
@@ -54,8 +55,8 @@ impl Bucket {
     }
 }
 
-/// The buckets of all addresses from which nobody has joined. There are as many whatever comes, so that inventing
-/// addresses costs the appliance nothing; the price is that addresses may have to share one.
+/// The buckets of all addresses from which nobody has joined. There are as many whatever comes, so that
+/// inventing addresses costs the appliance nothing; the price is that addresses may have to share one.
 #[derive(Debug)]
 pub(super) struct Strangers(Box<[Bucket; BUCKETS]>);
 

@@ -16,18 +16,20 @@ pub enum Reconfigured {
     Added,
     /// It has other terms; its members go on with what they have under way.
     Changed,
-    /// It has other terms, under which what is under way cannot go on: its next generation begins, without members.
+    /// It has other terms, under which what is under way cannot go on: its next generation begins, without
+    /// members.
     Reformed,
     /// It is no more.
     Removed,
 }
 
 impl Membership {
-    /// Puts other jobs, and another admission, in place of those that were configured, and says of each job what has become
-    /// of it, by number; of those that stay as they are it says nothing. Of jobs with the same number, the last counts.
+    /// Puts other jobs, and another admission, in place of those that were configured, and says of each job
+    /// what has become of it, by number; of those that stay as they are it says nothing. Of jobs with the
+    /// same number, the last counts.
     ///
-    /// Jobs that were formed by Joins go on as they were formed while the admission allows their number, and no configured
-    /// job takes it.
+    /// Jobs that were formed by Joins go on as they were formed while the admission allows their number, and
+    /// no configured job takes it.
     ///
     /// If anything is said, lcores need a new [`table`](Self::table).
     pub fn reconfigure(
@@ -101,8 +103,9 @@ impl JobState {
         Some(Reconfigured::Reformed)
     }
 
-    /// Whether what members have under way can be completed under other terms: PSNs have the same ranks, are summed the
-    /// same way and in the same place, fit the packets, and come from members that are still admitted.
+    /// Whether what members have under way can be completed under other terms: PSNs have the same ranks, are
+    /// summed the same way and in the same place, fit the packets, and come from members that are still
+    /// admitted.
     fn goes_on_under(&self, spec: &JobSpec) -> bool {
         let old = &self.spec;
         let admits = |at: usize, address: Address| {

@@ -76,7 +76,8 @@ impl Reply {
         let mut body = [0; BODY_LEN];
         let (fixed, rest) = body.split_at_mut(control::LEN);
         fixed.copy_from_slice(&control.to_bytes());
-        // Neither can fail: the arrays have room for the widest bitmap, and for the longest headers before it.
+        // Neither can fail: the arrays have room for the widest bitmap, and for the longest headers before
+        // it.
         let behind = lost.map_or(0, |bitmap| {
             Trailer { bitmap: Some(bitmap), ..Trailer::default() }.emit(rest).unwrap_or(0)
         });

@@ -60,13 +60,13 @@ pub struct JobSpec {
     pub mode: Mode,
     /// How it uses the pool. Its `server` holds only while there is a [`server`](Self::server) to send to.
     pub policy: Policy,
-    /// Contributions that complete a PSN, if not all; workers may change it where `partials` is set. Taken to be at
-    /// least 1 and at most the fan-in.
+    /// Contributions that complete a PSN, if not all; workers may change it where `partials` is set. Taken to
+    /// be at least 1 and at most the fan-in.
     pub threshold: Option<u16>,
     /// Whether results may be partial, so that SetH is admitted (iSwitch, Table 2).
     pub partials: bool,
-    /// After how long without a sign of life a rank is lost while others wait for it; `None` for never. Should be longer
-    /// than any worker computes between two operations.
+    /// After how long without a sign of life a rank is lost while others wait for it; `None` for never.
+    /// Should be longer than any worker computes between two operations.
     pub dead_after: Option<Duration>,
     /// What happens then.
     pub on_death: OnDeath,
@@ -75,16 +75,17 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// After how long without a sign of life a rank is lost by default: longer than it computes between two operations, as a
-    /// rule.
+    /// After how long without a sign of life a rank is lost by default: longer than it computes between two
+    /// operations, as a rule.
     pub const DEAD_AFTER: Duration = Duration::from_secs(60);
     /// The window by default.
     pub const WINDOW: u16 = 512;
     /// The longest payload by default: the most whole cache lines that an IPv4 packet of 1,500 bytes holds.
     pub const MAX_PAYLOAD: u16 = 1408;
 
-    /// A job of this many ranks, everything else by default: any source, the pool's default policy, all contributions
-    /// complete a PSN, no server, and a rank that is lost fails the job after [`DEAD_AFTER`](Self::DEAD_AFTER).
+    /// A job of this many ranks, everything else by default: any source, the pool's default policy, all
+    /// contributions complete a PSN, no server, and a rank that is lost fails the job after
+    /// [`DEAD_AFTER`](Self::DEAD_AFTER).
     #[must_use]
     pub fn new(id: u16, fan_in: u16) -> Self {
         Self {

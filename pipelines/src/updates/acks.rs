@@ -16,8 +16,9 @@ pub(crate) fn answered(datagram: &Datagram, packet: &[u8]) -> Option<Update> {
     datagram.header.payload(datagram.payload.whole(packet)).ok()?.1?.update
 }
 
-/// Passes an answer of the server on with this trailer: with the flag BYPASS to the rank that it names, else to every
-/// member of the cluster. Payload and header stay, the rank included: it says whose update is answered.
+/// Passes an answer of the server on with this trailer: with the flag BYPASS to the rank that it names, else
+/// to every member of the cluster. Payload and header stay, the rank included: it says whose update is
+/// answered.
 pub(crate) fn acknowledge<I: Io>(
     emitter: &mut Emitter<I>,
     job: &Job,

@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use pascaline_queue::{Counters, Refusal, Verdict};
 use pascaline_wire::trailer::QueueState;
 
-/// What became of an update: counted once when it comes, and where it went into the queue, once more when it leaves.
+/// What became of an update: counted once when it comes, and where it went into the queue, once more when it
+/// leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It waits at the tail.
@@ -70,8 +71,8 @@ impl Fate {
     }
 }
 
-/// Upper bounds of the classes in which departures are counted, by how many updates were combined with each here. The last class has
-/// no bound.
+/// Upper bounds of the classes in which departures are counted, by how many updates were combined with each
+/// here. The last class has no bound.
 pub const AGGREGATIONS: [u32; 12] = [0, 1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 64];
 const CLASSES: usize = AGGREGATIONS.len() + 1;
 /// Contributions that came, departed, and were given up in each of four ways.
@@ -220,8 +221,8 @@ impl QueueReading {
         self.aggregations
     }
 
-    /// What the updates stood for that came to the queue and were not refused, by what has become of it. Each is the sum of
-    /// the updates' counts; the first is that of all others and of what waits.
+    /// What the updates stood for that came to the queue and were not refused, by what has become of it. Each
+    /// is the sum of the updates' counts; the first is that of all others and of what waits.
     #[must_use]
     pub fn contributions(&self) -> [(&'static str, u64); CONTRIBUTIONS] {
         let names = ["accepted", "departed", "full", "low_reward", "displaced", "superseded"];

@@ -25,8 +25,8 @@ const WIRE: usize = 8 + 4 + 12;
 pub(super) struct Egress<B> {
     queue: UpdateQueue<B>,
     shaper: Option<Shaper>,
-    /// Updates that may leave in one turn: few after the port has refused some, so that they wait here, where they can be
-    /// combined, and not in its stage.
+    /// Updates that may leave in one turn: few after the port has refused some, so that they wait here, where
+    /// they can be combined, and not in its stage.
     batch: usize,
     tally: Tally,
 }
@@ -131,7 +131,8 @@ fn bits(job: &Job, update: &Update) -> u32 {
     u32::try_from((frame + WIRE) * 8).unwrap_or(u32::MAX)
 }
 
-/// Sends an update to its job's server, in the packet that it is in. False, and the packet is given back, if it has no room.
+/// Sends an update to its job's server, in the packet that it is in. False, and the packet is given back, if
+/// it has no room.
 fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>) -> bool {
     let Departure { update, mut packet, .. } = departure;
     let Server::External { endpoint, template } = &job.server else {

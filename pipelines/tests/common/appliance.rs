@@ -123,7 +123,8 @@ impl<I: Io> Appliance<I> {
         Self { lcores, counters, readers, queues, plane, now, requests: 0, replies: 0 }
     }
 
-    /// The control plane's turns, and turns of lcores where it waits for them, until there is nothing left to do.
+    /// The control plane's turns, and turns of lcores where it waits for them, until there is nothing left to
+    /// do.
     pub(crate) fn control(&mut self) {
         while self.plane.is_due() {
             let turn = self.control_turn();

@@ -260,8 +260,8 @@ fn whoever_does_not_come_to_go_on_is_dead_too() {
     plane.refuses_values(&workers[2], Join, (generation(7), generation(8)), (RankLost, 1, 2));
 }
 
-/// The appliance has been started anew, and one of its workers died meanwhile: the others need not wait for their
-/// deadlines.
+/// The appliance has been started anew, and one of its workers died meanwhile: the others need not wait for
+/// their deadlines.
 #[test]
 fn a_rank_that_died_with_the_appliance_is_missed() {
     for on_death in [OnDeath::Fail, OnDeath::Continue] {

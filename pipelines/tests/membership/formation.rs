@@ -69,8 +69,8 @@ fn whoever_is_not_the_rank_cannot_end_its_session() {
 
 #[test]
 fn a_leave_of_another_generation_takes_a_ghost_out() {
-    // Rank 1 starts anew; a Join of rank 0 that was under way all the time brings it into the new generation, of which
-    // its worker knows nothing: it is leaving.
+    // Rank 1 starts anew; a Join of rank 0 that was under way all the time brings it into the new generation,
+    // of which its worker knows nothing: it is leaving.
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 3));
     let [a, b, c] = workers[..] else { unreachable!() };
     plane.expect(&Worker { session: 2000, ..b }, Join, (Pending, 8, 1, true));

@@ -13,8 +13,9 @@ use crate::plane::{FIRST, Plane, millis, request, secs};
 use pascaline_testkit::{JOB, Worker};
 
 proptest! {
-    /// Joins and Leaves against a model: `ok` only when all are here or all are gone, the members are those who have
-    /// joined the generation that the answer names, sessions never go back, and a refusal changes nothing.
+    /// Joins and Leaves against a model: `ok` only when all are here or all are gone, the members are those
+    /// who have joined the generation that the answer names, sessions never go back, and a refusal changes
+    /// nothing.
     #[test]
     fn any_history_keeps_the_members_of_one_generation(
         steps in proptest::collection::vec((0u16..3, 0u64..4, any::<bool>(), 0u16..2), 0..60),
@@ -84,7 +85,8 @@ struct Step {
     session: u64,
     elsewhere: bool,
     action: Action,
-    /// How far the packet's generation and those that it names are behind the job's; 3 for none, 4 for a question.
+    /// How far the packet's generation and those that it names are behind the job's; 3 for none, 4 for a
+    /// question.
     epochs: [u8; 3],
     threshold: u32,
     heard: Option<u16>,

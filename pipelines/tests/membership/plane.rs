@@ -120,8 +120,8 @@ impl Plane {
         assert_eq!(seen, expected);
     }
 
-    /// Asserts that a request is refused with this status, the value that would have been right and the one received,
-    /// and that nothing changes.
+    /// Asserts that a request is refused with this status, the value that would have been right and the one
+    /// received, and that nothing changes.
     #[track_caller]
     pub(crate) fn refuses(
         &mut self,
@@ -190,8 +190,8 @@ impl Plane {
         self.membership.handle_timeout(self.now)
     }
 
-    /// Lets time pass in small steps while these workers send heartbeats, as they do while they wait, as long as nothing
-    /// happens.
+    /// Lets time pass in small steps while these workers send heartbeats, as they do while they wait, as long
+    /// as nothing happens.
     pub(crate) fn wait(&mut self, workers: &[Worker], time: Duration) -> Elapsed {
         let end = self.now + time;
         while self.now < end {

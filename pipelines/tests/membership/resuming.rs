@@ -51,8 +51,8 @@ fn one_who_starts_from_nothing_makes_all_start_from_nothing() {
     assert_eq!(told(&plane.ask(&c, Join, 0, generation(7))), (Ok, 7, 0, 0));
 }
 
-/// It would be the worst of all to tell everybody to go, and then to lose, one after the other, those whose operations
-/// fail and who therefore begin new sessions.
+/// It would be the worst of all to tell everybody to go, and then to lose, one after the other, those whose
+/// operations fail and who therefore begin new sessions.
 #[test]
 fn whoever_cannot_go_on_hears_so_at_once() {
     let (mut plane, workers) = survivors(4);
@@ -86,7 +86,8 @@ fn those_who_come_from_different_generations_start_from_nothing() {
     assert_eq!(told(&plane.resume(&Worker { epoch: 201, ..workers[1] }, 7)), (Ok, 7, 0, 0));
 }
 
-/// The appliance was started anew twice: rank 0 has heard of the first time, the others have not, or have done something in it.
+/// The appliance was started anew twice: rank 0 has heard of the first time, the others have not, or have
+/// done something in it.
 #[test]
 fn whoever_names_two_generations_goes_on_with_the_one_that_all_can() {
     let both = either(220, 200);

@@ -199,7 +199,8 @@ fn no_reason_of_the_queue_is_without_a_case() {
         let covered = cases.iter().any(|case| case.refused == Some(refusal));
         let elsewhere = match refusal {
             Refusal::NoRoom => true,
-            // A packet of an unknown job is none of the queue's business, and the parser has looked at the length.
+            // A packet of an unknown job is none of the queue's business, and the parser has looked at the
+            // length.
             Refusal::ClusterOutOfRange | Refusal::BadLength => true,
             _ => false,
         };

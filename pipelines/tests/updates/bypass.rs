@@ -8,7 +8,8 @@ use crate::common::appliance::{Bench, Plan, job};
 use crate::{RANKS, plan, queue, update, with_server, worker};
 use pascaline_testkit::{JOB, Worker};
 
-/// An update of no cluster, one of a synchronous job, one of somebody who has not joined, one in a member's name.
+/// An update of no cluster, one of a synchronous job, one of somebody who has not joined, one in a member's
+/// name.
 fn strangers(bench: &mut Bench) -> Vec<(DropReason, Vec<u8>)> {
     let mut members: Vec<Worker> = (0..RANKS).map(|rank| worker(0, rank)).collect();
     bench.join(&mut members);

@@ -128,8 +128,8 @@ fn an_update_whose_generation_ends_in_the_inbox_is_dropped() {
     assert_eq!(pool.live(), 0);
 }
 
-/// On threads, and stopped while updates are under way between lcores, whichever ends first: whatever was received is
-/// accounted for, and what was sent stands for all that was taken in and not given up.
+/// On threads, and stopped while updates are under way between lcores, whichever ends first: whatever was
+/// received is accounted for, and what was sent stands for all that was taken in and not given up.
 #[test]
 fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
     for round in 0..8 {

@@ -115,8 +115,8 @@ impl Rig {
         self.workers[cluster][rank]
     }
 
-    /// Keeps the port from taking anything, with one update of a cluster that nobody else uses waiting for it: what comes
-    /// after it waits in the queue.
+    /// Keeps the port from taking anything, with one update of a cluster that nobody else uses waiting for
+    /// it: what comes after it waits in the queue.
     fn plug(&mut self) {
         self.bench.io().ports[SERVER_PORT].room = 0;
         let last = self.worker(2, 2);

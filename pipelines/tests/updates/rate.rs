@@ -35,7 +35,8 @@ fn a_shaper_counts_bits_on_the_wire() {
         rig.bench.clock.advance(100_000);
         departed += rig.bench.heard(SERVER_PORT).len();
     }
-    // 100 ms at the rate, and the millisecond that had been saved up, with one packet that puts the bucket into debt.
+    // 100 ms at the rate, and the millisecond that had been saved up, with one packet that puts the bucket
+    // into debt.
     assert_eq!(departed, 101);
     assert_eq!(rig.fate(Fate::Departed), 101);
     assert_eq!(rig.reading().waiting, 64);
