@@ -39,6 +39,11 @@ loom_models() {
         bounded 900 cargo test -p pascaline-aggregator --release --locked --test 'loom*'
 }
 
+# Each fault that tests can put into the pool must break an invariant: one that is not found fails the step.
+pool_sabotages() {
+    bounded 600 cargo test -p pascaline-aggregator --features sabotage --locked --test invariants sabotages
+}
+
 documentation() { RUSTDOCFLAGS="-D warnings" bounded 600 cargo doc --workspace --no-deps --locked; }
 
 # ---- the rules of the house ----
@@ -235,6 +240,7 @@ all_steps() {
     cases=true step "documentation tests" doc_tests
     step "documentation" documentation
     cases=true step "loom models" loom_models
+    cases=true step "sabotages inside the pool" pool_sabotages
     cases=true step "address sanitizer" bounded 900 scripts/asan
     step "licences and sources" licences
     if "$quick"; then skip "fuzzers" "--quick"; else step "fuzzers" fuzzers; fi
