@@ -323,7 +323,7 @@ fn queue() -> u32 {
     let packet = || pool.alloc(&[0; 64 + 4 * ELEMENTS], 2048);
     let packets: Vec<_> = (0..CLUSTERS).map(|_| (packet(), packet())).collect();
     let (mut spent, mut gone) = (Vec::with_capacity(256), Vec::with_capacity(256));
-    assert!(queue.enqueue(0, update(CLUSTERS - 1, 0), packet()).spent.is_none());
+    assert!(queue.enqueue(0, update(CLUSTERS - 1, 0), packet()).recycled.is_none());
     counted(|| {
         for (cluster, (first, second)) in (0..CLUSTERS).zip(packets) {
             let before = if cluster == 0 { CLUSTERS - 1 } else { cluster - 1 };
@@ -333,7 +333,7 @@ fn queue() -> u32 {
         }
     });
     assert_eq!((queue.len(), gone.iter().flatten().count()), (1, CLUSTERS as usize));
-    assert_eq!(spent.iter().filter(|enqueued| enqueued.spent.is_some()).count(), CLUSTERS as usize);
+    assert_eq!(spent.iter().filter(|enqueued| enqueued.recycled.is_some()).count(), CLUSTERS as usize);
     CLUSTERS
 }
 

@@ -130,11 +130,11 @@ impl<B: PacketBuf> UpdateEnd<B> {
         let mut ahead = ArrayVec::<_, BURST>::new();
         for Offer { port, update, .. } in &offers {
             let egress = self.owned.get(*port).and_then(Option::as_ref);
-            ahead.push(egress.map(|egress| egress.queue().foresee(update.cluster)));
+            ahead.push(egress.map(|egress| egress.queue().predict(update.cluster)));
         }
-        for (offer, foreseen) in offers.iter().zip(ahead) {
-            if let (Some(Some(egress)), Some(foreseen)) = (self.owned.get(offer.port), foreseen) {
-                egress.queue().touch(foreseen);
+        for (offer, prediction) in offers.iter().zip(ahead) {
+            if let (Some(Some(egress)), Some(prediction)) = (self.owned.get(offer.port), prediction) {
+                egress.queue().prefetch(prediction);
             }
         }
         for Offer { port, update, packet } in offers {

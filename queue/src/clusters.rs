@@ -1,12 +1,12 @@
-//! What is known of each cluster: where its update waits, and when it was last heard of. 8 bytes each.
+//! The table of clusters: where the update of each waits, and when it last sent. 8 bytes each.
 
 /// One cluster's line in the table.
 #[derive(Debug, Clone, Copy)]
 struct Cluster {
-    /// The number, modulo 2³², of the last update of this cluster that was appended. It is not cleared when
-    /// that update departs: the queue knows which numbers still wait, and whose they are.
+    /// The number, modulo 2³², of this cluster's last appended update. It stays when that update departs: the
+    /// queue knows which numbers still wait, and whose they are.
     appended: u32,
-    /// The period in which it last sent something; 0 is before all time.
+    /// The period in which it last sent; 0 for never.
     heard: u32,
 }
 
@@ -16,7 +16,7 @@ pub(crate) struct Clusters {
     table: Box<[Cluster]>,
     /// Length of a period in nanoseconds.
     period_ns: u64,
-    /// The present period, from 2: neither it nor the one before is ever "before all time".
+    /// The present period, from 2: neither it nor the one before is ever 0.
     period: u32,
     /// When the present period ends.
     ends_ns: u64,
@@ -36,8 +36,7 @@ impl Clusters {
         (cluster as usize) < self.table.len()
     }
 
-    /// The number of the cluster's last appended update; of a cluster that does not exist or has not sent
-    /// any, some number.
+    /// The number of the cluster's last appended update; any number if it has none.
     #[inline]
     pub(crate) fn appended(&self, cluster: u32) -> u32 {
         self.table.get(cluster as usize).map_or(0, |cluster| cluster.appended)
@@ -50,7 +49,7 @@ impl Clusters {
         }
     }
 
-    /// Notes that a cluster has sent something.
+    /// Notes that a cluster has sent.
     #[inline]
     pub(crate) fn hear(&mut self, cluster: u32, now_ns: u64) {
         if now_ns >= self.ends_ns {
@@ -74,7 +73,7 @@ impl Clusters {
         self.heard_now + self.heard_before
     }
 
-    /// Begins the period that `now_ns` is in. A clock that is set back prolongs the present one.
+    /// Begins the period that holds `now_ns`. A clock that is set back prolongs the present one.
     #[cold]
     fn turn(&mut self, now_ns: u64) {
         let missed = now_ns - self.ends_ns >= self.period_ns;

@@ -1,9 +1,7 @@
-//! How two payloads become one, in the memory of the first. The only place that knows the kernels.
+//! Adds one payload to another, in the memory of the first. The only place that knows the kernels.
 //!
-//! A payload that nothing has been added to yet is left as it came. With the first addition it becomes an
-//! *accumulator*: a sum of contributions, in binary32 where the elements are 16-bit floats. A mean is kept as
-//! the sum of what it stands for and divided once, when it leaves: so the weights are exact and only one
-//! rounding is added.
+//! The first addition turns a payload into an *accumulator*: a sum of contributions, in binary32 for 16-bit
+//! floats. A mean stays a sum until it departs, so it is divided and rounded once.
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::{Combine as Add, Kernels, WideSum};
@@ -76,9 +74,9 @@ impl Kernel {
         Some(Self { add, form, mean })
     }
 
-    /// Adds the payload of `from` to `into`, and tells whether an element saturated. `accumulating` says
-    /// whether `into` is an accumulator already; it is one afterwards. `None`, and `into` as it was, where a
-    /// packet has no room for one. Afterwards the payload of `from` is anything.
+    /// Adds the payload of `from`, which it spoils, to `into`; true if an element saturated. `accumulating`
+    /// says whether `into` is an accumulator already. `None`, and `into` unchanged, if a packet has no room
+    /// for one.
     #[inline]
     pub(crate) fn add<B: PacketBuf>(
         &self,
@@ -99,7 +97,7 @@ impl Kernel {
         })
     }
 
-    /// Makes a payload an accumulator. False, and nothing done, if the packet has no room for it.
+    /// Turns a payload into an accumulator. False, and nothing done, if the packet has no room for it.
     fn begin<B: PacketBuf>(&self, packet: &mut B, update: &Update) -> bool {
         if let Form::Wide(wide) = self.form {
             let payload = update.payload();
@@ -116,7 +114,7 @@ impl Kernel {
         true
     }
 
-    /// Makes an accumulator a payload again.
+    /// Turns an accumulator back into a payload.
     pub(crate) fn end<B: PacketBuf>(&self, packet: &mut B, update: &Update) {
         let accumulator = self.accumulator(packet.bytes_mut(), update);
         if let Some(float) = self.mean {

@@ -1,4 +1,4 @@
-//! What a queue is told.
+//! A queue's configuration.
 
 use core::time::Duration;
 
@@ -7,19 +7,19 @@ use thiserror::Error;
 /// What an arriving update may do to those that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// Nothing: it goes to the tail, or is dropped where there is no room. What Olaf is compared with.
+    /// Nothing: it goes to the tail, or is dropped if the queue is full. Olaf's rival.
     Fifo,
-    /// It replaces, or is combined with, the waiting update of its cluster (Olaf, section 4 and Algorithm 1).
+    /// Replace its cluster's waiting update, or be combined with it (Olaf, section 4 and Algorithm 1).
     Olaf,
 }
 
-/// What becomes of the values of two updates of a cluster.
+/// How the values of two updates of a cluster become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Combine {
-    /// They are added. An update that says that it stands for `count` of them carries their sum.
+    /// They are added. An update that stands for `count` of them carries their sum.
     Sum,
-    /// They are averaged, each weighted by how many it stands for; an update that stands for `count` of them
-    /// carries their mean. Only floats have one: integers are refused.
+    /// They are averaged, each weighted by its count. An update that stands for `count` of them carries their
+    /// mean. Integers are rejected.
     Mean,
 }
 
@@ -28,29 +28,25 @@ pub enum Combine {
 pub struct Config {
     /// What arriving updates may do.
     pub discipline: Discipline,
-    /// Updates that the queue holds at the most, the one that is leaving included: Olaf's Q_max. At least 1.
+    /// The most updates in the queue, the departing one included: Olaf's Q_max. At least 1.
     pub segments: u16,
-    /// The longest payload in bytes that is taken, which is the size of Olaf's memory segments. At least 1.
+    /// The longest payload, in bytes: the size of Olaf's memory segments. At least 1.
     pub segment_len: u16,
-    /// Clusters are numbered from 0 to one less than this; 1 to 2²⁴. Each takes 8 bytes.
+    /// Clusters, numbered from 0; 1 to 2²⁴ of 8 bytes each.
     pub clusters: u32,
     /// How updates of one cluster become one.
     pub combine: Combine,
-    /// How far the rewards of two updates may lie apart for them to be combined (Olaf, section 3). Beyond
-    /// that the one with the higher reward stays. Infinity lets every update be combined; never negative,
-    /// never NaN.
+    /// How far the rewards of two updates may differ for them to be combined (Olaf, section 3). Beyond that
+    /// the higher one stays. 0 or more, up to infinity.
     pub reward_threshold: f32,
-    /// How far ahead of the queue's clock an update's time of generation may lie, for senders' clocks are not
-    /// exact.
+    /// How far ahead of the queue's clock an update's time of generation may lie.
     pub max_lead: Duration,
-    /// A cluster is active for at least this long after its last update, and for less than twice as long. At
-    /// least a millisecond.
+    /// How long a cluster stays active after its last update, or up to twice as long. At least a millisecond.
     pub activity: Duration,
 }
 
 impl Default for Config {
-    /// Olaf with the eight segments of the paper's testbed (section 8.1), each of a jumbo frame's size; sums;
-    /// no reward filter; 256 clusters, active for a second; clocks up to a second apart.
+    /// Olaf with the eight segments of the paper's testbed (section 8.1), each as long as a jumbo frame.
     fn default() -> Self {
         Self {
             discipline: Discipline::Olaf,
@@ -67,15 +63,14 @@ impl Default for Config {
 
 /// The most clusters: 128 MiB of table.
 const MOST_CLUSTERS: u32 = 1 << 24;
-/// Once in 2³² of these the whole table of clusters is gone through, and that should be rare: here, every 49
-/// days.
+/// The whole table of clusters is swept once in 2³² of these: every 49 days.
 const LEAST_ACTIVITY: Duration = Duration::from_millis(1);
 
 impl Config {
-    /// Checks that there can be a queue like this.
+    /// Checks every field.
     ///
     /// # Errors
-    /// [`ConfigError`] for the first field that is not what its documentation says.
+    /// [`ConfigError`] for the first field outside its documented range.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.segments == 0 {
             return Err(ConfigError::Segments);
@@ -96,7 +91,7 @@ impl Config {
     }
 }
 
-/// Why there cannot be a queue like this.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum ConfigError {
     /// No segment.

@@ -1,17 +1,17 @@
-//! What a queue has done so far.
+//! What a queue has counted.
 
-use crate::verdict::Refusal;
+use crate::outcome::Rejection;
 
-/// Updates, and what they stood for.
+/// Updates and their contributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct UpdateCount {
     /// Packets.
     pub updates: u64,
     /// The sum of their `count`.
     pub contributions: u64,
 }
 
-impl Tally {
+impl UpdateCount {
     #[inline]
     pub(crate) fn add(&mut self, count: u16) {
         self.updates += 1;
@@ -19,53 +19,50 @@ impl Tally {
     }
 }
 
-/// Everything since the queue was made; nothing is ever taken back.
+/// Totals since the queue was made.
 ///
-/// Nothing gets lost in between, neither updates nor contributions. Of contributions, where those that wait
-/// are what [`UpdateQueue::waiting`](crate::UpdateQueue::waiting) shows:
+/// Of contributions, with those that [wait](crate::UpdateQueue::waiting):
 ///
 /// ```text
 /// accepted = departed + waiting + full + low_reward + displaced + superseded
 /// ```
 ///
-/// Of updates the same, with `aggregated` on the right-hand side too: each of them has become part of
-/// another.
+/// Of updates the same, with `aggregated` on the right-hand side too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Offered, with nothing wrong.
-    pub accepted: Tally,
+    /// Offered and not rejected.
+    pub accepted: UpdateCount,
     /// Accepted and combined with another.
-    pub aggregated: Tally,
+    pub aggregated: UpdateCount,
     /// Departed.
-    pub departed: Tally,
+    pub departed: UpdateCount,
     /// Dropped because no segment was free.
-    pub full: Tally,
+    pub full: UpdateCount,
     /// Dropped on arrival by the reward filter.
-    pub low_reward: Tally,
-    /// Dropped by the reward filter while they waited, for one with a higher reward.
-    pub displaced: Tally,
-    /// Given up for a newer one of the same worker, which knows all that they knew, or for one of a newer
-    /// generation, which has no use for them.
-    pub superseded: Tally,
-    refused: [u64; Refusal::ALL.len()],
+    pub low_reward: UpdateCount,
+    /// Dropped while waiting, for one with a higher reward.
+    pub displaced: UpdateCount,
+    /// Given up for a newer one of the same worker, or for one of another generation.
+    pub superseded: UpdateCount,
+    rejected: [u64; Rejection::ALL.len()],
 }
 
 impl Counters {
-    /// Updates refused for this reason.
+    /// Updates rejected for this reason.
     #[must_use]
-    pub const fn refused(&self, reason: Refusal) -> u64 {
-        self.refused[reason as usize]
+    pub const fn rejected(&self, reason: Rejection) -> u64 {
+        self.rejected[reason as usize]
     }
 
-    /// Updates refused.
+    /// Updates rejected.
     #[must_use]
-    pub fn refused_total(&self) -> u64 {
-        self.refused.iter().sum()
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.iter().sum()
     }
 
     #[inline]
-    pub(crate) fn refuse(&mut self, reason: Refusal) {
-        self.refused[reason as usize] += 1;
+    pub(crate) fn reject(&mut self, reason: Rejection) {
+        self.rejected[reason as usize] += 1;
     }
 }
 

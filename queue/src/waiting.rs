@@ -9,11 +9,10 @@ use crate::update::{Departure, Update};
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Waiting<B> {
-    /// What waits; only the reward is that of the first update inside.
+    /// The update; its reward is that of the first one inside.
     update: Update,
     packet: B,
-    /// The sum of count × reward of everything inside: exact, or nearly so, where a mean would be rounded
-    /// each time.
+    /// The sum of count × reward of everything inside: a mean would be rounded each time.
     rewards: f64,
     aggregations: u32,
     /// Whether the payload is an accumulator.
@@ -22,7 +21,7 @@ pub(crate) struct Waiting<B> {
 
 const _: () = assert!(size_of::<Waiting<pascaline_buffer::HeapBuf>>() == 64);
 
-/// How the reward of an update compares with that of the one that waits.
+/// How an update's reward compares with that of the waiting one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Higher,
@@ -31,7 +30,7 @@ pub(crate) enum Standing {
 }
 
 impl<B: PacketBuf> Waiting<B> {
-    /// Cuts the packet off behind the payload: now, because now it is near.
+    /// Cuts the packet off behind the payload now, while it is in the cache.
     #[inline]
     pub(crate) fn new(update: Update, mut packet: B) -> Self {
         packet.truncate(update.payload().end);
@@ -39,26 +38,25 @@ impl<B: PacketBuf> Waiting<B> {
         Self { update, packet, rewards, aggregations: 0, accumulating: false }
     }
 
-    /// Whose it is, and of what.
+    /// The update, with the reward of the first one inside.
     #[inline]
     pub(crate) const fn update(&self) -> &Update {
         &self.update
     }
 
-    /// Reads from the payload what nobody waits for, so that it is near when it is needed. A prefetch
-    /// instruction would do the same, but not every kind of packet has one.
+    /// Prefetches the payload by a read that nobody waits for: not every kind of packet can do it otherwise.
     #[inline]
-    pub(crate) fn touch(&self) {
+    pub(crate) fn prefetch(&self) {
         core::hint::black_box(self.packet.bytes().get(usize::from(self.update.offset)).copied());
     }
 
-    /// Puts another update in this one's place and gives back the packet.
+    /// Replaces this update and gives back its packet.
     #[inline]
     pub(crate) fn replace(&mut self, update: Update, packet: B) -> B {
         core::mem::replace(self, Self::new(update, packet)).packet
     }
 
-    /// Compares rewards: mean against mean, both sides multiplied by the count so that nothing is divided.
+    /// Compares means, both sides multiplied by the count to avoid a division.
     #[inline]
     pub(crate) fn standing(&self, reward: f32, threshold: f32) -> Standing {
         let count = f64::from(self.update.count);
@@ -73,14 +71,14 @@ impl<B: PacketBuf> Waiting<B> {
         }
     }
 
-    /// Combines an update with this one; `count` is what both stand for. False, and nothing done, where a
-    /// packet has no room for the sum.
+    /// Combines an update with this one; `count` is the sum of both. False, and nothing done, if a packet has
+    /// no room.
     #[inline]
     pub(crate) fn aggregate(&mut self, kernel: &Kernel, count: u16, update: &Update, from: &mut B) -> bool {
         let into = (&mut self.packet, &self.update, self.accumulating);
         let Some(overflow) = kernel.add(into, (from, update)) else { return false };
         self.update.count = count;
-        // Numbers are serial (RFC 1982): the newer one is less than half of them ahead.
+        // Serial numbers (RFC 1982): the newer one is less than half of them ahead.
         if update.worker == self.update.worker && update.psn.wrapping_sub(self.update.psn) < 1 << 31 {
             self.update.psn = update.psn;
         }
@@ -92,7 +90,7 @@ impl<B: PacketBuf> Waiting<B> {
         true
     }
 
-    /// What it is to the outside.
+    /// The update as it would depart now.
     #[inline]
     pub(crate) fn seen(&self) -> Update {
         Update { reward: self.reward(), ..self.update }
@@ -106,7 +104,7 @@ impl<B: PacketBuf> Waiting<B> {
         (self.rewards / f64::from(self.update.count)) as f32
     }
 
-    /// Lets it go.
+    /// Takes the update and its packet out, as a payload again.
     #[inline]
     pub(crate) fn depart(mut self, combiner: &Combiner) -> Departure<B> {
         if self.accumulating

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{NOW, Rig, update};
-use pascaline_queue::{Combine, Config, Discipline, Update, Verdict};
+use pascaline_queue::{Combine, Config, Discipline, EnqueueOutcome, Update};
 use pascaline_wire::{DType, Element, Op};
 
 struct Counting;
@@ -65,25 +65,30 @@ fn after_construction_nothing_allocates() {
                 (update, rig.packet(&[0; 8]))
             })
             .collect();
-        let mut spent = Vec::with_capacity(2 * steps.len());
-        let mut verdicts = std::collections::HashSet::with_capacity(64);
+        let mut recycled = Vec::with_capacity(2 * steps.len());
+        let mut outcomes = std::collections::HashSet::with_capacity(64);
         let before = CALLS.get();
         for (step, (update, packet)) in (0u64..).zip(steps) {
             let enqueued = rig.queue.enqueue(NOW + step * 1_000_000, update, packet);
-            verdicts.insert(enqueued.verdict);
-            spent.extend(enqueued.spent);
+            outcomes.insert(enqueued.outcome);
+            recycled.extend(enqueued.recycled);
             if step % 3 == 0 {
                 let _ = rig.queue.lock();
             }
             if step % 4 == 0 {
-                spent.extend(rig.queue.dequeue().map(|departure| departure.packet));
+                recycled.extend(rig.queue.dequeue().map(|departure| departure.packet));
             }
         }
         // One call is the vector of steps, which has been consumed.
         assert_eq!(CALLS.get() - before, 1, "{discipline:?} {combine:?}");
         if discipline == Discipline::Olaf {
-            for verdict in [Verdict::Appended, Verdict::Aggregated, Verdict::Replaced, Verdict::Full] {
-                assert!(verdicts.contains(&verdict), "{verdict:?} was never reached");
+            for outcome in [
+                EnqueueOutcome::Appended,
+                EnqueueOutcome::Aggregated,
+                EnqueueOutcome::Replaced,
+                EnqueueOutcome::Full,
+            ] {
+                assert!(outcomes.contains(&outcome), "{outcome:?} was never reached");
             }
         }
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Rig, update};
 use pascaline_buffer::PacketBuf;
-use pascaline_queue::{Combine, Config, Update, Verdict};
+use pascaline_queue::{Combine, Config, EnqueueOutcome, Update};
 use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
 
@@ -41,8 +41,8 @@ fn combined(combine: Combine, dtype: DType, updates: &[(u16, f32)]) -> (Update, 
         let payload = bytes(dtype, *value).repeat(5);
         let len = u16::try_from(payload.len()).unwrap();
         let update = Update { element: sums(dtype), count: *count, len, ..update(0, worker) };
-        let expected = if worker == 0 { Verdict::Appended } else { Verdict::Aggregated };
-        assert_eq!(rig.enqueue(update, &payload).verdict, expected);
+        let expected = if worker == 0 { EnqueueOutcome::Appended } else { EnqueueOutcome::Aggregated };
+        assert_eq!(rig.enqueue(update, &payload).outcome, expected);
     }
     let departure = rig.queue.dequeue().expect("one update");
     assert!(rig.queue.is_empty());

@@ -8,7 +8,9 @@ mod common;
 
 use common::{HEADERS, NOW, Rig, update};
 use pascaline_buffer::PacketBuf;
-use pascaline_queue::{Combine, Config, Counters, Discipline, Refusal, Tally, Update, Verdict};
+use pascaline_queue::{
+    Combine, Config, Counters, Discipline, EnqueueOutcome, Rejection, Update, UpdateCount,
+};
 use pascaline_wire::Element;
 use proptest::prelude::*;
 
@@ -73,22 +75,22 @@ struct Model {
 const LEAD: i64 = 50;
 
 impl Model {
-    fn offer(&mut self, sent: Sent) -> Verdict {
-        let refused = |reason| Verdict::Refused(reason);
-        if sent.cluster >= self.config.clusters {
-            return refused(Refusal::ClusterOutOfRange);
-        }
-        if sent.count_zero {
-            return refused(Refusal::CountZero);
-        }
-        if sent.nan {
-            return refused(Refusal::RewardNotFinite);
-        }
-        if sent.generated > LEAD {
-            return refused(Refusal::FromTheFuture);
-        }
-        if sent.integers && self.config.combine == Combine::Mean {
-            return refused(Refusal::ElementUnsupported);
+    /// What is wrong with an update by itself.
+    fn rejection(&self, sent: &Sent) -> Option<Rejection> {
+        let rules = [
+            (sent.cluster >= self.config.clusters, Rejection::ClusterOutOfRange),
+            (sent.count_zero, Rejection::CountZero),
+            (sent.nan, Rejection::RewardNotFinite),
+            (sent.generated > LEAD, Rejection::FromTheFuture),
+            (sent.integers && self.config.combine == Combine::Mean, Rejection::ElementUnsupported),
+        ];
+        rules.into_iter().find_map(|(broken, reason)| broken.then_some(reason))
+    }
+
+    fn offer(&mut self, sent: Sent) -> EnqueueOutcome {
+        let rejected = EnqueueOutcome::Rejected;
+        if let Some(reason) = self.rejection(&sent) {
+            return rejected(reason);
         }
         let meets = match self.config.discipline {
             Discipline::Fifo => None,
@@ -100,55 +102,55 @@ impl Model {
             self.accepted += i64::from(sent.count);
             if self.waiting.len() == usize::from(self.config.segments) {
                 self.lost.push(("full", i64::from(sent.count)));
-                return Verdict::Full;
+                return EnqueueOutcome::Full;
             }
             self.waiting.push(Entry { parts: vec![sent], locked: false });
-            return Verdict::Appended;
+            return EnqueueOutcome::Appended;
         };
         let first = *entry.first();
         if first.epoch != sent.epoch {
             self.accepted += i64::from(sent.count);
             self.lost.push(("superseded", entry.count()));
             entry.parts = vec![sent];
-            return Verdict::Renewed;
+            return EnqueueOutcome::Renewed;
         }
         if first.integers != sent.integers {
-            return refused(Refusal::ElementChanged);
+            return rejected(Rejection::ElementChanged);
         }
         if first.elements != sent.elements {
-            return refused(Refusal::LengthChanged);
+            return rejected(Rejection::LengthChanged);
         }
         let replaceable = entry.parts.len() == 1 && first.count == 1;
         if replaceable && sent.count == 1 && first.worker == sent.worker {
             self.accepted += 1;
             self.lost.push(("superseded", 1));
             if sent.generated < first.generated {
-                return Verdict::Outdated;
+                return EnqueueOutcome::Outdated;
             }
             entry.parts = vec![sent];
-            return Verdict::Replaced;
+            return EnqueueOutcome::Replaced;
         }
         let ahead = sent.reward * entry.count() - entry.rewards();
-        let verdict = match self.threshold.map(|threshold| threshold * entry.count()) {
+        let outcome = match self.threshold.map(|threshold| threshold * entry.count()) {
             Some(threshold) if ahead > threshold => {
                 self.lost.push(("displaced", entry.count()));
                 entry.parts = vec![sent];
-                Verdict::Preferred
+                EnqueueOutcome::Preferred
             }
             Some(threshold) if ahead < -threshold => {
                 self.lost.push(("low reward", i64::from(sent.count)));
-                Verdict::LowReward
+                EnqueueOutcome::LowReward
             }
             _ if entry.count() + i64::from(sent.count) > i64::from(u16::MAX) => {
-                return refused(Refusal::CountOverflow);
+                return rejected(Rejection::CountOverflow);
             }
             _ => {
                 entry.parts.push(sent);
-                Verdict::Aggregated
+                EnqueueOutcome::Aggregated
             }
         };
         self.accepted += i64::from(sent.count);
-        verdict
+        outcome
     }
 
     /// What an entry is to the outside: the update, and one of its values, all of which are the same.
@@ -178,10 +180,10 @@ impl Model {
         (update, value)
     }
 
-    fn lost(&self, why: &str) -> Tally {
+    fn lost(&self, why: &str) -> UpdateCount {
         let all = || self.lost.iter().filter(|(cause, _)| *cause == why).map(|(_, count)| *count);
         // An entry may be displaced after much has been combined with it: that is one update.
-        Tally { updates: all().count() as u64, contributions: all().sum::<i64>().cast_unsigned() }
+        UpdateCount { updates: all().count() as u64, contributions: all().sum::<i64>().cast_unsigned() }
     }
 }
 
@@ -221,7 +223,7 @@ fn value(update: &Update, bytes: &[u8]) -> f64 {
 }
 
 /// Everything that must hold after any step.
-fn agree(model: &Model, rig: &Rig, departed: Tally) -> Result<(), TestCaseError> {
+fn agree(model: &Model, rig: &Rig, departed: UpdateCount) -> Result<(), TestCaseError> {
     let waiting: Vec<_> = model.waiting.iter().map(|entry| model.outside(entry).0).collect();
     prop_assert_eq!(rig.queue.waiting().collect::<Vec<_>>(), waiting);
     if model.config.discipline == Discipline::Olaf {
@@ -255,7 +257,7 @@ fn agree(model: &Model, rig: &Rig, departed: Tally) -> Result<(), TestCaseError>
 fn run(config: Config, threshold: Option<i64>, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut rig = Rig::new(config);
     let mut model = Model { config, threshold, waiting: Vec::new(), lost: Vec::new(), accepted: 0 };
-    let mut departed = Tally::default();
+    let mut departed = UpdateCount::default();
     // At the end, everything leaves.
     let all = steps.into_iter().chain((0..config.segments).map(|_| Step::Take));
     for step in all {
@@ -263,10 +265,10 @@ fn run(config: Config, threshold: Option<i64>, steps: Vec<Step>) -> Result<(), T
             Step::Offer(sent) => {
                 let packet = rig.packet(&payload(&sent));
                 // Looking ahead changes nothing, whatever the cluster.
-                rig.queue.touch(rig.queue.foresee(sent.cluster));
+                rig.queue.prefetch(rig.queue.predict(sent.cluster));
                 let enqueued = rig.queue.enqueue(NOW, updated(&sent), packet);
-                prop_assert_eq!(enqueued.verdict, model.offer(sent));
-                prop_assert_eq!(enqueued.spent.is_none(), enqueued.verdict == Verdict::Appended);
+                prop_assert_eq!(enqueued.outcome, model.offer(sent));
+                prop_assert_eq!(enqueued.recycled.is_none(), enqueued.outcome == EnqueueOutcome::Appended);
             }
             Step::Lock => {
                 let expected = model.waiting.first().map(|entry| model.outside(entry).0);

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use pascaline_queue::{Counters, Refusal, Verdict};
+use pascaline_queue::{Counters, EnqueueOutcome, Rejection};
 use pascaline_wire::trailer::QueueState;
 
 /// What became of an update: counted once when it comes, and where it went into the queue, once more when it
@@ -26,7 +26,7 @@ pub enum Fate {
     /// Dropped: no segment was free.
     Full,
     /// Dropped: something is wrong with it.
-    Refused(Refusal),
+    Rejected(Rejection),
     /// It has left for the server.
     Departed,
     /// Dropped when it was to leave: its generation was over.
@@ -35,21 +35,21 @@ pub enum Fate {
     Unsent,
 }
 
-const REFUSALS: usize = Refusal::ALL.len();
-const FATES: usize = 11 + REFUSALS;
+const REJECTIONS: usize = Rejection::ALL.len();
+const FATES: usize = 11 + REJECTIONS;
 
 impl Fate {
-    pub(super) const fn of(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Appended => Self::Appended,
-            Verdict::Aggregated => Self::Aggregated,
-            Verdict::Replaced => Self::Replaced,
-            Verdict::Renewed => Self::Renewed,
-            Verdict::Preferred => Self::Preferred,
-            Verdict::Outdated => Self::Outdated,
-            Verdict::LowReward => Self::LowReward,
-            Verdict::Full => Self::Full,
-            Verdict::Refused(refusal) => Self::Refused(refusal),
+    pub(super) const fn of(outcome: EnqueueOutcome) -> Self {
+        match outcome {
+            EnqueueOutcome::Appended => Self::Appended,
+            EnqueueOutcome::Aggregated => Self::Aggregated,
+            EnqueueOutcome::Replaced => Self::Replaced,
+            EnqueueOutcome::Renewed => Self::Renewed,
+            EnqueueOutcome::Preferred => Self::Preferred,
+            EnqueueOutcome::Outdated => Self::Outdated,
+            EnqueueOutcome::LowReward => Self::LowReward,
+            EnqueueOutcome::Full => Self::Full,
+            EnqueueOutcome::Rejected(rejection) => Self::Rejected(rejection),
         }
     }
 
@@ -66,7 +66,7 @@ impl Fate {
             Self::Departed => 8,
             Self::Stale => 9,
             Self::Unsent => 10,
-            Self::Refused(refusal) => 11 + refusal as usize,
+            Self::Rejected(rejection) => 11 + rejection as usize,
         }
     }
 }
@@ -80,14 +80,14 @@ const CONTRIBUTIONS: usize = 6;
 
 /// What has been counted since the last publication.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct FateCounts {
     fates: [u64; FATES],
     classes: [u64; CLASSES],
     aggregations: u64,
     any: bool,
 }
 
-impl Tally {
+impl FateCounts {
     #[inline]
     pub(super) fn add(&mut self, fate: Fate) {
         self.fates[fate.index()] += 1;
@@ -133,13 +133,13 @@ impl QueueCounts {
         self.handoff_full.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn publish(&self, tally: &mut Tally, queue: &Counters, state: QueueState) {
+    pub(super) fn publish(&self, tally: &mut FateCounts, queue: &Counters, state: QueueState) {
         self.clusters.store(u64::from(state.clusters), Ordering::Relaxed);
         self.waiting.store(u64::from(state.waiting), Ordering::Relaxed);
         if !tally.any {
             return;
         }
-        let Tally { fates, classes, aggregations, .. } = core::mem::take(tally);
+        let FateCounts { fates, classes, aggregations, .. } = core::mem::take(tally);
         for (published, count) in self.fates.iter().zip(fates).chain(self.classes.iter().zip(classes)) {
             if count > 0 {
                 bump(published, count);
@@ -221,8 +221,8 @@ impl QueueReading {
         self.aggregations
     }
 
-    /// What the updates stood for that came to the queue and were not refused, by what has become of it. Each
-    /// is the sum of the updates' counts; the first is that of all others and of what waits.
+    /// What the updates stood for that came to the queue and were not rejected, by what has become of it.
+    /// Each is the sum of the updates' counts; the first is that of all others and of what waits.
     #[must_use]
     pub fn contributions(&self) -> [(&'static str, u64); CONTRIBUTIONS] {
         let names = ["accepted", "departed", "full", "low_reward", "displaced", "superseded"];

@@ -4,12 +4,14 @@ use core::time::Duration;
 
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
-use pascaline_queue::{ConfigError, Departure, Enqueued, Refusal, Shaper, Update, UpdateQueue, Verdict};
+use pascaline_queue::{
+    ConfigError, Departure, EnqueueOutcome, Enqueued, Rejection, Shaper, Update, UpdateQueue,
+};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::header::{Header, Kind};
 use pascaline_wire::trailer::{self, QueueState, Trailer};
 
-use super::counts::{Fate, QueueCounts, Tally};
+use super::counts::{Fate, FateCounts, QueueCounts};
 use super::{PortQueue, is_present};
 use crate::emit::{Emitter, flags};
 use crate::io::{BURST, Io};
@@ -28,7 +30,7 @@ pub(super) struct Egress<B> {
     /// Updates that may leave in one turn: few after the port has refused some, so that they wait here, where
     /// they can be combined, and not in its stage.
     batch: usize,
-    tally: Tally,
+    tally: FateCounts,
 }
 
 impl<B> Egress<B> {
@@ -37,7 +39,7 @@ impl<B> Egress<B> {
             queue: UpdateQueue::new(&port.queue, kernels)?,
             shaper: port.rate.map(|rate| Shaper::new(rate, SAVED)),
             batch: 1,
-            tally: Tally::default(),
+            tally: FateCounts::default(),
         })
     }
 
@@ -65,14 +67,14 @@ impl<B: PacketBuf> Egress<B> {
         update: Update,
         packet: B,
     ) {
-        let Enqueued { verdict, spent } = self.queue.enqueue(unix_ns, update, packet);
-        self.tally.add(Fate::of(verdict));
-        match dropped(verdict) {
+        let Enqueued { outcome, recycled } = self.queue.enqueue(unix_ns, update, packet);
+        self.tally.add(Fate::of(outcome));
+        match dropped(outcome) {
             None => emitter.tally.add(Counter::Absorbed, 1),
             Some(reason) => emitter.tally.drop_one(reason),
         }
-        if let Some(spent) = spent {
-            emitter.recycle(spent);
+        if let Some(recycled) = recycled {
+            emitter.recycle(recycled);
         }
     }
 
@@ -170,27 +172,27 @@ fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>
 }
 
 /// Why an update that was offered is counted as dropped; none if it went into the queue.
-fn dropped(verdict: Verdict) -> Option<DropReason> {
-    match verdict {
-        Verdict::Appended
-        | Verdict::Aggregated
-        | Verdict::Replaced
-        | Verdict::Renewed
-        | Verdict::Preferred => None,
-        Verdict::Outdated => Some(DropReason::Outdated),
-        Verdict::LowReward => Some(DropReason::LowReward),
-        Verdict::Full => Some(DropReason::UpdateQueueFull),
-        Verdict::Refused(refusal) => Some(match refusal {
-            Refusal::ClusterOutOfRange => DropReason::UnknownJob,
-            Refusal::CountZero | Refusal::CountOverflow => DropReason::BadCount,
-            Refusal::RewardNotFinite => DropReason::RewardNotFinite,
-            Refusal::FromTheFuture => DropReason::FromTheFuture,
-            Refusal::TooLong => DropReason::UpdateTooLong,
-            Refusal::BadLength => DropReason::PayloadLength,
-            Refusal::ElementUnsupported => DropReason::DType,
-            Refusal::LengthChanged => DropReason::LengthChanged,
-            Refusal::ElementChanged => DropReason::ElementChanged,
-            Refusal::NoRoom => DropReason::NoRoom,
+fn dropped(outcome: EnqueueOutcome) -> Option<DropReason> {
+    match outcome {
+        EnqueueOutcome::Appended
+        | EnqueueOutcome::Aggregated
+        | EnqueueOutcome::Replaced
+        | EnqueueOutcome::Renewed
+        | EnqueueOutcome::Preferred => None,
+        EnqueueOutcome::Outdated => Some(DropReason::Outdated),
+        EnqueueOutcome::LowReward => Some(DropReason::LowReward),
+        EnqueueOutcome::Full => Some(DropReason::UpdateQueueFull),
+        EnqueueOutcome::Rejected(rejection) => Some(match rejection {
+            Rejection::ClusterOutOfRange => DropReason::UnknownJob,
+            Rejection::CountZero | Rejection::CountOverflow => DropReason::BadCount,
+            Rejection::RewardNotFinite => DropReason::RewardNotFinite,
+            Rejection::FromTheFuture => DropReason::FromTheFuture,
+            Rejection::TooLong => DropReason::UpdateTooLong,
+            Rejection::BadLength => DropReason::PayloadLength,
+            Rejection::ElementUnsupported => DropReason::DType,
+            Rejection::LengthChanged => DropReason::LengthChanged,
+            Rejection::ElementChanged => DropReason::ElementChanged,
+            Rejection::NoRoom => DropReason::NoRoom,
         }),
     }
 }

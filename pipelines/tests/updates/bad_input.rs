@@ -6,7 +6,7 @@ use pascaline_buffer::HeapBuf;
 use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::classify::Objection;
 use pascaline_pipelines::updates::Fate;
-use pascaline_queue::{Config, Refusal};
+use pascaline_queue::{Config, Rejection};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
@@ -24,14 +24,14 @@ struct Case {
     what: &'static str,
     /// From a worker and the time: a rank 1's update, while one of rank 0 of 16 elements waits.
     frame: Box<Make>,
-    refused: Option<Refusal>,
+    refused: Option<Rejection>,
     told: Option<Objection>,
 }
 
 fn case(
     reason: DropReason,
     what: &'static str,
-    refused: Option<Refusal>,
+    refused: Option<Rejection>,
     frame: impl Fn(&Worker, u64) -> Vec<u8> + 'static,
 ) -> Case {
     Case { reason, what, frame: Box::new(frame), refused, told: None }
@@ -61,25 +61,28 @@ fn cases() -> Vec<Case> {
         case(
             R::RewardNotFinite,
             "a reward that is not a number",
-            Some(Refusal::RewardNotFinite),
+            Some(Rejection::RewardNotFinite),
             rewarded(f32::NAN),
         ),
         case(
             R::RewardNotFinite,
             "an infinite reward",
-            Some(Refusal::RewardNotFinite),
+            Some(Rejection::RewardNotFinite),
             rewarded(f32::NEG_INFINITY),
         ),
         case(R::LowReward, "a reward below the waiting one's", None, rewarded(-2.5)),
         case(
             R::FromTheFuture,
             "generated later than clocks differ",
-            Some(Refusal::FromTheFuture),
+            Some(Rejection::FromTheFuture),
             |worker, now| update(worker, 9, &[3; 16], 0.0, now + 1_000_000_001),
         ),
-        case(R::FromTheFuture, "generated at the end of time", Some(Refusal::FromTheFuture), |worker, _| {
-            update(worker, 9, &[3; 16], 0.0, u64::MAX)
-        }),
+        case(
+            R::FromTheFuture,
+            "generated at the end of time",
+            Some(Rejection::FromTheFuture),
+            |worker, _| update(worker, 9, &[3; 16], 0.0, u64::MAX),
+        ),
         case(R::UpdateMissing, "no trailer", None, move |worker, _| {
             worker.frame(&worker.header(Kind::Update, 9, 1), &good())
         }),
@@ -90,7 +93,7 @@ fn cases() -> Vec<Case> {
             update(worker, 9, &long, 0.0, now)
         })
         .told(Status::PayloadMismatch, 1024, 1028),
-        case(R::UpdateTooLong, "longer than a segment", Some(Refusal::TooLong), |worker, now| {
+        case(R::UpdateTooLong, "longer than a segment", Some(Rejection::TooLong), |worker, now| {
             update(worker, 9, &[3; 200], 0.0, now)
         }),
         case(R::Trailer, "a trailer cut off", None, move |worker, _| {
@@ -100,25 +103,25 @@ fn cases() -> Vec<Case> {
             changed(worker, |_, _| (), &good()[1..])
         }),
         case(R::PayloadLength, "no elements", None, |worker, _| changed(worker, |_, _| (), &[])),
-        case(R::BadCount, "of no update", Some(Refusal::CountZero), move |worker, _| {
+        case(R::BadCount, "of no update", Some(Rejection::CountZero), move |worker, _| {
             changed(worker, |header, _| header.count = 0, &good())
         }),
         case(
             R::BadCount,
             "of more updates than can be counted",
-            Some(Refusal::CountOverflow),
+            Some(Rejection::CountOverflow),
             move |worker, _| changed(worker, |header, _| header.count = u16::MAX, &good()),
         ),
         case(
             R::LengthChanged,
             "shorter than the waiting one",
-            Some(Refusal::LengthChanged),
+            Some(Rejection::LengthChanged),
             |worker, now| update(worker, 9, &[3; 15], 0.0, now),
         ),
-        case(R::ElementChanged, "of other elements", Some(Refusal::ElementChanged), move |worker, _| {
+        case(R::ElementChanged, "of other elements", Some(Rejection::ElementChanged), move |worker, _| {
             changed(worker, |header, _| header.element = Element::F32_SUM, &good())
         }),
-        case(R::DType, "a minimum", Some(Refusal::ElementUnsupported), move |worker, _| {
+        case(R::DType, "a minimum", Some(Rejection::ElementUnsupported), move |worker, _| {
             changed(worker, |header, _| header.element.op = Op::Min, &good())
         }),
         case(R::FanInMismatch, "of another number of ranks", None, |worker, now| {
@@ -177,9 +180,9 @@ fn each_case_is_counted_under_its_reason_and_disturbs_nothing() {
         for counter in [Counter::Absorbed, Counter::Answered, Counter::Forwarded, Counter::Opened] {
             assert_eq!(after.get(counter), before.get(counter), "{what}: {}", counter.name());
         }
-        for refusal in Refusal::ALL {
-            let expected = u64::from(case.refused == Some(refusal));
-            assert_eq!(rig.fate(Fate::Refused(refusal)), expected, "{what}: {refusal}");
+        for rejection in Rejection::ALL {
+            let expected = u64::from(case.refused == Some(rejection));
+            assert_eq!(rig.fate(Fate::Rejected(rejection)), expected, "{what}: {rejection}");
         }
         let told = rig.bench.heard_by(&rig.workers[0][1].clone());
         assert_eq!(told.first().map(pascaline_testkit::Heard::objection), case.told, "{what}");
@@ -195,16 +198,16 @@ fn each_case_is_counted_under_its_reason_and_disturbs_nothing() {
 #[test]
 fn no_reason_of_the_queue_is_without_a_case() {
     let cases = cases();
-    for refusal in Refusal::ALL {
-        let covered = cases.iter().any(|case| case.refused == Some(refusal));
-        let elsewhere = match refusal {
-            Refusal::NoRoom => true,
+    for rejection in Rejection::ALL {
+        let covered = cases.iter().any(|case| case.refused == Some(rejection));
+        let elsewhere = match rejection {
+            Rejection::NoRoom => true,
             // A packet of an unknown job is none of the queue's business, and the parser has looked at the
             // length.
-            Refusal::ClusterOutOfRange | Refusal::BadLength => true,
+            Rejection::ClusterOutOfRange | Rejection::BadLength => true,
             _ => false,
         };
-        assert_ne!(covered, elsewhere, "{refusal}");
+        assert_ne!(covered, elsewhere, "{rejection}");
     }
 }
 
@@ -219,7 +222,7 @@ fn a_packet_without_room_for_16_bit_sums() {
     let second = received(&rig.bench.pool, &halves(&rig.worker(0, 1)));
     rig.bench.feed_packet(0, second);
     assert_eq!(rig.bench.appliance.dropped(DropReason::NoRoom), 1);
-    assert_eq!(rig.fate(Fate::Refused(Refusal::NoRoom)), 1);
+    assert_eq!(rig.fate(Fate::Rejected(Rejection::NoRoom)), 1);
     assert_eq!(rig.unplug().len(), 1);
     rig.end();
 }
@@ -231,7 +234,7 @@ fn a_cluster_beyond_the_queues_table() {
     let frame = rig.update(&rig.worker(0, 0), 0, &[1]);
     rig.send([frame]);
     assert_eq!(rig.bench.appliance.dropped(DropReason::UnknownJob), 1);
-    assert_eq!(rig.fate(Fate::Refused(Refusal::ClusterOutOfRange)), 1);
+    assert_eq!(rig.fate(Fate::Rejected(Rejection::ClusterOutOfRange)), 1);
     rig.end();
 }
 

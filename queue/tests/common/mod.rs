@@ -3,7 +3,7 @@
 
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool};
-use pascaline_queue::{Config, Enqueued, Update, UpdateQueue, Verdict};
+use pascaline_queue::{Config, EnqueueOutcome, Enqueued, Update, UpdateQueue};
 use pascaline_wire::Element;
 
 /// What stands before the payload in every packet.
@@ -48,8 +48,8 @@ impl Rig {
     }
 
     /// Offers an update of two equal floats.
-    pub(crate) fn offer(&mut self, update: Update, value: f32) -> Verdict {
-        self.enqueue(update, &[value; 2].map(f32::to_le_bytes).concat()).verdict
+    pub(crate) fn offer(&mut self, update: Update, value: f32) -> EnqueueOutcome {
+        self.enqueue(update, &[value; 2].map(f32::to_le_bytes).concat()).outcome
     }
 
     pub(crate) fn enqueue(&mut self, update: Update, payload: &[u8]) -> Enqueued<HeapBuf> {

@@ -119,7 +119,7 @@ pub(super) fn measure(
     // Packets for all waiting updates, and those that take their places.
     for _ in 0..u32::from(segments).min(clusters) {
         let cluster = bench.script.append().context("no cluster is left")?;
-        ensure!(bench.queue.enqueue(0, update(cluster, 0), packet()).spent.is_none(), "nothing waits");
+        ensure!(bench.queue.enqueue(0, update(cluster, 0), packet()).recycled.is_none(), "nothing waits");
     }
     bench.done.extend((0..2 * TIMED).map(|_| packet()));
     let (mut bare, mut whole) = (Vec::new(), Vec::new());
@@ -183,17 +183,17 @@ impl Bench {
     #[inline]
     fn take(&mut self, burst: &[Step]) -> Option<()> {
         let queue = &mut self.queue;
-        let mut ahead = [[queue.foresee(0); 2]; BURST];
+        let mut ahead = [[queue.predict(0); 2]; BURST];
         for (ahead, step) in ahead.iter_mut().zip(burst) {
-            *ahead = [queue.foresee(step.waits), queue.foresee(step.absent)];
+            *ahead = [queue.predict(step.waits), queue.predict(step.absent)];
         }
-        for foreseen in ahead.as_flattened() {
-            queue.touch(*foreseen);
+        for prediction in ahead.as_flattened() {
+            queue.prefetch(*prediction);
         }
         for step in burst {
-            self.done.push(queue.enqueue(NOW, update(step.waits, 1), self.received.pop()?).spent?);
+            self.done.push(queue.enqueue(NOW, update(step.waits, 1), self.received.pop()?).recycled?);
             self.done.push(queue.dequeue()?.packet);
-            if queue.enqueue(NOW, update(step.absent, 0), self.received.pop()?).spent.is_some() {
+            if queue.enqueue(NOW, update(step.absent, 0), self.received.pop()?).recycled.is_some() {
                 return None;
             }
         }
@@ -225,7 +225,7 @@ impl Bench {
         }
         self.done.extend(waiting.drain(clusters.len()..));
         for (cluster, packet) in clusters.into_iter().zip(waiting) {
-            ensure!(self.queue.enqueue(NOW, update(cluster, 0), packet).spent.is_none(), "nothing waits");
+            ensure!(self.queue.enqueue(NOW, update(cluster, 0), packet).recycled.is_none(), "nothing waits");
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use std::collections::BinaryHeap;
 
 use pascaline_buffer::HeapPool;
 use pascaline_ps::asynchronous::{Age, Pace, jain};
-use pascaline_queue::{Config, ConfigError, Discipline, Shaper, Update, Verdict};
+use pascaline_queue::{Config, ConfigError, Discipline, EnqueueOutcome, Shaper, Update};
 use pascaline_sim::random::{Random, mix};
 use pascaline_wire::Element;
 use pascaline_wire::trailer::QueueState;
@@ -272,7 +272,7 @@ impl World {
     fn offer(&mut self, now: u64, line: usize, update: Update) {
         let packet = self.pool.alloc(&[0; BYTES as usize], usize::from(BYTES));
         if let Some(line) = self.lines.get_mut(line)
-            && line.offer(now, update, packet).verdict == Verdict::Full
+            && line.offer(now, update, packet).outcome == EnqueueOutcome::Full
         {
             self.lost += u64::from(update.count);
         }

@@ -10,7 +10,7 @@ fn each_fate_has_a_place_of_its_own() {
         Appended, Aggregated, Replaced, Renewed, Preferred, Outdated, LowReward, Full, Departed, Stale,
         Unsent,
     ];
-    let fates = plain.into_iter().chain(Refusal::ALL.map(Fate::Refused));
+    let fates = plain.into_iter().chain(Rejection::ALL.map(Fate::Rejected));
     let mut places: Vec<_> = fates.map(Fate::index).collect();
     places.sort_unstable();
     assert!(places.iter().copied().eq(0..FATES), "{places:?}");
@@ -18,7 +18,7 @@ fn each_fate_has_a_place_of_its_own() {
 
 #[test]
 fn departures_are_classed_by_their_aggregations() {
-    let (mut tally, counts) = (Tally::default(), QueueCounts::new(8));
+    let (mut tally, counts) = (FateCounts::default(), QueueCounts::new(8));
     for aggregations in [0, 0, 1, 5, 6, 8, 9, 64, 65, 60_000] {
         tally.depart(aggregations);
     }

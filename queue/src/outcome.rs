@@ -1,62 +1,60 @@
-//! What became of an update that was offered: exactly one of these, always.
+//! What became of an offered update.
 
 use core::fmt;
 
-/// What became of an update.
+/// What became of an update: always exactly one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum EnqueueOutcome {
     /// It waits at the tail.
     Appended,
-    /// It has been combined with its cluster's waiting update.
+    /// It was combined with its cluster's waiting update.
     Aggregated,
-    /// It has taken the place of an older update of the same worker.
+    /// It replaced an older update of the same worker.
     Replaced,
-    /// It has taken the place of its cluster's waiting update, which is of another generation: the caller
-    /// only offers updates of the present one.
+    /// It replaced its cluster's waiting update, which is of another generation: the caller offers only
+    /// updates of the present one.
     Renewed,
-    /// A newer update of the same worker waits already, with nothing of others inside; this one came late.
+    /// Dropped: a newer update of the same worker waits already.
     Outdated,
-    /// It has taken the place of its cluster's waiting update, whose reward is lower by more than the
-    /// threshold.
+    /// It replaced its cluster's waiting update, whose reward is lower by more than the threshold.
     Preferred,
     /// Dropped: its reward is lower than that of its cluster's waiting update by more than the threshold.
     LowReward,
-    /// Dropped: no segment is free, and no update waits that it could be combined with.
+    /// Dropped: no segment is free, and nothing waits that it could be combined with.
     Full,
-    /// There is something wrong with it.
-    Refused(Refusal),
+    /// Dropped: there is something wrong with it.
+    Rejected(Rejection),
 }
 
 /// What is wrong with an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum Rejection {
     /// There is no such cluster.
     ClusterOutOfRange,
-    /// It says that it stands for no update at all.
+    /// It stands for no update.
     CountZero,
-    /// Together with the waiting one it would stand for more updates than `count` can say, 65,535.
+    /// Together with the waiting one it would stand for more than 65,535 updates.
     CountOverflow,
     /// The reward is infinite or not a number.
     RewardNotFinite,
-    /// It was generated later than now, by more than clocks may differ.
+    /// It was generated later than now, by more than [`Config::max_lead`](crate::Config::max_lead).
     FromTheFuture,
     /// The payload is longer than a segment.
     TooLong,
     /// The payload is empty, ends within an element, or is longer than the packet's first segment.
     BadLength,
-    /// These elements cannot be combined: the operation is not a sum, or the queue makes means and they are
-    /// integers.
+    /// The operation is not a sum, or the queue makes means and the elements are integers.
     ElementUnsupported,
     /// The cluster's waiting update has a payload of another length.
     LengthChanged,
     /// The cluster's waiting update is made of other elements.
     ElementChanged,
-    /// Sums of 16-bit floats are made in 32 bits, and a packet buffer has no room for twice the payload.
+    /// A packet buffer has no room for a sum of 16-bit floats, which takes twice the payload.
     NoRoom,
 }
 
-impl Refusal {
-    /// Every refusal.
+impl Rejection {
+    /// All of them, in the order of their discriminants.
     pub const ALL: [Self; 11] = [
         Self::ClusterOutOfRange,
         Self::CountZero,
@@ -71,7 +69,7 @@ impl Refusal {
         Self::NoRoom,
     ];
 
-    /// The name as it appears in metrics and messages.
+    /// The name in metrics and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,19 +88,19 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// The answer to an update.
+/// The answer to an offered update.
 #[derive(Debug)]
 #[must_use = "a packet may have come back"]
 pub struct Enqueued<B> {
     /// What became of the update.
-    pub verdict: Verdict,
-    /// The packet that is not needed any more: the update's own, or that of the one it has replaced. None
-    /// only if the update was appended.
-    pub spent: Option<B>,
+    pub outcome: EnqueueOutcome,
+    /// The packet that is free again: the update's own, or that of the one it replaced. `None` only if the
+    /// update was appended.
+    pub recycled: Option<B>,
 }

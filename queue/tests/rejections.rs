@@ -1,4 +1,4 @@
-//! Every refusal has the smallest change to a good update that earns it, and disturbs nothing.
+//! Every rejection has the smallest change to a good update that earns it, and disturbs nothing.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use core::time::Duration;
 
 use common::{NOW, Rig, update};
-use pascaline_queue::{Combine, Config, ConfigError, Refusal, Update, Verdict};
+use pascaline_queue::{Combine, Config, ConfigError, EnqueueOutcome, Rejection, Update};
 use pascaline_wire::{DType, Element, Op};
 
 fn config() -> Config {
@@ -20,103 +20,106 @@ fn config() -> Config {
 }
 
 /// Offers something wrong to a queue in which something waits, and checks that nothing else happens.
-fn refused(config: Config, waits: Update, wrong: Update, payload: &[u8], reason: Refusal) {
+fn rejected(config: Config, waits: Update, wrong: Update, payload: &[u8], reason: Rejection) {
     let mut rig = Rig::new(config);
     let good = vec![1u8; usize::from(waits.len)];
-    assert_eq!(rig.enqueue(waits, &good).verdict, Verdict::Appended);
+    assert_eq!(rig.enqueue(waits, &good).outcome, EnqueueOutcome::Appended);
     let (waiting, counters) = (rig.queue.waiting().collect::<Vec<_>>(), *rig.queue.counters());
     let enqueued = rig.enqueue(wrong, payload);
-    assert_eq!(enqueued.verdict, Verdict::Refused(reason));
-    assert!(enqueued.spent.is_some(), "the packet comes back");
+    assert_eq!(enqueued.outcome, EnqueueOutcome::Rejected(reason));
+    assert!(enqueued.recycled.is_some(), "the packet comes back");
     drop(enqueued);
     assert_eq!(rig.pool.live(), 1);
     assert_eq!(rig.queue.waiting().collect::<Vec<_>>(), waiting);
     let now = *rig.queue.counters();
-    assert_eq!((now.refused(reason), now.refused_total()), (1, 1));
+    assert_eq!((now.rejected(reason), now.rejected_total()), (1, 1));
     assert_eq!((now.accepted, now.departed, now.full), (counters.accepted, counters.departed, counters.full));
     let departure = rig.queue.dequeue().expect("what waited");
     assert_eq!((departure.update, departure.aggregations), (waits, 0));
     assert_eq!(pascaline_buffer::PacketBuf::bytes(&departure.packet)[6..], good);
 }
 
-fn wrong(wrong: Update, reason: Refusal) {
-    refused(config(), update(0, 1), wrong, &[2; 8], reason);
+fn wrong(wrong: Update, reason: Rejection) {
+    rejected(config(), update(0, 1), wrong, &[2; 8], reason);
 }
 
 #[test]
 fn cluster_out_of_range() {
-    wrong(update(3, 2), Refusal::ClusterOutOfRange);
-    wrong(update(u32::MAX, 2), Refusal::ClusterOutOfRange);
+    wrong(update(3, 2), Rejection::ClusterOutOfRange);
+    wrong(update(u32::MAX, 2), Rejection::ClusterOutOfRange);
 }
 
 #[test]
 fn count_zero() {
-    wrong(Update { count: 0, ..update(0, 2) }, Refusal::CountZero);
+    wrong(Update { count: 0, ..update(0, 2) }, Rejection::CountZero);
 }
 
 #[test]
 fn count_overflow() {
     let many = Update { count: 65_000, ..update(0, 1) };
     let more = Update { count: 536, ..update(0, 2) };
-    refused(config(), many, more, &[2; 8], Refusal::CountOverflow);
+    rejected(config(), many, more, &[2; 8], Rejection::CountOverflow);
     let mut rig = Rig::new(config());
-    assert_eq!(rig.offer(many, 1.0), Verdict::Appended);
-    assert_eq!(rig.offer(Update { count: 535, ..more }, 1.0), Verdict::Aggregated);
+    assert_eq!(rig.offer(many, 1.0), EnqueueOutcome::Appended);
+    assert_eq!(rig.offer(Update { count: 535, ..more }, 1.0), EnqueueOutcome::Aggregated);
     assert_eq!(rig.queue.head().map(|head| head.count), Some(u16::MAX));
 }
 
 #[test]
 fn reward_not_finite() {
     for reward in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        wrong(Update { reward, ..update(0, 2) }, Refusal::RewardNotFinite);
+        wrong(Update { reward, ..update(0, 2) }, Rejection::RewardNotFinite);
     }
 }
 
 #[test]
 fn from_the_future() {
     for generated_ns in [NOW + 101, u64::MAX] {
-        wrong(Update { generated_ns, ..update(0, 2) }, Refusal::FromTheFuture);
+        wrong(Update { generated_ns, ..update(0, 2) }, Rejection::FromTheFuture);
     }
     let mut rig = Rig::new(config());
-    assert_eq!(rig.offer(Update { generated_ns: NOW + 100, ..update(0, 2) }, 1.0), Verdict::Appended);
+    assert_eq!(rig.offer(Update { generated_ns: NOW + 100, ..update(0, 2) }, 1.0), EnqueueOutcome::Appended);
 }
 
 #[test]
 fn longer_than_a_segment() {
-    refused(config(), update(0, 1), Update { len: 20, ..update(0, 2) }, &[2; 20], Refusal::TooLong);
+    rejected(config(), update(0, 1), Update { len: 20, ..update(0, 2) }, &[2; 20], Rejection::TooLong);
     let mut rig = Rig::new(config());
-    assert_eq!(rig.enqueue(Update { len: 16, ..update(0, 2) }, &[2; 16]).verdict, Verdict::Appended);
+    assert_eq!(rig.enqueue(Update { len: 16, ..update(0, 2) }, &[2; 16]).outcome, EnqueueOutcome::Appended);
 }
 
 #[test]
 fn empty_or_in_parts_or_longer_than_its_packet() {
-    wrong(Update { len: 0, ..update(0, 2) }, Refusal::BadLength);
-    wrong(Update { len: 6, ..update(0, 2) }, Refusal::BadLength);
+    wrong(Update { len: 0, ..update(0, 2) }, Rejection::BadLength);
+    wrong(Update { len: 6, ..update(0, 2) }, Rejection::BadLength);
     // With three bytes of trailer behind the payload.
-    wrong(Update { offset: 10, ..update(0, 2) }, Refusal::BadLength);
-    wrong(Update { offset: u16::MAX, ..update(0, 2) }, Refusal::BadLength);
+    wrong(Update { offset: 10, ..update(0, 2) }, Rejection::BadLength);
+    wrong(Update { offset: u16::MAX, ..update(0, 2) }, Rejection::BadLength);
 }
 
 #[test]
 fn elements_that_cannot_be_combined() {
     for op in [Op::Min, Op::Max] {
         let element = Element { dtype: DType::F32, op };
-        wrong(Update { element, ..update(0, 2) }, Refusal::ElementUnsupported);
+        wrong(Update { element, ..update(0, 2) }, Rejection::ElementUnsupported);
     }
     let means = Config { combine: Combine::Mean, ..config() };
     let integers = Update { element: Element::I32_SUM, ..update(0, 2) };
-    refused(means, update(0, 1), integers, &[2; 8], Refusal::ElementUnsupported);
+    rejected(means, update(0, 1), integers, &[2; 8], Rejection::ElementUnsupported);
 }
 
 #[test]
 fn another_length_or_other_elements_than_what_waits() {
-    refused(config(), update(0, 1), Update { len: 4, ..update(0, 2) }, &[2; 8], Refusal::LengthChanged);
-    wrong(Update { element: Element::I32_SUM, ..update(0, 2) }, Refusal::ElementChanged);
+    rejected(config(), update(0, 1), Update { len: 4, ..update(0, 2) }, &[2; 8], Rejection::LengthChanged);
+    wrong(Update { element: Element::I32_SUM, ..update(0, 2) }, Rejection::ElementChanged);
     // Nor may a worker change its mind while something waits; of another cluster it may.
-    wrong(Update { element: Element::I32_SUM, ..update(0, 1) }, Refusal::ElementChanged);
+    wrong(Update { element: Element::I32_SUM, ..update(0, 1) }, Rejection::ElementChanged);
     let mut rig = Rig::new(config());
-    assert_eq!(rig.offer(update(0, 1), 1.0), Verdict::Appended);
-    assert_eq!(rig.offer(Update { element: Element::I32_SUM, ..update(1, 1) }, 1.0), Verdict::Appended);
+    assert_eq!(rig.offer(update(0, 1), 1.0), EnqueueOutcome::Appended);
+    assert_eq!(
+        rig.offer(Update { element: Element::I32_SUM, ..update(1, 1) }, 1.0),
+        EnqueueOutcome::Appended
+    );
 }
 
 /// Sums of 16-bit floats need room that a packet does not have: whichever of the two it is.
@@ -133,10 +136,10 @@ fn no_room_to_add_16_bit_floats() {
     ] {
         let mut rig = Rig::new(Config { combine, segment_len: 80, ..config() });
         let packet = rig.pool.alloc(&[7; 86], first.1);
-        assert_eq!(rig.queue.enqueue(NOW, half(1, first.0), packet).verdict, Verdict::Appended);
+        assert_eq!(rig.queue.enqueue(NOW, half(1, first.0), packet).outcome, EnqueueOutcome::Appended);
         let packet = rig.pool.alloc(&[7; 86], second.1);
         let enqueued = rig.queue.enqueue(NOW, half(2, second.0), packet);
-        assert_eq!(enqueued.verdict, Verdict::Refused(Refusal::NoRoom), "{combine:?}");
+        assert_eq!(enqueued.outcome, EnqueueOutcome::Rejected(Rejection::NoRoom), "{combine:?}");
         let departure = rig.queue.dequeue().unwrap();
         assert_eq!((departure.update, departure.aggregations), (half(1, first.0), 0));
         assert_eq!(pascaline_buffer::PacketBuf::bytes(&departure.packet), [7; 86]);
