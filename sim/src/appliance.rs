@@ -115,13 +115,12 @@ impl Appliance {
         }
     }
 
-    /// As [`arrive`](Self::arrive), but the frame gets lost between the port's count and the queue: a defect, for proving
-    /// that it is noticed.
+    /// A defect: the port counts a frame and loses it before the queue.
     pub(crate) fn swallow(&mut self) {
         self.delivered += 1;
     }
 
-    /// An lcore's turn, with idle turns behind it. Gives the frames that it sent, and whether it has something left to do.
+    /// An lcore's turn, then idle turns. Gives the frames it sent, and whether work is left.
     pub(crate) fn turn(&mut self, at: usize, mood: Mood, idle: u32) -> (Vec<Vec<u8>>, bool) {
         let Some(lcore) = self.lcores.get_mut(at) else { return (Vec::new(), false) };
         lcore.io().mood = mood;
@@ -174,8 +173,8 @@ impl Appliance {
         Ok(Controlled { again: self.plane.is_due(), due: self.plane.poll_timeout(), events: turn.events })
     }
 
-    /// True if a frame holds a heartbeat of rank 0 of a complete generation: it counts as heard, and the caller loses
-    /// it. A defect, for proving that it is noticed.
+    /// A defect: counts a heartbeat of rank 0 of a complete generation as heard. If true, the caller loses
+    /// it.
     pub(crate) fn overhear(&mut self, now: Duration, datagram: &[u8]) -> bool {
         let status = self.plane.membership().status();
         let Some((header, _)) = Header::parse(datagram)
@@ -205,8 +204,9 @@ impl Appliance {
         Ok(())
     }
 
-    /// Ends this life and draws up the account. With it comes how often the parameter server had no room. `miscount` is a packet received by nobody: a defect, for proving that it is
-    /// noticed.
+    /// Ends this life; gives the account, and how often the parameter server had no room.
+    ///
+    /// `miscount` is a defect: a packet that nobody received.
     pub(crate) fn end(mut self, miscount: bool) -> Result<(Reading, u64), Violation> {
         self.plane.stop();
         let backlog: usize = self.lcores.iter_mut().map(|lcore| lcore.io().backlog()).sum();

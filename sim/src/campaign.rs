@@ -15,8 +15,8 @@ use crate::world;
 
 /// Violations that are described; all are counted.
 const DESCRIBED: usize = 8;
-/// Violations after which no more schedules are begun: by then there is enough to look at, and what is broken is often
-/// slow, since everything waits for its deadline.
+/// Violations after which the campaign stops: broken schedules are slow, since everything waits for its
+/// deadline.
 const ENOUGH: u64 = 100;
 /// Schedules that a thread takes at a time.
 const CHUNK: u64 = 16;
@@ -24,7 +24,7 @@ const CHUNK: u64 = 16;
 /// What is to be run.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
-    /// The first schedule's seed; the others follow it one by one. So a schedule is run again by its own seed.
+    /// The first schedule's seed; each further schedule has the next number.
     pub seed: u64,
     /// How many schedules.
     pub runs: u64,
@@ -90,7 +90,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} schedules; {} faults injected: {}; came to: {}; allreduces finished {}, failed as they should {}; violations {}",
+            "{} schedules; {} faults injected: {}; came to: {}; \
+             allreduces finished {}, failed as they should {}; violations {}",
             self.schedules,
             self.faults.total(),
             self.faults,
@@ -142,8 +143,10 @@ fn message(panic: &(dyn core::any::Any + Send)) -> String {
 }
 
 impl Campaign {
-    /// Runs all schedules, or fewer if very many of them break promises. `progress` is called now and then, on any thread, with the number of schedules done and of
-    /// violations found since the last call.
+    /// Runs all schedules, or fewer if very many of them break promises.
+    ///
+    /// Any thread calls `progress` now and then, with the schedules done and the violations found since its
+    /// last call.
     #[must_use]
     pub fn run(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
         let began = Instant::now();

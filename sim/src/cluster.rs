@@ -1,7 +1,7 @@
-//! An asynchronous job: workers that send updates through the real queue to a parameter server of its own host (Olaf).
+//! An asynchronous job: workers send updates through the real queue to a parameter server (Olaf).
 //!
-//! Each gradient is a number times the cluster's pattern of powers of two. Whatever is combined, averaged or learnt keeps
-//! that pattern bit by bit; what comes from another cluster, or was altered on the way, does not.
+//! Each gradient is a number times the cluster's pattern of powers of two. Sums and averages keep the pattern
+//! bit by bit; damaged updates do not.
 
 use core::num::{NonZeroU16, NonZeroU64};
 use core::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) struct ClusterPlan {
     pace: u64,
     policy: Policy,
     queue: PortQueue,
-    /// The appliance starts anew meanwhile: who has left by then does not come back, and the others wait in vain.
+    /// The appliance restarts: workers that have left do not come back, so the others wait in vain.
     pub(crate) forsaken: bool,
 }
 
@@ -107,13 +107,12 @@ enum Stage {
     Over,
 }
 
-/// A worker of a cluster.
 struct Member {
     stage: Stage,
     next_push: u64,
 }
 
-/// An asynchronous job's workers and its parameter server. Hosts are numbered from 0; the last one is the server's.
+/// An asynchronous job's workers and its parameter server, which has the last host.
 pub(crate) struct Cluster {
     plan: ClusterPlan,
     pub(crate) hosts: Vec<Host>,
@@ -198,9 +197,7 @@ impl Cluster {
     fn serve(&mut self, now: u64, unix_ns: u64, datagram: &[u8]) {
         let Ok((header, body)) = Header::parse(datagram) else { return };
         if header.kind != Kind::Control {
-            let before = self.server.counters().received();
             let verdict = self.server.handle_datagram(unix_ns, datagram);
-            debug_assert!(self.server.counters().received() > before);
             if verdict == pascaline_ps::asynchronous::Verdict::WrongEpoch {
                 self.next_serve = now;
             }

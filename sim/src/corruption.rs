@@ -1,15 +1,15 @@
 //! Which bytes of a frame may change without a harm that the protocol does not claim to prevent.
 //!
-//! A frame is guarded by Ethernet's check sequence, by the IPv4 header's checksum, by UDP's, by the parsers and by the
-//! membership. The first is not simulated: what it finds never arrives, which is a loss. The appliance sends IPv4 without
-//! a UDP checksum and verifies none in software (docs/protocol.md, sections 3 and 14), so some bytes have no other guard.
-//! Changing those would prove what is known. Hence three modes:
+//! Ethernet's check sequence, the checksums of IPv4 and UDP, the parsers and the membership guard a frame.
+//! The harness does not simulate the first: a frame that it finds never arrives, which is a loss. The
+//! appliance sends IPv4 without a UDP checksum and verifies none in software (docs/protocol.md, sections 3
+//! and 14), so some bytes have no other guard. Changing those proves nothing new. Hence three modes:
 //!
-//! 1. **Seen by the NIC** (towards the appliance): up to four bytes of the UDP datagram, payload included. The NIC has
-//!    verified the checksum of the sender's kernel and marks the frame; the appliance must drop it, whatever it says now.
-//! 2. **Seen by the kernel** (towards a worker, IPv6): one byte of the UDP datagram, payload included. The host's UDP
-//!    checksum is verified for real, so that the appliance's sums are checked along the way.
-//! 3. **Unseen** (IPv4): *one* byte of those below. One, because two could make up for each other.
+//! 1. **Seen by the NIC** (towards the appliance): up to four bytes of the UDP datagram change. The NIC finds
+//!    the wrong checksum and marks the frame; the appliance must drop it.
+//! 2. **Seen by the kernel** (towards a worker, IPv6): one byte of the UDP datagram changes. The host
+//!    verifies the UDP checksum for real, and with it the appliance's sums.
+//! 3. **Unseen** (IPv4): *one* byte of those below changes. Two could make up for each other.
 //!
 //! | offset | bytes | why a change is found, or harmless |
 //! |---|---|---|
@@ -17,22 +17,27 @@
 //! | 6 | source MAC | gradients: not looked at. Not in requests: a Join says with it where the member is |
 //! | 12 | EtherType | another protocol |
 //! | 14 | IPv4 header | its checksum finds any change of one byte |
-//! | 34 | UDP source port | from a worker: not the member's port (`rank_spoofed`); from the appliance: not connected to. Not in requests, as above |
+//! | 34 | UDP source port | not the member's port (`rank_spoofed`), or not connected to. Not in requests |
 //! | 36 | UDP destination port | no service there |
 //! | 38 | UDP length | is not what the IP packet holds |
 //! | 40 | UDP checksum | not verified |
 //! | 42 | version | checked |
-//! | 43 | kind | payload length or count do not fit the new kind. Not of control packets, and not with a body of 24 bytes, which could pass for a control body |
-//! | 44 | flags | OVERFLOW changes no sum; the last bytes of these payloads are no trailer's length; the rest is ignored or refused |
-//! | 46 | job, rank | another address's rank, no such rank, or no such job. In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet in which the same bit had changed |
-//! | 50 | PSN of a control packet | the number of a request: its answer is ignored, or taken, and then right unless it is out of date besides |
+//! | 43 | kind | length or count do not fit the new kind (1) |
+//! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected |
+//! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
+//! | 50 | PSN of a control packet | the number of a request: nobody waits for that answer, or it is right |
 //! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says |
 //! | 58 | priority | any will do |
 //! | 60 | `wnd_cap`, tree | not used |
-//! | 63 | epoch, its highest bit | no generation that the job has had. Not in an Ack: there a worker learns it |
+//! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
 //!
-//! Not among them: element type (45), which the appliance tells the sender about, so that its operation fails; PSN (50) of
-//! others, of which every value is good; fan-in (54), like the element; the payload and the bodies of control packets.
+//! (1) Not of control packets, and not with a body of 24 bytes, which could pass for a control body.
+//! (2) In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet
+//! in which the same bit had changed.
+//!
+//! Not among them: element type (45) and fan-in (54), about which the appliance tells the sender, so that its
+//! operation fails; PSN (50) of others, of which every value is good; the payload and the bodies of control
+//! packets.
 
 use core::ops::Range;
 
@@ -63,7 +68,7 @@ type Ranges = &'static [Range<usize>];
 
 /// From a worker: gradients, kept results, reminders.
 const DATA_UP: Ranges = &[0..43, 44..45, 46..50, 56..64];
-/// From a worker: updates. Without its flag, a trailer would count as payload, which the appliance tells the sender.
+/// From a worker: updates. Not the flags: without its flag, a trailer would count as payload.
 const UPDATE_UP: Ranges = &[0..43, 46..50, 56..64];
 /// From a worker: Join and Leave.
 const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 56..64];
@@ -78,7 +83,7 @@ fn is_v6(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[0x86, 0xdd])
 }
 
-/// Changes a byte or more of a frame. `None` if it has none that may be changed; else whether the NIC sees it.
+/// Changes a byte or more of a frame; gives whether the NIC sees it. `None` if no byte may change.
 pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Random) -> Option<bool> {
     let v6 = is_v6(frame);
     let udp = if v6 { UDP_V6 } else { UDP };

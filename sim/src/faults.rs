@@ -89,7 +89,7 @@ kinds! {
     Duplicated => "duplicated", "duplicated";
     /// A frame took longer than its link's latency.
     Delayed => "delayed", "delayed";
-    /// A frame came so late that it was sent again meanwhile, or that its sender was already about something else.
+    /// A frame came after it was sent again, or after its sender went on to something else.
     Stray => "stray", "stray";
     /// A frame overtook one that was sent before it on the same link.
     Reordered => "reordered", "reordered";
@@ -109,7 +109,7 @@ kinds! {
     ApplianceRestart => "appliance_restarts", "appliance restarts";
     /// The parameter server was kept from turning for a while.
     ServerHeldUp => "ps_held_up", "PS held up";
-    /// A packet found the queue to the parameter server full, or the parameter server without room for its PSN.
+    /// The queue to the parameter server was full, or the server had no room for the PSN.
     ServerFull => "ps_full", "PS full";
     /// The parameter server lost all its memory.
     ServerRestart => "ps_restarts", "PS restarts";

@@ -83,7 +83,7 @@ impl Host {
         }
     }
 
-    /// The datagram in a frame that has arrived, if the kernel would give it to the worker's connected socket.
+    /// The datagram in a frame, if the kernel would give it to the worker's connected socket.
     pub(crate) fn receive<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
         let Frame { dst, net: Net::Ip(ip), .. } = Frame::parse(frame).ok()? else { return None };
         let v6 = self.address.as_v4().is_none();

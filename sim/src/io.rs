@@ -29,12 +29,12 @@ pub(crate) struct Mood {
     pub(crate) stalled: bool,
     /// There are no buffers.
     pub(crate) starved: bool,
-    /// A spent packet is kept for ever: a defect, for proving that it is noticed.
+    /// A defect: the ports keep a packet for ever.
     pub(crate) leaks: bool,
 }
 
-/// An lcore's ports, in memory. Frames that were sent are copied out at once, so that every buffer that is alive is in
-/// the appliance.
+/// An lcore's ports, in memory. They copy sent frames out at once, so that every live buffer is in the
+/// appliance.
 #[derive(Debug)]
 pub(crate) struct MemoryIo {
     rx: Vec<VecDeque<HeapBuf>>,

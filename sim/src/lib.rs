@@ -1,30 +1,38 @@
 //! The fault harness: real workers and the real appliance against a seeded adversary, under a virtual clock.
 //!
-//! A *schedule* is one run of one to three jobs, and of an asynchronous one in every fifth. Everything about it follows
-//! from its seed: the jobs (listed or formed by Joins; with policies, quotas and thresholds; that fail or go on when a rank
-//! dies), the pool (tiny, so that conflicts and evictions are frequent), the lcores, the parameter servers, the network,
-//! members' commands (SetH, FBcast, Halt, Reset), and what goes wrong. The workers are the cores of `pascaline-worker`; the
-//! appliance is the lcores and the control plane of `pascaline-pipelines` over the pool of `pascaline-aggregator` and the
-//! queues of `pascaline-queue`; the parameter servers are those of `pascaline-ps`. Only the wire, the sockets and the clock
-//! are simulated: frames pass as the bytes that they would be on a wire.
+//! A *schedule* is one run of one to three jobs; every fifth has an asynchronous job besides. Its seed
+//! decides everything:
+//! - the jobs: listed or formed by Joins, their policies, quotas and thresholds, and whether they survive a
+//!   death;
+//! - the pool: tiny, so that conflicts and evictions are frequent;
+//! - the lcores, the parameter servers, the network and the members' commands (SetH, FBcast, Halt, Reset);
+//! - what goes wrong.
+//!
+//! The workers are the cores of `pascaline-worker`. The appliance is the lcores and the control plane of
+//! `pascaline-pipelines`, over the pool of `pascaline-aggregator` and the queues of `pascaline-queue`. The
+//! parameter servers are those of `pascaline-ps`. Only the wire, the sockets and the clock are simulated;
+//! frames pass as bytes.
 //!
 //! **What must hold** ([`Violation`]):
 //! - whoever finishes an allreduce has the sum of exactly one contribution of each rank of its generation;
 //! - whatever has a deadline ends by it, with a result or a typed error;
-//! - a job that suffers only bounded losses, duplicates, delays, corruption and starvation finishes everything;
-//! - so does one whose appliance or parameter server restarts, as long as its ranks have been told of the same generation;
-//!   a rank hears that it cannot go on with a generation only where one has started anew or has not been told of it;
+//! - a job that suffers only bounded losses, duplicates, delays, corruption and starvation finishes
+//!   everything;
+//! - so does one whose appliance or parameter server restarts, if its ranks have been told of the same
+//!   generation;
+//! - a rank hears that it cannot go on with a generation only if some rank has started anew or was not told
+//!   of it;
 //! - received = forwarded + absorbed + answered + dropped, at each end of the appliance's life;
-//! - packet buffers that are alive are those that slots hold; none once the appliance is gone;
+//! - slots hold all live packet buffers; none is left once the appliance is gone;
 //! - an asynchronous worker's model is made of its own cluster's updates, and its updates are acknowledged;
 //! - nothing panics; nothing goes on for ever.
 //!
-//! **What it does not reach.** Lcores take turns on one thread, so a set is never owned by another lcore while a packet
-//! comes: hand-offs are for the aggregator's loom models and thread tests.
+//! **What it does not reach.** Lcores take turns on one thread, so hand-offs never race: the aggregator's
+//! loom models and thread tests are for that.
 //!
-//! Modules: `plan` draws a schedule, `world` runs it; `link` and `corruption` are the adversary's hands on the wire,
-//! `io`, `appliance`, `host`, `worker` and `cluster` what stands around the real code; `oracle` says what is wrong, [`Sabotage`]
-//! shows that it does; `campaign` runs many.
+//! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
+//! wire. `io`, `appliance`, `host`, `worker`, `server` and `cluster` surround the real code. `oracle` says
+//! what is wrong, and [`Sabotage`] shows that it does. `campaign` runs many schedules.
 //!
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage};

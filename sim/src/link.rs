@@ -42,9 +42,10 @@ impl Conditions {
         }
     }
 
-    /// How long a worker may have to wait for news that the appliance has, and gives with every answer to a heartbeat: so
-    /// many heartbeats that it hardly ever happens that all of them, or all answers, get lost, and as long as its link is
-    /// down.
+    /// How long a worker may wait for news that the appliance gives with every answer to a heartbeat.
+    ///
+    /// It is the time its link is down, and enough heartbeats that hardly ever all of them, or all answers,
+    /// get lost.
     pub(crate) fn news(&self, starved: u32, down: u64) -> Duration {
         const HARDLY_EVER: f64 = 1e-8;
         const MILLION: f64 = 1e6;

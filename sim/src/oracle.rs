@@ -25,8 +25,10 @@ struct Generation {
     takes: Vec<Option<u32>>,
 }
 
-/// All generations that workers have been told of. Epochs do not repeat within a schedule: it is too short to wrap, and
-/// each start of the appliance begins elsewhere.
+/// All generations that workers have been told of.
+///
+/// Epochs do not repeat within a schedule: it is too short to wrap, and each start of the appliance begins
+/// elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Generations(Vec<Generation>);
 
@@ -35,8 +37,10 @@ impl Generations {
         self.0.iter().find(|one| one.job == job && one.epoch == epoch)
     }
 
-    /// Takes note that a rank has been told to go in a generation whose PSNs began in `root`: itself, if it starts from
-    /// nothing. One is resumed for all its ranks or for none, and has one take of each.
+    /// Notes that a rank may go in a generation whose PSNs began in `root`: itself, if it starts from
+    /// nothing.
+    ///
+    /// All ranks of a generation resume or none does, and each has one take in it.
     pub(crate) fn admit(
         &mut self,
         who: Contributor,

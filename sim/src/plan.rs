@@ -20,8 +20,7 @@ pub(crate) const MILLI: u64 = 1_000_000;
 /// How many of the jobs that can have rough values do, in millionths.
 const ROUGH: u32 = 500_000;
 
-/// One of the numbers with which seeds that tests name for what went wrong in their schedules have no rough values: what comes with these
-/// would change the schedules.
+/// The seeds that tests name were found without rough values; this number keeps them without.
 const APART: u64 = 1442;
 
 /// The same for what came after those: asynchronous jobs and commands.
@@ -30,7 +29,7 @@ const EXTRA: u64 = 7;
 /// How many schedules have an asynchronous job, in millionths.
 const CLUSTERS: u32 = 200_000;
 
-/// How often lcores are stuck in a schedule, and for how long, at most: together for less than ranks may be silent.
+/// How often lcores are stuck in a schedule, and for how long, at most: in all less than ranks may be silent.
 pub(crate) const STUCK_TIMES: u64 = 8;
 pub(crate) const STUCK_FOR: u64 = 100 * MILLI;
 /// How many results get lost then, at least, in millionths.
@@ -105,14 +104,7 @@ impl Plan {
         // Drawn apart, so that nothing else that a seed decides depends on it.
         let mut apart = Random::new(random.clone().next() ^ APART);
         let mut extra = Random::new(random.clone().next() ^ EXTRA);
-        let mut jobs: Vec<JobPlan> = Vec::new();
-        for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
-            jobs.push(JobPlan::draw(random, 100 * at));
-        }
-        // All jobs that are formed by Joins are alike, so there may be one.
-        for job in jobs.iter_mut().filter(|job| job.formed).skip(1) {
-            job.formed = false;
-        }
+        let mut jobs = jobs(random);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
         upsets.extend(upset::draw_resets(&mut extra, &mut jobs));
@@ -171,7 +163,17 @@ pub(crate) fn often(random: &mut Random, most: u64) -> u32 {
     if random.chance(500_000) { 0 } else { u32::try_from(random.below(most)).unwrap_or(0) }
 }
 
-/// A pool so small that conflicts and displacement are frequent, with the jobs' regions at its end.
+fn jobs(random: &mut Random) -> Vec<JobPlan> {
+    let mut jobs = Vec::new();
+    for at in 0..random.pick(&[1, 1, 1, 2, 2, 3_u16]) {
+        jobs.push(JobPlan::draw(random, 100 * at));
+    }
+    // All jobs that are formed by Joins are alike, so there may be one.
+    jobs.iter_mut().filter(|job| job.formed).skip(1).for_each(|job| job.formed = false);
+    jobs
+}
+
+/// A pool so small that conflicts and evictions are frequent, with the jobs' regions at its end.
 fn pool(random: &mut Random, jobs: &mut [JobPlan]) -> PoolConfig {
     let ways: usize = random.pick(&[1, 2, 4, 8]);
     let shared = usize::max(random.pick(&[1, 1, 2, 4, 8, 16, 32]), ways);
@@ -193,8 +195,8 @@ fn pool(random: &mut Random, jobs: &mut [JobPlan]) -> PoolConfig {
         slots,
         reserved,
         ways,
-        // Well above the time in which a reminder brings all contributions to a PSN together; else two PSNs that
-        // want one slot could displace each other for ever.
+        // Well above the time in which a reminder brings all contributions to a PSN together; else two PSNs
+        // that want one slot could evict each other for ever.
         age_limit: Duration::from_millis(random.pick(&[20, 50, 100, 500])),
         ..PoolConfig::default()
     }
@@ -214,14 +216,14 @@ fn link(conditions: Conditions, random: &mut Random) -> LinkPlan {
     LinkPlan { up: conditions, down: conditions, dark: blackouts(random) }
 }
 
-/// Fits the links of ranks with rough values to what those are for: to show that two sums of one PSN have been taken.
+/// Fits the links of ranks with rough values to their purpose: to show that ranks took two sums of one PSN.
 ///
-/// Upwards nothing is doubled. Who contributes to a second sum has sent its contribution again, and says so: from that the appliance
-/// knows that there may have been another. If the network doubles the packets of all ranks, nothing says so, and the protocol
-/// does not claim to guard against that.
+/// Upwards the network doubles nothing. A rank that contributes to a second sum says that it sends again, and
+/// so the appliance knows that there may be another sum. Doubled packets do not say so, and the protocol does
+/// not guard against doubled packets of all ranks.
 ///
-/// If lcores are stuck, a sum of first sendings and one of what was sent again can follow each other at once, and some
-/// results get lost downwards: who misses the first takes the second.
+/// If lcores are stuck, a first sum and one of repeated packets can follow each other at once. Some results
+/// get lost downwards then: a rank that misses the first takes the second.
 fn tempt(jobs: &[JobPlan], links: &mut [LinkPlan], stuck: u32) {
     let rough = jobs.iter().flat_map(|job| (0..job.ranks).map(|_| job.rough));
     for (link, _) in links.iter_mut().zip(rough).filter(|(_, rough)| *rough) {
@@ -243,59 +245,4 @@ fn blackouts(random: &mut Random) -> Vec<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use pascaline_wire::{DType, Op};
-
-    use super::*;
-
-    fn draw(seed: u64, rough: u32) -> Plan {
-        Plan::draw_with(&mut Random::new(seed), rough)
-    }
-
-    #[test]
-    fn rough_values_are_for_sums_of_all_ranks_over_links_that_double_nothing() {
-        let (mut rough, mut stuck) = (0, 0);
-        for seed in 0..2000 {
-            let plan = draw(seed, 500_000);
-            let ranks = plan.jobs.iter().flat_map(|job| (0..job.ranks).map(move |_| job));
-            for (job, link) in ranks.zip(&plan.links).filter(|(job, _)| job.rough) {
-                assert!(!job.accept_partial && job.threshold.is_none() && job.ranks > 2, "{job:?}");
-                assert!(matches!(job.element.dtype, DType::F32 | DType::F64) && job.element.op == Op::Sum);
-                assert_eq!(link.up, link.up.without_duplicates());
-            }
-            rough += u32::from(plan.jobs.iter().any(|job| job.rough));
-            stuck += u32::from(plan.turns.stuck > 0);
-        }
-        assert!(rough > 400 && stuck > 150, "{rough} plans with rough values, {stuck} with stuck lcores");
-    }
-
-    /// Those of tests/schedules.rs.
-    #[test]
-    fn seeds_that_are_named_have_none() {
-        for seed in [
-            0x1_0000_0031,
-            0x1_0000_004a,
-            0x1_0000_809d,
-            0x1_0000_cf1e,
-            0x1_0001_66be,
-            45,
-            257,
-            0x1_0000_be05,
-            0x1_0003_648b,
-            9_068_960,
-            300_076_563,
-        ] {
-            let plan = draw(seed, 500_000);
-            let plain = |job: &JobPlan| !job.rough && !job.excuse.reset;
-            assert!(plan.cluster.is_none() && plan.jobs.iter().all(plain), "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn without_rough_values_a_seed_decides_what_it_did() {
-        let smooth = |seed: &u64| draw(*seed, 500_000).jobs.iter().all(|job| !job.rough);
-        for seed in (0..200).filter(smooth) {
-            assert_eq!(format!("{:?}", draw(seed, 500_000)), format!("{:?}", draw(seed, 0)), "seed {seed}");
-        }
-    }
-}
+mod tests;

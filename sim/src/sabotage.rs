@@ -1,5 +1,4 @@
-//! Deliberate defects. A harness that finds nothing proves nothing until it has been seen to find something: each of
-//! these breaks one promise, and a run with it must be reported.
+//! Deliberate defects: each breaks one promise, and the harness must find it.
 
 mod network;
 pub(crate) mod server;
@@ -21,13 +20,13 @@ pub enum Sabotage {
     StealRank,
     /// The network replays gradients of a rank's earlier life, with epoch and source port of the present one.
     ReplayStaleEpoch,
-    /// The network delivers a copy of each result to a worker of another job, rewritten to be one of that job's.
+    /// The network rewrites a copy of each result for a worker of another job.
     CrossJobs,
     /// The network replaces results by bytes that the receiver has contributed.
     EchoAsResult,
     /// The network tells workers that their generation is resumed where it begins from nothing.
     ClaimForever,
-    /// The network moves the gradients of rank 0, once it has resumed, to the next PSN: as if it went on under other numbers.
+    /// The network moves the gradients of rank 0 to the next PSN once it has resumed.
     RenumberResumed,
     /// The network changes which ranks a partial result says are inside.
     MisreportPartial,
@@ -45,7 +44,7 @@ pub enum Sabotage {
     ServerCountsTwice,
     /// The parameter server forgets nothing when a job enters its next generation.
     ServerForgetsNothing,
-    /// The parameter server takes everything for sent for the first time, and gives out each sum without asking.
+    /// The parameter server never asks: it takes each packet for a first one and gives out each sum.
     ServerNeverAsks,
     /// The parameter server changes a bit of what it sends.
     ServerAlters,

@@ -1,4 +1,4 @@
-//! The parameter server in the appliance: the real state machine between two queues, as the appliance's thread drives it.
+//! The parameter server in the appliance: the real state machine between two queues.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -7,8 +7,10 @@ use crate::random::mix;
 /// Lines that are kept for a report.
 const TAIL: usize = 120;
 
-/// How much is written down in words. Words cost more than the schedule itself, so a schedule is run without, and
-/// once more with them if it is to be reported: the same seed does the same.
+/// How much is written down in words.
+///
+/// Words cost more than the schedule itself. A schedule runs without them, and once more with them for a
+/// report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
     None,
@@ -30,7 +32,7 @@ impl Trace {
         Self { words, hash: 0, events: 0, lines: VecDeque::new() }
     }
 
-    /// Takes note of an event: when, what, and the bytes that it concerns. `words` is only called if words are wanted.
+    /// Notes an event: when, what, and the bytes that it concerns. Calls `words` only if words are wanted.
     pub(crate) fn note(&mut self, now: u64, code: u64, bytes: &[u8], words: impl FnOnce() -> String) {
         let mut hash = mix(self.hash ^ now.rotate_left(8) ^ code);
         let (chunks, rest) = bytes.as_chunks::<8>();

@@ -70,7 +70,8 @@ pub enum Violation {
     },
     /// A worker finished an allreduce with a contribution of a rank that cannot have made one.
     #[error(
-        "job {job} rank {rank} finished operation {operation} in generation {epoch}, which rank {missing} has not joined"
+        "job {job} rank {rank} finished operation {operation} in generation {epoch}, \
+         which rank {missing} has not joined"
     )]
     Incomplete {
         /// The job.
@@ -96,7 +97,8 @@ pub enum Violation {
     },
     /// Ranks of one generation go on with different generations, or one of them with none.
     #[error(
-        "job {job} rank {rank}: the PSNs of generation {epoch} began in generation {one} for some and in {other} for others"
+        "job {job} rank {rank}: the PSNs of generation {epoch} began in generation {one} for some \
+         and in {other} for others"
     )]
     HalfResumed {
         /// The job.
@@ -166,7 +168,7 @@ pub enum Violation {
         /// What it does.
         stage: &'static str,
     },
-    /// Received packets that are neither forwarded, absorbed, answered nor dropped (or more of these than received).
+    /// Packets forwarded, absorbed, answered and dropped are not those received.
     #[error("{packets} packets unaccounted for: {account}")]
     Unaccounted {
         /// How many.
@@ -193,7 +195,7 @@ pub enum Violation {
         what: &'static str,
         /// Alive.
         live: usize,
-        /// Held by slots, by packets that have not been received and by the queues to and from the parameter server.
+        /// Held by slots, by the ports and by the parameter server's queues.
         held: usize,
     },
     /// The parameter server would not take a job.

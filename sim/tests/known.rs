@@ -45,9 +45,8 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
     membership.handle(Duration::ZERO, &request).unwrap().control.status
 }
 
-/// Found with seed 10659, with stray requests: rank 0 has left, rank 1 starts anew, and a Join of rank 0's that was under
-/// way all the time made the new generation complete. Rank 1 was told to go, and waited in vain for a rank that was no
-/// more.
+/// Found with seed 10659, with stray requests: rank 0 had left, rank 1 started anew, and an old Join of rank
+/// 0 completed the new generation. Rank 1 was told to go, and waited in vain.
 #[test]
 fn a_session_that_has_left_does_not_join_a_later_generation() {
     let mut membership = Membership::new(vec![JobSpec::new(1, 2)], 7);
@@ -118,9 +117,9 @@ impl Sink<HeapBuf> for Log {
     }
 }
 
-/// Found with seed 5023325: all slots hold young partials, so a kept result was dropped as a conflict, although to send it on
-/// to all ranks takes no slot (docs/protocol.md, section 11: "sends on to all ranks and may keep"). If those partials wait
-/// for the very rank that lacks the result, and two jobs do so in turn, nothing ever moves again.
+/// Found with seed 5023325: all slots held young partials, so a cached result was dropped as a conflict,
+/// although sending it on takes no slot (docs/protocol.md, section 11). If those partials wait for the very
+/// rank that lacks the result, and two jobs do so in turn, nothing ever moves again.
 #[test]
 fn a_kept_result_needs_no_slot_to_be_sent_on() {
     let config = PoolConfig { slots: 1, ways: 1, ..PoolConfig::default() };

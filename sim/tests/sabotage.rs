@@ -4,10 +4,11 @@
 
 use pascaline_sim::{Sabotage, Violation, schedule};
 
-/// Schedules among which a defect must show: some take a death, two lives, a result without all ranks or one that nobody gets to show at all.
+/// Schedules among which a defect must show: some show only with a death, two lives or a result without all
+/// ranks.
 const SCHEDULES: u64 = 620;
 
-/// Asserts that a defect is found as what it is, in one of the first schedules, and that the finding tells what happened.
+/// Asserts that one of the first schedules finds a defect as what it is, and tells what happened.
 #[track_caller]
 fn assert_found(sabotage: Sabotage, is_it: impl Fn(&Violation) -> bool) {
     let mut others = Vec::new();
@@ -47,9 +48,12 @@ is_found! {
     a_result_of_another_job: CrossJobs => Violation::WrongSum { .. },
     a_contribution_for_a_result: EchoAsResult => Violation::WrongSum { .. },
     a_generation_that_goes_on_for_some_only: ClaimForever => Violation::HalfResumed { .. },
-    a_rank_that_goes_on_under_other_numbers: RenumberResumed => Violation::Unexcused { .. } | Violation::WrongSum { .. },
-    a_partial_result_of_other_ranks: MisreportPartial => Violation::WrongReport { .. } | Violation::WrongSum { .. },
-    a_partial_result_that_passes_for_whole: HidePartial => Violation::WrongReport { .. } | Violation::WrongSum { .. },
+    a_rank_that_goes_on_under_other_numbers: RenumberResumed =>
+        Violation::Unexcused { .. } | Violation::WrongSum { .. },
+    a_partial_result_of_other_ranks: MisreportPartial =>
+        Violation::WrongReport { .. } | Violation::WrongSum { .. },
+    a_partial_result_that_passes_for_whole: HidePartial =>
+        Violation::WrongReport { .. } | Violation::WrongSum { .. },
     a_death_under_another_name: MisnameLost => Violation::Misnamed { .. },
     a_death_that_nobody_is_told_of: HideLoss => Violation::Unexcused { .. },
     a_rank_that_leaves_while_others_need_it: HideNeed => Violation::Unexcused { .. },

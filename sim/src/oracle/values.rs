@@ -1,9 +1,9 @@
 //! The values that ranks contribute, and which results can be made of them.
 //!
-//! *Whole* numbers are so small that their sums are exact, in any order: whatever is missing, doubled or altered shows at once, and
-//! results are compared bit by bit. The order of additions leaves no trace in them. *Rough* values are for that: their sums are rounded with
-//! every addition, so that two sums of the same contributions differ in their last bits unless they were made in the
-//! same order. Of these an element may be what any order makes; that all ranks have the same bits is a question of its own.
+//! *Whole* numbers are so small that their sums are exact in any order. A missing, doubled or altered
+//! contribution shows at once, and results are compared bit by bit. *Rough* values show the order of
+//! additions: every addition rounds, so two sums differ in their last bits unless they were made in the same
+//! order. A rough sum may be what any order makes; a separate check demands the same bits on all ranks.
 
 use arrayvec::ArrayVec;
 use pascaline_wire::{DType, Element, Op};
@@ -67,15 +67,15 @@ impl Values {
         }
     }
 
-    /// A whole number that differs from take to take, and so small that the sums of all ranks are exact. Never 0, so that
-    /// a missing contribution shows.
+    /// A whole number that differs from take to take. Never 0, so that a missing contribution shows.
     fn whole(self, who: Contributor, operation: usize, index: usize) -> i64 {
         i64::try_from(1 + hash(who, operation, index) % most(self.element)).unwrap_or(1)
     }
 
-    /// A number that differs from take to take, with every bit of the significand in use: 2¹⁰ and up to 2¹² more. To the
-    /// first two ranks' 2¹⁵ to 1.5 × 2¹⁵ are added instead, the same but for the sign. What the others lose if they
-    /// are added while one of these is inside shows as soon as the other has come.
+    /// A number that differs from take to take and uses every bit of the significand: 2¹⁰ and up to 2¹² more.
+    ///
+    /// The first two ranks' numbers are 2¹⁵ to 1.5 × 2¹⁵ larger, with opposite signs. An addition while one
+    /// of them is inside loses bits, which shows as soon as the other has come.
     fn rough(self, who: Contributor, operation: usize, index: usize) -> f64 {
         let part = float(hash(who, operation, index)) / 2_f64.powi(52);
         let nobody = Contributor { rank: u16::from(u8::MAX), take: 0, ..who };
@@ -99,10 +99,11 @@ impl Values {
         }
     }
 
-    /// The sum of rough values in 64 bits, and how far one may be from it, in whatever order it was made. n − 1 additions change a
-    /// sum by less than n half units of rounding of the magnitudes' sum (Higham, Accuracy and Stability of Numerical
-    /// Algorithms, 4.2); twice, since this one may be rounded as well. For eight ranks that is less than 0.2, where the
-    /// smallest contribution is 2¹⁰.
+    /// The sum of rough values in 64 bits, and how far a sum in any order may be from it.
+    ///
+    /// n − 1 additions change a sum by less than n half units of rounding of the magnitudes' sum (Higham,
+    /// Accuracy and Stability of Numerical Algorithms, 4.2). Twice that, since this sum may be rounded as
+    /// well: less than 0.2 for eight ranks, where the smallest contribution is 2¹⁰.
     fn sum(self, ranks: impl Iterator<Item = Contributor>, operation: usize, index: usize) -> (f64, f64) {
         let unit = if self.element.dtype == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let (mut sum, mut magnitudes, mut count) = (0.0, 0.0, 0.0);

@@ -12,8 +12,8 @@ use crate::random::Random;
 /// What may make a job's allreduces fail. If nothing does, every one has to succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Excuse {
-    /// The appliance starts anew. That excuses nothing by itself: who has been told of the same generation goes on. Others
-    /// begin from the first PSN, and then have to succeed.
+    /// The appliance starts anew. That excuses nothing by itself: ranks go on, or begin from the first PSN
+    /// and succeed.
     pub(crate) appliance: bool,
     /// A worker starts anew. What was running is refused; who has left does not come back to begin again.
     pub(crate) restart: bool,
@@ -112,12 +112,12 @@ impl JobPlan {
         Values { element: self.element, rough: self.rough }
     }
 
-    /// Makes its values rough, so many times in a million, if that can show anything: to be decided last.
+    /// Makes its values rough, with a chance in millionths, if that can show anything. To be decided last.
     ///
-    /// Every result must contain every rank, since sums of fewer are told apart by their exact values. That two numbers are
-    /// added makes no order; minima and maxima know none, and instead of integers there are floats. 16-bit floats are accumulated in 32
-    /// bits and rounded once, so that hardly any of their sums shows one. Where there is no server, nobody watches over the bits
-    /// (protocol, section 11).
+    /// - Every result must contain every rank: only exact values tell sums of fewer apart.
+    /// - There must be an order: sums of more than two ranks have one; minima and maxima have none.
+    /// - Integers become floats. 16-bit floats are rounded once, so hardly any of their sums shows an order.
+    /// - Without a server nobody watches over the bits (protocol, section 11).
     pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
         let complete = !self.excuse.threshold && (self.on_death == OnDeath::Fail || !self.excuse.kill);
         let Element { dtype, op } = self.element;
@@ -175,7 +175,7 @@ impl JobPlan {
                 self.linger = dead_after + news + 2 * SECOND;
             }
             (Excuse { reset: true, .. }, _) => (self.join_deadline, self.deadline) = (5 * SECOND, 8 * SECOND),
-            // Those who have come to their end before the restart do not join again, and the others wait in vain.
+            // Workers that end before the restart do not join again, and the others wait in vain.
             (Excuse { restart: true, .. }, _) => {
                 self.lives = 8;
                 self.join_deadline = 5 * SECOND;

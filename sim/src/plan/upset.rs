@@ -24,7 +24,7 @@ pub(crate) enum Upset {
         worker: usize,
         down: u64,
     },
-    /// A member sends a command about its job (iSwitch, Table 2); `value` is SetH's threshold or FBcast's PSN.
+    /// A member sends a command (iSwitch, Table 2); `value` is SetH's threshold or FBcast's PSN.
     Command {
         worker: usize,
         action: Action,

@@ -164,7 +164,7 @@ impl World<'_> {
             Milestone::Completed => {
                 self.check_result(number)?;
                 self.finished += 1;
-                // What the operation wanted to send at the end is sent before the tensor goes back to its owner.
+                // The operation's last packets go out before the tensor goes back to its owner.
                 self.flush(number);
                 if let Some(worker) = self.workers.get_mut(number) {
                     worker.operation += 1;

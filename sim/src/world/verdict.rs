@@ -11,8 +11,10 @@ use crate::violation::Violation;
 use crate::worker::{Ending, Milestone, Phase, Worker};
 
 impl World<'_> {
-    /// A result must be made of one contribution of each take of the generation in which the worker's PSNs began, and the
-    /// same for all. Where ranks are missing from it, the worker must know which.
+    /// A result must be the sum of one contribution of each take of the generation in which the worker's PSNs
+    /// began.
+    ///
+    /// All ranks must have the same. If ranks are missing from it, the worker must know which.
     pub(super) fn check_result(&mut self, number: usize) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         let Some(session) = &worker.session else { return Ok(()) };
@@ -66,7 +68,7 @@ impl World<'_> {
         (0..plan.ranks).map(contributor).collect()
     }
 
-    /// Checks each packet's worth of elements, and gives which of the ranks that may be missing are missing from it.
+    /// Checks the elements of each packet; gives, for each, which of the ranks in `missing` it lacks.
     fn check_sums(
         &self,
         plan: &JobPlan,
@@ -185,8 +187,9 @@ impl World<'_> {
         others.map(|(_, other)| other).filter(move |other| Some(other.job) == job)
     }
 
-    /// True if not all ranks can have wanted to go on with the generation `from` when `to` began: because one has started
-    /// afresh, had not been told of it, or had been told of a later one.
+    /// True if some rank cannot have wanted to go on with the generation `from` when `to` began.
+    ///
+    /// It has started afresh, had not been told of `from`, or had been told of a later one.
     fn is_new(&self, number: usize, from: u8, to: u8) -> bool {
         let wanted = |other: &Worker| {
             let mut after = other.epochs.iter().skip_while(|&&epoch| epoch != from);

@@ -27,7 +27,7 @@ fn fits(values: Values, takes: &[Contributor], index: usize, got: &[u8]) -> bool
     values.fits(takes.iter().copied(), 1, index, got)
 }
 
-/// The order of ranks, and others of the same contributions: begun at each of them, and all of those backwards.
+/// Orders of the contributions: begun at each of them, forwards and backwards.
 fn orders(takes: &[Contributor]) -> Vec<Vec<Contributor>> {
     let begun_at = |first: usize| [&takes[first..], &takes[..first]].concat();
     let forwards = (0..takes.len()).map(begun_at);
