@@ -1,22 +1,49 @@
-//! The run-to-completion packet path.
+//! The packet path and the control plane, without I/O of their own.
 //!
-//! Contract of this crate: an [`Lcore`] takes bursts of packets from ports, brings each packet to its end and gives
-//! bursts back, all in one thread and without ever waiting: no lock, no allocation, no system call, no log line. It
-//! is generic over where packets come from ([`Io`]): DPDK ports in the appliance, queues in memory in tests, benches
-//! and simulations.
+//! An [`Lcore`] takes bursts of packets from ports, brings each packet to its end and gives bursts back, all
+//! on one thread. It never waits: no lock, no allocation, no system call, no log line. It is generic over
+//! packet I/O
+//! ([`Io`]): DPDK ports in the appliance, queues in memory in tests, benches and the fault harness.
+//!
+//! # A packet's way
 //!
 //! ```text
-//! receive → dissect → classify ─┬─ gradient, kept result, reminder → aggregator pool ─┬ absorbed
-//!                               │                                                     └ result → fan-out to the members
-//!                               ├─ update → the queue of the port towards the server ([`updates`]), with the lcore that owns it
-//!                               ├─ Ack of the server → queue state stamped on it, fan-out to the members
-//!                               ├─ control → queue to the control plane ([`membership`]); answers come back by queue
-//!                               ├─ ARP, neighbour discovery, echo for an own address → answered in place
-//!                               └─ anything else → the port's peer, or dropped by reason
-//!                    every branch ends in a stage per port → transmit
+//! 1 receive  a burst from each port
+//! 2 sort     ┬─ gradient on the fast path: one masked compare ──────────────────────────┐
+//!            └─ any other frame: parse, classify ─┬─ gradient, reminder, cached result ──┤
+//!                                                 ├─ control → queue to the control plane│
+//!                                                 ├─ ARP, neighbour discovery, echo → answered in place
+//!                                                 ├─ update → OlafQueue of the server's port
+//!                                                 ├─ answer of the server → stamped, to the members
+//!                                                 └─ anything else → the peer port, or dropped by reason
+//! 3 add      the pool takes the burst ←──────────────────────────────────────────────────┘
+//!            ├─ absorbed
+//!            ├─ completed: a result, new or cached
+//!            └─ no slot: dropped, or spilled to the parameter server
+//! 4 emit     a frame for each member, in the stage of its port
+//! 5 flush    stages → ports
 //! ```
 //!
-//! What the control plane decides reaches lcores as an immutable [`JobTable`], picked up between bursts.
+//! # The control plane's turn
+//!
+//! ```text
+//! lcores ─ requests ─→ membership decides ─→ new job table ─→ lcores, between two turns
+//!                          └→ answers wait until every lcore has the table ─→ lcores ─→ workers
+//! ```
+//!
+//! [`ControlPlane::turn`] takes requests and the time, and gives a [`Turn`]: what it decided and what
+//! happened. A caller drives it: the appliance's main core, the fault harness, tests.
+//!
+//! # Modules in reading order
+//!
+//! 1. [`io`] and [`setup`]: what an lcore gets packets from, and what never changes.
+//! 2. [`lcore`]: the turn, step by step; [`idle`]: what it does when nothing comes.
+//! 3. [`classify`]: what a frame is, and what has to be done with it.
+//! 4. [`emit`]: stages, header buffers and the frames of a result.
+//! 5. [`updates`] and [`server`]: the ways to the parameter servers.
+//! 6. [`jobs`]: what lcores know of jobs.
+//! 7. [`membership`] and [`control_plane`]: who belongs to a job, and how lcores learn it.
+//! 8. [`capture`]: the next packets of a job, for an operator.
 #![forbid(unsafe_code)]
 
 pub mod capture;
