@@ -108,26 +108,28 @@ impl Classifier<'_> {
     /// What has to be done with a frame of any kind.
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        let frame = match Frame::parse(bytes) {
+        // By reference throughout: a copy of the layers costs more than to find them.
+        let parsed = Frame::parse(bytes);
+        let frame = match &parsed {
             Ok(frame) => frame,
-            Err(malformed) => return self.malformed(bytes, malformed),
+            Err(malformed) => return self.malformed(bytes, *malformed),
         };
         let heard = frame.dst == self.mac || frame.dst.is_group();
-        match frame.net {
+        match &frame.net {
             Net::Ip(ip) if self.owns(ip.dst) && heard => {
                 if ip.protocol == protocol::UDP {
-                    return self.udp(bytes, &frame, &ip);
+                    return self.udp(bytes, frame, ip);
                 }
-                self.icmp(bytes, &frame, &ip).unwrap_or(Class::Drop(DropReason::NoService))
+                self.icmp(bytes, frame, ip).unwrap_or(Class::Drop(DropReason::NoService))
             }
             Net::Ip(ip) if ip.protocol == protocol::ICMPV6 && frame.dst.is_group() => {
-                match self.icmp(bytes, &frame, &ip) {
+                match self.icmp(bytes, frame, ip) {
                     Some(solicitation @ Class::Solicitation(..)) => solicitation,
                     _ => Class::Bypass,
                 }
             }
-            Net::OpaqueIp(dst, why) if self.owns(dst) && frame.dst == self.mac => why.into(),
-            Net::Arp if heard => self.arp(bytes, &frame),
+            Net::OpaqueIp(dst, why) if self.owns(*dst) && frame.dst == self.mac => (*why).into(),
+            Net::Arp if heard => self.arp(bytes, frame),
             Net::Ip(_) | Net::OpaqueIp(..) | Net::Arp | Net::Other(_) => Class::Bypass,
         }
     }
