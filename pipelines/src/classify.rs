@@ -32,12 +32,19 @@ pub enum Class {
     FromServer(Datagram),
     /// A control packet.
     Control(Datagram, Control),
-    /// An ARP request for an own address.
-    Arp(Frame, Arp),
-    /// An echo request to an own address.
-    Echo(Frame, Ip),
+    /// An ARP request for an own address, and where it begins.
+    Arp(usize, Arp),
+    /// An echo request to an own address, and where its IP header begins.
+    Echo(usize, Ip),
     /// A neighbour solicitation for an own address.
-    Solicitation(Frame, Ip, Address),
+    Solicitation {
+        /// Where the IP header begins.
+        l3: usize,
+        /// Who asks.
+        asker: Address,
+        /// The own address.
+        target: Address,
+    },
     /// Not for the appliance.
     Bypass,
     /// Dropped before it named a job.
@@ -108,7 +115,7 @@ impl Classifier<'_> {
     /// What has to be done with a frame of any kind.
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
-        // By reference throughout: a copy of the layers costs more than to find them.
+        // What is rare gets copies: a reference would keep the layers of every frame in memory.
         let parsed = Frame::parse(bytes);
         let frame = match &parsed {
             Ok(frame) => frame,
@@ -120,16 +127,16 @@ impl Classifier<'_> {
                 if ip.protocol == protocol::UDP {
                     return self.udp(bytes, frame, ip);
                 }
-                self.icmp(bytes, frame, ip).unwrap_or(Class::Drop(DropReason::NoService))
+                self.icmp(bytes, frame.l3, *ip).unwrap_or(Class::Drop(DropReason::NoService))
             }
             Net::Ip(ip) if ip.protocol == protocol::ICMPV6 && frame.dst.is_group() => {
-                match self.icmp(bytes, frame, ip) {
-                    Some(solicitation @ Class::Solicitation(..)) => solicitation,
+                match self.icmp(bytes, frame.l3, *ip) {
+                    Some(solicitation @ Class::Solicitation { .. }) => solicitation,
                     _ => Class::Bypass,
                 }
             }
             Net::OpaqueIp(dst, why) if self.owns(*dst) && frame.dst == self.mac => (*why).into(),
-            Net::Arp if heard => self.arp(bytes, frame),
+            Net::Arp if heard => self.arp(bytes, frame.l3),
             Net::Ip(_) | Net::OpaqueIp(..) | Net::Arp | Net::Other(_) => Class::Bypass,
         }
     }
@@ -149,27 +156,27 @@ impl Classifier<'_> {
         self.setup.addresses.contains(&address)
     }
 
-    fn arp(&self, bytes: &[u8], frame: &Frame) -> Class {
-        match bytes.get(frame.l3..).map(Arp::parse) {
+    fn arp(&self, bytes: &[u8], l3: usize) -> Class {
+        match bytes.get(l3..).map(Arp::parse) {
             Some(Ok(arp))
                 if arp.operation == Operation::Request && self.owns(Address::from_v4(arp.target_ip)) =>
             {
-                Class::Arp(*frame, arp)
+                Class::Arp(l3, arp)
             }
             _ => Class::Bypass,
         }
     }
 
     /// `None` if it is nothing that an own address answers.
-    fn icmp(&self, bytes: &[u8], frame: &Frame, ip: &Ip) -> Option<Class> {
+    fn icmp(&self, bytes: &[u8], l3: usize, ip: Ip) -> Option<Class> {
         if ip.protocol != protocol::ICMP && ip.protocol != protocol::ICMPV6 {
             return None;
         }
-        match Icmp::parse(bytes, ip) {
+        match Icmp::parse(bytes, &ip) {
             Err(malformed) => Some(malformed.into()),
-            Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo(*frame, *ip)),
+            Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo(l3, ip)),
             Ok(Icmp::Solicitation(target)) if self.owns(target) => {
-                Some(Class::Solicitation(*frame, *ip, target))
+                Some(Class::Solicitation { l3, asker: ip.src, target })
             }
             Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Other) => None,
         }
@@ -188,7 +195,7 @@ impl Classifier<'_> {
             Ok(mut datagram) => match datagram.header.kind {
                 Kind::Gradient | Kind::Result | Kind::Reminder => self.pool(bytes, &mut datagram),
                 Kind::Control | Kind::Fetch | Kind::Update | Kind::Ack | Kind::Partial => {
-                    self.rarer(bytes, &mut datagram)
+                    self.rarer(bytes, datagram)
                 }
             },
             Err(malformed) => malformed.into(),
@@ -196,7 +203,8 @@ impl Classifier<'_> {
     }
 
     #[inline(never)]
-    fn rarer(&self, bytes: &[u8], datagram: &mut Datagram) -> Class {
+    fn rarer(&self, bytes: &[u8], mut datagram: Datagram) -> Class {
+        let datagram = &mut datagram;
         let class = match datagram.header.kind {
             Kind::Gradient | Kind::Result | Kind::Reminder => return self.pool(bytes, datagram),
             Kind::Control => self.control(bytes, datagram),
@@ -205,7 +213,7 @@ impl Classifier<'_> {
             Kind::Ack => self.ack(bytes, datagram),
             Kind::Partial => Err((DropReason::UnhandledKind, None)),
         };
-        class.unwrap_or_else(|why| rejected(datagram, why))
+        class.unwrap_or_else(|why| rejected(*datagram, why))
     }
 
     fn control(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
@@ -307,7 +315,7 @@ impl Classifier<'_> {
     #[inline(always)]
     fn pool(&self, bytes: &[u8], datagram: &mut Datagram) -> Class {
         if let Err(malformed) = datagram.split(bytes) {
-            return rejected(datagram, untaken(malformed));
+            return rejected(*datagram, untaken(malformed));
         }
         let header = &datagram.header;
         if self.table.get(header.job).is_some_and(|job| job.server.is_at(datagram.sender)) {
@@ -319,16 +327,16 @@ impl Classifier<'_> {
         }
         let job = match self.member_of(datagram) {
             Ok(job) => job,
-            Err(why) => return rejected(datagram, why),
+            Err(why) => return rejected(*datagram, why),
         };
         if datagram.payload.len > job.payload {
-            return rejected(datagram, (DropReason::PayloadLength, None));
+            return rejected(*datagram, (DropReason::PayloadLength, None));
         }
         if bypass {
             return Class::ToServer(*datagram);
         }
         if job.mode == Mode::Olaf {
-            return rejected(datagram, (DropReason::UnhandledKind, None));
+            return rejected(*datagram, (DropReason::UnhandledKind, None));
         }
         let verb = match header.kind {
             Kind::Gradient => Verb::Add,
@@ -341,10 +349,10 @@ impl Classifier<'_> {
 
 #[cold]
 #[inline(never)]
-fn rejected(datagram: &Datagram, (reason, objection): Untaken) -> Class {
+fn rejected(datagram: Datagram, (reason, objection): Untaken) -> Class {
     match objection {
-        None => Class::DropOf(*datagram, reason),
-        Some(objection) => Class::Reject(*datagram, reason, objection),
+        None => Class::DropOf(datagram, reason),
+        Some(objection) => Class::Reject(datagram, reason, objection),
     }
 }
 

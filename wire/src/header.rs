@@ -165,7 +165,7 @@ impl Header {
     ///
     /// # Errors
     /// `Truncated`, `Version`, `Kind`, `Flags` or `DType`, looked for in this order.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let (raw, rest) = Raw::ref_from_prefix(bytes).map_err(|_| Malformed::Truncated)?;
         if raw.version != VERSION {

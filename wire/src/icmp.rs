@@ -2,7 +2,7 @@
 
 use crate::checksum;
 use crate::field::{eth, get, icmp, ipv4, ipv6};
-use crate::frame::{Address, Frame, IPV4_LEN, IPV6_LEN, Ip, Mac, protocol};
+use crate::frame::{Address, ETH_LEN, IPV4_LEN, IPV6_LEN, Ip, Mac, protocol};
 use crate::malformed::{Malformed, NoRoom};
 
 const ECHO_REQUEST: u8 = 8;
@@ -62,13 +62,13 @@ impl Icmp {
 /// Turns an echo request into its reply, in place: addresses swapped, type and checksum changed, TTL renewed.
 ///
 /// Only for what [`Icmp::parse`] called [`Icmp::Echo`], and only if it was sent to an address of the
-/// appliance's own: the destination, group address or not, becomes the source. `own` is the MAC of the port.
+/// appliance's own: the destination, group address or not, becomes the source. `own` is the MAC of the port;
+/// the IP header begins at `l3`.
 ///
 /// # Errors
 /// [`NoRoom`] if the frame is shorter than its headers.
-pub fn answer_echo_in_place(bytes: &mut [u8], frame: &Frame, ip: &Ip, own: Mac) -> Result<(), NoRoom> {
-    let l3 = frame.l3;
-    swap_macs(bytes, frame, own)?;
+pub fn answer_echo_in_place(bytes: &mut [u8], l3: usize, ip: &Ip, own: Mac) -> Result<(), NoRoom> {
+    swap_macs(bytes, own)?;
     let v6 = ip.protocol == protocol::ICMPV6;
     let (src, dst, ttl, reply) = match v6 {
         true => (ipv6::SRC, ipv6::DST, ipv6::HOP_LIMIT, ECHO_REPLY_V6),
@@ -96,17 +96,19 @@ pub fn answer_echo_in_place(bytes: &mut [u8], frame: &Frame, ip: &Ip, own: Mac) 
 }
 
 /// Sends a frame back to the MAC it came from.
-fn swap_macs(bytes: &mut [u8], frame: &Frame, own: Mac) -> Result<(), NoRoom> {
-    bytes.get_mut(eth::DST).ok_or(NoRoom)?.copy_from_slice(&frame.src.0);
-    bytes.get_mut(eth::SRC).ok_or(NoRoom)?.copy_from_slice(&own.0);
+fn swap_macs(bytes: &mut [u8], own: Mac) -> Result<(), NoRoom> {
+    let head = bytes.first_chunk_mut::<ETH_LEN>().ok_or(NoRoom)?;
+    head.copy_within(eth::SRC, eth::DST.start);
+    head[eth::SRC].copy_from_slice(&own.0);
     Ok(())
 }
 
 /// Length of the packet that [`advertise_in_place`] writes behind the Ethernet header.
 pub const ADVERTISEMENT_PACKET_LEN: usize = IPV6_LEN + ADVERTISEMENT_LEN;
 
-/// Turns a solicitation for `target` into the advertisement that answers it (RFC 4861, section 4.4), in
-/// place. `own` is the MAC of the port. `bytes` end [`ADVERTISEMENT_PACKET_LEN`] behind the Ethernet header.
+/// Turns `asker`'s solicitation for `target` into the advertisement that answers it (RFC 4861, section 4.4),
+/// in place. `own` is the MAC of the port. `bytes` end [`ADVERTISEMENT_PACKET_LEN`] behind `l3`, where the IP
+/// header begins.
 ///
 /// A solicitation from the unspecified address (duplicate address detection) is answered to all nodes.
 ///
@@ -114,13 +116,13 @@ pub const ADVERTISEMENT_PACKET_LEN: usize = IPV6_LEN + ADVERTISEMENT_LEN;
 /// [`NoRoom`] if `bytes` are shorter.
 pub fn advertise_in_place(
     bytes: &mut [u8],
-    frame: &Frame,
-    ip: &Ip,
+    l3: usize,
+    asker: Address,
     target: Address,
     own: Mac,
 ) -> Result<(), NoRoom> {
-    swap_macs(bytes, frame, own)?;
-    write_advertisement(bytes.get_mut(frame.l3..).ok_or(NoRoom)?, target, own, ip.src)
+    swap_macs(bytes, own)?;
+    write_advertisement(bytes.get_mut(l3..).ok_or(NoRoom)?, target, own, asker)
 }
 
 /// Writes the IPv6 packet that advertises `own` for `target` to `asker`.

@@ -14,21 +14,24 @@ impl Header {
     /// # Errors
     /// `Trailer` if the flag announces one that is not there; `PayloadLength` if the payload is not as said
     /// above.
-    #[inline]
+    #[inline(always)]
     pub fn payload<'a>(&self, body: &'a [u8]) -> Result<(&'a [u8], Option<Trailer>), Malformed> {
-        let (payload, trailer) = if self.flags.has(Flags::TRAILER) {
-            let (payload, trailer) = Trailer::split(body)?;
-            (payload, Some(trailer))
-        } else {
-            (body, None)
-        };
-        let whole = payload.len().is_multiple_of(self.element.dtype.size());
-        let fits = match self.kind {
-            Kind::Gradient | Kind::Result | Kind::Partial | Kind::Update => whole && !payload.is_empty(),
+        // Returned apart: a trailer that is not there is not copied.
+        if !self.flags.has(Flags::TRAILER) {
+            return if self.fits(body.len()) { Ok((body, None)) } else { Err(Malformed::PayloadLength) };
+        }
+        let (payload, trailer) = Trailer::split(body)?;
+        if self.fits(payload.len()) { Ok((payload, Some(trailer))) } else { Err(Malformed::PayloadLength) }
+    }
+
+    #[inline]
+    const fn fits(&self, len: usize) -> bool {
+        let whole = len.is_multiple_of(self.element.dtype.size());
+        match self.kind {
+            Kind::Gradient | Kind::Result | Kind::Partial | Kind::Update => whole && len != 0,
             Kind::Ack => whole,
-            Kind::Reminder | Kind::Fetch => payload.is_empty(),
+            Kind::Reminder | Kind::Fetch => len == 0,
             Kind::Control => true,
-        };
-        if fits { Ok((payload, trailer)) } else { Err(Malformed::PayloadLength) }
+        }
     }
 }

@@ -29,7 +29,7 @@ fn echo(mut frame: Vec<u8>) -> Vec<u8> {
     let (layers, ip) = ip(&frame);
     assert_eq!(layers.src, PEER);
     assert_eq!(Icmp::parse(&frame, &ip), Ok(Icmp::Echo));
-    assert_eq!(icmp::answer_echo_in_place(&mut frame, &layers, &ip, OWN), Ok(()));
+    assert_eq!(icmp::answer_echo_in_place(&mut frame, layers.l3, &ip, OWN), Ok(()));
     frame
 }
 

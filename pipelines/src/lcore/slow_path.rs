@@ -58,7 +58,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     self.with_pool(|_, sink| sink.refuse(now, &from, &datagram.header, objection));
                     self.emitter.discard(packet, reason);
                 }
-                Class::Arp(..) | Class::Echo(..) | Class::Solicitation(..) => {
+                Class::Arp(..) | Class::Echo(..) | Class::Solicitation { .. } => {
                     self.answer(port, mac, &class, packet);
                 }
             }
@@ -186,13 +186,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Turns a packet for an own address into its answer, in the same buffer.
     fn answer(&mut self, port: usize, mac: Mac, class: &Class, mut packet: I::Buf) {
         let done = match class {
-            Class::Arp(frame, request) => {
-                arp::answer_in_place(packet.bytes_mut(), frame.l3, request, mac).is_ok()
-            }
-            Class::Echo(frame, ip) => icmp::answer_echo_in_place(packet.bytes_mut(), frame, ip, mac).is_ok(),
-            Class::Solicitation(frame, ip, target) => {
-                packet.set_len(frame.l3 + icmp::ADVERTISEMENT_PACKET_LEN)
-                    && icmp::advertise_in_place(packet.bytes_mut(), frame, ip, *target, mac).is_ok()
+            Class::Arp(l3, request) => arp::answer_in_place(packet.bytes_mut(), *l3, request, mac).is_ok(),
+            Class::Echo(l3, ip) => icmp::answer_echo_in_place(packet.bytes_mut(), *l3, ip, mac).is_ok(),
+            &Class::Solicitation { l3, asker, target } => {
+                packet.set_len(l3 + icmp::ADVERTISEMENT_PACKET_LEN)
+                    && icmp::advertise_in_place(packet.bytes_mut(), l3, asker, target, mac).is_ok()
             }
             _ => false,
         };

@@ -191,7 +191,7 @@ pub(crate) fn icmp(bytes: &[u8], frame: &Frame, ip: &Ip) -> bool {
     match Icmp::parse(bytes, ip) {
         Ok(Icmp::Echo) => {
             let mut answer = bytes.to_vec();
-            assert!(icmp::answer_echo_in_place(&mut answer, frame, ip, OWN).is_ok());
+            assert!(icmp::answer_echo_in_place(&mut answer, frame.l3, ip, OWN).is_ok());
             let back = Frame::parse(&answer);
             let Ok(Frame { net: Net::Ip(back), .. }) = back else { panic!("the answer is {back:?}") };
             assert_eq!((back.src, back.dst), (ip.dst, ip.src));
