@@ -8,14 +8,15 @@
 //! of ranks, or would lose bits if rounded after each addition, are kept until all are there. (Keeping short
 //! ones too would save passes over the accumulator but costs more: each would come into the cache twice.)
 
+mod add;
 mod fast_path;
 mod prefetch;
 mod result;
+mod time;
 
 use core::num::NonZeroU32;
 
 use pascaline_buffer::PacketBuf;
-use pascaline_buffer::combine::Combine;
 use pascaline_wire::{Op, RankSet};
 
 use crate::contributions::{Contributions, Originals};
@@ -23,6 +24,7 @@ use crate::key::Key;
 use crate::request::{Request, Shape, name};
 use crate::sabotage::Sabotage;
 use crate::sink::{Partial, Rejection};
+use time::micros;
 
 pub(crate) use fast_path::Admission;
 
@@ -63,8 +65,8 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     /// Contributions inside. Written as `ranks` is, and by `install`; read for completion.
     count: u16,
     /// Of a partial, its priority; of a result, its [round](Self::round). Written by `begin`, `cache`,
-    /// `install` and
-    /// `halve_priority`; read by preemption and `yields_to`.
+    /// `install`
+    /// and `halve_priority`; read by preemption and `yields_to`.
     priority: u16,
     /// When the first contribution arrived, and in the byte above it, flags. A clock of 56 bits goes for two
     /// years. Written by `begin`, `install`, `note_flags`, `uncount` and `sum`; read by sweeps, results and
@@ -280,69 +282,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.agrees(request) && matches!(self.hold, Hold::Kept(_))
     }
 
-    /// The payload to which an open slot adds.
-    #[inline(always)]
-    const fn accumulator(&mut self) -> &mut [u8] {
-        // SAFETY: called only while the slot is open. It then owns the packet that `payload` was taken from,
-        // whose memory stays where it is, and calls none of its methods. `len` is not more than there were
-        // bytes.
-        unsafe { core::slice::from_raw_parts_mut(self.payload, self.len() as usize) }
-    }
-
-    /// Adds an expected contribution. False, and nothing done, if the packet is shorter than the request
-    /// says.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
-        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
-        let overflow = combine(self.accumulator(), from);
-        let admitted = self.admit(request.rank);
-        debug_assert!(admitted, "it was expected");
-        self.note(request, overflow);
-        true
-    }
-
-    /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request
-    /// says.
-    pub(crate) fn collect(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
-        let Hold::Kept(contributions) = &mut self.hold else { return Err(packet) };
-        if !packet.trim(usize::from(request.offset), usize::from(request.len)) {
-            return Err(packet);
-        }
-        if contributions.push(request.rank, packet) {
-            self.payload = contributions.line();
-        }
-        let admitted = self.admit(request.rank);
-        debug_assert!(admitted, "it was missing");
-        self.note(request, false);
-        Ok(())
-    }
-
-    /// Adds the sum of several ranks' contributions. False, and nothing done, if one of them is inside
-    /// already, the slot does not sum as packets come, or the packet is shorter than the request says.
-    pub(crate) fn add_combined(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
-        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
-        if !matches!(self.hold, Hold::Open(_)) || !self.admit_combined(request.inside) {
-            return false;
-        }
-        let overflow = combine(self.accumulator(), from);
-        self.note(request, overflow);
-        true
-    }
-
-    /// Notes what is special about a contribution that is inside now, and when it came.
-    #[inline(always)]
-    fn note(&mut self, request: &Request, overflow: bool) {
-        if overflow | request.overflow | request.again {
-            self.note_flags(overflow | request.overflow, request.again);
-        }
-        self.touch(request.now);
-    }
-
-    #[cold]
-    fn note_flags(&mut self, overflow: bool, again: bool) {
-        self.first |= if overflow { OVERFLOW } else { 0 } | if again { AGAIN } else { 0 };
-    }
-
     /// True if the sum might differ, in its last bits, from one made of the same contributions before. What
     /// was sent again may have been in a sum whose result was lost, and contributions are added as they come.
     /// In the order of ranks, and for minima and maxima, the bits are the same.
@@ -350,12 +289,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         self.first & (AGAIN | SERVER) == AGAIN | SERVER
             && self.element() >> 4 == Op::Sum as u8
             && matches!(self.hold, Hold::Open(_))
-    }
-
-    /// Notes that the slot is of use.
-    #[inline]
-    pub(crate) fn touch(&mut self, now: u64) {
-        self.touched = micros(now);
     }
 
     /// True if the partial is complete: all its ranks are inside, or as many as are needed by now. What the
@@ -420,18 +353,6 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         }
     }
 
-    /// The ranks inside a partial, unless this was asked less than `interval` microseconds ago. Being waited
-    /// for counts as use.
-    pub(crate) fn remind(&mut self, now: u64, interval: u32) -> Option<RankSet<WORDS>> {
-        let now = micros(now);
-        self.touched = now;
-        if self.reminded.is_some_and(|last| elapsed(last.get(), now) < interval) {
-            return None;
-        }
-        self.reminded = NonZeroU32::new(now).or(NonZeroU32::new(1));
-        Some(self.ranks)
-    }
-
     /// Packets that it holds.
     pub(crate) fn packets(&self) -> usize {
         match &self.hold {
@@ -440,42 +361,4 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             Hold::Open(_) | Hold::Done(_) => 1,
         }
     }
-
-    /// How long ago the slot was of use, in microseconds, wrapping after 71 minutes: good enough to choose
-    /// by.
-    pub(crate) fn idle(&self, now: u64) -> u32 {
-        elapsed(self.touched, micros(now))
-    }
-
-    /// True if nobody has sent to the slot or asked for it in this many nanoseconds.
-    pub(crate) fn is_abandoned(&self, now: u64, age_limit: u64) -> bool {
-        u64::from(self.idle(now)) > age_limit.div_ceil(MICRO)
-    }
-}
-
-#[inline]
-fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
-    usize::from(offset)..usize::from(offset) + usize::from(len)
-}
-
-/// Nanoseconds of what the slots call a microsecond: a power of two, 2.4 % more for a shift instead of a
-/// division.
-const MICRO: u64 = 1 << 10;
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "wraps by design")]
-fn micros(nanos: u64) -> u32 {
-    (nanos / MICRO) as u32
-}
-
-/// Microseconds from `then` to `now`; none if `now` is the earlier one.
-///
-/// That happens: a packet that was handed off carries the time at which another lcore received it. Without
-/// the exception a result used a moment ago would pass for the longest idle.
-#[inline]
-fn elapsed(then: u32, now: u32) -> u32 {
-    /// How far apart the times of two lcores may be: about a second.
-    const SKEW: u32 = 1 << 20;
-    let elapsed = now.wrapping_sub(then);
-    if elapsed > u32::MAX - SKEW { 0 } else { elapsed }
 }

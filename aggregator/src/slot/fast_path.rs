@@ -4,7 +4,9 @@ use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::{Combine, InOrder};
 
-use super::{FIRST, Hold, SERVER, Slot, micros, range};
+use super::add::range;
+use super::time::micros;
+use super::{FIRST, Hold, SERVER, Slot};
 use crate::contributions::Contributions;
 use crate::request::{Gradient, Opening};
 use crate::session::BURST;

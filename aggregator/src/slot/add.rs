@@ -1,0 +1,77 @@
+//! What adds a contribution to an open slot.
+
+use pascaline_buffer::PacketBuf;
+use pascaline_buffer::combine::Combine;
+
+use super::{AGAIN, Hold, OVERFLOW, Slot};
+use crate::request::Request;
+
+impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
+    /// The payload to which an open slot adds.
+    #[inline(always)]
+    pub(super) const fn accumulator(&mut self) -> &mut [u8] {
+        // SAFETY: called only while the slot is open. It then owns the packet that `payload` was taken from,
+        // whose memory stays where it is, and calls none of its methods. `len` is not more than there were
+        // bytes.
+        unsafe { core::slice::from_raw_parts_mut(self.payload, self.len() as usize) }
+    }
+
+    /// Adds an expected contribution. False, and nothing done, if the packet is shorter than the request
+    /// says.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
+        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
+        let overflow = combine(self.accumulator(), from);
+        let admitted = self.admit(request.rank);
+        debug_assert!(admitted, "it was expected");
+        self.note(request, overflow);
+        true
+    }
+
+    /// Takes in a contribution that is kept as it is. The packet comes back if it is shorter than the request
+    /// says.
+    pub(crate) fn collect(&mut self, request: &Request, mut packet: B) -> Result<(), B> {
+        let Hold::Kept(contributions) = &mut self.hold else { return Err(packet) };
+        if !packet.trim(usize::from(request.offset), usize::from(request.len)) {
+            return Err(packet);
+        }
+        if contributions.push(request.rank, packet) {
+            self.payload = contributions.line();
+        }
+        let admitted = self.admit(request.rank);
+        debug_assert!(admitted, "it was missing");
+        self.note(request, false);
+        Ok(())
+    }
+
+    /// Adds the sum of several ranks' contributions. False, and nothing done, if one of them is inside
+    /// already, the slot does not sum as packets come, or the packet is shorter than the request says.
+    pub(crate) fn add_combined(&mut self, request: &Request, packet: &B, combine: Combine) -> bool {
+        let Some(from) = packet.bytes().get(range(request.offset, request.len)) else { return false };
+        if !matches!(self.hold, Hold::Open(_)) || !self.admit_combined(request.inside) {
+            return false;
+        }
+        let overflow = combine(self.accumulator(), from);
+        self.note(request, overflow);
+        true
+    }
+
+    /// Notes what is special about a contribution that is inside now, and when it came.
+    #[inline(always)]
+    pub(super) fn note(&mut self, request: &Request, overflow: bool) {
+        if overflow | request.overflow | request.again {
+            self.note_flags(overflow | request.overflow, request.again);
+        }
+        self.touch(request.now);
+    }
+
+    #[cold]
+    pub(super) fn note_flags(&mut self, overflow: bool, again: bool) {
+        self.first |= if overflow { OVERFLOW } else { 0 } | if again { AGAIN } else { 0 };
+    }
+}
+
+#[inline]
+pub(super) fn range(offset: u16, len: u16) -> core::ops::Range<usize> {
+    usize::from(offset)..usize::from(offset) + usize::from(len)
+}
