@@ -82,7 +82,7 @@ fn a_pool_with_fewer_sets_than_lcores_serves_all_of_them() {
 }
 
 #[test]
-fn a_packet_for_anothers_set_gets_there_when_both_have_had_their_turn() {
+fn a_packet_for_a_set_of_another_gets_there_when_both_have_had_their_turn() {
     let mut lcores = Lcores::of(2, 8, 1);
     let key = key_of(1, 2);
     assert_eq!(lcores.offer(0, &Parcel::add(key, 0, 2, &[1])), [Event::HandedOff]);

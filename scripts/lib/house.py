@@ -2,6 +2,9 @@
 
 Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, and which
 room may use which: docs/architecture.md has the table.
+
+Some rules have a ratchet: `_STILL` says how many places break them today. One more fails, and whoever mends
+some lowers the number. A rule without a ratchet allows none. What is still above the target is printed.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 _FILE_LINES = 400
 _FUNCTION_LINES = 60
 _COLUMNS = 110
-_RUST_LINES = 58_000
+_RUST_LINES = 58_000  # the target
+_RUST_LINES_TODAY = 62_200  # the ratchet: what there is, rounded up to the next 100
+# How many places break a rule today; the target is 0.
+_STILL = {"file-sizes": 7, "function-sizes": 27, "line-lengths": 310, "module-form": 2}
 _PREFIX = "pascaline-"
 _SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
 _PROSE = (".rs", ".md", ".py", ".toml", ".c", ".h", ".cpp", "")
@@ -33,19 +39,29 @@ _RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
 
 
 def main(arguments: list[str]) -> int:
-    """Checks the rules named, or all; exit code 1 if one is broken."""
+    """Checks the rules named, or all; exit code 1 if one is broken in more places than its ratchet allows."""
     parser = argparse.ArgumentParser(prog="house.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("rules", nargs="*", metavar="RULE", help=f"of {', '.join(RULES)} (default: all)")
     wanted = parser.parse_args(arguments).rules or list(RULES)
     if unknown := set(wanted) - RULES.keys():
         parser.error(f"no such rule: {', '.join(sorted(unknown))}")
-    broken = 0
+    broken = False
     for name in wanted:
         places = list(RULES[name]())
         print(*places, sep="\n", end="\n" if places else "")
-        print(f"{name}: {len(places)} places", flush=True)
-        broken += len(places)
+        still = _STILL.get(name, 0)
+        print(f"{name}: {_judgement(len(places), still)}", flush=True)
+        broken |= len(places) > still
     return 1 if broken else 0
+
+
+def _judgement(places: int, still: int) -> str:
+    """What the number of places means beside the ratchet."""
+    if places > still:
+        return f"FAILED: {places} places, at most {still} allowed, target 0"
+    lower = f"; lower the ratchet from {still} to {places}" if places < still else ""
+    above = ", above the target of 0" if places else ""
+    return f"{places} places{above}{lower}"
 
 
 @cache
@@ -150,10 +166,14 @@ def rust_lines() -> Iterator[str]:
             sizes[room] = sizes.get(room, 0) + text.count("\n")
     print(
         ", ".join(f"{room} {lines}" for room, lines in sizes.items()),
-        f"= {sum(sizes.values())} lines of Rust",
+        f"= {sum(sizes.values())} lines of Rust outside tests",
     )
-    if sum(sizes.values()) > _RUST_LINES:
-        yield f"{sum(sizes.values())} lines of Rust outside tests, at most {_RUST_LINES}"
+    total = sum(sizes.values())
+    print(f"target {_RUST_LINES}: {max(total - _RUST_LINES, 0)} above it")
+    if total > _RUST_LINES_TODAY:
+        yield f"{total} lines of Rust outside tests, at most {_RUST_LINES_TODAY}"
+    elif (rounded := -(-total // 100) * 100) < _RUST_LINES_TODAY:
+        print(f"lower the ratchet from {_RUST_LINES_TODAY} to {rounded}")
 
 
 def module_form() -> Iterator[str]:

@@ -235,6 +235,7 @@ all_steps() {
     step "python: ruff and mypy" python_lints
     step "shell: shellcheck" shell_lints
     step "spelling: typos" spelling
+    step "house: sizes, lines, modules, dependencies" house
     step "clippy" bounded 900 cargo clippy --workspace --all-targets --locked -- -D warnings
     cases=true step "unit and property tests" unit_tests
     cases=true step "documentation tests" doc_tests

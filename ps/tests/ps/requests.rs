@@ -185,7 +185,7 @@ fn a_round_ends_with_its_entry_or_its_job() {
 }
 
 #[test]
-fn reminders_do_not_prolong_an_entrys_life() {
+fn reminders_do_not_prolong_the_life_of_an_entry() {
     let mut server = server(2);
     give(&mut server, ms(0), &Packet::gradient(0, PSN, 2, &contribution(0, PSN)));
     for at in [29_990, 29_995] {
