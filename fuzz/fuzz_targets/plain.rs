@@ -13,7 +13,7 @@ use invariants::mend;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::fast_path::{HEADERS, Lengths};
 
-/// How a frame is made of the input: two bytes of choices, then what its headers differ in from those that are expected.
+/// How a frame is made of the input: two bytes of choices, then what its headers differ in from the expected.
 const FRAME: usize = 2 + HEADERS;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

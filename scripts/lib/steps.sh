@@ -17,8 +17,8 @@ unit_tests() {
     return "$code"
 }
 
-# Runs those again, by sudo, that have just said that they need root. A line without a reason tells that its test was
-# counted twice.
+# Runs those again, by sudo, that have just said that they need root. A line without a reason tells that its
+# test was counted twice.
 root_tests() {
     local ran=$PASCALINE_SKIPPED.ran left=$PASCALINE_SKIPPED.left filter host
     ((EUID != 0)) && may_be_root && grep -q '|.*root' "$PASCALINE_SKIPPED" || return 0
@@ -82,8 +82,8 @@ config_is_accepted() { pascaline check conf/appliance.toml; }
 # Real workers and a real appliance against an adversary; exit code 1 and the seed if a promise is broken.
 protocol_under_faults() { lab fuzz-protocol --seed 200000 --runs 100000 --jobs 2; }
 
-# The pool's policies in virtual time. The program ends with exit code 1 at the first result that is not exact, and at the
-# first packet that is unaccounted for.
+# The pool's policies in virtual time. The program ends with exit code 1 at the first result that is not
+# exact, and at the first packet that is unaccounted for.
 policies_compared() {
     local output=$logs/policies.json
     lab bench policies --quick --json >"$output" || { cat "$output"; return 1; }
@@ -100,7 +100,8 @@ misspelt_config_is_rejected() {
     [[ -n $line ]] || { say "conf/appliance.toml has no udp_port to misspell"; return 1; }
     output=$(pascaline check "$copy" 2>&1) || code=$?
     say "exit code $code: $output"
-    ((code == 2)) && grep -Eq "line $line,? column [0-9]+|:$line:[0-9]+" <<<"$output" && grep -q udp_prot <<<"$output"
+    ((code == 2)) && grep -Eq "line $line,? column [0-9]+|:$line:[0-9]+" <<<"$output" &&
+        grep -q udp_prot <<<"$output"
 }
 
 # demo OPTIONS... -- EXPECTATIONS...: runs the demo and looks at its JSON.
@@ -127,17 +128,19 @@ demo_i32() {
     demo --bytes 2MiB --allreduces 3 --dtype i32 --payload 1448 -- "${all_good[@]}" 'dtype == "i32"'
 }
 
-# The counts are of what really happened to frames: a network that did no harm would fail here. netem does not say how
-# many frames were overtaken (null).
+# The counts are of what really happened to frames: a network that did no harm would fail here. netem does not
+# say how many frames were overtaken (null).
 demo_bad_network() {
-    demo --bytes 2MiB --allreduces 4 --loss 1 --duplicate 1 --reorder 1 "$@" -- "${all_good[@]}" 'allreduces == 4' \
-        'impairment["lost"] > 0' 'impairment["duplicated"] > 0' 'impairment["reordered"] != 0' 'retransmissions > 0'
+    demo --bytes 2MiB --allreduces 4 --loss 1 --duplicate 1 --reorder 1 "$@" -- "${all_good[@]}" \
+        'allreduces == 4' 'impairment["lost"] > 0' 'impairment["duplicated"] > 0' \
+        'impairment["reordered"] != 0' 'retransmissions > 0'
 }
 
-# Two jobs contend for a pool that holds neither's window: preemption evicts partials, and the parameter server completes
-# them.
+# Two jobs contend for a pool that holds neither's window: preemption evicts partials, and the parameter
+# server completes them.
 demo_preemption() {
-    demo --policy dsa --jobs 2 --loss 1 --pool-slots 64 --bytes 256KiB --allreduces 4 "$@" -- "${all_good[@]}" \
+    demo --policy dsa --jobs 2 --loss 1 --pool-slots 64 --bytes 256KiB --allreduces 4 "$@" \
+        -- "${all_good[@]}" \
         'jobs == 2' 'allreduces == 8' 'preemptions > 0' 'ps_completions > 0'
 }
 
@@ -191,11 +194,12 @@ demo_jumbo() {
     demo --mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
 }
 
-# Scapy's reading of the protocol against the test vectors; the same streams replayed through real ports, every frame
-# counted.
+# Scapy's reading of the protocol against the test vectors; the same streams replayed through real ports,
+# every frame counted.
 trex() { bounded 300 scripts/trex/check --binary "$target/release/pascaline"; }
 
-# A real Prometheus: every panel and every alert is answered with data, and each alert fires and stays silent as tested.
+# A real Prometheus: every panel and every alert is answered with data, and each alert fires and stays silent
+# as tested.
 observe() { bounded 300 scripts/observe --binary "$target/release/pascaline"; }
 
 # Measures for real and quickly, without peers. Wrong sums fail it, and figures that are missing or absurd.
@@ -209,19 +213,23 @@ bench_report() {
 }
 
 # A real browser on the page, while the workers of a demo are at work; target/browser has the screenshots.
-browser() { bounded 600 scripts/setup --browser && bounded 150 scripts/browser --binary "$target/release/pascaline" --timeout 60; }
+browser() {
+    bounded 600 scripts/setup --browser &&
+        bounded 150 scripts/browser --binary "$target/release/pascaline" --timeout 60
+}
 
 # What it costs the packets that somebody looks: within 10 % of their time and 3 % of their rate.
 looking() { bounded 400 python3 -B scripts/lib/looking.py --binary "$target/release/pascaline-lab"; }
 
 soak() { bounded 300 python3 -B scripts/lib/soak.py --seconds 60 --binary "$target/release/pascaline"; }
 
-# No piece of the packet path takes over 5 % more instructions than docs/instructions.md has, and one that does is found
-# out.
+# No piece of the packet path takes over 5 % more instructions than docs/instructions.md has, and one that
+# does is found out.
 instructions() { bounded 600 scripts/instructions; }
 instructions_slowed() { bounded 600 scripts/instructions --demonstrate; }
 
-# Compiles a cargo subcommand, once on each machine. Unoptimised: it works for seconds, and optimising it takes minutes.
+# Compiles a cargo subcommand, once on each machine. Unoptimised: it works for seconds, and optimising it
+# takes minutes.
 tool() { cargo "$1" --version || bounded 900 cargo install "cargo-$1" --debug --locked --version "$2"; }
 
 licences() { tool deny 0.20.2 && bounded 300 cargo deny check licenses bans sources; }
@@ -256,7 +264,11 @@ all_steps() {
     step "demo: unknown options are rejected" demo_rejects_unknown_options
     ports=true port_steps
     step "bench: what looking costs" looking
-    if "$quick"; then skip "soak: memory does not grow" "--quick"; else ports=true step "soak: memory does not grow" soak; fi
+    if "$quick"; then
+        skip "soak: memory does not grow" "--quick"
+    else
+        ports=true step "soak: memory does not grow" soak
+    fi
 }
 
 port_steps() {

@@ -32,7 +32,8 @@ static void measure(int rank, int ranks, size_t bytes, int iterations)
         for (size_t at = 0; at < count; at++)
             right = right && sum[at] == (float)(ranks * (ranks + 1) / 2);
     }
-    printf("{\"rank\": %d, \"bytes\": %zu, \"right\": %s, \"seconds\": [", rank, bytes, right ? "true" : "false");
+    printf("{\"rank\": %d, \"bytes\": %zu, ", rank, bytes);
+    printf("\"right\": %s, \"seconds\": [", right ? "true" : "false");
     for (int i = 0; i < iterations; i++)
         printf("%s%.9f", i ? ", " : "", seconds[i]);
     printf("]}\n");

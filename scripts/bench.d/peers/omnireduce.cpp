@@ -1,10 +1,12 @@
-// Measures the aggregator of OmniReduce (`ps`, of DAIET) as `pascaline bench pipeline` measures Pascaline's: the same PSNs in the same order, in packets
-// as the aggregator wants them. It is compiled together with the aggregator's own ps.cpp.
+// Measures the aggregator of OmniReduce (`ps`, of DAIET) as `pascaline-lab bench pipeline` measures ours:
+// the same PSNs in the same order, in packets as the aggregator wants them.
+// It is compiled together with the aggregator's own ps.cpp.
 //
 //   omnireduce hot|ring FAN_IN ELEMENTS SECONDS CORE MAIN_CORE
 //
-// hot: a net_null port whose receive callback writes each packet, its time taken out. ring: packets come from the main core and results go back there,
-// by their addresses. Prints one line of JSON.
+// hot: a net_null port whose receive callback writes each packet, its time taken out.
+// ring: packets come from the main core and results go back there, by their addresses.
+// Prints one line of JSON.
 
 #include <cinttypes>
 #include <cstdint>
@@ -49,7 +51,8 @@ struct Load {
 // What a worker's packet looks like, and the order in which they come.
 class Frames {
 public:
-	Frames(const Load &load, int32_t value) : load_(load), value_(value), payload_(load.elements, rte_cpu_to_be_32(value)) {}
+	Frames(const Load &load, int32_t value)
+		: load_(load), value_(value), payload_(load.elements, rte_cpu_to_be_32(value)) {}
 
 	static constexpr size_t HEADERS =
 		sizeof(rte_ether_hdr) + sizeof(rte_ipv4_hdr) + sizeof(rte_udp_hdr) + sizeof(daiet::daiet_hdr);
@@ -58,7 +61,8 @@ public:
 
 	void payload(rte_mbuf *packet) const
 	{
-		memcpy(rte_pktmbuf_mtod_offset(packet, void *, HEADERS), payload_.data(), payload_.size() * sizeof(int32_t));
+		void *tensor = rte_pktmbuf_mtod_offset(packet, void *, HEADERS);
+		memcpy(tensor, payload_.data(), payload_.size() * sizeof(int32_t));
 	}
 
 	// The headers of the next contribution, and the packet's lengths.
@@ -137,8 +141,8 @@ uint64_t ticks(double seconds)
 
 void report(const Seen &seen)
 {
-	printf("{\"mpps\":%.4f,\"checked\":%" PRIu64 ",\"wrong\":%" PRIu64 "}\n", (double)seen.packets / seen.seconds / 1e6,
-	       seen.checked, seen.wrong);
+	double mpps = (double)seen.packets / seen.seconds / 1e6;
+	printf("{\"mpps\":%.4f,\"checked\":%" PRIu64 ",\"wrong\":%" PRIu64 "}\n", mpps, seen.checked, seen.wrong);
 }
 
 // Room for a frame, packed as densely as may be: without hugepages DPDK lets no packet reach across a page.
@@ -160,7 +164,8 @@ void start(uint16_t port, rte_mempool *into)
 {
 	rte_eth_conf conf = {};
 
-	if (rte_eth_dev_configure(port, 1, 1, &conf) || rte_eth_rx_queue_setup(port, 0, 1024, rte_socket_id(), nullptr, into) ||
+	if (rte_eth_dev_configure(port, 1, 1, &conf) ||
+	    rte_eth_rx_queue_setup(port, 0, 1024, rte_socket_id(), nullptr, into) ||
 	    rte_eth_tx_queue_setup(port, 0, 1024, rte_socket_id(), nullptr) || rte_eth_dev_start(port))
 		fail("the port does not start");
 }
@@ -227,7 +232,8 @@ Seen measure_hot(const Load &load, unsigned lcore)
 	Hot hot(load);
 	const std::string arguments = "size=" + std::to_string(hot.frames.length());
 
-	if (rte_eal_hotplug_add("vdev", "net_null0", arguments.c_str()) || rte_eth_dev_get_port_by_name("net_null0", &hot.port))
+	if (rte_eal_hotplug_add("vdev", "net_null0", arguments.c_str()) ||
+	    rte_eth_dev_get_port_by_name("net_null0", &hot.port))
 		fail("no net_null port");
 	start(hot.port, pool("received", hot.frames, 8191));
 	hot.check = rte_eth_add_tx_callback(hot.port, 0, Hot::transmit, &hot);
@@ -329,7 +335,8 @@ void deep_copy_single_segment_pkt(rte_mbuf *to, const rte_mbuf *from)
 
 daiet_params::daiet_params()
 	: num_updates(0), max_num_pending_messages(SLOTS),
-	  tx_flags(RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM), ps_port(PORT), num_workers(0)
+	  tx_flags(RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM),
+	  ps_port(PORT), num_workers(0)
 {
 }
 daiet_params::~daiet_params() {}
@@ -351,8 +358,10 @@ int main(int count, char **arguments)
 	if (load.fan_in == 0 || load.fan_in > PSNS || load.elements == 0)
 		fail("no such load");
 
-	std::vector<std::string> words = {"omnireduce", "--no-pci", "--no-shconf", "--log-level=lib.*:error", "-m", "240"};
-	words.insert(words.end(), {"-l", std::string(arguments[5]) + "," + arguments[6], "--main-lcore", arguments[6]});
+	std::vector<std::string> words = {"omnireduce", "--no-pci", "--no-shconf", "--log-level=lib.*:error",
+					  "-m", "240"};
+	std::string cores = std::string(arguments[5]) + "," + arguments[6];
+	words.insert(words.end(), {"-l", cores, "--main-lcore", arguments[6]});
 	words.insert(words.end(), {"--file-prefix", "pascaline-peer-" + std::to_string(getpid())});
 	// As Pascaline does where there are none.
 	FILE *free_pages = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
@@ -375,7 +384,8 @@ int main(int count, char **arguments)
 
 	const Seen seen = kind == "hot" ? measure_hot(load, lcore) : measure_ring(load, lcore);
 	if (!seen.packets || !seen.checked || seen.wrong)
-		fail(std::to_string(seen.wrong) + " of " + std::to_string(seen.checked) + " results are wrong: the measurement is void");
+		fail(std::to_string(seen.wrong) + " of " + std::to_string(seen.checked) +
+		     " results are wrong: the measurement is void");
 	report(seen);
 	return 0;
 }
