@@ -38,7 +38,7 @@ use pascaline_wire::frame::Mac;
 use crate::jobs::JobTable;
 
 pub use entry::{APPLIANCE, Entry, Role};
-use job::{JobState, Phase, Verdict};
+use job::{Decision, JobState, Phase};
 pub use liveness::Event;
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
@@ -139,24 +139,24 @@ impl Membership {
         }
         // A job that a Join is about to form, for the answer if it does not come to that.
         let mut proposed = None;
-        let verdict = match self.rate(now, request) {
-            rate::Verdict::Ignored => {
+        let decision = match self.rate(now, request) {
+            rate::RateDecision::Ignored => {
                 self.ignored += 1;
                 return None;
             }
-            rate::Verdict::Refused => Err(Verdict::of(Status::TooMany)),
-            rate::Verdict::Admitted => match self.jobs.get_mut(&header.job) {
+            rate::RateDecision::Refused => Err(Decision::of(Status::TooMany)),
+            rate::RateDecision::Admitted => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
-                    let verdict = decide(job, now, request, self.admission.as_ref());
-                    if verdict.is_ok() {
+                    let decision = decide(job, now, request, self.admission.as_ref());
+                    if decision.is_ok() {
                         job.hear(now, header.rank);
                     }
-                    verdict
+                    decision
                 }
                 None => self.form(now, request, &mut proposed),
             },
         };
-        let Verdict { status, expected, got, names, changed } = verdict.unwrap_or_else(|refused| refused);
+        let Decision { status, expected, got, names, changed } = decision.unwrap_or_else(|refused| refused);
         self.answered[status as usize] += 1;
         let job = self.jobs.get(&header.job).or(proposed.as_ref());
         let (fan_in, joined, epoch, payload, window) = job.map_or((0, 0, 0, 0, 0), |job| {
@@ -185,7 +185,7 @@ impl Membership {
         Some(answer)
     }
 
-    fn rate(&mut self, now: Duration, request: &ControlRequest) -> rate::Verdict {
+    fn rate(&mut self, now: Duration, request: &ControlRequest) -> rate::RateDecision {
         let known = self.jobs.get_mut(&request.header.job).and_then(|job| job.bucket(request));
         match known {
             Some(bucket) => bucket.take(now, rate::MEMBER),
@@ -201,41 +201,41 @@ impl Membership {
         now: Duration,
         request: &ControlRequest,
         proposed: &mut Option<JobState>,
-    ) -> Result<Verdict, Verdict> {
+    ) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let (id, fan_in) = (header.job, header.fan_in);
-        let unknown = Verdict::new(Status::UnknownJob, 0, u32::from(id));
+        let unknown = Decision::new(Status::UnknownJob, 0, u32::from(id));
         let admission = self.admission.as_ref().filter(|admission| admission.jobs.contains(&id));
         let joins = control.action == Action::Join;
         let Some(admission) = admission.filter(|_| joins || control.action == Action::Leave) else {
             return Err(unknown);
         };
         if !admission.admits(from.address) {
-            return Err(Verdict::new(Status::SourceRefused, 0, u32::from(header.rank)));
+            return Err(Decision::new(Status::SourceRefused, 0, u32::from(header.rank)));
         }
         if fan_in > admission.max_fan_in || fan_in > pascaline_wire::MAX_RANKS {
-            return Err(Verdict::new(Status::Quota, u32::from(admission.max_fan_in), u32::from(fan_in)));
+            return Err(Decision::new(Status::Quota, u32::from(admission.max_fan_in), u32::from(fan_in)));
         }
         if joins && self.jobs.values().filter(|job| job.formed).count() >= admission.max_jobs {
-            return Err(Verdict::new(Status::Quota, 0, 1));
+            return Err(Decision::new(Status::Quota, 0, 1));
         }
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
         let mut job = JobState::new(spec, epoch, true, now);
-        let verdict = if joins {
+        let decision = if joins {
             job.join(now, request, Some(admission))
         } else if self.next_epochs.contains_key(&id) {
-            Ok(Verdict::of(Status::Ok))
+            Ok(Decision::of(Status::Ok))
         } else {
-            Err(Verdict::new(Status::NotMember, 0, u32::from(header.rank)))
+            Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)))
         };
-        if verdict.is_ok_and(|verdict| verdict.changed) {
+        if decision.is_ok_and(|decision| decision.changed) {
             job.count_by(self.lcores);
             self.jobs.insert(id, job);
         } else {
             *proposed = Some(job);
         }
-        verdict
+        decision
     }
 
     /// Takes note that lcores have seen packets of a member.
@@ -344,7 +344,7 @@ fn decide(
     now: Duration,
     request: &ControlRequest,
     admission: Option<&Admission>,
-) -> Result<Verdict, Verdict> {
+) -> Result<Decision, Decision> {
     match request.control.action {
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),

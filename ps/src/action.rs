@@ -20,7 +20,7 @@ pub struct Action<'a> {
     pub to: Destination,
     /// The header, complete.
     pub header: Header,
-    /// Elements, in results; a control body, in refusals; else empty.
+    /// Elements, in results; a control body, in rejections; else empty.
     pub payload: &'a [u8],
     /// Which ranks are inside, in results that do not contain all.
     pub bitmap: Option<Bitmap>,

@@ -6,7 +6,7 @@
 //! how old they are.
 //!
 //! ```
-//! use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Rule, Settings, Verdict};
+//! use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Rule, Settings, AsyncOutcome};
 //! use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,7 @@
 //! let mut end = [0; trailer::MAX_LEN];
 //! let length = Trailer { update: Some(update), ..Trailer::default() }.emit(&mut end)?;
 //! datagram.extend_from_slice(&end[..length]);
-//! assert_eq!(server.handle_datagram(3000, &datagram), Verdict::Applied);
+//! assert_eq!(server.handle_datagram(3000, &datagram), AsyncOutcome::Applied);
 //! assert_eq!(server.weights(1), Some(&[1.5, 0.5][..]));
 //! let mut reply = Vec::new();
 //! assert!(server.next_reply(&mut reply), "an acknowledgement with these weights");
@@ -32,13 +32,13 @@
 //! ```
 
 pub mod age;
+mod outcome;
 pub mod pace;
 pub mod rule;
 mod server;
-mod verdict;
 
 pub use age::{Age, jain};
+pub use outcome::{AsyncCounters, AsyncOutcome};
 pub use pace::Pace;
 pub use rule::{Combined, Rule};
 pub use server::{AsyncJob, AsyncServer, Audience, Cluster, Settings};
-pub use verdict::{AsyncCounters, Verdict};

@@ -6,20 +6,20 @@ use pascaline_wire::{Element, Header, Kind};
 
 use crate::combine::Combiner;
 use crate::config::JobParams;
-use crate::outcome::{Refusal, Refused};
+use crate::outcome::{RejectReason, Rejection};
 use pascaline_wire::RankSet;
 
 /// Whether the packet is of this generation and size of the job, and names a rank that there is. The `rank`
 /// of partials and results is not looked at: it may be the one they were once sent to.
-pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Refusal> {
+pub(crate) fn membership(params: &JobParams, header: &Header) -> Result<(), Rejection> {
     if header.epoch != params.epoch {
-        return Err(Refusal::new(Refused::WrongEpoch, params.epoch, header.epoch));
+        return Err(Rejection::new(RejectReason::WrongEpoch, params.epoch, header.epoch));
     }
     if header.fan_in != params.fan_in {
-        return Err(Refusal::new(Refused::FanInMismatch, params.fan_in, header.fan_in));
+        return Err(Rejection::new(RejectReason::FanInMismatch, params.fan_in, header.fan_in));
     }
     if matches!(header.kind, Kind::Gradient | Kind::Reminder) && header.rank >= params.fan_in {
-        return Err(Refusal::new(Refused::RankOutOfRange, params.fan_in, header.rank));
+        return Err(Rejection::new(RejectReason::RankOutOfRange, params.fan_in, header.rank));
     }
     Ok(())
 }
@@ -31,54 +31,54 @@ pub(crate) fn elements(
     kernels: &Kernels,
     element: Element,
     payload: &[u8],
-) -> Result<Combiner, Refusal> {
+) -> Result<Combiner, Rejection> {
     if let Some(admitted) = params.element {
         same_element(admitted, element)?;
     }
     let longest = usize::from(params.payload_max);
     if payload.len() > longest {
-        return Err(Refusal::payload(longest, payload.len()));
+        return Err(Rejection::payload(longest, payload.len()));
     }
     Ok(Combiner::new(kernels, element))
 }
 
 /// Whether two contributions have the same element type and operation.
-pub(crate) fn same_element(expected: Element, got: Element) -> Result<(), Refusal> {
+pub(crate) fn same_element(expected: Element, got: Element) -> Result<(), Rejection> {
     if expected == got {
         Ok(())
     } else {
-        Err(Refusal::new(Refused::ElementMismatch, expected.code(), got.code()))
+        Err(Rejection::new(RejectReason::ElementMismatch, expected.code(), got.code()))
     }
 }
 
 /// Whether two contributions have the same length.
-pub(crate) fn same_len(expected: usize, got: usize) -> Result<(), Refusal> {
-    if expected == got { Ok(()) } else { Err(Refusal::payload(expected, got)) }
+pub(crate) fn same_len(expected: usize, got: usize) -> Result<(), Rejection> {
+    if expected == got { Ok(()) } else { Err(Rejection::payload(expected, got)) }
 }
 
 /// The one rank inside a gradient.
-pub(crate) fn gradient(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Refusal> {
+pub(crate) fn gradient(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Rejection> {
     if header.count != 1 {
-        return Err(Refusal::new(Refused::WrongCount, 1_u16, header.count));
+        return Err(Rejection::new(RejectReason::WrongCount, 1_u16, header.count));
     }
     let mut ranks = RankSet::EMPTY;
     if !ranks.insert(header.rank) {
-        return Err(Refused::RankOutOfRange.into());
+        return Err(RejectReason::RankOutOfRange.into());
     }
     match bitmap {
         Some(bitmap) if RankSet::from_bitmap(bitmap, header.fan_in) != Some(ranks) => {
-            Err(Refused::WrongBitmap.into())
+            Err(RejectReason::WrongBitmap.into())
         }
         _ => Ok(ranks),
     }
 }
 
 /// The ranks inside a partial, which must say so: at least one, and as many as it counts.
-pub(crate) fn partial(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Refusal> {
+pub(crate) fn partial(header: &Header, bitmap: Option<&Bitmap>) -> Result<RankSet, Rejection> {
     bitmap
         .and_then(|bitmap| RankSet::from_bitmap(bitmap, header.fan_in))
         .filter(|ranks| header.count > 0 && ranks.len() == header.count)
-        .ok_or_else(|| Refused::WrongBitmap.into())
+        .ok_or_else(|| RejectReason::WrongBitmap.into())
 }
 
 /// The ranks inside a result: all, or enough and as its bitmap says.
@@ -86,12 +86,12 @@ pub(crate) fn result(
     params: &JobParams,
     header: &Header,
     bitmap: Option<&Bitmap>,
-) -> Result<RankSet, Refusal> {
+) -> Result<RankSet, Rejection> {
     let ranks = match bitmap {
         None if header.count == params.fan_in => RankSet::first(params.fan_in),
-        None if header.count < params.needed() => return Err(Refused::Incomplete.into()),
-        None => return Err(Refused::WrongBitmap.into()),
+        None if header.count < params.needed() => return Err(RejectReason::Incomplete.into()),
+        None => return Err(RejectReason::WrongBitmap.into()),
         Some(_) => partial(header, bitmap)?,
     };
-    if ranks.len() < params.needed() { Err(Refused::Incomplete.into()) } else { Ok(ranks) }
+    if ranks.len() < params.needed() { Err(RejectReason::Incomplete.into()) } else { Ok(ranks) }
 }

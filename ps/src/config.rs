@@ -12,7 +12,7 @@ pub struct Config {
     /// Results that a job keeps for those who come late, as far as its memory goes; at least 1, because a
     /// result is sent from where it is kept. Those of the last [`settle`](Self::settle) should be among them:
     /// else ranks are asked more often than they need to be.
-    pub kept: u32,
+    pub cached: u32,
     /// Requests (fetches and reminders) that may be sent between two calls of
     /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own
     /// network. At least 1.
@@ -36,7 +36,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             capacity: Capacity { entries: 1 << 16, bytes: 1 << 28 },
-            kept: 4096,
+            cached: 4096,
             burst: 64,
             floor: Duration::from_millis(1),
             initial: Duration::from_millis(20),
@@ -47,7 +47,7 @@ impl Default for Config {
     }
 }
 
-/// Room for incomplete entries, and for payload bytes of entries and kept results together.
+/// Room for incomplete entries, and for payload bytes of entries and cached results together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Entries.
@@ -81,7 +81,7 @@ pub enum Order {
     /// As they arrive, on the fly.
     Arrival,
     /// By rank, once all are there: the same inputs give the same bits, whatever the network did. Partials
-    /// cannot be taken apart again and are refused; for such a job the appliance evicts originals.
+    /// cannot be taken apart again and are rejected; for such a job the appliance evicts originals.
     Rank,
 }
 

@@ -2,7 +2,7 @@
 
 use pascaline_wire::Malformed;
 
-use crate::outcome::{Outcome, Refused};
+use crate::outcome::{Outcome, RejectReason};
 
 /// What the server has done.
 ///
@@ -22,7 +22,7 @@ pub struct Counters {
     pub completed: u64,
     /// Contributions and results that were there already.
     pub duplicate: u64,
-    /// Packets for PSNs whose result is kept.
+    /// Packets for PSNs whose result is cached.
     pub late: u64,
     /// Entries opened.
     pub opened: u64,
@@ -47,21 +47,22 @@ pub struct Counters {
     pub results_sent: u64,
     /// Results sent to single ranks that came late.
     pub answers_sent: u64,
-    /// Answers and refusals that were not sent, because the result was on its way already or too many asked.
+    /// Answers and rejections that were not sent, because the result was on its way already or too many
+    /// asked.
     pub answers_limited: u64,
-    /// Ranks told why a contribution of theirs was refused.
-    pub refusals_sent: u64,
+    /// Ranks told why a contribution of theirs was rejected.
+    pub rejections_sent: u64,
     /// Results that left the memory, or found the queue full, before the driver fetched them.
     pub results_lost: u64,
-    refused: [u64; Refused::ALL.len()],
+    rejected: [u64; RejectReason::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
 
 impl Counters {
-    /// Packets refused for a reason.
+    /// Packets rejected for a reason.
     #[must_use]
-    pub const fn refused(&self, reason: Refused) -> u64 {
-        self.refused[reason as usize]
+    pub const fn rejected(&self, reason: RejectReason) -> u64 {
+        self.rejected[reason as usize]
     }
 
     /// Packets that were malformed in a way.
@@ -79,7 +80,7 @@ impl Counters {
             + self.completed
             + self.duplicate
             + self.late
-            + self.refused.iter().chain(&self.malformed).sum::<u64>()
+            + self.rejected.iter().chain(&self.malformed).sum::<u64>()
     }
 
     pub(crate) const fn note(&mut self, outcome: &Outcome) {
@@ -91,7 +92,7 @@ impl Counters {
             Outcome::Duplicate => &mut self.duplicate,
             Outcome::Late => &mut self.late,
             Outcome::Malformed(reason) => &mut self.malformed[*reason as usize],
-            Outcome::Refused { reason, .. } => &mut self.refused[*reason as usize],
+            Outcome::Rejected { reason, .. } => &mut self.rejected[*reason as usize],
         };
         *counter += 1;
     }

@@ -7,7 +7,7 @@ use pascaline_wire::{Element, Flags, Header, Kind, round};
 use crate::check;
 use crate::combine::Combiner;
 use crate::config::{JobParams, Order};
-use crate::outcome::Refusal;
+use crate::outcome::Rejection;
 use pascaline_wire::RankSet;
 
 /// What header fields a result inherits from the packets in it.
@@ -80,7 +80,7 @@ impl Content {
     }
 
     /// Whether a packet can be combined with what is there.
-    pub(crate) fn check(&self, header: &Header, payload: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, header: &Header, payload: &[u8]) -> Result<(), Rejection> {
         check::same_element(self.element, header.element)?;
         check::same_len(self.len, payload.len())
     }

@@ -1,4 +1,4 @@
-//! One job: its incomplete entries, its kept results, and what is to be sent for them.
+//! One job: its incomplete entries, its cached results, and what is to be sent for them.
 
 use core::ops::Bound::{Included, Unbounded};
 use core::time::Duration;
@@ -8,12 +8,12 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{Header, control, round};
 
 use crate::action::Destination;
+use crate::cached::CachedResults;
 use crate::combine::Combiner;
 use crate::config::{Config, JobParams};
 use crate::counters::Counters;
 use crate::entry::{Content, Entry};
-use crate::kept::Kept;
-use crate::outcome::{Refusal, Refused};
+use crate::outcome::{RejectReason, Rejection};
 use crate::timeout::Estimator;
 
 mod ask;
@@ -51,13 +51,13 @@ pub(crate) struct Job {
     /// The entries for which a round of asking is under way, by ticket: they take turns.
     asking: BTreeMap<u64, u32>,
     next_ticket: u64,
-    kept: Kept,
+    cached: CachedResults,
     replies: VecDeque<Reply>,
-    /// A refusal to be told, and when the last one was.
-    refusal: Option<Header>,
+    /// A rejection to be told, and when the last one was.
+    rejection: Option<Header>,
     /// Its body.
     body: [u8; control::LEN],
-    refused_at: Option<Duration>,
+    rejected_at: Option<Duration>,
     estimator: Estimator,
     /// Payload bytes of the entries.
     entry_bytes: usize,
@@ -84,11 +84,11 @@ impl Job {
             timers: BTreeSet::new(),
             asking: BTreeMap::new(),
             next_ticket: 0,
-            kept: Kept::default(),
+            cached: CachedResults::default(),
             replies: VecDeque::new(),
-            refusal: None,
+            rejection: None,
             body: [0; control::LEN],
-            refused_at: None,
+            rejected_at: None,
             estimator: Estimator::new(&config),
             entry_bytes: 0,
             witnessed,
@@ -108,14 +108,14 @@ impl Job {
         self.entries.len()
     }
 
-    /// Results kept.
-    pub(crate) fn kept(&self) -> usize {
-        self.kept.len()
+    /// Cached results.
+    pub(crate) fn cached(&self) -> usize {
+        self.cached.len()
     }
 
-    /// Payload bytes of entries and kept results.
+    /// Payload bytes of entries and cached results.
     pub(crate) fn bytes(&self) -> usize {
-        self.entry_bytes + self.kept.bytes()
+        self.entry_bytes + self.cached.bytes()
     }
 
     /// What an entry's first timeout would be now.
@@ -124,19 +124,19 @@ impl Job {
     }
 
     /// Sees to it that `more` payload bytes of this PSN fit beside all entries less `freed` bytes, if need be
-    /// by forgetting kept results, and by giving up later PSNs.
+    /// by forgetting cached results, and by giving up later PSNs.
     fn make_room(
         &mut self,
         psn: u32,
         freed: usize,
         more: usize,
         counters: &mut Counters,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Rejection> {
         loop {
             let wanted = (self.entry_bytes - freed).saturating_add(more);
             if wanted <= self.params.capacity.bytes {
-                while wanted + self.kept.bytes() > self.params.capacity.bytes {
-                    self.kept.forget_oldest();
+                while wanted + self.cached.bytes() > self.params.capacity.bytes {
+                    self.cached.forget_oldest();
                 }
                 return Ok(());
             }
@@ -145,7 +145,7 @@ impl Job {
     }
 
     /// Sees to it that there may be one entry more, for this PSN.
-    fn room_for_entry(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Refusal> {
+    fn room_for_entry(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Rejection> {
         while self.entries.len() >= self.params.capacity.entries as usize {
             self.give_way(psn, counters)?;
         }
@@ -157,7 +157,7 @@ impl Job {
     /// Whoever lacks an early result sends nothing that is much later (the spread rule), so the entries of
     /// later PSNs may be incomplete for want of the very result that finds no room. What they hold will be
     /// sent again.
-    fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Refusal> {
+    fn give_way(&mut self, psn: u32, counters: &mut Counters) -> Result<(), Rejection> {
         const HALF: u32 = 1 << 31;
         // PSNs are serial numbers: the half of them that comes after this one may wrap.
         let (first, last) = (psn.wrapping_add(1), psn.wrapping_add(HALF - 1));
@@ -167,7 +167,7 @@ impl Job {
         } else {
             latest((Unbounded, Included(last))).or_else(|| latest((Included(first), Unbounded)))
         };
-        self.close_entry(latest.or_else(|| self.hopeless(psn)).ok_or(Refused::Full)?);
+        self.close_entry(latest.or_else(|| self.hopeless(psn)).ok_or(RejectReason::Full)?);
         counters.given_up += 1;
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Job {
     /// True if what has been given out before this server's memory begins has arrived by now, or never will.
     fn is_settled(&self, now: Duration) -> bool {
         let began = self.began.filter(|_| !self.witnessed);
-        let since = began.max(self.kept.forgotten());
+        let since = began.max(self.cached.forgotten());
         since.is_none_or(|since| now >= since.saturating_add(self.config.settle))
     }
 
@@ -284,7 +284,7 @@ impl Job {
 
     /// Keeps a result and has it sent to all ranks.
     fn publish(&mut self, now: Duration, psn: u32, content: Content, round: u16, counters: &mut Counters) {
-        self.kept.keep(now, psn, content, round, self.config.kept);
+        self.cached.keep(now, psn, content, round, self.config.cached);
         counters.finished += 1;
         counters.voted += u64::from(round != round::TAKEN);
         self.reply(psn, Destination::Appliance, counters);

@@ -14,9 +14,9 @@
 //! **Panics.** Nothing that is received makes any function here panic.
 //!
 //! From the inside out: [`ranks`] is the contribution bitmap, [`combine`] knows the kernels, [`timeout`]
-//! estimates when an entry is late; an entry collects, a kept result answers those who come late, a job holds
-//! both; [`Server`] is all jobs together. [`action`], [`outcome`] and [`counters`] are what the driver sees.
-//! [`asynchronous`] is a server of another kind, for training in which nobody waits for anybody.
+//! estimates when an entry is late; an entry collects, a cached result answers those who come late, a job
+//! holds both; [`Server`] is all jobs together. [`action`], [`outcome`] and [`counters`] are what the driver
+//! sees. [`asynchronous`] is a server of another kind, for training in which nobody waits for anybody.
 //!
 //! ```
 //! use core::time::Duration;
@@ -45,13 +45,13 @@
 pub mod action;
 mod agenda;
 pub mod asynchronous;
+mod cached;
 mod check;
 pub mod combine;
 pub mod config;
 pub mod counters;
 mod entry;
 mod job;
-mod kept;
 pub mod outcome;
 mod server;
 pub mod timeout;
@@ -59,5 +59,5 @@ pub mod timeout;
 pub use action::{Action, Destination};
 pub use config::{Capacity, Completion, Config, JobParams, Order, SetJobError};
 pub use counters::Counters;
-pub use outcome::{Answer, Outcome, Refused};
+pub use outcome::{Answer, Outcome, RejectReason};
 pub use server::{Server, Usage};

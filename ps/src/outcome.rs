@@ -16,25 +16,25 @@ pub enum Outcome {
     Completed,
     /// A contribution that the entry has already, or a further result: nothing changed.
     Duplicate,
-    /// A contribution, partial or reminder for a PSN whose result is kept: answered with the result, within
+    /// A contribution, partial or reminder for a PSN whose result is cached: answered with the result, within
     /// limits.
     Late,
     /// The bytes are no packet of this protocol.
     Malformed(Malformed),
-    /// Refused; nothing changed.
-    Refused {
+    /// Rejected; nothing changed.
+    Rejected {
         /// Why.
-        reason: Refused,
+        reason: RejectReason,
         /// What an Ack says of it, if anything. Where one is due the server sends it, through the appliance,
         /// at a limited rate.
         answer: Option<Answer>,
     },
 }
 
-/// Why a well-formed packet was refused.
+/// Why a well-formed packet was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Refused {
+pub enum RejectReason {
     /// A kind that is not for the parameter server, or its own reminder come back.
     Unexpected,
     /// No such job.
@@ -66,7 +66,7 @@ pub enum Refused {
     Full,
 }
 
-impl Refused {
+impl RejectReason {
     /// All reasons, in the order of their discriminants.
     pub const ALL: [Self; 14] = [
         Self::Unexpected,
@@ -136,11 +136,11 @@ impl Refused {
     }
 }
 
-/// A refusal on its way back to where the refused packet came from: an Ack that answers no control packet
+/// A rejection on its way back to where the rejected packet came from: an Ack that answers no control packet
 /// (protocol, section 9), with BYPASS, since the appliance passes it on to the rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// The header; `rank` and `psn` are the refused packet's, `fan_in` and `epoch` the job's.
+    /// The header; `rank` and `psn` are the rejected packet's, `fan_in` and `epoch` the job's.
     pub header: Header,
     /// The body, with the status and both values.
     pub control: Control,
@@ -163,24 +163,24 @@ impl Answer {
 
 /// A reason with the value that would have been right and the one received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) reason: Refused,
+pub(crate) struct Rejection {
+    pub(crate) reason: RejectReason,
     expected: u32,
     got: u32,
 }
 
-impl Refusal {
-    pub(crate) fn new(reason: Refused, expected: impl Into<u32>, got: impl Into<u32>) -> Self {
+impl Rejection {
+    pub(crate) fn new(reason: RejectReason, expected: impl Into<u32>, got: impl Into<u32>) -> Self {
         Self { reason, expected: expected.into(), got: got.into() }
     }
 
     /// A payload length, or two.
     pub(crate) fn payload(expected: usize, got: usize) -> Self {
         let number = |len| u32::try_from(len).unwrap_or(u32::MAX);
-        Self::new(Refused::PayloadMismatch, number(expected), number(got))
+        Self::new(RejectReason::PayloadMismatch, number(expected), number(got))
     }
 
-    /// The answer to a refused packet. Only gradients and reminders are answered: they come from the rank
+    /// The answer to a rejected packet. Only gradients and reminders are answered: they come from the rank
     /// that they name, whereas the `rank` of partials and of results is not their sender's, and an Ack would
     /// make an innocent rank's operation fail.
     pub(crate) fn answer(&self, packet: &Header, fan_in: u16, epoch: u8) -> Option<Answer> {
@@ -210,8 +210,8 @@ impl Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(reason: Refused) -> Self {
+impl From<RejectReason> for Rejection {
+    fn from(reason: RejectReason) -> Self {
         Self { reason, expected: 0, got: 0 }
     }
 }

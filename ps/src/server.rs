@@ -11,15 +11,15 @@ use crate::agenda::Agenda;
 use crate::config::{Capacity, Config, JobParams, SetJobError};
 use crate::counters::Counters;
 use crate::job::{Job, Packet};
-use crate::outcome::{Outcome, Refusal, Refused};
+use crate::outcome::{Outcome, RejectReason, Rejection};
 
 /// What a job takes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Incomplete entries.
     pub open: usize,
-    /// Results kept.
-    pub kept: usize,
+    /// Cached results.
+    pub cached: usize,
     /// Payload bytes of both.
     pub bytes: usize,
     /// After how long an entry counts as late at first.
@@ -148,12 +148,12 @@ impl Server {
     }
 
     fn dispatch(&mut self, now: Duration, header: &Header, body: &[u8]) -> Outcome {
-        let refused = |refusal: Refusal, fan_in, epoch| Outcome::Refused {
-            reason: refusal.reason,
-            answer: refusal.answer(header, fan_in, epoch),
+        let rejected = |rejection: Rejection, fan_in, epoch| Outcome::Rejected {
+            reason: rejection.reason,
+            answer: rejection.answer(header, fan_in, epoch),
         };
         if matches!(header.kind, Kind::Update | Kind::Ack | Kind::Fetch | Kind::Control) {
-            return refused(Refused::Unexpected.into(), 0, 0);
+            return rejected(RejectReason::Unexpected.into(), 0, 0);
         }
         let (payload, trailer) = match header.payload(body) {
             Ok(split) => split,
@@ -161,18 +161,18 @@ impl Server {
         };
         let bitmap = trailer.and_then(|trailer| trailer.bitmap);
         let Some(job) = self.jobs.get_mut(&header.job) else {
-            return refused(Refused::UnknownJob.into(), 0, 0);
+            return rejected(RejectReason::UnknownJob.into(), 0, 0);
         };
         let handled = job.handle(now, header, payload, bitmap.as_ref(), &mut self.counters);
         let (fan_in, epoch) = (job.params().fan_in, job.params().epoch);
-        if let Err(refusal) = &handled
-            && refusal.reason.is_told()
-            && let Some(answer) = refusal.answer(header, fan_in, epoch)
+        if let Err(rejection) = &handled
+            && rejection.reason.is_told()
+            && let Some(answer) = rejection.answer(header, fan_in, epoch)
         {
             job.tell(now, answer, &mut self.counters);
         }
         self.touch(header.job);
-        handled.unwrap_or_else(|refusal| refused(refusal, fan_in, epoch))
+        handled.unwrap_or_else(|rejection| rejected(rejection, fan_in, epoch))
     }
 
     /// Notes what a job wants after something has happened to it.
@@ -240,7 +240,7 @@ impl Server {
     #[must_use]
     pub fn usage(&self, job: u16) -> Option<Usage> {
         let job = self.jobs.get(&job)?;
-        Some(Usage { open: job.open(), kept: job.kept(), bytes: job.bytes(), timeout: job.timeout() })
+        Some(Usage { open: job.open(), cached: job.cached(), bytes: job.bytes(), timeout: job.timeout() })
     }
 
     /// What a job was told, if there is one of this number.

@@ -198,7 +198,7 @@ impl Cluster {
         let Ok((header, body)) = Header::parse(datagram) else { return };
         if header.kind != Kind::Control {
             let verdict = self.server.handle_datagram(unix_ns, datagram);
-            if verdict == pascaline_ps::asynchronous::Verdict::WrongEpoch {
+            if verdict == pascaline_ps::asynchronous::AsyncOutcome::WrongEpoch {
                 self.next_serve = now;
             }
             return;

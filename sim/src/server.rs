@@ -8,7 +8,7 @@ use pascaline_aggregator::Order;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
 use pascaline_pipelines::ServerEnd;
 use pascaline_pipelines::jobs::{ServedJob, ServedJobs};
-use pascaline_ps::{Capacity, Completion, Config, JobParams, Refused};
+use pascaline_ps::{Capacity, Completion, Config, JobParams, RejectReason};
 use pascaline_wire::{DType, Element, Op};
 
 use crate::io::ROOM;
@@ -94,7 +94,7 @@ impl Server {
 
     /// It loses all that it has, and is away until [`come_back`](Self::come_back).
     pub(crate) fn go_away(&mut self, queue_too: bool) {
-        self.full += self.state.counters().refused(Refused::Full);
+        self.full += self.state.counters().rejected(RejectReason::Full);
         self.state = state(self.plan);
         self.jobs.clear();
         self.away = true;
@@ -188,13 +188,18 @@ impl Server {
 
     /// Packets that found no room in its memory, in all its lives.
     pub(crate) fn full(&self) -> u64 {
-        self.full + self.state.counters().refused(Refused::Full)
+        self.full + self.state.counters().rejected(RejectReason::Full)
     }
 }
 
 fn state(plan: ServerPlan) -> pascaline_ps::Server {
     let default = Config::default();
-    pascaline_ps::Server::new(Config { kept: plan.kept, burst: plan.burst, ceiling: plan.ceiling, ..default })
+    pascaline_ps::Server::new(Config {
+        cached: plan.kept,
+        burst: plan.burst,
+        ceiling: plan.ceiling,
+        ..default
+    })
 }
 
 fn params(plan: ServerPlan, job: &ServedJob) -> JobParams {

@@ -157,7 +157,7 @@ impl Config {
             );
             return Err(Misfit::new(message, "restart the appliance, or set server = false"));
         }
-        let kept = limits.config.kept;
+        let kept = limits.config.cached;
         for job in served {
             let entry = limits.entry_bytes(job.fan_in, job.policy.order, self.max_payload());
             if entry > limits.share.bytes || u32::from(job.window) > kept {

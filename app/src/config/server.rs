@@ -24,7 +24,7 @@ impl ServerLimits {
         let capacity = Capacity { bytes, ..default.capacity };
         let shares = jobs.max(1);
         let entries = u32::try_from(capacity.entries as usize / shares).unwrap_or(u32::MAX);
-        let config = Config { capacity, kept: default.kept.max(u32::from(window)), ..default };
+        let config = Config { capacity, cached: default.cached.max(u32::from(window)), ..default };
         Self { config, jobs, share: Capacity { entries, bytes: bytes / shares } }
     }
 

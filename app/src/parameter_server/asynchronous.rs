@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Settings, Verdict};
+use pascaline_ps::asynchronous::{AsyncJob, AsyncOutcome, AsyncServer, Settings};
 use pascaline_wire::{Header, Kind, Trailer};
 use tracing::{info, warn};
 
@@ -64,12 +64,12 @@ impl AsyncLoop {
     /// Handles a datagram of one of these jobs. Tells the number of the job if it belongs to no generation of
     /// it that is served.
     pub(super) fn receive(&mut self, unix_ns: u64, datagram: &[u8]) -> Option<u16> {
-        let verdict = self.server.handle_datagram(unix_ns, datagram);
+        let outcome = self.server.handle_datagram(unix_ns, datagram);
         let (header, body) = Header::parse(datagram).ok()?;
-        if matches!(verdict, Verdict::Applied | Verdict::LowReward | Verdict::Initialised) {
+        if matches!(outcome, AsyncOutcome::Applied | AsyncOutcome::LowReward | AsyncOutcome::Initialised) {
             self.note(unix_ns, &header, body);
         }
-        matches!(verdict, Verdict::UnknownJob | Verdict::WrongEpoch).then_some(header.job)
+        matches!(outcome, AsyncOutcome::UnknownJob | AsyncOutcome::WrongEpoch).then_some(header.job)
     }
 
     fn note(&mut self, unix_ns: u64, header: &Header, body: &[u8]) {

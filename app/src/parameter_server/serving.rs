@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pascaline_pipelines::jobs::ServedJob;
-use pascaline_ps::{Outcome, Refused, Server};
+use pascaline_ps::{Outcome, RejectReason, Server};
 use pascaline_wire::Header;
 use tracing::{info, warn};
 
@@ -103,7 +103,7 @@ impl ServerLoop {
     /// to no generation of it, that is served.
     pub(crate) fn receive(&mut self, now: Duration, datagram: &[u8]) -> Option<u16> {
         match self.server.handle_datagram(now, datagram) {
-            Outcome::Refused { reason: Refused::UnknownJob | Refused::WrongEpoch, .. } => {
+            Outcome::Rejected { reason: RejectReason::UnknownJob | RejectReason::WrongEpoch, .. } => {
                 Header::parse(datagram).ok().map(|(header, _)| header.job)
             }
             _ => None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use pascaline_ps::{Counters, Refused, Usage};
+use pascaline_ps::{Counters, RejectReason, Usage};
 use pascaline_telemetry::{Gauge, Gauges};
 use pascaline_wire::Malformed;
 use serde_json::{Map, Value};
@@ -89,7 +89,7 @@ impl Snapshot {
             results_sent,
             answers_sent,
             answers_limited,
-            refusals_sent,
+            rejections_sent,
             results_lost,
             ..
         } = self.counters;
@@ -107,10 +107,10 @@ impl Snapshot {
             ("reminder", reminders_sent),
             ("result", results_sent),
             ("answer", answers_sent),
-            ("refusal", refusals_sent),
+            ("refusal", rejections_sent),
         ];
         let withheld = [("limited", answers_limited), ("lost", results_lost)];
-        let refused = Refused::ALL.map(|reason| (reason.name(), self.counters.refused(reason)));
+        let rejected = RejectReason::ALL.map(|reason| (reason.name(), self.counters.rejected(reason)));
         let malformed = Malformed::ALL.map(|reason| (reason.name(), self.counters.malformed(reason)));
         let mut all = vec![
             counter(
@@ -119,7 +119,7 @@ impl Snapshot {
                 single(received),
             ),
             counter("ps_handled_packets", "Packets that were of use, by outcome.", by("outcome", outcomes)),
-            counter("ps_refused_packets", "Packets that were refused, by reason.", by("reason", refused)),
+            counter("ps_refused_packets", "Packets that were refused, by reason.", by("reason", rejected)),
             counter(
                 "ps_malformed_packets",
                 "Packets that could not be read, by reason.",
@@ -157,7 +157,9 @@ impl Snapshot {
         type Pick = fn(&Usage) -> f64;
         let picks: [(&'static str, &'static str, Pick); 4] = [
             ("ps_open_entries", "PSNs that the parameter server is collecting.", |usage| number(usage.open)),
-            ("ps_kept_results", "Results that are kept for those who come late.", |usage| number(usage.kept)),
+            ("ps_kept_results", "Results that are kept for those who come late.", |usage| {
+                number(usage.cached)
+            }),
             ("ps_payload_bytes", "Bytes of payload held.", |usage| number(usage.bytes)),
             ("ps_timeout_seconds", "After how long a PSN counts as late.", |usage| {
                 usage.timeout.as_secs_f64()

@@ -2,16 +2,16 @@
 
 use pascaline_wire::control::{Action, Status};
 
-use super::job::{JobState, Reset, Verdict, source};
+use super::job::{Decision, JobState, Reset, source};
 use super::reply::ControlRequest;
 
 impl JobState {
     /// Carries out the command of a member. FBcast and Help name a PSN, of which this side of the appliance
     /// knows nothing: lcores deal with them.
-    pub(super) fn command(&mut self, request: &ControlRequest) -> Result<Verdict, Verdict> {
+    pub(super) fn command(&mut self, request: &ControlRequest) -> Result<Decision, Decision> {
         let action = request.control.action;
         if action == Action::Reset && self.has_been_reset(request) {
-            return Ok(Verdict::of(Status::Ok));
+            return Ok(Decision::of(Status::Ok));
         }
         self.check_member(request)?;
         match action {
@@ -19,37 +19,37 @@ impl JobState {
             Action::SetH => self.set_h(request.control.expected),
             Action::Halt => {
                 let changed = !core::mem::replace(&mut self.halted, true);
-                Ok(Verdict { changed, ..Verdict::of(Status::Ok) })
+                Ok(Decision { changed, ..Decision::of(Status::Ok) })
             }
-            other => Err(Verdict::new(Status::Unsupported, 0, other as u32)),
+            other => Err(Decision::new(Status::Unsupported, 0, other as u32)),
         }
     }
 
     /// The sender must be a member of the present generation, at the address that it joined from.
-    fn check_member(&self, request: &ControlRequest) -> Result<(), Verdict> {
+    fn check_member(&self, request: &ControlRequest) -> Result<(), Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let rank = &self.ranks[self.rank(header)?];
         if header.epoch != self.epoch {
-            return Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(header.epoch)));
+            return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(header.epoch)));
         }
-        let not_member = Err(Verdict::new(Status::NotMember, 0, u32::from(header.rank)));
+        let not_member = Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)));
         match rank.latest {
-            Some(latest) if control.session < latest.session => Err(Verdict::of(Status::StaleSession)),
+            Some(latest) if control.session < latest.session => Err(Decision::of(Status::StaleSession)),
             Some(latest) if control.session > latest.session || !rank.present() => not_member,
             Some(latest) if latest.source == source(from) => Ok(()),
-            Some(_) => Err(Verdict::new(Status::RankSpoofed, 0, u32::from(header.rank))),
+            Some(_) => Err(Decision::new(Status::RankSpoofed, 0, u32::from(header.rank))),
             None => not_member,
         }
     }
 
-    fn reset(&mut self, request: &ControlRequest) -> Verdict {
+    fn reset(&mut self, request: &ControlRequest) -> Decision {
         let ControlRequest { header, control, .. } = request;
         self.unresumable.set(self.epoch, true);
         self.reset = Some(Reset { rank: header.rank, session: control.session, epoch: self.epoch });
         self.halted = false;
         self.threshold = self.spec.threshold;
         self.next_generation();
-        Verdict { changed: true, ..Verdict::of(Status::Ok) }
+        Decision { changed: true, ..Decision::of(Status::Ok) }
     }
 
     /// True if this Reset has been carried out, and only its answer got lost.
@@ -60,16 +60,16 @@ impl JobState {
         self.reset == Some(same) && rank.is_some_and(|latest| latest.source == source(from))
     }
 
-    fn set_h(&mut self, threshold: u32) -> Result<Verdict, Verdict> {
+    fn set_h(&mut self, threshold: u32) -> Result<Decision, Decision> {
         if !self.spec.partials {
-            return Err(Verdict::new(Status::Unsupported, 0, Action::SetH as u32));
+            return Err(Decision::new(Status::Unsupported, 0, Action::SetH as u32));
         }
         let fan_in = self.spec.fan_in;
         let legal = u16::try_from(threshold).ok().filter(|wanted| (1..=fan_in).contains(wanted));
         let Some(wanted) = legal else {
-            return Err(Verdict::new(Status::FanInMismatch, u32::from(fan_in), threshold));
+            return Err(Decision::new(Status::FanInMismatch, u32::from(fan_in), threshold));
         };
         let changed = self.threshold.replace(wanted) != Some(wanted);
-        Ok(Verdict { changed, ..Verdict::of(Status::Ok) })
+        Ok(Decision { changed, ..Decision::of(Status::Ok) })
     }
 }

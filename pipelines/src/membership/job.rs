@@ -29,7 +29,7 @@ pub(super) enum Names {
 
 /// How a request fared. As an error: refused; then nothing has changed, unless it says so.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Verdict {
+pub(super) struct Decision {
     pub(super) status: Status,
     pub(super) expected: u32,
     pub(super) got: u32,
@@ -37,7 +37,7 @@ pub(super) struct Verdict {
     pub(super) changed: bool,
 }
 
-impl Verdict {
+impl Decision {
     pub(super) const fn new(status: Status, expected: u32, got: u32) -> Self {
         Self { status, expected, got, names: Names::Nobody, changed: false }
     }
@@ -291,13 +291,13 @@ impl JobState {
     }
 
     /// The rank as an index, if rank and rank count are those of the job.
-    pub(super) fn rank(&self, header: &Header) -> Result<usize, Verdict> {
+    pub(super) fn rank(&self, header: &Header) -> Result<usize, Decision> {
         let fan_in = self.spec.fan_in;
         if header.fan_in != fan_in {
-            return Err(Verdict::new(Status::FanInMismatch, u32::from(fan_in), u32::from(header.fan_in)));
+            return Err(Decision::new(Status::FanInMismatch, u32::from(fan_in), u32::from(header.fan_in)));
         }
         if header.rank >= fan_in {
-            return Err(Verdict::new(Status::RankOutOfRange, u32::from(fan_in), u32::from(header.rank)));
+            return Err(Decision::new(Status::RankOutOfRange, u32::from(fan_in), u32::from(header.rank)));
         }
         Ok(usize::from(header.rank))
     }

@@ -6,7 +6,7 @@ use pascaline_wire::control::{self, ASK, Control, Status};
 use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
-use super::job::{JobState, Joined, Latest, Names, Phase, Verdict, source};
+use super::job::{Decision, JobState, Joined, Latest, Names, Phase, source};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
@@ -18,7 +18,7 @@ impl JobState {
         now: Duration,
         request: &ControlRequest,
         admission: Option<&Admission>,
-    ) -> Result<Verdict, Verdict> {
+    ) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let at = self.rank(header)?;
         self.check_source(from, at, admission)?;
@@ -35,7 +35,7 @@ impl JobState {
         if rank.latest.is_some_and(|latest| control.session < latest.session)
             || same.is_some_and(|latest| latest.left || latest.lost && latest.source != source)
         {
-            return Err(Verdict::of(Status::StaleSession));
+            return Err(Decision::of(Status::StaleSession));
         }
         let wanted = Claim::of(control.expected);
         if same.is_some_and(|latest| latest.lost)
@@ -45,7 +45,7 @@ impl JobState {
             return Err(Self::lost_itself(header.rank));
         }
         if self.is_question(control)? {
-            return Ok(Verdict::of(Status::Pending));
+            return Ok(Decision::of(Status::Pending));
         }
         if same.is_some() && rank.joined.is_some_and(|joined| joined.endpoint == *from) {
             return Ok(self.repeated(now, at, wanted));
@@ -57,7 +57,7 @@ impl JobState {
         if let Some(former) = same.and_then(|latest| latest.former).filter(|former| former.resumable)
             && (wanted, control.got) == (None, 0)
         {
-            return Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
+            return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
         let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming;
         if renewed {
@@ -68,7 +68,7 @@ impl JobState {
             self.note_session(at, control.session, source);
             let sent_off = self.send_off(at);
             // Also if only the generation is another one.
-            return Ok(Verdict { changed: sent_off.changed || renewed, ..sent_off });
+            return Ok(Decision { changed: sent_off.changed || renewed, ..sent_off });
         }
         match self.payload {
             Some(payload) if payload != control.payload => {
@@ -77,7 +77,7 @@ impl JobState {
             _ => self.payload = Some(control.payload),
         }
         self.enter(now, at, control.session, *from, claim);
-        Ok(Verdict { changed: true, ..self.standing(true) })
+        Ok(Decision { changed: true, ..self.standing(true) })
     }
 
     /// What a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.
@@ -89,28 +89,28 @@ impl JobState {
     /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all
     /// the same. And it does not count until it joins from nothing: its worker may rather begin a new
     /// session, or end, and then the others should not have been told to go.
-    fn send_off(&mut self, at: usize) -> Verdict {
+    fn send_off(&mut self, at: usize) -> Decision {
         let changed = self.ranks[at].joined.is_some();
         self.ranks[at].anew = true;
         self.remove(at);
-        Verdict { changed, ..Verdict::of(Status::Ok) }
+        Decision { changed, ..Decision::of(Status::Ok) }
     }
 
     /// True if a Join is to change nothing, because it only asks which generation it would count in.
-    fn is_question(&self, control: &Control) -> Result<bool, Verdict> {
+    fn is_question(&self, control: &Control) -> Result<bool, Decision> {
         match (control.got, control::named_generation(control.got)) {
             (0, _) => Ok(false),
             (ASK, _) => Ok(true),
             (_, Some(epoch)) if epoch == self.epoch => Ok(false),
             (_, Some(epoch)) => {
-                Err(Verdict::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(epoch)))
+                Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(epoch)))
             }
-            (got, None) => Err(Verdict::new(Status::Unsupported, 0, got)),
+            (got, None) => Err(Decision::new(Status::Unsupported, 0, got)),
         }
     }
 
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
-    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Verdict {
+    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Decision {
         let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
         let claim = self.claim(at, wanted);
         if let Some(joined) = &mut self.ranks[at].joined {
@@ -151,36 +151,41 @@ impl JobState {
     }
 
     /// How things stand for a rank whose Join counts; with the names of the lost if it is a member.
-    fn standing(&self, member: bool) -> Verdict {
+    fn standing(&self, member: bool) -> Decision {
         match self.phase {
             Phase::Broken => {
                 let mut lost = (0..).zip(&self.ranks).filter(|(_, rank)| rank.lost);
                 let lowest = lost.next().map_or(0, |(number, _)| number);
                 let names = if member { Names::Lost } else { Names::Nobody };
-                Verdict { names, ..Verdict::new(Status::RankLost, u32::from(self.lost()), lowest) }
+                Decision { names, ..Decision::new(Status::RankLost, u32::from(self.lost()), lowest) }
             }
-            _ if self.halted => Verdict::of(Status::Halted),
+            _ if self.halted => Decision::of(Status::Halted),
             Phase::Complete { resumed } => {
-                Verdict::new(Status::Ok, resumed.map_or(0, control::generation), 0)
+                Decision::new(Status::Ok, resumed.map_or(0, control::generation), 0)
             }
-            Phase::Forming => Verdict::of(Status::Pending),
+            Phase::Forming => Decision::of(Status::Pending),
         }
     }
 
     /// For a session that is over because it was taken for dead.
-    fn lost_itself(rank: u16) -> Verdict {
-        Verdict { names: Names::Sender, ..Verdict::new(Status::RankLost, 1, u32::from(rank)) }
+    fn lost_itself(rank: u16) -> Decision {
+        Decision { names: Names::Sender, ..Decision::new(Status::RankLost, 1, u32::from(rank)) }
     }
 
-    fn check_source(&self, from: &Endpoint, at: usize, admission: Option<&Admission>) -> Result<(), Verdict> {
+    fn check_source(
+        &self,
+        from: &Endpoint,
+        at: usize,
+        admission: Option<&Admission>,
+    ) -> Result<(), Decision> {
         let listed = self.spec.admitted.as_ref().is_none_or(|listed| listed.get(at) == Some(&from.address));
         let near = !self.formed || admission.is_some_and(|admission| admission.admits(from.address));
         #[expect(clippy::cast_possible_truncation, reason = "a rank's number")]
         let rank = at as u32;
-        if listed && near { Ok(()) } else { Err(Verdict::new(Status::SourceRefused, 0, rank)) }
+        if listed && near { Ok(()) } else { Err(Decision::new(Status::SourceRefused, 0, rank)) }
     }
 }
 
-fn payload_refused(expected: u16, got: u16) -> Verdict {
-    Verdict::new(Status::PayloadMismatch, u32::from(expected), u32::from(got))
+fn payload_refused(expected: u16, got: u16) -> Decision {
+    Decision::new(Status::PayloadMismatch, u32::from(expected), u32::from(got))
 }

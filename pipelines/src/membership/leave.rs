@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
-use super::job::{JobState, Phase, Rank, Verdict, count, source};
+use super::job::{Decision, JobState, Phase, Rank, count, source};
 use super::reply::ControlRequest;
 
 /// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of
@@ -13,17 +13,17 @@ const WAITS: Duration = Duration::from_secs(1);
 
 impl JobState {
     /// A rank wants to leave the generation that the request's header names.
-    pub(super) fn leave(&mut self, now: Duration, request: &ControlRequest) -> Result<Verdict, Verdict> {
+    pub(super) fn leave(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let at = self.rank(header)?;
-        let not_member = Verdict::new(Status::NotMember, 0, u32::from(header.rank));
+        let not_member = Decision::new(Status::NotMember, 0, u32::from(header.rank));
         let (epoch, source) = (self.epoch, source(from));
         let rank = &mut self.ranks[at];
         let Some(latest) = rank.latest.as_mut().filter(|latest| latest.session == control.session) else {
             return Err(not_member);
         };
         if latest.source != source {
-            return Err(Verdict::new(Status::RankSpoofed, 0, u32::from(header.rank)));
+            return Err(Decision::new(Status::RankSpoofed, 0, u32::from(header.rank)));
         }
         let former = latest.former.filter(|former| header.epoch != epoch && former.epoch == header.epoch);
         // Sent before its worker went on in this generation, or before it knew that it may.
@@ -31,7 +31,7 @@ impl JobState {
             header.epoch != epoch && joined.claim.is_some_and(|claim| claim.contains(header.epoch))
         });
         if early && !latest.left {
-            return Err(Verdict::new(Status::WrongEpoch, u32::from(epoch), u32::from(header.epoch)));
+            return Err(Decision::new(Status::WrongEpoch, u32::from(epoch), u32::from(header.epoch)));
         }
         // Also where the session's generation is over: a Join of its that is still under way must not bring
         // it back.
@@ -39,7 +39,7 @@ impl JobState {
         if former.is_some() && rank.present() {
             // One has already, into a generation that its worker knows nothing of.
             self.take_out(header.rank);
-            return Err(Verdict { changed: true, ..not_member });
+            return Err(Decision { changed: true, ..not_member });
         }
         if rank.joined.is_none() && !rank.left {
             return Err(not_member);
@@ -52,13 +52,13 @@ impl JobState {
             rank.left = true;
         }
         if self.joined() > 0 {
-            let pending = Verdict::new(Status::Pending, u32::from(self.waiting(now)), 0);
-            return Ok(Verdict { changed: forming, ..pending });
+            let pending = Decision::new(Status::Pending, u32::from(self.waiting(now)), 0);
+            return Ok(Decision { changed: forming, ..pending });
         }
         let changed = forming || self.ranks.iter().any(|rank| rank.joined.is_some());
         (0..self.ranks.len()).for_each(|at| self.remove(at));
         self.threshold = self.spec.threshold;
-        Ok(Verdict { changed, ..Verdict::of(Status::Ok) })
+        Ok(Decision { changed, ..Decision::of(Status::Ok) })
     }
 
     /// Ranks that wait inside an operation, as far as can be told, and may need what others have kept.

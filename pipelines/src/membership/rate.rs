@@ -21,7 +21,7 @@ const TELL: Duration = Duration::from_millis(100);
 
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RateDecision {
     /// It is decided on.
     Admitted,
     /// It is refused, and its sender told so.
@@ -40,18 +40,18 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn take(&mut self, now: Duration, rate: Rate) -> Verdict {
+    pub(super) fn take(&mut self, now: Duration, rate: Rate) -> RateDecision {
         let token = Duration::from_secs(1) / rate.per_second;
         let full = self.full.max(now) + token;
         if full <= now + token * rate.burst {
             self.full = full;
-            return Verdict::Admitted;
+            return RateDecision::Admitted;
         }
         if self.told.is_some_and(|told| now.saturating_sub(told) < TELL) {
-            return Verdict::Ignored;
+            return RateDecision::Ignored;
         }
         self.told = Some(now);
-        Verdict::Refused
+        RateDecision::Refused
     }
 }
 
@@ -69,8 +69,8 @@ impl Default for Strangers {
 }
 
 impl Strangers {
-    pub(super) fn take(&mut self, now: Duration, address: Address) -> Verdict {
-        self.0.get_mut(place(address)).map_or(Verdict::Ignored, |bucket| bucket.take(now, STRANGER))
+    pub(super) fn take(&mut self, now: Duration, address: Address) -> RateDecision {
+        self.0.get_mut(place(address)).map_or(RateDecision::Ignored, |bucket| bucket.take(now, STRANGER))
     }
 }
 

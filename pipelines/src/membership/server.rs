@@ -2,7 +2,7 @@
 
 use pascaline_wire::control::{SERVER_RANK, Status};
 
-use super::job::{JobState, Verdict, source};
+use super::job::{Decision, JobState, source};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::ServerMode;
@@ -18,26 +18,26 @@ pub(super) struct Serving {
 
 impl JobState {
     /// A server registers, or says that it is still there.
-    pub(super) fn serve(&mut self, request: &ControlRequest) -> Result<Verdict, Verdict> {
+    pub(super) fn serve(&mut self, request: &ControlRequest) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         if header.rank != SERVER_RANK {
             let (expected, got) = (u32::from(SERVER_RANK), u32::from(header.rank));
-            return Err(Verdict::new(Status::RankOutOfRange, expected, got));
+            return Err(Decision::new(Status::RankOutOfRange, expected, got));
         }
         let ServerMode::External { address, udp_port } = self.spec.server else {
-            return Err(Verdict::new(Status::Unsupported, 0, control.action as u32));
+            return Err(Decision::new(Status::Unsupported, 0, control.action as u32));
         };
         if source(from) != (address, udp_port) {
-            return Err(Verdict::of(Status::SourceRefused));
+            return Err(Decision::of(Status::SourceRefused));
         }
         if self.server.is_some_and(|known| control.session < known.session) {
-            return Err(Verdict::of(Status::StaleSession));
+            return Err(Decision::of(Status::StaleSession));
         }
         let changed = self.server.is_none_or(|known| known.endpoint != *from);
         let bucket = self.server.map_or_else(Bucket::default, |known| known.bucket);
         self.server = Some(Serving { session: control.session, endpoint: *from, bucket });
         // How many contributions complete a PSN of this generation.
         let needed = if self.needed() == self.spec.fan_in { 0 } else { u32::from(self.needed()) };
-        Ok(Verdict { changed, ..Verdict::new(Status::Ok, needed, 0) })
+        Ok(Decision { changed, ..Decision::new(Status::Ok, needed, 0) })
     }
 }

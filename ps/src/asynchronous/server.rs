@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
 
 use super::age::{Age, jain};
+use super::outcome::{AsyncCounters, AsyncOutcome};
 use super::pace::Pace;
 use super::rule::{Combined, Gradient, Model, Rule, all_finite};
-use super::verdict::{AsyncCounters, Verdict};
 
 /// Replies that may wait for the driver.
 const MOST_REPLIES: usize = 1024;
@@ -51,6 +51,20 @@ pub struct AsyncJob {
     pub epoch: u8,
     /// Bytes of the model, in multiples of 8 as ranks join with: the model may be a float shorter.
     pub payload: u16,
+}
+
+impl AsyncJob {
+    /// Checks that a packet is of this generation and from a rank of the job.
+    const fn admit(&self, header: &Header) -> Result<(), AsyncOutcome> {
+        let Self { fan_in, epoch, .. } = *self;
+        if header.epoch != epoch {
+            Err(AsyncOutcome::WrongEpoch)
+        } else if header.rank >= fan_in || header.fan_in != fan_in || header.count == 0 {
+            Err(AsyncOutcome::WrongMember)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 /// A cluster: a job with its model.
@@ -161,48 +175,42 @@ impl AsyncServer {
     }
 
     /// Handles a datagram.
-    pub fn handle_datagram(&mut self, unix_ns: u64, datagram: &[u8]) -> Verdict {
-        let verdict = match Header::parse(datagram) {
-            Ok((header, body)) => self.handle(unix_ns, &header, body).unwrap_or_else(|refused| refused),
-            Err(_) => Verdict::Malformed,
+    pub fn handle_datagram(&mut self, unix_ns: u64, datagram: &[u8]) -> AsyncOutcome {
+        let outcome = match Header::parse(datagram) {
+            Ok((header, body)) => self.handle(unix_ns, &header, body).unwrap_or_else(|rejected| rejected),
+            Err(_) => AsyncOutcome::Malformed,
         };
-        self.counters.note(verdict);
-        verdict
+        self.counters.note(outcome);
+        outcome
     }
 
-    fn handle(&mut self, unix_ns: u64, header: &Header, body: &[u8]) -> Result<Verdict, Verdict> {
+    fn handle(&mut self, unix_ns: u64, header: &Header, body: &[u8]) -> Result<AsyncOutcome, AsyncOutcome> {
         let initial = header.kind == Kind::Gradient && header.flags.has(Flags::BYPASS);
         if !initial && header.kind != Kind::Update {
-            return Err(Verdict::Unexpected);
+            return Err(AsyncOutcome::Unexpected);
         }
-        let (payload, trailer) = header.payload(body).map_err(|_| Verdict::Malformed)?;
-        let cluster = self.clusters.get_mut(&header.job).ok_or(Verdict::UnknownJob)?;
-        if header.epoch != cluster.job.epoch {
-            return Err(Verdict::WrongEpoch);
-        }
-        let AsyncJob { fan_in, .. } = cluster.job;
-        if header.rank >= fan_in || header.fan_in != fan_in || header.count == 0 {
-            return Err(Verdict::WrongMember);
-        }
+        let (payload, trailer) = header.payload(body).map_err(|_| AsyncOutcome::Malformed)?;
+        let cluster = self.clusters.get_mut(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
+        cluster.job.admit(header)?;
         let settings = self.settings;
         if initial && cluster.model.is_some() {
             self.reply(Reply::initial(header));
-            return Ok(Verdict::NotFirst);
+            return Ok(AsyncOutcome::NotFirst);
         }
         if header.element != Element::F32_SUM || !cluster.fits(payload.len()) {
-            return Err(Verdict::WrongModel);
+            return Err(AsyncOutcome::WrongModel);
         }
         if !all_finite(payload) {
-            return Err(Verdict::NotFinite);
+            return Err(AsyncOutcome::NotFinite);
         }
         if initial {
             cluster.model = Some(Model::new(payload));
             cluster.age = Some(Age::new(unix_ns));
             self.reply(Reply::initial(header));
-            return Ok(Verdict::Initialised);
+            return Ok(AsyncOutcome::Initialised);
         }
         let update = trailer.and_then(|trailer| trailer.update).filter(|update| update.reward.is_finite());
-        let update = update.ok_or(Verdict::NoUpdate)?;
+        let update = update.ok_or(AsyncOutcome::NoUpdate)?;
         // It has arrived, whatever the rule makes of it.
         cluster.age.get_or_insert_with(|| Age::new(unix_ns)).receive(unix_ns, update.generated_ns);
         let model = cluster.model.get_or_insert_with(|| Model::zeros(payload.len() / size_of::<f32>()));
@@ -230,7 +238,7 @@ impl AsyncServer {
             alone,
             with_weights: alone || applied,
         });
-        Ok(if applied { Verdict::Applied } else { Verdict::LowReward })
+        Ok(if applied { AsyncOutcome::Applied } else { AsyncOutcome::LowReward })
     }
 
     fn reply(&mut self, reply: Reply) {

@@ -11,7 +11,7 @@ use crate::check;
 use crate::config::Order;
 use crate::counters::Counters;
 use crate::entry::Content;
-use crate::outcome::{Outcome, Refusal, Refused};
+use crate::outcome::{Outcome, RejectReason, Rejection};
 use pascaline_wire::RankSet;
 
 impl Job {
@@ -23,9 +23,9 @@ impl Job {
         payload: &[u8],
         bitmap: Option<&Bitmap>,
         counters: &mut Counters,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, Rejection> {
         self.begin(now);
-        self.kept.expire(now, self.config.age_limit);
+        self.cached.expire(now, self.config.age_limit);
         check::membership(&self.params, header)?;
         match header.kind {
             Kind::Gradient => {
@@ -33,7 +33,7 @@ impl Job {
                 self.collect(now, header, payload, &ranks, counters)
             }
             Kind::Partial if self.params.order_of(header.element) == Order::Rank => {
-                Err(Refused::OrderedPartial.into())
+                Err(RejectReason::OrderedPartial.into())
             }
             Kind::Partial => {
                 let ranks = check::partial(header, bitmap)?;
@@ -44,7 +44,7 @@ impl Job {
                 self.replace(now, header, payload, ranks, counters)
             }
             Kind::Reminder => self.remind(now, header, counters),
-            Kind::Update | Kind::Ack | Kind::Fetch | Kind::Control => Err(Refused::Unexpected.into()),
+            Kind::Update | Kind::Ack | Kind::Fetch | Kind::Control => Err(RejectReason::Unexpected.into()),
         }
     }
 
@@ -56,10 +56,10 @@ impl Job {
         payload: &[u8],
         ranks: &RankSet,
         counters: &mut Counters,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, Rejection> {
         let combiner = check::elements(&self.params, &self.kernels, header.element, payload)?;
         let psn = header.psn;
-        if let Some(finished) = self.kept.get(psn) {
+        if let Some(finished) = self.cached.get(psn) {
             finished.content.check(header, payload)?;
             self.answer_late(now, header, counters);
             return Ok(Outcome::Late);
@@ -120,14 +120,14 @@ impl Job {
 
     /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is
     /// lost, and has to be asked for as originals.
-    fn overlap(&mut self, now: Duration, header: &Header, ranks: &RankSet) -> Result<Outcome, Refusal> {
+    fn overlap(&mut self, now: Duration, header: &Header, ranks: &RankSet) -> Result<Outcome, Rejection> {
         if header.kind != Kind::Partial {
             return Ok(Outcome::Duplicate);
         }
         if self.entries.get(&header.psn).is_some_and(|entry| !entry.ranks().includes(ranks)) {
             self.hasten(now, header.psn);
         }
-        Err(Refused::Overlap.into())
+        Err(RejectReason::Overlap.into())
     }
 
     /// A result from elsewhere: the appliance had it, or a rank kept it. It may already be known to other
@@ -139,15 +139,15 @@ impl Job {
         payload: &[u8],
         ranks: RankSet,
         counters: &mut Counters,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, Rejection> {
         check::elements(&self.params, &self.kernels, header.element, payload)?;
         let psn = header.psn;
-        if let Some(finished) = self.kept.get(psn) {
+        if let Some(finished) = self.cached.get(psn) {
             finished.content.check(header, payload)?;
             return Ok(Outcome::Duplicate);
         }
         if !self.entries.contains_key(&psn) {
-            return Err(Refused::Unasked.into());
+            return Err(RejectReason::Unasked.into());
         }
         self.conclude(now, header, payload, ranks, counters)
     }
@@ -163,7 +163,7 @@ impl Job {
         payload: &[u8],
         ranks: RankSet,
         counters: &mut Counters,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, Rejection> {
         let combiner = check::elements(&self.params, &self.kernels, header.element, payload)?;
         let psn = header.psn;
         let freed = match self.entries.get(&psn).and_then(|entry| entry.content.as_ref()) {
@@ -206,14 +206,14 @@ impl Job {
         now: Duration,
         header: &Header,
         counters: &mut Counters,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<Outcome, Rejection> {
         if header.flags.has(Flags::BYPASS) {
             // The server's own: an answer to it would come back in turn.
-            return Err(Refused::Unexpected.into());
+            return Err(RejectReason::Unexpected.into());
         }
         let psn = header.psn;
-        if self.kept.get(psn).is_some() {
-            self.kept.insist(psn, header.priority);
+        if self.cached.get(psn).is_some() {
+            self.cached.insist(psn, header.priority);
             self.answer_late(now, header, counters);
             return Ok(Outcome::Late);
         }
@@ -230,11 +230,11 @@ impl Job {
     fn answer_late(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
         let (psn, interval) = (header.psn, self.config.floor);
         let (to, admitted) = if header.kind == Kind::Partial {
-            (Destination::Appliance, self.kept.admit_all(now, psn, interval))
+            (Destination::Appliance, self.cached.admit_all(now, psn, interval))
         } else {
             let contribution = header.kind == Kind::Gradient;
             let most = self.params.fan_in;
-            let admitted = self.kept.admit_answer(now, psn, contribution, most, interval);
+            let admitted = self.cached.admit_answer(now, psn, contribution, most, interval);
             (Destination::Rank(header.rank), admitted)
         };
         if admitted {

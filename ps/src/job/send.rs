@@ -13,40 +13,40 @@ use crate::outcome::Answer;
 /// A packet to send, before its payload is borrowed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Packet {
-    /// A kept result.
+    /// A cached result.
     Result { psn: u32, to: Destination },
     /// A fetch or a reminder.
     Request { header: Header, to: Destination },
-    /// Why a contribution was refused.
-    Refusal { header: Header },
+    /// Why a contribution was rejected.
+    Rejection { header: Header },
 }
 
 impl Job {
     /// Whether there may be something to send.
     pub(crate) fn has_output(&self) -> bool {
-        !self.replies.is_empty() || !self.asking.is_empty() || self.refusal.is_some()
+        !self.replies.is_empty() || !self.asking.is_empty() || self.rejection.is_some()
     }
 
-    /// Tells a rank why its contribution was refused, unless one has been told just now.
+    /// Tells a rank why its contribution was rejected, unless one has been told just now.
     pub(crate) fn tell(&mut self, now: Duration, answer: Answer, counters: &mut Counters) {
         let pause = self.config.floor;
-        if self.refused_at.is_some_and(|at| now < at.saturating_add(pause)) {
+        if self.rejected_at.is_some_and(|at| now < at.saturating_add(pause)) {
             counters.answers_limited += 1;
             return;
         }
-        self.refused_at = Some(now);
+        self.rejected_at = Some(now);
         self.body = answer.control.to_bytes();
-        self.refusal = Some(answer.header);
+        self.rejection = Some(answer.header);
     }
 
-    /// The next packet: refusals and results first, then requests, if those are allowed.
+    /// The next packet: rejections and results first, then requests, if those are allowed.
     pub(crate) fn next_packet(&mut self, may_ask: bool, counters: &mut Counters) -> Option<Packet> {
-        if let Some(header) = self.refusal.take() {
-            counters.refusals_sent += 1;
-            return Some(Packet::Refusal { header });
+        if let Some(header) = self.rejection.take() {
+            counters.rejections_sent += 1;
+            return Some(Packet::Rejection { header });
         }
         while let Some(reply) = self.replies.pop_front() {
-            if self.kept.get(reply.psn).is_none() {
+            if self.cached.get(reply.psn).is_none() {
                 counters.results_lost += 1;
                 continue;
             }
@@ -119,13 +119,13 @@ impl Job {
     pub(crate) fn action(&self, packet: Packet) -> Option<Action<'_>> {
         let (psn, to) = match packet {
             Packet::Request { header, to } => return Some(Action { to, header, payload: &[], bitmap: None }),
-            Packet::Refusal { header } => {
+            Packet::Rejection { header } => {
                 let to = Destination::Rank(header.rank);
                 return Some(Action { to, header, payload: &self.body, bitmap: None });
             }
             Packet::Result { psn, to } => (psn, to),
         };
-        let finished = self.kept.get(psn)?;
+        let finished = self.cached.get(psn)?;
         let content = &finished.content;
         let count = content.ranks.len();
         let fan_in = self.params.fan_in;

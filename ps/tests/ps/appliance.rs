@@ -9,7 +9,7 @@ use crate::packets::{Packet, sum};
 
 /// What happens to a gradient, by script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SlotOutcome {
     /// It is aggregated in its slot.
     Aggregate,
     /// Another task holds the slot and wins.
@@ -24,7 +24,7 @@ pub(crate) enum To {
     Worker(u16),
 }
 
-pub(crate) type Script = Box<dyn FnMut(&Header) -> Verdict>;
+pub(crate) type Script = Box<dyn FnMut(&Header) -> SlotOutcome>;
 
 pub(crate) struct Appliance {
     pub(crate) fan_in: u16,
@@ -43,7 +43,7 @@ impl Appliance {
             fan_in,
             order,
             keeps_results: false,
-            script: Box::new(|_| Verdict::Aggregate),
+            script: Box::new(|_| SlotOutcome::Aggregate),
             slots: BTreeMap::new(),
             results: BTreeMap::new(),
             completed_here: 0,
@@ -68,9 +68,9 @@ impl Appliance {
     fn gradient(&mut self, packet: Packet) -> Vec<(To, Packet)> {
         let psn = packet.header.psn;
         let mut out = match (self.script)(&packet.header) {
-            Verdict::FallBack => return vec![(To::Server, packet)],
-            Verdict::EvictFirst => self.evict(psn),
-            Verdict::Aggregate => Vec::new(),
+            SlotOutcome::FallBack => return vec![(To::Server, packet)],
+            SlotOutcome::EvictFirst => self.evict(psn),
+            SlotOutcome::Aggregate => Vec::new(),
         };
         let slot = self.slots.entry(psn).or_default();
         slot.insert(packet.header.rank, packet.payload);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Audience, Combined, Rule, Settings, Verdict};
+use pascaline_ps::asynchronous::{AsyncJob, AsyncOutcome, AsyncServer, Audience, Combined, Rule, Settings};
 use pascaline_wire::trailer::Update;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
 use proptest::prelude::*;
@@ -84,18 +84,18 @@ fn replies(server: &mut AsyncServer) -> Vec<(Header, Vec<f32>, Update)> {
 fn olafs_rule_by_hand() {
     let mut server = server(Rule::Olaf { rate: 0.5 });
     let mut push = |count, reward, values: &[f32]| {
-        let verdict = server.handle_datagram(2 * SECOND, &update(count, reward, values).datagram());
-        (verdict, server.weights(JOB).unwrap().to_vec())
+        let outcome = server.handle_datagram(2 * SECOND, &update(count, reward, values).datagram());
+        (outcome, server.weights(JOB).unwrap().to_vec())
     };
     // g_a is the first gradient.
-    assert_eq!(push(1, 1.0, &[4.0, 8.0]), (Verdict::Applied, vec![2.0, 4.0]));
+    assert_eq!(push(1, 1.0, &[4.0, 8.0]), (AsyncOutcome::Applied, vec![2.0, 4.0]));
     // Only a higher reward counts: an equal one does not.
-    assert_eq!(push(1, 1.0, &[100.0, 100.0]), (Verdict::LowReward, vec![2.0, 4.0]));
+    assert_eq!(push(1, 1.0, &[100.0, 100.0]), (AsyncOutcome::LowReward, vec![2.0, 4.0]));
     // g_a = avg(4, 2) = 3 and avg(8, 0) = 4.
-    assert_eq!(push(1, 1.5, &[2.0, 0.0]), (Verdict::Applied, vec![3.5, 6.0]));
+    assert_eq!(push(1, 1.5, &[2.0, 0.0]), (AsyncOutcome::Applied, vec![3.5, 6.0]));
     // The sum of three: g_a = (3 + 9) / 4 = 3 and (4 + 0) / 4 = 1.
-    assert_eq!(push(3, 2.0, &[9.0, 0.0]), (Verdict::Applied, vec![5.0, 6.5]));
-    assert_eq!(push(3, 1.9, &[9.0, 0.0]), (Verdict::LowReward, vec![5.0, 6.5]));
+    assert_eq!(push(3, 2.0, &[9.0, 0.0]), (AsyncOutcome::Applied, vec![5.0, 6.5]));
+    assert_eq!(push(3, 1.9, &[9.0, 0.0]), (AsyncOutcome::LowReward, vec![5.0, 6.5]));
     assert_eq!(server.clusters().next().unwrap().1.reward(), Some(2.0));
     assert_eq!(server.counters().contributions, 1 + 1 + 1 + 3 + 3);
 }
@@ -106,14 +106,18 @@ fn old_updates_count_less() {
     let mut server = server(rule);
     let mut push = |at, count, values: &[f32]| {
         // Rewards do not matter.
-        let verdict = server.handle_datagram(at, &update(count, -1.0, values).datagram());
-        (verdict, server.weights(JOB).unwrap().to_vec())
+        let outcome = server.handle_datagram(at, &update(count, -1.0, values).datagram());
+        (outcome, server.weights(JOB).unwrap().to_vec())
     };
-    assert_eq!(push(SECOND, 1, &[4.0, 0.0]), (Verdict::Applied, vec![2.0, 0.0]), "new: the whole step");
-    assert_eq!(push(4 * SECOND, 1, &[4.0, 0.0]), (Verdict::Applied, vec![3.0, 0.0]), "3 s old: half of it");
+    assert_eq!(push(SECOND, 1, &[4.0, 0.0]), (AsyncOutcome::Applied, vec![2.0, 0.0]), "new: the whole step");
+    assert_eq!(
+        push(4 * SECOND, 1, &[4.0, 0.0]),
+        (AsyncOutcome::Applied, vec![3.0, 0.0]),
+        "3 s old: half of it"
+    );
     assert_eq!(
         push(SECOND, 2, &[4.0, 2.0]),
-        (Verdict::Applied, vec![5.0, 1.0]),
+        (AsyncOutcome::Applied, vec![5.0, 1.0]),
         "two contributions, both steps"
     );
 }
@@ -121,10 +125,10 @@ fn old_updates_count_less() {
 #[test]
 fn the_first_weights_win() {
     let mut server = server(Rule::Olaf { rate: 1.0 });
-    assert_eq!(server.handle_datagram(SECOND, &weights(&[1.0, 2.0]).datagram()), Verdict::Initialised);
+    assert_eq!(server.handle_datagram(SECOND, &weights(&[1.0, 2.0]).datagram()), AsyncOutcome::Initialised);
     let mut second = weights(&[5.0, 5.0]);
     second.header.rank = 2;
-    assert_eq!(server.handle_datagram(SECOND, &second.datagram()), Verdict::NotFirst);
+    assert_eq!(server.handle_datagram(SECOND, &second.datagram()), AsyncOutcome::NotFirst);
     assert_eq!(server.weights(JOB), Some(&[1.0, 2.0][..]));
     let answers = replies(&mut server);
     for ((header, values, _), rank) in answers.iter().zip([1, 2]) {
@@ -133,8 +137,8 @@ fn the_first_weights_win() {
         assert_eq!(values, &[1.0, 2.0]);
     }
     assert_eq!(answers.len(), 2);
-    let verdict = server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
-    assert_eq!((verdict, server.weights(JOB)), (Verdict::Applied, Some(&[2.0, 3.0][..])));
+    let outcome = server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
+    assert_eq!((outcome, server.weights(JOB)), (AsyncOutcome::Applied, Some(&[2.0, 3.0][..])));
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn sums_and_means_are_the_same_thing() {
             let mut server = with(Settings { rule, combined, ..Settings::default() });
             for (count, reward, values) in [(1, 1.0, &[8.0, 4.0][..]), (4, 2.0, third)] {
                 let packet = update(count, reward, values);
-                assert_eq!(server.handle_datagram(2 * SECOND, &packet.datagram()), Verdict::Applied);
+                assert_eq!(server.handle_datagram(2 * SECOND, &packet.datagram()), AsyncOutcome::Applied);
             }
             server.weights(JOB).unwrap().to_vec()
         };
@@ -179,49 +183,55 @@ fn a_generation_ends_and_the_model_does_not() {
     server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 10, payload: 8 });
     assert_eq!(server.weights(JOB), Some(&[1.0, 1.0][..]));
-    assert_eq!(server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram()), Verdict::WrongEpoch);
+    assert_eq!(
+        server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram()),
+        AsyncOutcome::WrongEpoch
+    );
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 11, payload: 16 });
     assert_eq!(server.weights(JOB), None, "another model");
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
     server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
     assert!(server.remove_job(JOB) && !server.remove_job(JOB));
     assert_eq!(replies(&mut server), [], "nobody is left to be answered");
-    assert_eq!(server.handle_datagram(SECOND, &update(1, 1.0, &[1.0; 2]).datagram()), Verdict::UnknownJob);
+    assert_eq!(
+        server.handle_datagram(SECOND, &update(1, 1.0, &[1.0; 2]).datagram()),
+        AsyncOutcome::UnknownJob
+    );
 }
 
 #[test]
 fn bad_input_changes_nothing_and_has_a_reason() {
     type Damage = fn(&mut Packet);
-    let cases: [(Verdict, Damage); 15] = [
-        (Verdict::UnknownJob, |packet| packet.header.job = 5),
-        (Verdict::WrongEpoch, |packet| packet.header.epoch = 8),
-        (Verdict::WrongMember, |packet| packet.header.rank = 3),
-        (Verdict::WrongMember, |packet| packet.header.fan_in = 2),
-        (Verdict::WrongMember, |packet| packet.header.count = 0),
-        (Verdict::Unexpected, |packet| packet.header.kind = Kind::Gradient),
-        (Verdict::Unexpected, |packet| packet.header.kind = Kind::Ack),
-        (Verdict::NoUpdate, |packet| packet.update = None),
-        (Verdict::NoUpdate, |packet| packet.update.as_mut().unwrap().reward = f32::NAN),
-        (Verdict::NoUpdate, |packet| packet.update.as_mut().unwrap().reward = f32::INFINITY),
-        (Verdict::WrongModel, |packet| packet.values.push(1.0)),
-        (Verdict::WrongModel, |packet| packet.header.element = Element::I32_SUM),
-        (Verdict::Malformed, |packet| packet.values.clear()),
-        (Verdict::NotFinite, |packet| packet.values[1] = f32::NAN),
-        (Verdict::NotFinite, |packet| packet.values[0] = f32::NEG_INFINITY),
+    let cases: [(AsyncOutcome, Damage); 15] = [
+        (AsyncOutcome::UnknownJob, |packet| packet.header.job = 5),
+        (AsyncOutcome::WrongEpoch, |packet| packet.header.epoch = 8),
+        (AsyncOutcome::WrongMember, |packet| packet.header.rank = 3),
+        (AsyncOutcome::WrongMember, |packet| packet.header.fan_in = 2),
+        (AsyncOutcome::WrongMember, |packet| packet.header.count = 0),
+        (AsyncOutcome::Unexpected, |packet| packet.header.kind = Kind::Gradient),
+        (AsyncOutcome::Unexpected, |packet| packet.header.kind = Kind::Ack),
+        (AsyncOutcome::NoUpdate, |packet| packet.update = None),
+        (AsyncOutcome::NoUpdate, |packet| packet.update.as_mut().unwrap().reward = f32::NAN),
+        (AsyncOutcome::NoUpdate, |packet| packet.update.as_mut().unwrap().reward = f32::INFINITY),
+        (AsyncOutcome::WrongModel, |packet| packet.values.push(1.0)),
+        (AsyncOutcome::WrongModel, |packet| packet.header.element = Element::I32_SUM),
+        (AsyncOutcome::Malformed, |packet| packet.values.clear()),
+        (AsyncOutcome::NotFinite, |packet| packet.values[1] = f32::NAN),
+        (AsyncOutcome::NotFinite, |packet| packet.values[0] = f32::NEG_INFINITY),
     ];
     let mut server = server(Rule::default());
     server.handle_datagram(SECOND, &weights(&[1.0, 2.0]).datagram());
     replies(&mut server);
-    for (number, (verdict, damage)) in cases.into_iter().enumerate() {
+    for (number, (outcome, damage)) in cases.into_iter().enumerate() {
         let mut packet = update(1, 1.0, &[1.0, 1.0]);
         damage(&mut packet);
-        let before = server.counters().verdict(verdict);
-        assert_eq!(server.handle_datagram(2 * SECOND, &packet.datagram()), verdict, "case {number}");
-        assert_eq!(server.counters().verdict(verdict), before + 1);
+        let before = server.counters().outcome(outcome);
+        assert_eq!(server.handle_datagram(2 * SECOND, &packet.datagram()), outcome, "case {number}");
+        assert_eq!(server.counters().outcome(outcome), before + 1);
         assert_eq!(server.weights(JOB), Some(&[1.0, 2.0][..]), "case {number}");
         assert_eq!(replies(&mut server), [], "case {number}");
     }
-    assert_eq!(server.handle_datagram(0, &[0; header::LEN]), Verdict::Malformed);
+    assert_eq!(server.handle_datagram(0, &[0; header::LEN]), AsyncOutcome::Malformed);
     assert_eq!(server.counters().received(), 17);
 }
 
@@ -251,7 +261,7 @@ fn ages_and_fairness() {
     );
     server.handle_datagram(0, &other(weights(&[0.0, 0.0]), 0));
     server.handle_datagram(2 * SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
-    // Refused by the rule, and received all the same.
+    // RejectReason by the rule, and received all the same.
     server.handle_datagram(2 * SECOND, &other(update(1, 1.0, &[1.0; 2]), 0));
     let ages: Vec<_> = server.clusters().map(|(_, cluster)| cluster.age().unwrap().clone()).collect();
     // From 0 to 2, then from 1 to 3; and from 0 to 4.
@@ -275,8 +285,8 @@ proptest! {
             if cuts[at] || at + 1 == values.len() {
                 let count = u16::try_from(group.len()).unwrap();
                 let sums = [group.iter().sum(), f32::from(count)];
-                let verdict = grouped.handle_datagram(SECOND, &update(count, 0.0, &sums).datagram());
-                prop_assert_eq!(verdict, Verdict::Applied);
+                let outcome = grouped.handle_datagram(SECOND, &update(count, 0.0, &sums).datagram());
+                prop_assert_eq!(outcome, AsyncOutcome::Applied);
                 group.clear();
             }
         }
@@ -286,7 +296,7 @@ proptest! {
         prop_assert_eq!(single.counters().contributions, grouped.counters().contributions);
     }
 
-    /// Nothing that is received makes the server panic, and every datagram has a verdict.
+    /// Nothing that is received makes the server panic, and every datagram has a outcome.
     #[test]
     fn any_bytes(noise in prop::collection::vec((any::<usize>(), any::<u8>()), 0..6), cut in 0_usize..80) {
         let mut server = server(Rule::default());

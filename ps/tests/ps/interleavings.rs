@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pascaline_ps::{Capacity, Completion, Config, Destination, JobParams, Order, Outcome, Refused, Server};
+use pascaline_ps::{
+    Capacity, Completion, Config, Destination, JobParams, Order, Outcome, RejectReason, Server,
+};
 use pascaline_wire::{DType, Element, Flags, Header, Kind, Op};
 use proptest::prelude::*;
 
@@ -55,7 +57,7 @@ impl Oracle {
         }
         let there = self.open.entry(psn).or_default();
         if !there.is_disjoint(ranks) {
-            let overlap = Outcome::Refused { reason: Refused::Overlap, answer: None };
+            let overlap = Outcome::Rejected { reason: RejectReason::Overlap, answer: None };
             return (if partial { overlap } else { Outcome::Duplicate }, false);
         }
         there.extend(ranks);
@@ -117,8 +119,8 @@ proptest! {
                     let packet = Packet::partial(&list, psn, fan_in, &sum_of(&list, psn));
                     let outcome = give(&mut server, now, &packet);
                     if order == Order::Rank {
-                        let refused = Outcome::Refused { reason: Refused::OrderedPartial, answer: None };
-                        prop_assert_eq!(outcome, refused);
+                        let rejected = Outcome::Rejected { reason: RejectReason::OrderedPartial, answer: None };
+                        prop_assert_eq!(outcome, rejected);
                     } else {
                         let (expected, complete) = oracle.collect(psn, &ranks, true, needed);
                         prop_assert_eq!(outcome, expected);
@@ -135,7 +137,7 @@ proptest! {
                         oracle.done.insert(psn, list.into_iter().collect());
                         completed = Some(psn);
                     } else {
-                        prop_assert_eq!(outcome, Outcome::Refused { reason: Refused::Unasked, answer: None });
+                        prop_assert_eq!(outcome, Outcome::Rejected { reason: RejectReason::Unasked, answer: None });
                     }
                 }
                 Step::Reminder { rank, psn } => {
@@ -162,7 +164,7 @@ proptest! {
             }
             prop_assert!(completed.is_none_or(|psn| published == [psn]), "sent to all when complete");
             prop_assert_eq!(server.usage(JOB).unwrap().open, oracle.open.len());
-            prop_assert_eq!(server.usage(JOB).unwrap().kept, oracle.done.len());
+            prop_assert_eq!(server.usage(JOB).unwrap().cached, oracle.done.len());
         }
     }
 
@@ -212,7 +214,7 @@ proptest! {
             capacity: Capacity { entries: 4, bytes: 300 },
             ..JobParams::new(4, EPOCH)
         };
-        let config = Config { kept: 3, burst: 5, age_limit: ms(300), ..settled() };
+        let config = Config { cached: 3, burst: 5, age_limit: ms(300), ..settled() };
         let mut server = Server::new(config);
         server.set_job(1, params).unwrap();
         let mut now = Duration::ZERO;
@@ -263,7 +265,7 @@ proptest! {
                 }
             }
             let usage = server.usage(1).unwrap();
-            prop_assert!(usage.bytes <= 300 && usage.open <= 4 && usage.kept <= 3);
+            prop_assert!(usage.bytes <= 300 && usage.open <= 4 && usage.cached <= 3);
             let counters = server.counters();
             prop_assert_eq!(counters.received, counters.accounted());
             let open = usage.open as u64;

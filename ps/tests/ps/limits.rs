@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_ps::{
-    Capacity, Completion, Config, Destination, JobParams, Order, Outcome, Refused, Server, SetJobError,
+    Capacity, Completion, Config, Destination, JobParams, Order, Outcome, RejectReason, Server, SetJobError,
 };
 
 use pascaline_wire::Element;
@@ -27,7 +27,7 @@ fn gradient(rank: u16, psn: u32) -> Packet {
 }
 
 fn is_full(outcome: &Outcome) -> bool {
-    *outcome == Outcome::Refused { reason: Refused::Full, answer: None }
+    *outcome == Outcome::Rejected { reason: RejectReason::Full, answer: None }
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn bytes_are_bounded_and_kept_results_make_room() {
         give(&mut server, ms(0), &gradient(1, psn));
         take(&mut server);
     }
-    assert_eq!(server.usage(JOB).unwrap().kept, 3);
+    assert_eq!(server.usage(JOB).unwrap().cached, 3);
     for psn in 10..15 {
         assert_eq!(give(&mut server, ms(0), &gradient(0, psn)), Outcome::Added);
     }
-    assert_eq!(server.usage(JOB).unwrap().kept, 0);
+    assert_eq!(server.usage(JOB).unwrap().cached, 0);
     assert!(is_full(&give(&mut server, ms(0), &gradient(0, 15))));
     give(&mut server, ms(0), &Packet::reminder(0, 16, 2));
     take(&mut server);
@@ -107,13 +107,13 @@ fn order_of_ranks_reserves_the_place_of_every_rank() {
 
 #[test]
 fn the_last_results_are_kept_and_no_more() {
-    let mut server = server(Config { kept: 4, ..settled() }, params(2, 100, 1200));
+    let mut server = server(Config { cached: 4, ..settled() }, params(2, 100, 1200));
     for psn in 0..10 {
         give(&mut server, ms(0), &gradient(0, psn));
         give(&mut server, ms(0), &gradient(1, psn));
         assert_eq!(take(&mut server).len(), 1);
     }
-    assert_eq!(server.usage(JOB).unwrap().kept, 4);
+    assert_eq!(server.usage(JOB).unwrap().cached, 4);
     assert_eq!(give(&mut server, ms(1), &Packet::reminder(1, 6, 2)), Outcome::Late);
     let (to, packet) = take(&mut server).remove(0);
     assert_eq!((to, packet.payload), (Destination::Rank(1), crate::packets::sum_of(&[0, 1], 6)));

@@ -5,7 +5,7 @@ use core::time::Duration;
 use pascaline_ps::{JobParams, Order};
 use pascaline_wire::{Flags, Kind};
 
-use crate::appliance::Verdict;
+use crate::appliance::SlotOutcome;
 use crate::packets::{EPOCH, PSN, ms, server_with};
 use crate::world::{Hop, World, first};
 
@@ -31,7 +31,7 @@ fn type_i_all_results_are_lost() {
     assert_eq!(world.server.counters().received, 0);
 }
 
-/// The retransmissions can never complete: only a reminder helps, and only the kept result of another rank.
+/// The retransmissions can never complete: only a reminder helps, and only the cached result of another rank.
 #[test]
 fn type_i_some_results_are_lost_and_the_slot_is_free() {
     let lost = |hop, _: &_| matches!(hop, Hop::ApplianceToWorker(0 | 1));
@@ -61,8 +61,8 @@ fn winner(lost: impl FnMut(Hop, &pascaline_wire::Header) -> bool + 'static) -> W
     world.run_for(ms(1));
     world.preempt(PSN);
     world.appliance.script = Box::new(|header| match header.psn {
-        PSN => Verdict::FallBack,
-        _ => Verdict::Aggregate,
+        PSN => SlotOutcome::FallBack,
+        _ => SlotOutcome::Aggregate,
     });
     world.contribute_all(PSN + 1);
     world.contribute(2, PSN);
@@ -126,7 +126,7 @@ fn all_contributions_in_the_appliance_and_the_result_is_fetched() {
 fn type_iii_a_loser_is_lost_before_the_appliance() {
     for order in ORDERS {
         let mut world = World::new(4, order)
-            .with_script(|_| Verdict::FallBack)
+            .with_script(|_| SlotOutcome::FallBack)
             .losing(first(1, |hop, header| hop == Hop::WorkerToAppliance && header.rank == 3));
         world.contribute_all(PSN);
         world.run();
@@ -139,7 +139,7 @@ fn type_iii_a_loser_is_lost_before_the_appliance() {
 fn type_iii_a_loser_is_lost_between_appliance_and_server() {
     for order in ORDERS {
         let mut world = World::new(4, order)
-            .with_script(|_| Verdict::FallBack)
+            .with_script(|_| SlotOutcome::FallBack)
             .losing(first(1, |hop, _| hop == Hop::ApplianceToServer));
         world.contribute_all(PSN);
         world.run();
@@ -250,11 +250,11 @@ fn a_stale_retransmission_is_evicted_and_forgotten() {
     for kept in [true, false] {
         let mut world = World::new(3, Order::Arrival);
         if kept {
-            world.appliance.script = Box::new(|_| Verdict::FallBack);
+            world.appliance.script = Box::new(|_| SlotOutcome::FallBack);
         }
         world.contribute_all(PSN);
         world.run();
-        world.appliance.script = Box::new(|_| Verdict::Aggregate);
+        world.appliance.script = Box::new(|_| SlotOutcome::Aggregate);
         world.contribute(1, PSN);
         world.run_for(ms(1));
         world.preempt(PSN);
@@ -269,7 +269,7 @@ fn a_stale_retransmission_is_evicted_and_forgotten() {
 #[test]
 fn the_server_is_restarted() {
     for order in ORDERS {
-        let mut world = World::new(4, order).with_script(|_| Verdict::FallBack);
+        let mut world = World::new(4, order).with_script(|_| SlotOutcome::FallBack);
         world.contribute(0, PSN);
         world.contribute(1, PSN);
         world.run_for(ms(1));

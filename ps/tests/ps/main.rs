@@ -8,7 +8,7 @@ mod interleavings;
 mod limits;
 mod losses;
 mod packets;
-mod refusals;
+mod rejections;
 mod requests;
 mod storms;
 mod task_types;

@@ -251,7 +251,10 @@ fn an_overlapping_partial_changes_nothing_and_its_ranks_are_asked_for_originals(
     give(&mut server, ms(0), &Packet::gradient(0, PSN, 4, &contribution(0, PSN)));
     let partial = Packet::partial(&[0, 1], PSN, 4, &sum_of(&[0, 1], PSN));
     let outcome = give(&mut server, ms(1), &partial);
-    assert!(matches!(outcome, Outcome::Refused { reason: pascaline_ps::Refused::Overlap, answer: None }));
+    assert!(matches!(
+        outcome,
+        Outcome::Rejected { reason: pascaline_ps::RejectReason::Overlap, answer: None }
+    ));
     assert_eq!(asked(&take(&mut server)), round(&[1, 2, 3]), "at once");
     for rank in 1..4 {
         let original = Packet::gradient(rank, PSN, 4, &contribution(rank, PSN)).flag(Flags::BYPASS);
@@ -291,7 +294,7 @@ fn a_whole_partial_is_the_result_whatever_the_entry_holds_and_only_once() {
         let sent = take(&mut server);
         assert_eq!(sent.len(), 1);
         assert_eq!((sent[0].0, &sent[0].1.payload), (Destination::Appliance, &sum_of(&[0, 1, 2], PSN)));
-        assert_eq!(server.usage(JOB).map(|usage| (usage.open, usage.kept)), Some((0, 1)));
+        assert_eq!(server.usage(JOB).map(|usage| (usage.open, usage.cached)), Some((0, 1)));
         // Made once more, with other bits perhaps: the first one is what counts.
         let other = Packet::partial(&[0, 1, 2], PSN, 3, &sum_of(&[0, 1], PSN));
         assert_eq!(give(&mut server, ms(10), &other), Outcome::Late);

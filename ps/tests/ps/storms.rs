@@ -5,7 +5,7 @@ use core::time::Duration;
 use pascaline_ps::Order;
 use proptest::prelude::*;
 
-use crate::appliance::Verdict;
+use crate::appliance::SlotOutcome;
 use crate::packets::PSN;
 use crate::world::World;
 
@@ -24,11 +24,11 @@ fn every_single_loss_is_recovered_from() {
                             at == nth + 1
                         })
                         .with_script(move |header| match script {
-                            0 => Verdict::Aggregate,
-                            1 => Verdict::FallBack,
-                            2 if header.rank % 2 == 0 => Verdict::FallBack,
-                            2 => Verdict::Aggregate,
-                            _ => Verdict::EvictFirst,
+                            0 => SlotOutcome::Aggregate,
+                            1 => SlotOutcome::FallBack,
+                            2 if header.rank % 2 == 0 => SlotOutcome::FallBack,
+                            2 => SlotOutcome::Aggregate,
+                            _ => SlotOutcome::EvictFirst,
                         });
                     world.appliance.keeps_results = keeps_results;
                     world.contribute_all(PSN);
@@ -60,9 +60,9 @@ proptest! {
         let order = if rank_order { Order::Rank } else { Order::Arrival };
         let mut conflicts = conflicts.into_iter().cycle();
         let mut world = World::new(ranks, order).with_script(move |_| match conflicts.next() {
-            Some(0) => Verdict::FallBack,
-            Some(1) => Verdict::EvictFirst,
-            _ => Verdict::Aggregate,
+            Some(0) => SlotOutcome::FallBack,
+            Some(1) => SlotOutcome::EvictFirst,
+            _ => SlotOutcome::Aggregate,
         });
         world.appliance.keeps_results = keeps_results;
         let mut fates = fates.into_iter().cycle();

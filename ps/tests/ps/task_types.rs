@@ -3,7 +3,7 @@
 use pascaline_ps::Order;
 use pascaline_wire::Kind;
 
-use crate::appliance::Verdict;
+use crate::appliance::SlotOutcome;
 use crate::packets::{PSN, ms};
 use crate::world::{Hop, World};
 
@@ -33,8 +33,8 @@ fn type_ii_wins_and_the_loser_completes_at_the_server() {
     world.run_for(ms(1));
     world.preempt(PSN);
     world.appliance.script = Box::new(|header| match header.psn {
-        PSN => Verdict::FallBack,
-        _ => Verdict::Aggregate,
+        PSN => SlotOutcome::FallBack,
+        _ => SlotOutcome::Aggregate,
     });
     world.contribute_all(PSN + 1);
     world.contribute(2, PSN);
@@ -49,7 +49,7 @@ fn type_ii_wins_and_the_loser_completes_at_the_server() {
 #[test]
 fn type_iii_all_contributions_fall_back_to_the_server() {
     for order in [Order::Arrival, Order::Rank] {
-        let mut world = World::new(4, order).with_script(|_| Verdict::FallBack);
+        let mut world = World::new(4, order).with_script(|_| SlotOutcome::FallBack);
         world.contribute_all(PSN);
         world.run();
         let counters = world.server.counters();
@@ -65,7 +65,7 @@ fn type_iii_the_first_are_evicted_and_the_last_fall_back() {
     world.contribute(1, PSN);
     world.run_for(ms(1));
     world.preempt(PSN);
-    world.appliance.script = Box::new(|_| Verdict::FallBack);
+    world.appliance.script = Box::new(|_| SlotOutcome::FallBack);
     world.contribute(2, PSN);
     world.contribute(3, PSN);
     world.run();
@@ -97,8 +97,8 @@ fn type_iii_a_second_partial_in_the_appliance_is_fetched() {
 #[test]
 fn figure_4_the_fetched_partial_completes_the_entry() {
     let mut world = World::new(3, Order::Arrival).with_script(|header| match header.rank {
-        0 => Verdict::FallBack,
-        _ => Verdict::Aggregate,
+        0 => SlotOutcome::FallBack,
+        _ => SlotOutcome::Aggregate,
     });
     world.contribute_all(PSN);
     world.run();
@@ -108,7 +108,7 @@ fn figure_4_the_fetched_partial_completes_the_entry() {
 
 #[test]
 fn type_iii_is_evicted_again_and_again() {
-    let mut world = World::new(5, Order::Arrival).with_script(|_| Verdict::EvictFirst);
+    let mut world = World::new(5, Order::Arrival).with_script(|_| SlotOutcome::EvictFirst);
     world.contribute_all(PSN);
     world.run();
     let counters = world.server.counters();
@@ -118,7 +118,7 @@ fn type_iii_is_evicted_again_and_again() {
 
 #[test]
 fn a_straggler_is_waited_for_and_not_made_up() {
-    let mut world = World::new(3, Order::Arrival).with_script(|_| Verdict::FallBack);
+    let mut world = World::new(3, Order::Arrival).with_script(|_| SlotOutcome::FallBack);
     world.contribute(0, PSN);
     world.contribute(1, PSN);
     world.run_for(ms(400));

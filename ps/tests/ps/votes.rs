@@ -119,7 +119,7 @@ fn a_whole_partial_of_what_was_sent_again_is_put_to_the_vote() {
         assert_eq!(give(&mut server, ms(1), &whole), Outcome::Merged);
         let (whom, round) = asked(&mut server);
         assert_eq!(whom, ALL.map(Destination::Rank));
-        assert_eq!(server.usage(JOB).map(|usage| (usage.open, usage.kept)), Some((1, 0)));
+        assert_eq!(server.usage(JOB).map(|usage| (usage.open, usage.cached)), Some((1, 0)));
         ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
         assert_eq!(result(&mut server).payload, sum_of(&ALL, PSN));
     }
@@ -209,7 +209,7 @@ fn who_sees_a_generation_begin_need_not_ask() {
 
 #[test]
 fn a_result_that_was_forgotten_too_early_makes_the_server_ask() {
-    let mut server = Server::new(Config { settle: ms(200), kept: 1, ..settled() });
+    let mut server = Server::new(Config { settle: ms(200), cached: 1, ..settled() });
     server.witness(JOB);
     server.set_job(JOB, JobParams::new(3, EPOCH)).unwrap();
     first_sendings(&mut server, ms(10), PSN);

@@ -73,7 +73,7 @@ impl World {
 
     pub(crate) fn with_script(
         mut self,
-        script: impl FnMut(&Header) -> crate::appliance::Verdict + 'static,
+        script: impl FnMut(&Header) -> crate::appliance::SlotOutcome + 'static,
     ) -> Self {
         self.appliance.script = Box::new(script);
         self

@@ -42,9 +42,9 @@ fn jobs_share_the_servers_memory_equally() {
             .concat();
     let limits = with(&format!("{text}[ps]\nmemory_mb = 48")).ps.limits;
     assert_eq!((limits.jobs, limits.share.bytes, limits.share.entries), (3, 16 << 20, (1 << 16) / 3));
-    assert_eq!((limits.config.capacity.bytes, limits.config.kept), (48 << 20, 4096));
+    assert_eq!((limits.config.capacity.bytes, limits.config.cached), (48 << 20, 4096));
     let wide = with("[[jobs]]\nid = 9\nfan_in = 2\nprofile = \"dsa\"\nwindow = 7000").ps.limits;
-    assert_eq!(wide.config.kept, 7000, "a rank may be late by a window");
+    assert_eq!(wide.config.cached, 7000, "a rank may be late by a window");
     assert_eq!(with("").ps.limits.jobs, 0, "jobs do not use it unless they are told to");
 }
 

@@ -229,7 +229,7 @@ fn a_list_of_jobs_disturbs_only_what_it_changes() {
     assert_eq!(bench.counters().forgotten, 1);
     bench.give(&gradient(1, 5, 2), 1.0);
     bench.settle(ms(3));
-    assert_eq!(bench.counters().refused(pascaline_ps::Refused::WrongEpoch), 1);
+    assert_eq!(bench.counters().rejected(pascaline_ps::RejectReason::WrongEpoch), 1);
 }
 
 #[test]

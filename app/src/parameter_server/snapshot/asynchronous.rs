@@ -1,6 +1,6 @@
 //! What a server of asynchronous jobs has done.
 
-use pascaline_ps::asynchronous::{AsyncCounters, Verdict};
+use pascaline_ps::asynchronous::{AsyncCounters, AsyncOutcome};
 use pascaline_telemetry::Gauge;
 use serde_json::{Map, Value};
 
@@ -39,7 +39,7 @@ impl AsyncSnapshot {
     pub(super) fn metrics(&self) -> Vec<Gauge> {
         let counter = |name, help, samples| Gauge { name, help, counter: true, samples };
         let gauge = |name, help, samples| Gauge { name, help, counter: false, samples };
-        let verdicts = Verdict::ALL.map(|verdict| (verdict.name(), self.counters.verdict(verdict)));
+        let outcomes = AsyncOutcome::ALL.map(|outcome| (outcome.name(), self.counters.outcome(outcome)));
         let replies = [("sent", self.counters.replies), ("lost", self.counters.replies_lost)];
         let labelled = |pick: &dyn Fn(&ClusterSnapshot) -> Option<f64>| -> Samples {
             let label = |job: u16| vec![("job", job.to_string())];
@@ -50,7 +50,7 @@ impl AsyncSnapshot {
             counter(
                 "ps_updates",
                 "Updates of asynchronous workers, by what became of them.",
-                by("verdict", verdicts),
+                by("verdict", outcomes),
             ),
             counter(
                 "ps_update_contributions",

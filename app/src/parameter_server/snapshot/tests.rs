@@ -15,7 +15,7 @@ fn a_scrape_has_every_outcome_reason_and_job() {
         jobs_refused: 1,
         jobs: vec![(
             7,
-            Usage { open: 3, kept: 2, bytes: 640, timeout: std::time::Duration::from_millis(20) },
+            Usage { open: 3, cached: 2, bytes: 640, timeout: std::time::Duration::from_millis(20) },
         )],
         driver: vec![Count { name: "ps_no_buffer", help: "h", value: 6 }],
         asynchronous: Some(AsyncSnapshot {
@@ -51,7 +51,7 @@ fn a_scrape_has_every_outcome_reason_and_job() {
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
-    for reason in Refused::ALL {
+    for reason in RejectReason::ALL {
         assert!(text.contains(&format!("refused_packets_total{{reason=\"{}\"}}", reason.name())));
     }
     for reason in Malformed::ALL {

@@ -34,7 +34,7 @@ impl Host {
             // than an iteration.
             initial: Config::default().floor,
             // As in an appliance: a result for each PSN that a rank may lack.
-            kept: u32::from(setting.spread()),
+            cached: u32::from(setting.spread()),
             // It started long ago, and nothing in this network comes late.
             settle: Duration::ZERO,
             ..Config::default()

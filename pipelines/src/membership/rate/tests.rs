@@ -5,7 +5,7 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
     let mut bucket = Bucket::default();
     let mut now = Duration::from_secs(5);
     let admitted = |bucket: &mut Bucket, now, asked: u32| {
-        (0..asked).filter(|_| bucket.take(now, MEMBER) == Verdict::Admitted).count()
+        (0..asked).filter(|_| bucket.take(now, MEMBER) == RateDecision::Admitted).count()
     };
     assert_eq!(admitted(&mut bucket, now, 1000), 64);
     now += Duration::from_millis(50);
@@ -21,7 +21,7 @@ fn who_asks_too_often_is_told_now_and_then() {
     let mut told = Vec::new();
     for tick in 0..100_000 {
         let now = begin + Duration::from_micros(10) * tick;
-        if bucket.take(now, MEMBER) == Verdict::Refused {
+        if bucket.take(now, MEMBER) == RateDecision::Refused {
             told.push(now);
         }
     }

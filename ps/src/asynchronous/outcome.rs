@@ -3,7 +3,7 @@
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Verdict {
+pub enum AsyncOutcome {
     /// An update that has changed the weights.
     Applied,
     /// An update whose reward was not high enough; acknowledged all the same.
@@ -31,7 +31,7 @@ pub enum Verdict {
     NotFinite,
 }
 
-impl Verdict {
+impl AsyncOutcome {
     /// All of them, in the order of their discriminants.
     pub const ALL: [Self; 12] = [
         Self::Applied,
@@ -48,7 +48,7 @@ impl Verdict {
         Self::NotFinite,
     ];
 
-    /// The verdict as it appears in metrics and reports.
+    /// The outcome as it appears in metrics and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,10 +68,10 @@ impl Verdict {
     }
 }
 
-/// What an asynchronous server has done. Every datagram has one verdict.
+/// What an asynchronous server has done. Every datagram has one outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AsyncCounters {
-    verdicts: [u64; Verdict::ALL.len()],
+    outcomes: [u64; AsyncOutcome::ALL.len()],
     /// Contributions in the updates that were applied or had too low a reward: a combined update has several.
     pub contributions: u64,
     /// Replies given to the driver.
@@ -81,19 +81,19 @@ pub struct AsyncCounters {
 }
 
 impl AsyncCounters {
-    /// How often a verdict was reached.
+    /// How often a outcome was reached.
     #[must_use]
-    pub const fn verdict(&self, verdict: Verdict) -> u64 {
-        self.verdicts[verdict as usize]
+    pub const fn outcome(&self, outcome: AsyncOutcome) -> u64 {
+        self.outcomes[outcome as usize]
     }
 
-    /// Datagrams handled: the sum over all verdicts.
+    /// Datagrams handled: the sum over all outcomes.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.verdicts.iter().sum()
+        self.outcomes.iter().sum()
     }
 
-    pub(super) const fn note(&mut self, verdict: Verdict) {
-        self.verdicts[verdict as usize] += 1;
+    pub(super) const fn note(&mut self, outcome: AsyncOutcome) {
+        self.outcomes[outcome as usize] += 1;
     }
 }

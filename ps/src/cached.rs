@@ -12,7 +12,7 @@ use crate::entry::Content;
 
 /// A result.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct CachedResult {
     /// Sealed: `bytes` is the sum.
     pub(crate) content: Content,
     /// How it was agreed upon.
@@ -27,17 +27,17 @@ pub(crate) struct Finished {
 
 /// The last results of one job, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
-    results: HashMap<u32, Finished>,
+pub(crate) struct CachedResults {
+    results: HashMap<u32, CachedResult>,
     order: VecDeque<u32>,
     bytes: usize,
     /// From when on the latest of those that have been forgotten was kept.
     forgotten: Option<Duration>,
 }
 
-impl Kept {
+impl CachedResults {
     /// The result of a PSN.
-    pub(crate) fn get(&self, psn: u32) -> Option<&Finished> {
+    pub(crate) fn get(&self, psn: u32) -> Option<&CachedResult> {
         self.results.get(&psn)
     }
 
@@ -45,7 +45,8 @@ impl Kept {
     /// must be none of this PSN yet.
     pub(crate) fn keep(&mut self, now: Duration, psn: u32, content: Content, round: u16, most: u32) {
         self.bytes += content.bytes.len();
-        let finished = Finished { content, round, at: now, sent_to_all: now, limit_since: now, answers: 0 };
+        let finished =
+            CachedResult { content, round, at: now, sent_to_all: now, limit_since: now, answers: 0 };
         self.results.insert(psn, finished);
         self.order.push_back(psn);
         while self.order.len() > most.max(1) as usize {
@@ -64,7 +65,7 @@ impl Kept {
 
     /// Forgets what is older than `limit`.
     pub(crate) fn expire(&mut self, now: Duration, limit: Duration) {
-        let old = |finished: &Finished| finished.at.saturating_add(limit) <= now;
+        let old = |finished: &CachedResult| finished.at.saturating_add(limit) <= now;
         while self.order.front().and_then(|psn| self.results.get(psn)).is_some_and(old) {
             self.forget_oldest();
         }
@@ -122,7 +123,7 @@ impl Kept {
         admitted
     }
 
-    /// Results kept.
+    /// Cached results.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }

@@ -1,6 +1,6 @@
-//! What is refused, with which reason and answer, and that it changes nothing.
+//! What is rejected, with which reason and answer, and that it changes nothing.
 
-use pascaline_ps::{Answer, Completion, Destination, JobParams, Order, Outcome, Refused, Server};
+use pascaline_ps::{Answer, Completion, Destination, JobParams, Order, Outcome, RejectReason, Server};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Element, Flags, Header, Kind, Malformed};
 
@@ -8,12 +8,12 @@ use crate::packets::{
     EPOCH, JOB, PSN, Packet, contribution, floats, give, ms, server, server_with, sum_of, take,
 };
 
-fn refused(server: &mut Server, packet: &Packet) -> (Refused, Option<Answer>) {
+fn rejected(server: &mut Server, packet: &Packet) -> (RejectReason, Option<Answer>) {
     let before = (server.usage(JOB), server.poll_timeout());
-    let counted = |server: &Server| Refused::ALL.map(|reason| server.counters().refused(reason));
+    let counted = |server: &Server| RejectReason::ALL.map(|reason| server.counters().rejected(reason));
     let earlier = counted(server);
-    let Outcome::Refused { reason, answer } = give(server, ms(1), packet) else {
-        panic!("not refused: {packet:?}")
+    let Outcome::Rejected { reason, answer } = give(server, ms(1), packet) else {
+        panic!("not rejected: {packet:?}")
     };
     let mut later = counted(server);
     later[reason as usize] -= 1;
@@ -22,9 +22,9 @@ fn refused(server: &mut Server, packet: &Packet) -> (Refused, Option<Answer>) {
     (reason, answer)
 }
 
-/// The refusal, and that the answer, read from its bytes, says this status and these values.
-fn answered(server: &mut Server, packet: &Packet, status: Status, expected: u32, got: u32) -> Refused {
-    let (reason, answer) = refused(server, packet);
+/// The rejection, and that the answer, read from its bytes, says this status and these values.
+fn answered(server: &mut Server, packet: &Packet, status: Status, expected: u32, got: u32) -> RejectReason {
+    let (reason, answer) = rejected(server, packet);
     let bytes = answer.expect("an answer").to_bytes();
     let (header, body) = Header::parse(&bytes).unwrap();
     let control = Control::parse(body).unwrap();
@@ -45,11 +45,11 @@ fn another_generation() {
     let mut packet = gradient(0);
     packet.header.epoch = EPOCH - 1;
     let (right, wrong) = (u32::from(EPOCH), u32::from(EPOCH) - 1);
-    assert_eq!(answered(&mut server, &packet, Status::WrongEpoch, right, wrong), Refused::WrongEpoch);
+    assert_eq!(answered(&mut server, &packet, Status::WrongEpoch, right, wrong), RejectReason::WrongEpoch);
     for kind in [Kind::Partial, Kind::Result] {
         packet = packet.containing(&[0, 1, 2, 3]);
         packet.header.kind = kind;
-        assert_eq!(refused(&mut server, &packet), (Refused::WrongEpoch, None), "not its sender's rank");
+        assert_eq!(rejected(&mut server, &packet), (RejectReason::WrongEpoch, None), "not its sender's rank");
     }
 }
 
@@ -65,7 +65,7 @@ fn a_new_generation_forgets_the_old_one() {
     assert_eq!(server.usage(JOB).unwrap().open, 2, "the same again changes nothing");
     server.set_job(JOB, JobParams::new(4, EPOCH + 1)).unwrap();
     let usage = server.usage(JOB).unwrap();
-    assert_eq!((usage.open, usage.kept, usage.bytes), (0, 0, 0));
+    assert_eq!((usage.open, usage.cached, usage.bytes), (0, 0, 0));
     assert_eq!(server.counters().forgotten, 2);
     assert!(take(&mut server).is_empty() && server.poll_timeout().is_none());
     let mut packet = gradient(0);
@@ -78,35 +78,35 @@ fn an_unknown_job() {
     let mut server = server(4);
     let mut packet = gradient(0);
     packet.header.job = JOB + 1;
-    assert_eq!(answered(&mut server, &packet, Status::UnknownJob, 0, 0), Refused::UnknownJob);
+    assert_eq!(answered(&mut server, &packet, Status::UnknownJob, 0, 0), RejectReason::UnknownJob);
     assert!(server.remove_job(JOB));
     assert!(!server.remove_job(JOB));
-    assert_eq!(answered(&mut server, &gradient(0), Status::UnknownJob, 0, 0), Refused::UnknownJob);
+    assert_eq!(answered(&mut server, &gradient(0), Status::UnknownJob, 0, 0), RejectReason::UnknownJob);
 }
 
 #[test]
 fn another_fan_in() {
     let mut server = server(4);
     let packet = Packet::gradient(0, PSN, 5, &contribution(0, PSN));
-    assert_eq!(answered(&mut server, &packet, Status::FanInMismatch, 4, 5), Refused::FanInMismatch);
+    assert_eq!(answered(&mut server, &packet, Status::FanInMismatch, 4, 5), RejectReason::FanInMismatch);
     let partial = Packet::partial(&[0, 1], PSN, 5, &contribution(0, PSN));
-    assert_eq!(refused(&mut server, &partial), (Refused::FanInMismatch, None));
+    assert_eq!(rejected(&mut server, &partial), (RejectReason::FanInMismatch, None));
     // The job grows: what was collected for four is of no use.
     give(&mut server, ms(0), &gradient(0));
     server.set_job(JOB, JobParams::new(5, EPOCH)).unwrap();
     assert_eq!(server.usage(JOB).unwrap().open, 0);
     assert_eq!(give(&mut server, ms(1), &packet), Outcome::Added);
-    assert_eq!(answered(&mut server, &gradient(1), Status::FanInMismatch, 5, 4), Refused::FanInMismatch);
+    assert_eq!(answered(&mut server, &gradient(1), Status::FanInMismatch, 5, 4), RejectReason::FanInMismatch);
 }
 
 #[test]
 fn a_rank_out_of_range() {
     let mut server = server(4);
     let mut packet = gradient(4);
-    assert_eq!(answered(&mut server, &packet, Status::RankOutOfRange, 4, 4), Refused::RankOutOfRange);
+    assert_eq!(answered(&mut server, &packet, Status::RankOutOfRange, 4, 4), RejectReason::RankOutOfRange);
     packet = Packet::reminder(u16::MAX, PSN, 4);
     let status = Status::RankOutOfRange;
-    assert_eq!(answered(&mut server, &packet, status, 4, 65535), Refused::RankOutOfRange);
+    assert_eq!(answered(&mut server, &packet, status, 4, 65535), RejectReason::RankOutOfRange);
 }
 
 #[test]
@@ -116,20 +116,23 @@ fn another_payload_length() {
     for (values, got) in [(&[1.0; 2][..], 8), (&[1.0; 4][..], 16)] {
         let packet = gradient(1).payload(&floats(values));
         let status = Status::PayloadMismatch;
-        assert_eq!(answered(&mut server, &packet, status, 12, got), Refused::PayloadMismatch);
+        assert_eq!(answered(&mut server, &packet, status, 12, got), RejectReason::PayloadMismatch);
         let partial = Packet::partial(&[1, 2], PSN, 4, &floats(values));
-        assert_eq!(refused(&mut server, &partial), (Refused::PayloadMismatch, None));
+        assert_eq!(rejected(&mut server, &partial), (RejectReason::PayloadMismatch, None));
         let result = Packet::result(PSN, 4, &floats(values));
-        assert_eq!(refused(&mut server, &result), (Refused::PayloadMismatch, None));
+        assert_eq!(rejected(&mut server, &result), (RejectReason::PayloadMismatch, None));
     }
     for rank in 1..4 {
         give(&mut server, ms(0), &gradient(rank));
     }
     take(&mut server);
     let late = gradient(1).payload(&floats(&[1.0]));
-    assert_eq!(answered(&mut server, &late, Status::PayloadMismatch, 12, 4), Refused::PayloadMismatch);
+    assert_eq!(answered(&mut server, &late, Status::PayloadMismatch, 12, 4), RejectReason::PayloadMismatch);
     let long = Packet::gradient(0, PSN + 1, 4, &[0; 8196]);
-    assert_eq!(answered(&mut server, &long, Status::PayloadMismatch, 8192, 8196), Refused::PayloadMismatch);
+    assert_eq!(
+        answered(&mut server, &long, Status::PayloadMismatch, 8192, 8196),
+        RejectReason::PayloadMismatch
+    );
 }
 
 #[test]
@@ -139,9 +142,9 @@ fn another_element() {
     let mut packet = gradient(1);
     packet.header.element = Element::I32_SUM;
     let status = Status::ElementMismatch;
-    assert_eq!(answered(&mut server, &packet, status, 0x01, 0x02), Refused::ElementMismatch);
+    assert_eq!(answered(&mut server, &packet, status, 0x01, 0x02), RejectReason::ElementMismatch);
     let mut server = server_with(JobParams { element: Some(Element::I32_SUM), ..JobParams::new(4, EPOCH) });
-    assert_eq!(answered(&mut server, &gradient(0), status, 0x02, 0x01), Refused::ElementMismatch);
+    assert_eq!(answered(&mut server, &gradient(0), status, 0x02, 0x01), RejectReason::ElementMismatch);
 }
 
 /// Their contributions meet at the server only: without it, both would wait until their deadlines.
@@ -153,7 +156,7 @@ fn a_rank_whose_contribution_disagrees_is_told_and_nobody_else() {
     wrong.header.element = Element::I32_SUM;
     // Once within a millisecond, however many there are.
     for _ in 0..3 {
-        assert_eq!(refused(&mut server, &wrong).0, Refused::ElementMismatch);
+        assert_eq!(rejected(&mut server, &wrong).0, RejectReason::ElementMismatch);
     }
     let told = take(&mut server);
     let [(Destination::Rank(2), packet)] = &told[..] else { panic!("{told:?}") };
@@ -163,7 +166,7 @@ fn a_rank_whose_contribution_disagrees_is_told_and_nobody_else() {
     let ack = Control::parse(&packet.payload).unwrap();
     assert_eq!((ack.action, ack.answers, ack.status), (Action::Ack, None, Status::ElementMismatch));
     assert_eq!((ack.expected, ack.got), (0x01, 0x02));
-    assert_eq!((server.counters().refusals_sent, server.counters().answers_limited), (1, 2));
+    assert_eq!((server.counters().rejections_sent, server.counters().answers_limited), (1, 2));
     give(&mut server, ms(3), &wrong);
     assert_eq!(take(&mut server).len(), 1);
     // What the appliance finds out by itself, what is not from the rank that it names, and what no rank can
@@ -173,20 +176,20 @@ fn a_rank_whose_contribution_disagrees_is_told_and_nobody_else() {
     let long = floats(&[1.0; 4]);
     let mut overlapping = Packet::partial(&[0, 1], PSN, 4, &contribution(0, PSN));
     let untold = [
-        (old, Refused::WrongEpoch),
-        (Packet::partial(&[1, 2], PSN, 4, &long), Refused::PayloadMismatch),
-        (overlapping.clone(), Refused::Overlap),
+        (old, RejectReason::WrongEpoch),
+        (Packet::partial(&[1, 2], PSN, 4, &long), RejectReason::PayloadMismatch),
+        (overlapping.clone(), RejectReason::Overlap),
         (
             {
                 overlapping.header.count = 3;
                 overlapping
             },
-            Refused::WrongBitmap,
+            RejectReason::WrongBitmap,
         ),
     ];
     for (packet, reason) in &untold {
-        let Outcome::Refused { reason: found, .. } = give(&mut server, ms(9), packet) else { panic!() };
-        assert_eq!((found, server.counters().refused(*reason)), (*reason, 1));
+        let Outcome::Rejected { reason: found, .. } = give(&mut server, ms(9), packet) else { panic!() };
+        assert_eq!((found, server.counters().rejected(*reason)), (*reason, 1));
         assert!(
             take(&mut server).iter().all(|(_, packet)| packet.header.kind != Kind::Control),
             "{reason:?}"
@@ -199,10 +202,10 @@ fn counts_and_bitmaps_that_cannot_be() {
     let mut server = server(4);
     let payload = contribution(0, PSN);
     for count in [0, 2, 4, u16::MAX] {
-        assert_eq!(refused(&mut server, &gradient(0).count(count)).0, Refused::WrongCount);
+        assert_eq!(rejected(&mut server, &gradient(0).count(count)).0, RejectReason::WrongCount);
     }
-    assert_eq!(refused(&mut server, &gradient(0).containing(&[1])).0, Refused::WrongBitmap);
-    assert_eq!(refused(&mut server, &gradient(0).containing(&[])).0, Refused::WrongCount);
+    assert_eq!(rejected(&mut server, &gradient(0).containing(&[1])).0, RejectReason::WrongBitmap);
+    assert_eq!(rejected(&mut server, &gradient(0).containing(&[])).0, RejectReason::WrongCount);
     let partial = |ranks: &[u16]| Packet::partial(ranks, PSN, 4, &payload);
     for (packet, why) in [
         (partial(&[0, 1]).count(3), "more than the bitmap"),
@@ -211,12 +214,12 @@ fn counts_and_bitmaps_that_cannot_be() {
         (partial(&[0, 4]), "a rank beyond the fan-in"),
         (partial(&[63]), "only that"),
     ] {
-        assert_eq!(refused(&mut server, &packet), (Refused::WrongBitmap, None), "{why}");
+        assert_eq!(rejected(&mut server, &packet), (RejectReason::WrongBitmap, None), "{why}");
     }
     let mut bare = partial(&[0, 1]);
     bare.bitmap = None;
     bare.header.flags = Flags::NONE;
-    assert_eq!(refused(&mut server, &bare), (Refused::WrongBitmap, None), "no bitmap");
+    assert_eq!(rejected(&mut server, &bare), (RejectReason::WrongBitmap, None), "no bitmap");
     assert_eq!(give(&mut server, ms(1), &gradient(0).containing(&[0])), Outcome::Added, "superfluous, true");
     assert_eq!(give(&mut server, ms(1), &partial(&[1, 2])), Outcome::Merged);
 }
@@ -225,20 +228,20 @@ fn counts_and_bitmaps_that_cannot_be() {
 fn results_that_are_incomplete_or_unasked_for() {
     let mut server = server(4);
     let payload = sum_of(&[0, 1, 2, 3], PSN);
-    assert_eq!(refused(&mut server, &Packet::result(PSN, 4, &payload)), (Refused::Unasked, None));
+    assert_eq!(rejected(&mut server, &Packet::result(PSN, 4, &payload)), (RejectReason::Unasked, None));
     give(&mut server, ms(0), &gradient(0));
     for packet in [
         Packet::result(PSN, 4, &payload).count(3),
         Packet::result(PSN, 4, &payload).count(0),
         Packet::result(PSN, 4, &payload).containing(&[0, 1, 2]),
     ] {
-        assert_eq!(refused(&mut server, &packet), (Refused::Incomplete, None));
+        assert_eq!(rejected(&mut server, &packet), (RejectReason::Incomplete, None));
     }
     for packet in [
         Packet::result(PSN, 4, &payload).count(5),
         Packet::result(PSN, 4, &payload).containing(&[0, 1, 2]).count(4),
     ] {
-        assert_eq!(refused(&mut server, &packet), (Refused::WrongBitmap, None));
+        assert_eq!(rejected(&mut server, &packet), (RejectReason::WrongBitmap, None));
     }
     assert_eq!(give(&mut server, ms(1), &Packet::result(PSN, 4, &payload)), Outcome::Completed);
     assert_eq!(give(&mut server, ms(1), &Packet::result(PSN, 4, &payload)), Outcome::Duplicate);
@@ -249,7 +252,7 @@ fn results_that_are_incomplete_or_unasked_for() {
 fn a_partial_cannot_be_put_in_the_order_of_ranks() {
     let mut server = server_with(JobParams { order: Order::Rank, ..JobParams::new(4, EPOCH) });
     let partial = Packet::partial(&[0, 1], PSN, 4, &contribution(0, PSN));
-    assert_eq!(refused(&mut server, &partial), (Refused::OrderedPartial, None));
+    assert_eq!(rejected(&mut server, &partial), (RejectReason::OrderedPartial, None));
 }
 
 #[test]
@@ -260,10 +263,10 @@ fn kinds_that_are_not_for_the_server() {
         packet.header.kind = kind;
         let header = packet.header;
         let outcome = server.handle(ms(0), &header, &packet.payload);
-        assert_eq!(outcome, Outcome::Refused { reason: Refused::Unexpected, answer: None });
+        assert_eq!(outcome, Outcome::Rejected { reason: RejectReason::Unexpected, answer: None });
     }
     let echo = Packet::reminder(0, PSN, 4).flag(Flags::BYPASS);
-    assert_eq!(refused(&mut server, &echo), (Refused::Unexpected, None), "its own reminder come back");
+    assert_eq!(rejected(&mut server, &echo), (RejectReason::Unexpected, None), "its own reminder come back");
 }
 
 #[test]
