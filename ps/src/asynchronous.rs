@@ -13,8 +13,8 @@
 //! let mut server = AsyncServer::new(Settings { rule: Rule::Olaf { rate: 0.5 }, ..Settings::default() });
 //! server.set_job(1, AsyncJob { fan_in: 3, epoch: 7, payload: 8 });
 //! let header = Header {
-//!     kind: Kind::Update, flags: Flags::TRAILER, element: Element::F32_SUM, job: 1, rank: 2, psn: 0, fan_in: 3,
-//!     count: 2, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
+//!     kind: Kind::Update, flags: Flags::TRAILER, element: Element::F32_SUM, job: 1, rank: 2, psn: 0,
+//!     fan_in: 3, count: 2, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
 //! };
 //! let update = trailer::Update { reward: 1.0, generated_ns: 1000 };
 //! let mut datagram = header.to_bytes().to_vec();

@@ -29,8 +29,8 @@
 //! server.set_job(1, JobParams::new(2, 7))?;
 //! for rank in 0..2 {
 //!     let header = Header {
-//!         kind: Kind::Gradient, flags: Flags::NONE, element: Element::F32_SUM, job: 1, rank, psn: 0, fan_in: 2,
-//!         count: 1, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
+//!         kind: Kind::Gradient, flags: Flags::NONE, element: Element::F32_SUM, job: 1, rank, psn: 0,
+//!         fan_in: 2, count: 1, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
 //!     };
 //!     assert_eq!(server.handle(Duration::ZERO, &header, &1.5_f32.to_le_bytes()), Outcome::Added);
 //! }

@@ -26,11 +26,12 @@
 //! let mut queue = UpdateQueue::<HeapBuf>::new(&Config::default(), &Kernels::detect())?;
 //! for worker in [1, 2] {
 //!     let update = Update {
-//!         cluster: 7, worker, psn: 0, epoch: 0, count: 1, reward: 200.0, generated_ns: 10, element: Element::F32_SUM, offset: 0, len: 4,
-//!         overflow: false,
+//!         cluster: 7, worker, psn: 0, epoch: 0, count: 1, reward: 200.0, generated_ns: 10,
+//!         element: Element::F32_SUM, offset: 0, len: 4, overflow: false,
 //!     };
 //!     let enqueued = queue.enqueue(20, update, pool.alloc(&1.5_f32.to_le_bytes(), 64));
-//!     assert_eq!(enqueued.outcome, if worker == 1 { EnqueueOutcome::Appended } else { EnqueueOutcome::Aggregated });
+//!     let expected = if worker == 1 { EnqueueOutcome::Appended } else { EnqueueOutcome::Aggregated };
+//!     assert_eq!(enqueued.outcome, expected);
 //! }
 //! let departure = queue.dequeue().ok_or("two have become one")?;
 //! assert_eq!((departure.update.count, departure.aggregations), (2, 1));

@@ -121,7 +121,9 @@ fn an_overflow_that_came_along_is_not_forgotten() {
 proptest! {
     /// Any means of any counts: whole numbers are exact until the division.
     #[test]
-    fn a_mean_is_the_mean_of_everything_inside(updates in prop::collection::vec((1u16..50, -100i16..100), 2..20)) {
+    fn a_mean_is_the_mean_of_everything_inside(
+        updates in prop::collection::vec((1u16..50, -100i16..100), 2..20),
+    ) {
         let updates: Vec<_> = updates.into_iter().map(|(count, value)| (count, f32::from(value))).collect();
         let sum: f32 = updates.iter().map(|(count, value)| f32::from(*count) * value).sum();
         let count: u16 = updates.iter().map(|(count, _)| count).sum();

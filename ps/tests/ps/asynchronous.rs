@@ -275,7 +275,10 @@ proptest! {
     /// However contributions are combined on the way, staleness-weighted SGD ends at the same weights: each
     /// makes its step.
     #[test]
-    fn grouping_does_not_matter(values in prop::collection::vec(-64_i8..64, 1..40), cuts in prop::collection::vec(any::<bool>(), 40)) {
+    fn grouping_does_not_matter(
+        values in prop::collection::vec(-64_i8..64, 1..40),
+        cuts in prop::collection::vec(any::<bool>(), 40),
+    ) {
         let rule = Rule::Staleness { rate: 0.5, half: Duration::from_secs(1) };
         let (mut single, mut grouped) = (server(rule), server(rule));
         let mut group: Vec<f32> = Vec::new();
