@@ -177,7 +177,12 @@ fn datagram(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> bool {
     assert_eq!(datagram.payload.whole(bytes), body);
     match (datagram.split(bytes), header.payload(body)) {
         (Ok(trailer), Ok((payload, expected))) => {
-            assert_eq!((datagram.payload.of(bytes), trailer), (payload, expected));
+            assert_eq!(datagram.payload.of(bytes), payload);
+            assert_eq!(trailer.is_some(), expected.is_some());
+            // As bytes: a reward that is NaN does not equal itself.
+            if let Some(trailer) = trailer {
+                emitted(&trailer, &body[payload.len()..]);
+            }
         }
         (got, expected) => assert_eq!(got.err(), expected.err()),
     }
