@@ -9,7 +9,8 @@
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
 //!
-//! Packets of any other kind take [`slow_path`]: Classifier::classify, then Session::offer with a whole request.
+//! Packets of any other kind take [`slow_path`]: Classifier::classify, then Session::offer with a whole
+//! request.
 
 use std::sync::Arc;
 
@@ -92,8 +93,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
 
 /// Turns between two looks at what need not be looked at every time.
 const HOUSEKEEPING: u64 = 64;
-/// Turns between two publications of the counters while whole bursts arrive, microseconds apart; with less to do, every turn
-/// that does something publishes.
+/// Turns between two publications of the counters while whole bursts arrive, microseconds apart; with less to
+/// do, every turn that does something publishes.
 const PUBLISH: u64 = 8;
 /// Turns between two full bursts that are timed.
 const TIMED: u64 = 4;
@@ -154,8 +155,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.finish();
     }
 
-    /// One turn: at most one burst from each port, whatever the control plane has to say, and the housekeeping that
-    /// is due. Returns the packets received. Work is bounded.
+    /// One turn: at most one burst from each port, whatever the control plane has to say, and the
+    /// housekeeping that is due. Returns the packets received. Work is bounded.
     pub fn turn(&mut self) -> usize {
         if let Some(table) = self.end.newer_table(&mut self.version) {
             self.table = table;
@@ -222,8 +223,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         received
     }
 
-    /// How long a burst has taken. To read the clock takes as long as half a packet: of full bursts, one in a few is measured, and
-    /// the others count as long as that one.
+    /// How long a burst has taken. To read the clock takes as long as half a packet: of full bursts, one in a
+    /// few is measured, and the others count as long as that one.
     #[inline]
     fn busy_since(&mut self, start: u64, received: usize) -> u64 {
         let full = received == BURST;

@@ -13,7 +13,8 @@ use crate::io::{BURST, Io};
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Sorts a burst into gradients for the pool and other packets.
     ///
-    /// A function of its own, as is the next one: inlined into the turn they would use the stack instead of registers.
+    /// A function of its own, as is the next one: inlined into the turn they would use the stack instead of
+    /// registers.
     #[inline(never)]
     pub(super) fn sort(
         &self,

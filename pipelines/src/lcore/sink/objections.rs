@@ -35,7 +35,8 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// What to tell the sender of a refused contribution: only mistakes, not what happens in normal operation.
+    /// What to tell the sender of a refused contribution: only mistakes, not what happens in normal
+    /// operation.
     #[cold]
     pub(super) fn explain(&mut self, request: &Request, why: Rejection) {
         let Some(job) = self.job(request.key) else { return };

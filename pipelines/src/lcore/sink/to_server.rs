@@ -38,7 +38,8 @@ impl<I: Io> LcoreSink<'_, I> {
         })
     }
 
-    /// A contribution that found no slot goes to the parameter server as it is. Gives it back where there is none.
+    /// A contribution that found no slot goes to the parameter server as it is. Gives it back where there is
+    /// none.
     pub(super) fn spill(&mut self, request: &Request, packet: I::Buf) -> Option<I::Buf> {
         let table = self.table;
         let header = Self::header_to_server(
@@ -71,8 +72,8 @@ impl<I: Io> LcoreSink<'_, I> {
         None
     }
 
-    /// A partial, or contributions that have not been added, on their way to the parameter server. True if any of it was sent:
-    /// not if its generation is over meanwhile, or there is no room.
+    /// A partial, or contributions that have not been added, on their way to the parameter server. True if
+    /// any of it was sent: not if its generation is over meanwhile, or there is no room.
     pub(super) fn evict(&mut self, key: Key, what: Evicted<I::Buf>) -> bool {
         let table = self.table;
         let Some(job) = Self::job_of(table, key) else { return false };
@@ -104,7 +105,8 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// Counts contributions that were on their way to the parameter server, or would have been if it had room.
+    /// Counts contributions that were on their way to the parameter server, or would have been if it had
+    /// room.
     pub(super) fn count_eviction(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
         if sent {
             job.cells.count(self.number, JobEvent::Evicted, count);
