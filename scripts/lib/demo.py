@@ -82,29 +82,11 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         cleanup.callback(bad.stop)
         bad.start(stop)
 
-        window = max(_LEAST_WINDOW, options.in_flight)
-        if options.policy not in _WITH_SERVER:
-            window = min(window, options.pool_slots)
-        settings = Settings(
-            options.driver,
-            options.pool_slots,
-            window,
-            options.policy,
-            options.order,
-            options.jobs,
-            # A machine that is busy elsewhere must not look like a reload that loses packets.
-            ring=4096 if options.reload else 0,
-            udp_ports=options.udp_ports,
-            lcores=options.lcores,
-        )
-        appliance = Appliance(binary, network, settings, files)
+        appliance = Appliance(binary, network, _settings(options), files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
         _say(f"appliance ready, {options.driver} ports; every worker pings it")
-        pings = []
-        for rank in range(options.workers):
-            stop.check()
-            pings.append(network.ping(rank, _PING_TRIES))
+        pings = _ping(network, options.workers, stop)
 
         # Counts from before the first frame of a worker.
         reloads = Reloads(appliance, network, stop) if options.reload else None
@@ -112,8 +94,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         cleanup.callback(workers.stop)
         workers.start(_load(options))
 
-        half = options.allreduces * options.workers * options.jobs // 2
-        restarted = False
+        half, restarted = options.allreduces * options.workers * options.jobs // 2, False
 
         def check() -> None:
             nonlocal restarted
@@ -151,6 +132,33 @@ def _watch(workers: Workers, options: Options, stop: Stop, check: Callable[[], N
         workers.wait(stop, check, progress.show)
     finally:
         progress.close()
+
+
+def _ping(network: Network, workers: int, stop: Stop) -> list[str]:
+    """Every worker pings the appliance."""
+    pings = []
+    for rank in range(workers):
+        stop.check()
+        pings.append(network.ping(rank, _PING_TRIES))
+    return pings
+
+
+def _settings(options: Options) -> Settings:
+    window = max(_LEAST_WINDOW, options.in_flight)
+    if options.policy not in _WITH_SERVER:
+        window = min(window, options.pool_slots)
+    return Settings(
+        options.driver,
+        options.pool_slots,
+        window,
+        options.policy,
+        options.order,
+        options.jobs,
+        # A machine that is busy elsewhere must not look like a reload that loses packets.
+        ring=4096 if options.reload else 0,
+        udp_ports=options.udp_ports,
+        lcores=options.lcores,
+    )
 
 
 def _load(options: Options) -> Load:

@@ -23,7 +23,7 @@ import netns
 from appliance import TELEMETRY, UDP_PORT, Appliance, cores, device, fetch
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
-from options import Options
+from options import OUTSTANDING, Options
 from process import Child, Failure, Stop, run
 
 CLUSTERS = 9
@@ -94,7 +94,8 @@ class Outcome:
         """The table."""
         lines = [
             f"{CLUSTERS} clusters of {WORKERS} workers; the line takes {_LINE:.0f} updates/s, its queue "
-            f"{PLACES}",
+            f"{PLACES}; a worker has up to {OUTSTANDING} unanswered updates "
+            f"(--outstanding {OUTSTANDING}; its own default is 1)",
             "offered  queue   updates  received  aggregated   lost %  mean AoM, ms    Jain",
         ]
         for load, runs in self.loads.items():
@@ -247,7 +248,7 @@ class _Run:
             "--floats": _FLOATS,
             "--interval": f"{1000 * interval:.3f}ms",
             "--updates": updates,
-            "--outstanding": 64,
+            "--outstanding": OUTSTANDING,
             "--seed": self._options.seed,
         }
         command = [str(self._binary), "worker", "olaf", "--poisson", "--json"]

@@ -11,6 +11,8 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 # Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
 _HEADERS = 50
+# Updates that a worker of --mode olaf may have unanswered.
+OUTSTANDING = 64
 # `default` says nothing in the configuration.
 POLICIES = ("default", "dsa", "atp", "switchml", "iswitch", "panama", "always", "coin")
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
@@ -118,6 +120,17 @@ def parse(arguments: list[str]) -> Options:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    _add_load(parser)
+    _add_appliance(parser)
+    _add_bad_network(parser)
+    _add_olaf(parser)
+    _add_more(parser)
+    options = Options(**vars(parser.parse_args(arguments)))
+    _check(parser, options)
+    return options
+
+
+def _add_load(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--mode",
@@ -150,6 +163,17 @@ def parse(arguments: list[str]) -> Options:
         help="jobs that share the appliance (default 1)",
     )
     add(
+        "--in-flight",
+        type=_between(1, 4096),
+        default=128,
+        metavar="N",
+        help="packets per worker (default 128)",
+    )
+
+
+def _add_appliance(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
         "--policy",
         choices=POLICIES,
         default="default",
@@ -168,13 +192,9 @@ def parse(arguments: list[str]) -> Options:
         help="change the configuration again and again while the workers are at it",
     )
     add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
-    add(
-        "--in-flight",
-        type=_between(1, 4096),
-        default=128,
-        metavar="N",
-        help="packets per worker (default 128)",
-    )
+
+
+def _add_bad_network(parser: argparse.ArgumentParser) -> None:
     bad = parser.add_argument_group("bad network, each in percent of all frames, in both directions")
     bad.add_argument("--loss", type=_percent, default=0.0, metavar="PCT", help="lost")
     bad.add_argument("--duplicate", type=_percent, default=0.0, metavar="PCT", help="sent twice")
@@ -185,8 +205,13 @@ def parse(arguments: list[str]) -> Options:
         default="auto",
         help="who does it: the kernel's netem or `pascaline-lab impair` (default auto: netem if there)",
     )
+
+
+def _add_olaf(parser: argparse.ArgumentParser) -> None:
     olaf = parser.add_argument_group(
-        "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line"
+        "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line",
+        f"Every worker runs with --outstanding {OUTSTANDING}: it may have as many updates "
+        "unanswered, so that updates queue.\nA worker's own default is 1.",
     )
     olaf.add_argument(
         "--seconds", type=_between(2, 600), default=6, metavar="S", help="each run is measured (6)"
@@ -205,6 +230,9 @@ def parse(arguments: list[str]) -> Options:
         metavar="FILE",
         help="of the ages (target/olaf-aom.svg)",
     )
+
+
+def _add_more(parser: argparse.ArgumentParser) -> None:
     more = parser.add_argument_group("more")
     more.add_argument(
         "--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)"
@@ -235,9 +263,6 @@ def parse(arguments: list[str]) -> Options:
     more.add_argument(
         "--json", action="store_true", help="last line of output: one JSON object; all else on stderr"
     )
-    options = Options(**vars(parser.parse_args(arguments)))
-    _check(parser, options)
-    return options
 
 
 def _check(parser: argparse.ArgumentParser, options: Options) -> None:

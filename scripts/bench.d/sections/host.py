@@ -24,6 +24,8 @@ _PORT = 5201
 _BYTES = 64 << 20
 # What fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
 _DATAGRAM = shaped.PAYLOAD + 22
+# The kernel driver's bars: payload, processor time.
+_KERNEL = ("worker, kernel UDP, each way", "worker, kernel UDP")
 
 
 def measure(context: Context, section: Section) -> None:
@@ -43,26 +45,8 @@ def measure(context: Context, section: Section) -> None:
         others["iperf3, one way"] = _iperf3(context, section)
     for name, found in others.items():
         if found:
-            section.add(
-                Figure(
-                    "kernel UDP: payload, each way at the same time",
-                    kernel["gbps"],
-                    "Gbit/s",
-                    Beside(name, found["gbps"]),
-                    group="payload",
-                    label="worker, kernel UDP, each way",
-                ),
-                Figure(
-                    "kernel UDP: CPU time",
-                    kernel["ms_per_gbit"],
-                    "ms per Gbit moved",
-                    Beside(name, found["ms_per_gbit"]),
-                    inverse=True,
-                    group="CPU time",
-                    label="worker, kernel UDP",
-                ),
-                Figure(f"{name}: received of what was sent", found["received_pct"], "%"),
-            )
+            _compare(section, "kernel UDP", kernel, _KERNEL, found, (name, name))
+            section.add(Figure(f"{name}: received of what was sent", found["received_pct"], "%"))
     section.notes.append(
         "The DPDK driver polls: its CPU time is mostly that of waiting for the appliance, which has the "
         "other core."
@@ -75,25 +59,38 @@ def measure(context: Context, section: Section) -> None:
     drivers = {"DPDK, net_af_xdp": _af_xdp} if has_af_xdp() else {}
     for name, run in (drivers | {"DPDK, net_memif": _memif}).items():
         found = _driver(context, section, name, run)
-        section.add(
-            Figure(
-                f"{name}: payload, each way at the same time",
-                found["gbps"],
-                "Gbit/s",
-                Beside("worker, kernel UDP, each way", kernel["gbps"]),
-                group="payload",
-                label=f"worker, {name}",
-            ),
-            Figure(
-                f"{name}: CPU time",
-                found["ms_per_gbit"],
-                "ms per Gbit moved",
-                Beside("worker, kernel UDP", kernel["ms_per_gbit"]),
-                inverse=True,
-                group="CPU time",
-                label=f"worker, {name}",
-            ),
-        )
+        labels = (f"worker, {name}", f"worker, {name}")
+        _compare(section, name, found, labels, kernel, _KERNEL)
+
+
+def _compare(
+    section: Section,
+    name: str,
+    found: dict[str, float],
+    labels: tuple[str, str],
+    other: dict[str, float],
+    beside: tuple[str, str],
+) -> None:
+    """Payload and processor time of a driver, beside those of another; each has its label."""
+    section.add(
+        Figure(
+            f"{name}: payload, each way at the same time",
+            found["gbps"],
+            "Gbit/s",
+            Beside(beside[0], other["gbps"]),
+            group="payload",
+            label=labels[0],
+        ),
+        Figure(
+            f"{name}: CPU time",
+            found["ms_per_gbit"],
+            "ms per Gbit moved",
+            Beside(beside[1], other["ms_per_gbit"]),
+            inverse=True,
+            group="CPU time",
+            label=labels[1],
+        ),
+    )
 
 
 def _driver(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import programs
 from context import Context
 from figure import Beside, Figure, Goal, Section
@@ -45,6 +47,11 @@ def measure(context: Context, section: Section) -> None:
                 label="Olaf",
             ),
         )
+    _add_operations(section, found)
+
+
+def _add_operations(section: Section, found: dict[str, Any]) -> None:
+    """What an operation of the queue costs, with sums and with means."""
     for key, what in (("ns", "sums"), ("ns_mean", "means")):
         rows = found[key]
         for row in rows:

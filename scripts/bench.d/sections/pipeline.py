@@ -50,67 +50,70 @@ def measure(context: Context, section: Section) -> None:
         found, beside = _in_turns(context, section, fan_in, seconds, repeat, peer)
         section.raw[f"fan-in {fan_in}"] = found
         section.notes.append(f"Fan-in {fan_in}, net_ring and net_memif: {_apart(found)}")
-        for key, where, goal in _PORTS:
-            values = found[key]
-            group = f"fan-in {fan_in}, {where}"
-            if "hook_ns" in values:
-                section.notes.append(
-                    f"Fan-in {fan_in}, net_null: the source, a receive hook, wrote each packet in "
-                    f"{values['hook_ns']:.1f} ns, which are taken out."
-                )
-            limit = 1000 / (1000 / values.get("macswap_mpps", values["testpmd_mpps"]) + found["bare_add_ns"])
-            # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
-            theirs = "" if "macswap_mpps" in values else group
-            section.add(
-                Figure(
-                    group,
-                    values["mpps"],
-                    "Mpps",
-                    Beside("limit", limit),
-                    goal=goal,
-                    group=group,
-                    label="pipeline",
-                    of_turns=values["ratio"],
-                ),
-                Figure(
-                    f"{group}: dpdk-testpmd macswap",
-                    values["testpmd_mpps"],
-                    "Mpps",
-                    group=theirs,
-                    label="testpmd macswap",
-                ),
-                Figure(
-                    f"{group}: dpdk-testpmd io",
-                    values["testpmd_io_mpps"],
-                    "Mpps",
-                    group=theirs,
-                    label="testpmd io",
-                ),
-            )
-            if "macswap_mpps" in values:
-                section.add(
-                    Figure(
-                        f"{group}: macswap",
-                        values["macswap_mpps"],
-                        "Mpps",
-                        group=group,
-                        label="macswap, same source",
-                    ),
-                )
-            if key in beside:
-                open_peer, of_turns = beside[key]
-                peer_goal = None if of_turns is None else _PEER_GOALS[key]
-                section.add(
-                    Figure(
-                        f"{group}, and the open peer",
-                        values["mpps"],
-                        "Mpps",
-                        open_peer,
-                        goal=peer_goal,
-                        of_turns=of_turns,
-                    ),
-                )
+        for port in _PORTS:
+            _add_port(section, fan_in, port, found, beside)
     _two_lcores(context, section, seconds, repeat)
+
+
+def _add_port(
+    section: Section,
+    fan_in: int,
+    port: tuple[str, str, Goal | None],
+    found: dict[str, Any],
+    beside: _Peers,
+) -> None:
+    """The figures of one kind of port: the pipeline beside its limit, and beside the open peer."""
+    key, where, goal = port
+    values = found[key]
+    group = f"fan-in {fan_in}, {where}"
+    if "hook_ns" in values:
+        section.notes.append(
+            f"Fan-in {fan_in}, net_null: the source, a receive hook, wrote each packet in "
+            f"{values['hook_ns']:.1f} ns, which are taken out."
+        )
+    limit = 1000 / (1000 / values.get("macswap_mpps", values["testpmd_mpps"]) + found["bare_add_ns"])
+    # What is forwarded to oneself is a hundred times as fast: no bar beside the others.
+    theirs = "" if "macswap_mpps" in values else group
+    section.add(
+        Figure(
+            group,
+            values["mpps"],
+            "Mpps",
+            Beside("limit", limit),
+            goal=goal,
+            group=group,
+            label="pipeline",
+            of_turns=values["ratio"],
+        ),
+        Figure(
+            f"{group}: dpdk-testpmd macswap",
+            values["testpmd_mpps"],
+            "Mpps",
+            group=theirs,
+            label="testpmd macswap",
+        ),
+        Figure(
+            f"{group}: dpdk-testpmd io",
+            values["testpmd_io_mpps"],
+            "Mpps",
+            group=theirs,
+            label="testpmd io",
+        ),
+    )
+    if "macswap_mpps" in values:
+        section.add(
+            Figure(
+                f"{group}: macswap",
+                values["macswap_mpps"],
+                "Mpps",
+                group=group,
+                label="macswap, same source",
+            ),
+        )
+    if key in beside:
+        open_peer, of_turns = beside[key]
+        name, goal = f"{group}, and the open peer", None if of_turns is None else _PEER_GOALS[key]
+        section.add(Figure(name, values["mpps"], "Mpps", open_peer, goal=goal, of_turns=of_turns))
 
 
 def _peer(context: Context, section: Section) -> Path | None:
