@@ -33,7 +33,10 @@ pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "aarch64")]
     // SAFETY: as above; the instruction changes neither registers nor flags.
     unsafe {
-        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags));
+        core::arch::asm!(
+            "prfm pldl1keep, [{}]", in(reg) address,
+            options(readonly, nostack, preserves_flags)
+        );
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;

@@ -168,7 +168,8 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn passed_on(&mut self, _request: &Request, _result: Aggregate<'_, B::Shared>) {}
     /// *One per request.* The answer to a reminder.
     fn reminded(&mut self, _request: &Request, _packet: B, _state: Reminded<'_, B::Shared, WORDS>) {}
-    /// *One per request.* The answer to a fetch: the partial was [evicted](Self::evicted), or here is the result.
+    /// *One per request.* The answer to a fetch: the result, or none if the partial was
+    /// [evicted](Self::evicted).
     fn fetched(&mut self, _request: &Request, _packet: B, _result: Option<Aggregate<'_, B::Shared>>) {}
     /// *One per request.* What there was of the PSN is [released](Self::released).
     fn obeyed(&mut self, _request: &Request, _packet: B) {}

@@ -132,7 +132,8 @@ proptest! {
         let (mut fast, mut full) = (Rig::<1>::of(&config), Rig::<1>::of(&config));
         for (number, burst) in (1..).zip(bursts) {
             let parcel = |step: &Step| {
-                step.parcel(if long { 603 } else { 3 }, &policies[usize::from(step.job - 1)], number * 1_000_000)
+                let policy = &policies[usize::from(step.job - 1)];
+                step.parcel(if long { 603 } else { 3 }, policy, number * 1_000_000)
             };
             let parcels: Vec<Parcel> = burst.iter().map(parcel).collect();
             let brought = parcels.iter().map(|parcel| (parcel, None, parcel.packet(&fast.memory))).collect();

@@ -262,8 +262,8 @@ fn saturation_on_the_way_is_told() {
 }
 
 proptest! {
-    /// Whoever receives what, in whatever order, with copies: each PSN is completed once with each contribution once, if what was
-    /// refused for the company it was in is sent again.
+    /// Any lcore receives any packet, in any order, with copies. Each PSN still completes once, with each
+    /// contribution once, if ranks send again what was rejected together with others.
     #[test]
     fn any_distribution_gives_the_same_sums(
         deals in prop::collection::vec((0u32..6, 0u16..5, any::<bool>(), any::<bool>()), 1..120),

@@ -1,5 +1,7 @@
-//! The pool's invariants, judged by nothing but what comes out of it. Numbers are those of the design; the fifth,
-//! fairness between tenants, takes quotas: `policy_model` has all six, under every mixture of policies.
+//! The pool's invariants, judged only by what comes out of it. Numbers are those of the design.
+//!
+//! The fifth, fairness between tenants, needs quotas: `policy_model` has all six, under every mixture of
+//! policies.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -151,8 +153,8 @@ fn nothing_is_held_for_ever<const WORDS: usize>(layout: Layout, steps: &[Step]) 
             .collect();
         in_use = follow(&events);
     }
-    // Each newcomer gets in at once, and within as many newcomers as there are slots all the old ones are gone,
-    // although the newcomers are complete and could go themselves.
+    // Each newcomer gets in at once. One newcomer per slot drives out all the old ones, although the
+    // newcomers are complete and could go themselves.
     let mut now = end(steps) + 2 * AGE_LIMIT;
     for place in 0..sets {
         let newcomers = (0..).map(|psn| Key::new(99, 0, psn)).filter(|key| key.place(sets) == place);

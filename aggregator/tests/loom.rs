@@ -1,8 +1,8 @@
-//! Hand-off between lcores under every interleaving, and every order of memory accesses that the orderings allow.
+//! Hand-off between lcores, in every interleaving and every order that the memory orderings allow.
 //!
-//! The places of a ring are loom cells, and so is what an lcore does to a set, so that an access without a happens-before is found
-//! and not only one that happens to give a wrong value. A set is claimed, filled, completed and emptied by the lcore that is at home
-//! in it alone, so that what has to hold between lcores is that packets get there: each once, in order, whole, with nobody waiting.
+//! Ring places and sets are loom cells. Loom thus finds every access without a happens-before, not only one
+//! that gives a wrong value. A set has one owner, so lcores share nothing but the rings: packets must arrive
+//! once, in order and whole, and nobody waits.
 #![cfg(loom)]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(unsafe_code, reason = "loom's cells hand out raw pointers")]
@@ -20,7 +20,7 @@ impl Packet {
         Self(Arc::new(UnsafeCell::new(payload)))
     }
 
-    /// What the lcore at home does: it writes to the packet, as the pool does when it becomes the accumulator.
+    /// What the owner does: it writes to the packet, as the pool does to an accumulator.
     fn take_in(&self) -> u32 {
         // SAFETY: loom fails the test if anybody else touches it without having passed it on.
         self.0.with_mut(|payload| unsafe {

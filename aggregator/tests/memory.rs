@@ -51,7 +51,7 @@ fn check<const WORDS: usize>(slot: usize) {
             let said = Pool::<HeapBuf, WORDS>::memory_bytes(&config, lcores);
             let rings = lcores * (lcores - 1);
             assert_eq!(said, 256 / ways * 64 + 256 * slot + FIXED + rings * 1024 * HANDED);
-            // Beyond that there are the pool's own fields, the sessions, and the counters of the rings with their ends.
+            // The rest: the pool's own fields, the sessions, and the counters of the rings.
             let beside = taken - said;
             assert!(beside <= 256 + lcores * 128 + rings * 640, "{beside} bytes beside {said}");
             drop(sessions);

@@ -65,7 +65,7 @@ fn ranks(inside: &[Parcel]) -> Vec<u16> {
 }
 
 impl Entry {
-    /// True if all ranks are inside, or, unless the number of ranks is another one by now, as many as this request says are needed.
+    /// True if all ranks are inside, or as many as the request needs if it agrees on the number of ranks.
     fn suffices(&self, parcel: &Parcel) -> bool {
         let (fan_in, count) = (self.inside[0].request.fan_in, self.inside.len());
         let enough = parcel.request.job_fan_in == fan_in && count >= usize::from(parcel.request.needed);
@@ -316,7 +316,9 @@ fn layout() -> impl Strategy<Value = (usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1000, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn with_bitmaps_of_one_word((sets, ways) in layout(), steps in trace(NARROW, true, 80)) {

@@ -1,6 +1,6 @@
-//! A pool shared by real threads. The oracle is arithmetic: each PSN is completed exactly once with exactly its sum,
-//! every packet is accounted for by all the sinks together, and nothing is left. Where there is a parameter server, each
-//! contribution is in a result or in exactly one of the pieces that the server gets.
+//! A pool shared by real threads. The oracle is arithmetic: each PSN completes once with its exact sum, the
+//! sinks together account for every packet, and nothing is left. With a parameter server, each contribution
+//! is in a result or in exactly one piece that the server gets.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// Sends again what was refused for want of a slot, and now and then lets the others run in the middle of something.
+/// Sends again what found no slot, and now and then lets other threads run.
 struct Worker<'a> {
     tally: Tally,
     again: Work,
@@ -303,7 +303,7 @@ fn work_off<const WORDS: usize>(
                 worker.tally.offered += 1;
                 session.offer(&request, None, packet, &mut worker);
             }
-            // From here on it offers only what it has been left and had to refuse, which belongs to its own sets.
+            // From here on it offers only rejected packets that others handed to it: its own sets.
             None if !closed => {
                 session.close();
                 closed = true;

@@ -1,8 +1,8 @@
 //! What the packet path's pieces take in instructions, for `scripts/instructions` to count.
 //!
-//! `instructions CASE` prepares the case and then does it over and over in one function, [`counted`], in
-//! which alone callgrind counts; it prints how many times. `instructions --list` names the cases. Numbers,
-//! and not times: they are the same on a busy machine as on an idle one.
+//! `instructions CASE` prepares the case, repeats it in the function [`counted`], where alone callgrind
+//! counts, and prints the number of repetitions. `instructions --list` names the cases. Counts, unlike times,
+//! are the same on a busy machine as on an idle one.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -196,8 +196,7 @@ impl BurstSink<SlabBuf> for Kept {
     }
 }
 
-/// All contributions with what they want of the pool, in the order in which they come: first to all PSNs of
-/// rank 0.
+/// All contributions with their requests, in order of arrival: rank 0 for all PSNs, then rank 1.
 struct Traffic {
     session: Session<SlabBuf>,
     sink: Kept,

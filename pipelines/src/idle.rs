@@ -46,7 +46,7 @@ impl Idle {
         Self { policy, empty: 0, nap: SHORTEST_NAP }
     }
 
-    /// To be told after each poll whether it found something.
+    /// Says what to do after a poll that found something, or did not.
     #[inline]
     pub fn polled(&mut self, found: bool) -> Rest {
         let IdlePolicy::Backoff { longest_nap } = self.policy else { return Rest::Spin };

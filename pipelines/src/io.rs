@@ -6,7 +6,7 @@ use pascaline_buffer::PacketBuf;
 /// Most packets of one burst.
 pub const BURST: usize = 32;
 
-/// Frames that wait for a port's transmit queue at the most.
+/// Most frames that wait for a port's transmit queue.
 pub const STAGE: usize = 256;
 
 /// The ports of one lcore: its own queue pair of each.

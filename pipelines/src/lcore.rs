@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! 1 receive  io.receive → rx_burst
-//! 2 sort     Session::gather ─ recognised by one masked compare (Classifier::recognise), its set prefetched
-//! 3 add      Session::add_burst ─ predict the slot → add → the last one: LcoreSink::completed → Emitter::fan_out
+//! 2 sort     Session::gather ─ one masked compare (Classifier::recognise), prefetch the set
+//! 3 add      Session::add_burst ─ predict the slot → add
+//!              └ the last one: LcoreSink::completed → Emitter::fan_out
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
 //!
@@ -93,8 +94,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
 
 /// Turns between two looks at what need not be looked at every time.
 const HOUSEKEEPING: u64 = 64;
-/// Turns between two publications of the counters while whole bursts arrive, microseconds apart; with less to
-/// do, every turn that does something publishes.
+/// Turns between two publications of the counters while full bursts arrive. With less to do, every turn that
+/// does something publishes.
 const PUBLISH: u64 = 8;
 /// Turns between two full bursts that are timed.
 const TIMED: u64 = 4;
@@ -155,8 +156,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.finish();
     }
 
-    /// One turn: at most one burst from each port, whatever the control plane has to say, and the
-    /// housekeeping that is due. Returns the packets received. Work is bounded.
+    /// One turn: at most one burst from each port, the control plane's news, and housekeeping that is due.
+    /// Returns the packets received. Work is bounded.
     pub fn turn(&mut self) -> usize {
         if let Some(table) = self.end.newer_table(&mut self.version) {
             self.table = table;
@@ -223,8 +224,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         received
     }
 
-    /// How long a burst has taken. To read the clock takes as long as half a packet: of full bursts, one in a
-    /// few is measured, and the others count as long as that one.
+    /// How long a burst has taken. Reading the clock costs half a packet, so only one in a few full bursts is
+    /// measured; the others count as long as that one.
     #[inline]
     fn busy_since(&mut self, start: u64, received: usize) -> u64 {
         let full = received == BURST;

@@ -2,8 +2,8 @@
 //!
 //! An [`Lcore`] takes bursts of packets from ports, brings each packet to its end and gives bursts back, all
 //! on one thread. It never waits: no lock, no allocation, no system call, no log line. It is generic over
-//! packet I/O
-//! ([`Io`]): DPDK ports in the appliance, queues in memory in tests, benches and the fault harness.
+//! packet I/O ([`Io`]): DPDK ports in the appliance, queues in memory in tests, benches and the fault
+//! harness.
 //!
 //! # A packet's way
 //!

@@ -1,4 +1,4 @@
-//! How often an lcore answers what nobody should ask often: answering must not become an amplifier.
+//! Limits on an lcore's answers: it must not become an amplifier.
 
 use pascaline_aggregator::Key;
 
@@ -6,7 +6,7 @@ use pascaline_aggregator::Key;
 const INTERVAL_NS: u64 = 1_000_000;
 /// Fan-outs within that time, for all PSNs.
 const FAN_OUTS: u32 = 64;
-/// Places in which the latest fan-outs are remembered, by PSN.
+/// Latest fan-outs that are remembered, by PSN.
 const PLACES: usize = 64;
 
 /// What an lcore remembers of its latest answers. Times are nanoseconds of its clock.
@@ -15,7 +15,7 @@ pub(crate) struct Limits {
     last_refusal: Option<u64>,
     /// The latest fan-out of each place: its key and its time.
     fan_outs: [Option<(Key, u64)>; PLACES],
-    /// When the present interval began, and the fan-outs in it.
+    /// When this interval began, and the fan-outs in it.
     since: u64,
     count: u32,
 }
@@ -32,13 +32,13 @@ impl Limits {
         self.last_refusal.is_none_or(|last| now.saturating_sub(last) >= INTERVAL_NS)
     }
 
-    /// Takes note that one was.
+    /// Notes that one was sent.
     pub(crate) const fn refused(&mut self, now: u64) {
         self.last_refusal = Some(now);
     }
 
-    /// True if all ranks may be reminded of a PSN of which the pool knows nothing: a frame in for as many out
-    /// as there are ranks. What it knows, it limits itself.
+    /// True if all ranks may be reminded of a PSN that the pool does not know: one frame in, one per rank
+    /// out. The pool itself limits reminders of PSNs that it knows.
     pub(crate) fn may_fan_out(&mut self, key: Key, now: u64) -> bool {
         if now.saturating_sub(self.since) >= INTERVAL_NS {
             (self.since, self.count) = (now, 0);

@@ -1,8 +1,8 @@
 //! The way to the parameter server and back.
 //!
-//! Both directions carry whole packets of the protocol. A server in the appliance itself gets them by queue,
-//! each beginning with its aggregation header; to one that is a process of its own they are sent like to a
-//! member. Payloads stay where they are in both cases.
+//! Both directions carry whole packets of the protocol. A server inside the appliance gets them by queue,
+//! from the aggregation header on; one in its own process gets frames, as a member does. No payload is
+//! copied.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ impl<B> Clone for ServerEnd<B> {
     }
 }
 
-/// Sends a packet that begins with its payload, and has room for headers before it, to a job's server. False,
-/// and the packet is given back to its pool, if the server does not take it.
+/// Sends a packet to a job's server. It begins with its payload and has room for headers before it. False if
+/// the server does not take it; the packet is then recycled.
 pub(crate) fn send<I: Io>(
     emitter: &mut Emitter<I>,
     end: Option<&ServerEnd<I::Buf>>,
@@ -71,8 +71,8 @@ pub(crate) fn send<I: Io>(
     sent
 }
 
-/// Passes a received packet on to the server, with this header; it is forwarded, or dropped because there is
-/// no room.
+/// Passes a received packet on to the server, with this header. Counts it as forwarded, or as dropped for
+/// want of room.
 pub(crate) fn pass_on<I: Io>(
     emitter: &mut Emitter<I>,
     end: Option<&ServerEnd<I::Buf>>,

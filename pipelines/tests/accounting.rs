@@ -60,7 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => frame,
         3 => Just(Step::Turn),
-        1 => (0usize..3, prop_oneof![0usize..4, Just(usize::MAX)]).prop_map(|(port, room)| Step::Room(port, room)),
+        1 => (0usize..3, prop_oneof![0usize..4, Just(usize::MAX)])
+            .prop_map(|(port, room)| Step::Room(port, room)),
         1 => prop_oneof![0usize..4, Just(usize::MAX)].prop_map(Step::Headers),
         1 => prop_oneof![0usize..4, Just(usize::MAX)].prop_map(Step::Frames),
         1 => (0u64..2_000_000_000).prop_map(Step::Advance),
@@ -142,8 +143,10 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..250),
     ) {
         let ports = peers.len();
-        let pool = if tiny { single_slot() } else { PoolConfig { slots: 16, ways: 2, ..PoolConfig::default() } };
-        let mut bench = Bench::new(&Plan { peers, jobs: vec![job(JOB, 4)], pool, first_epoch: 3, ..Plan::one_armed() });
+        let roomy = PoolConfig { slots: 16, ways: 2, ..PoolConfig::default() };
+        let pool = if tiny { single_slot() } else { roomy };
+        let jobs = vec![job(JOB, 4)];
+        let mut bench = Bench::new(&Plan { peers, jobs, pool, first_epoch: 3, ..Plan::one_armed() });
         let mut workers: Vec<Worker> =
             (0..4).map(|rank| Worker::new(rank, 4).at(usize::from(rank) % ports)).collect();
         workers[1] = workers[1].v6();

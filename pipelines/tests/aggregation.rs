@@ -51,7 +51,9 @@ proptest! {
 
     #[test]
     fn any_order_with_any_duplicates_gives_every_member_one_result(
-        order in proptest::collection::vec(0usize..4, 0..12), elements in 1usize..257, segments in any::<(bool, bool)>(),
+        order in proptest::collection::vec(0usize..4, 0..12),
+        elements in 1usize..257,
+        segments in any::<(bool, bool)>(),
     ) {
         let mut bench = Bench::new(&two_ports());
         bench.io().ports[0].multi_segment = segments.0;
@@ -61,7 +63,8 @@ proptest! {
         let mut inside = [false; 4];
         let mut done = false;
         for rank in order.into_iter().chain(0..4) {
-            send(&mut bench, &workers[rank], &workers[rank].gradient(9, &contribution(workers[rank].rank, elements)));
+            let gradient = workers[rank].gradient(9, &contribution(workers[rank].rank, elements));
+            send(&mut bench, &workers[rank], &gradient);
             inside[rank] = true;
             if !done && inside == [true; 4] {
                 done = true;
@@ -84,7 +87,9 @@ proptest! {
     /// Contributions to a PSN that come in one burst are added together where payloads are long.
     #[test]
     fn long_payloads_in_any_order_with_any_duplicates_give_every_member_its_results(
-        order in Just((0..12).chain(0..12).collect::<Vec<usize>>()).prop_shuffle(), twice in 0usize..13, by_rank in any::<bool>(),
+        order in Just((0..12).chain(0..12).collect::<Vec<usize>>()).prop_shuffle(),
+        twice in 0usize..13,
+        by_rank in any::<bool>(),
     ) {
         const ELEMENTS: usize = 600;
         let mut plan = Plan::one_armed();

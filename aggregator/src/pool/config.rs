@@ -79,7 +79,8 @@ impl fmt::Display for PoolConfigError {
             Self::Reserved(slots) => {
                 write!(
                     f,
-                    "{slots} reserved slots: the number must be a multiple of `ways`, and at most that of all slots"
+                    "{slots} reserved slots: the number must be a multiple of `ways`, \
+                     and at most that of all slots"
                 )
             }
         }

@@ -126,7 +126,7 @@ pub(crate) struct Recorder {
     pub(crate) payloads: Vec<HeapShared>,
     /// And their rounds.
     pub(crate) rounds: Vec<u16>,
-    /// Of what went to the parameter server, whether it was opened by a contribution that had been sent before.
+    /// Of each partial for the parameter server: whether a retransmission opened it.
     pub(crate) again: Vec<bool>,
     /// The requests of the gradients that come in bursts.
     pub(crate) whole: Vec<Request>,
@@ -440,7 +440,7 @@ impl Parcel {
     }
 }
 
-/// The trailer that names these of `fan_in` ranks; and of ranks that the job does not have, as far as there is room.
+/// The trailer that names these of `fan_in` ranks. Ranks outside the job are named where there is room.
 fn trailer(inside: &[u16], fan_in: u16) -> Vec<u8> {
     let mut bitmap = Bitmap::new(fan_in).expect("there is such a job");
     inside.iter().for_each(|&rank| assert!(bitmap.insert(rank)));

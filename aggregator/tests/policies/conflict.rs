@@ -79,7 +79,10 @@ fn a_holder_is_downgraded_until_it_yields() {
         }
         let events = rig.offer(&attempt);
         assert!(
-            matches!(&events[..], [Event::Evicted { priority, .. }, Event::Opened(_)] if *priority < newcomer),
+            matches!(
+                &events[..],
+                [Event::Evicted { priority, .. }, Event::Opened(_)] if *priority < newcomer
+            ),
             "after {halvings} failures: {events:?}"
         );
         rig.close();

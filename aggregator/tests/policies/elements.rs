@@ -180,7 +180,7 @@ fn floats_become_infinite_and_do_not_count_as_saturated() {
     }
 }
 
-/// Whatever way a sum takes out of the pool, it says that an element has saturated, here or before it came here.
+/// On every way out of the pool a sum says that an element has saturated, here or before.
 #[test]
 fn the_overflow_flag_goes_where_the_values_go() {
     for order in [Order::Arrival, Order::Rank] {

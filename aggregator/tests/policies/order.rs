@@ -21,7 +21,7 @@ fn by_rank() -> Policy {
     Policy { order: Order::Rank, ..Policy::default() }
 }
 
-/// A rank's payload, in which large values of either sign lie beside small ones, so that the order of additions matters.
+/// A rank's payload. It mixes large and small values of both signs, so the order of additions matters.
 fn payload(dtype: DType, rank: u16, seed: u64) -> Vec<u8> {
     let elements = LEN / dtype.size();
     let element = |at: usize| {
@@ -74,8 +74,8 @@ fn expected(dtype: DType, payloads: &[Vec<u8>]) -> Vec<u8> {
     sum
 }
 
-/// Sums payloads, by rank, in an order of arrival, with duplicates of what is inside. After `again` contributions the
-/// partial is taken away, and everything begins anew.
+/// Sums payloads by rank, in some order of arrival and with duplicates. After `again` contributions the
+/// partial is evicted, and everything begins anew.
 fn sum<const WORDS: usize>(
     kernels: Kernels,
     policy: &Policy,

@@ -159,8 +159,8 @@ fn a_generation_that_is_over_yields_at_once() {
     rig.close();
 }
 
-/// A late duplicate can leave a partial that will never be complete, for instance when it meets a way from which the
-/// server has just fetched another. The window has moved on, so nobody waits for it; it must not keep its place for ever.
+/// A late duplicate can leave a partial that never completes, for instance in a way that the server has just
+/// fetched from. The window has moved on and nobody waits for it: it must not keep its place for ever.
 #[test]
 fn an_abandoned_partial_yields() {
     for server in [true, false] {

@@ -1,5 +1,5 @@
-//! The pool's invariants under every mixture of policies: random jobs, random traces, judged by nothing but what comes out.
-//! Numbers are those of the design.
+//! The pool's invariants under every mixture of policies, with random jobs and traces. Only what comes out
+//! of the pool counts. Numbers are those of the design.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on stops")]
 

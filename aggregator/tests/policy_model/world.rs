@@ -180,7 +180,7 @@ impl<const WORDS: usize> World<WORDS> {
         self.rig.judge(sets, judge)
     }
 
-    /// Packets that the pool must hold: one for a result or a sum, and one each where contributions are kept as they came.
+    /// Packets that the pool must hold: one per result or sum, or all contributions that are kept.
     pub(crate) fn packets(&self) -> usize {
         let held = |(key, ranks): (&Key, &Ranks)| if self.job(*key).keeps_all() { ranks.len() } else { 1 };
         self.ledger.partials.iter().map(held).sum::<usize>() + self.ledger.results.len()

@@ -50,7 +50,7 @@ impl Classifier<'_> {
         Some(FastGradient { flow, said, words: *before.words() })
     }
 
-    /// The whole request of a fast-path gradient with these bytes. Of a job that is gone, the pool rejects it.
+    /// The whole request of a fast-path gradient with these bytes. The pool rejects it if the job is gone.
     #[must_use]
     pub fn request(&self, gradient: &Gradient, bytes: &[u8]) -> Request {
         let (key, flags) = (gradient.key(), fast_path::flags(bytes));

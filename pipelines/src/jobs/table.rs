@@ -44,9 +44,8 @@ impl Place {
 
 /// All jobs.
 ///
-/// What a packet is compared with and what a result takes lie apart from the jobs, each in one piece for all
-/// of them: where something is follows from the job's number at once, so that it can be asked for ahead of
-/// time.
+/// What packets are compared with, and what results need, lie apart from the jobs, each in one piece. The
+/// job's number alone says where, so it can be prefetched.
 #[derive(Debug, Clone)]
 pub struct JobTable {
     /// By job number; dense, so that a lookup is one load.
@@ -67,8 +66,7 @@ impl Default for JobTable {
 }
 
 impl JobTable {
-    /// Flows of which a lookup need not be prepared: as many as the second-level cache holds anyway, in 128
-    /// KiB.
+    /// Up to this many flows a lookup needs no prefetch: their 128 KiB stay in the second-level cache.
     const FEW: usize = 1024;
 
     /// A table of these jobs. Where a number occurs twice, the later job counts.
@@ -169,8 +167,7 @@ impl JobTable {
         self.ranks.get(group.range()).unwrap_or_default()
     }
 
-    /// True if there are so many ranks in all that what is known of one is probably not at hand when a packet
-    /// of it comes.
+    /// True if there are too many ranks for their flows to stay in the second-level cache.
     #[must_use]
     #[inline]
     pub fn is_wide(&self) -> bool {

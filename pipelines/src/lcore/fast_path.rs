@@ -13,8 +13,7 @@ use crate::io::{BURST, Io};
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Sorts a burst into gradients for the pool and other packets.
     ///
-    /// A function of its own, as is the next one: inlined into the turn they would use the stack instead of
-    /// registers.
+    /// Not inlined, as the next one: inside the turn they would use the stack instead of registers.
     #[inline(never)]
     pub(super) fn sort(
         &self,

@@ -22,8 +22,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Some(job) if job.epoch == key.epoch() => {
                 let (limit, quota) = (job.policy.partial_after, job.policy.quota);
                 let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
-                // What keeps older PSNs out of a region, so that none is completed twice without all ranks,
-                // must stay there.
+                // A slot that keeps older PSNs out of a region stays: else one could complete twice.
                 let guards = job.policy.region.is_some() && job.partials;
                 match () {
                     () if late => SweepAction::Release,

@@ -37,8 +37,8 @@ pub(crate) struct LcoreSink<'a, I: Io> {
     pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
 }
 
-/// For how long a partial waits before those who are not in it count as late, in nanoseconds: longer than
-/// packets of ranks in step are apart, shorter than anybody notices.
+/// Nanoseconds after which the ranks that a partial lacks count as late: longer than ranks in step are
+/// apart, shorter than anybody notices.
 const LATE_NS: u64 = 10_000_000;
 
 type Shared<I> = <<I as Io>::Buf as PacketBuf>::Shared;
@@ -84,8 +84,8 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// Counts a result that was made here, and gives it out: with the rank that completed it, and how long
-    /// after the first, if one did.
+    /// Counts a result that was made here, and gives it out. `last` is the rank that completed it, if one
+    /// did, and how long after the first.
     #[inline(always)]
     fn made(&mut self, result: &Aggregate<'_, Shared<I>>, last: Option<(u16, u64)>) {
         self.count(Counter::Completed);
@@ -160,8 +160,8 @@ impl<I: Io> LcoreSink<'_, I> {
     }
 }
 
-/// Of so many results, one is looked at for what is no number; to look at all would take a packet of eight
-/// ranks 2 ns longer.
+/// One result in this many is searched for NaN and infinity: searching all would cost 2 ns a packet of eight
+/// ranks.
 const SAMPLED: u64 = 8;
 
 /// Whether a result is looked at: spread over all PSNs, so that in time each part of a tensor has its turn.

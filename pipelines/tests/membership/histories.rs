@@ -42,7 +42,8 @@ proptest! {
                     prop_assert_eq!(answer.control.status == Status::Ok, complete);
                 }
                 (Status::Ok | Status::Pending, false) => {
-                    prop_assert!(model.get(&rank).is_some_and(|known| (known.0, known.1) == (session, worker.udp_port)));
+                    let same = |known: &(_, _, _)| (known.0, known.1) == (session, worker.udp_port);
+                    prop_assert!(model.get(&rank).is_some_and(same));
                     if complete {
                         model.insert(rank, (session, worker.udp_port, true));
                     } else {
@@ -51,7 +52,10 @@ proptest! {
                     prop_assert_eq!(answer.control.status == Status::Ok, model.values().all(|known| known.2));
                 }
                 (status, _) => {
-                    prop_assert!(matches!(status, Status::StaleSession | Status::NotMember | Status::RankSpoofed));
+                    prop_assert!(matches!(
+                        status,
+                        Status::StaleSession | Status::NotMember | Status::RankSpoofed
+                    ));
                     prop_assert!(!answer.changed);
                 }
             }

@@ -35,8 +35,7 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// What to tell the sender of a refused contribution: only mistakes, not what happens in normal
-    /// operation.
+    /// Tells the sender of a rejected contribution what is wrong with it: mistakes only, not the ordinary.
     #[cold]
     pub(super) fn explain(&mut self, request: &Request, why: Rejection) {
         let Some(job) = self.job(request.key) else { return };

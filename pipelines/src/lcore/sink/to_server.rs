@@ -38,8 +38,7 @@ impl<I: Io> LcoreSink<'_, I> {
         })
     }
 
-    /// A contribution that found no slot goes to the parameter server as it is. Gives it back where there is
-    /// none.
+    /// Sends a contribution that found no slot to the parameter server; gives it back if there is none.
     pub(super) fn spill(&mut self, request: &Request, packet: I::Buf) -> Option<I::Buf> {
         let table = self.table;
         let header = Self::header_to_server(
@@ -72,8 +71,8 @@ impl<I: Io> LcoreSink<'_, I> {
         None
     }
 
-    /// A partial, or contributions that have not been added, on their way to the parameter server. True if
-    /// any of it was sent: not if its generation is over meanwhile, or there is no room.
+    /// Sends a partial, or contributions not yet added, to the parameter server. False if nothing was sent,
+    /// because the generation is over or there is no room.
     pub(super) fn evict(&mut self, key: Key, what: Evicted<I::Buf>) -> bool {
         let table = self.table;
         let Some(job) = Self::job_of(table, key) else { return false };
@@ -105,8 +104,7 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// Counts contributions that were on their way to the parameter server, or would have been if it had
-    /// room.
+    /// Counts contributions that went to the parameter server, or for which it had no room.
     pub(super) fn count_eviction(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
         if sent {
             job.cells.count(self.number, JobEvent::Evicted, count);
