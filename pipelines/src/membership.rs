@@ -26,6 +26,7 @@ mod reconfigure;
 mod reply;
 mod server;
 mod spec;
+mod state;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -38,12 +39,13 @@ use pascaline_wire::frame::Mac;
 use crate::jobs::JobTable;
 
 pub use entry::{APPLIANCE, Entry, Role};
-use job::{Decision, JobState, Phase};
+use job::{Decision, JobRecord, Phase};
 pub use liveness::Event;
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
 pub use spec::{Admission, JobSpec, OnDeath, ServerMode};
+pub use state::JobState;
 
 /// A job's state for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +84,7 @@ pub struct Elapsed {
 /// All jobs' memberships.
 #[derive(Debug)]
 pub struct Membership {
-    jobs: BTreeMap<u16, JobState>,
+    jobs: BTreeMap<u16, JobRecord>,
     admission: Option<Admission>,
     /// How many lcores count what jobs do.
     lcores: usize,
@@ -100,8 +102,8 @@ impl Membership {
     /// appliance to the next. Of jobs with the same number, the last counts.
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
-        let state = |spec: JobSpec| (spec.id, JobState::new(spec, first_epoch, false, Duration::ZERO));
-        let jobs: BTreeMap<u16, JobState> = specs.into_iter().map(state).collect();
+        let state = |spec: JobSpec| (spec.id, JobRecord::new(spec, first_epoch, false, Duration::ZERO));
+        let jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();
         Self {
             jobs,
             admission: None,
@@ -200,7 +202,7 @@ impl Membership {
         &mut self,
         now: Duration,
         request: &ControlRequest,
-        proposed: &mut Option<JobState>,
+        proposed: &mut Option<JobRecord>,
     ) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let (id, fan_in) = (header.job, header.fan_in);
@@ -221,7 +223,7 @@ impl Membership {
         }
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
-        let mut job = JobState::new(spec, epoch, true, now);
+        let mut job = JobRecord::new(spec, epoch, true, now);
         let decision = if joins {
             job.join(now, request, Some(admission))
         } else if self.next_epochs.contains_key(&id) {
@@ -256,7 +258,7 @@ impl Membership {
     #[must_use]
     pub fn handle_timeout(&mut self, now: Duration) -> Elapsed {
         let mut elapsed = Elapsed::default();
-        let due = |job: &JobState| job.due.is_some_and(|due| due <= now);
+        let due = |job: &JobRecord| job.due.is_some_and(|due| due <= now);
         let mut over = Vec::new();
         for job in self.jobs.values_mut().filter(|job| due(job)) {
             elapsed.changed |= job.elapse(now, &mut elapsed.events);
@@ -273,7 +275,7 @@ impl Membership {
     }
 
     /// Forgets a job under a condition. True if it did. What is forgotten is never a configured job.
-    fn forget_if(&mut self, id: u16, condition: impl Fn(&JobState, &Admission) -> bool) -> bool {
+    fn forget_if(&mut self, id: u16, condition: impl Fn(&JobRecord, &Admission) -> bool) -> bool {
         let Some(admission) = &self.admission else { return false };
         let over = self.jobs.get(&id).filter(|job| job.formed && condition(job, admission));
         let epoch = over.map(|job| job.epoch.wrapping_add(1));
@@ -293,7 +295,7 @@ impl Membership {
     /// The state of each job.
     #[must_use]
     pub fn status(&self) -> Vec<JobStatus> {
-        let status = |job: &JobState| JobStatus {
+        let status = |job: &JobRecord| JobStatus {
             id: job.spec.id,
             fan_in: job.spec.fan_in,
             joined: job.joined(),
@@ -323,7 +325,7 @@ impl Membership {
     /// The membership table of a job; `None` if there is no such job.
     #[must_use]
     pub fn entries(&self, job: u16) -> Option<Vec<Entry>> {
-        self.jobs.get(&job).map(JobState::entries)
+        self.jobs.get(&job).map(JobRecord::entries)
     }
 
     /// Requests that were answered with a status.
@@ -340,7 +342,7 @@ impl Membership {
 }
 
 fn decide(
-    job: &mut JobState,
+    job: &mut JobRecord,
     now: Duration,
     request: &ControlRequest,
     admission: Option<&Admission>,

@@ -7,9 +7,11 @@
 mod inputs;
 mod jobs;
 mod sample;
+mod state_name;
 #[cfg(test)]
 mod tests;
 
+use pascaline_pipelines::membership::JobState;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::inputs::{Inputs, JobInput};
@@ -84,34 +86,14 @@ pub(crate) struct Flow {
     pub(crate) bytes_per_second: f64,
 }
 
-/// Where a job is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum State {
-    /// Nobody has joined.
-    #[default]
-    Empty,
-    /// Ranks are missing.
-    Forming,
-    /// All are here, and contributions come.
-    Running,
-    /// All are here, and no contribution has come since the last sample.
-    Quiet,
-    /// Suspended.
-    Halted,
-    /// All have left, after results.
-    Finished,
-    /// It has lost ranks and goes on without them, or fails.
-    Lost,
-}
-
 /// A job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) id: u16,
     /// From the configuration; empty for jobs that were formed by Joins.
     pub(crate) name: String,
-    pub(crate) state: State,
+    #[serde(with = "state_name")]
+    pub(crate) state: JobState,
     pub(crate) ranks: u16,
     pub(crate) joined: u16,
     pub(crate) lost: u16,

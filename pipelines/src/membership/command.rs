@@ -2,10 +2,10 @@
 
 use pascaline_wire::control::{Action, Status};
 
-use super::job::{Decision, JobState, Reset, source};
+use super::job::{Decision, JobRecord, Reset, source};
 use super::reply::ControlRequest;
 
-impl JobState {
+impl JobRecord {
     /// Carries out the command of a member. FBcast and Help name a PSN, of which this side of the appliance
     /// knows nothing: lcores deal with them.
     pub(super) fn command(&mut self, request: &ControlRequest) -> Result<Decision, Decision> {

@@ -3,7 +3,7 @@
 use pascaline_wire::control::SERVER_RANK;
 use pascaline_wire::frame::Address;
 
-use super::job::JobState;
+use super::job::JobRecord;
 
 /// The identifier of the appliance itself, which is no rank.
 pub const APPLIANCE: u16 = SERVER_RANK - 1;
@@ -34,7 +34,7 @@ pub struct Entry {
     pub parent: Option<u16>,
 }
 
-impl JobState {
+impl JobRecord {
     /// Who is there, in the order of the identifiers: no line for the appliance where there is nobody else.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let workers = (0..).zip(&self.ranks).filter(|(_, rank)| rank.present());

@@ -135,7 +135,7 @@ pub(super) struct Reset {
 }
 
 #[derive(Debug)]
-pub(super) struct JobState {
+pub(super) struct JobRecord {
     pub(super) spec: JobSpec,
     /// It exists by its workers' Joins.
     pub(super) formed: bool,
@@ -159,7 +159,7 @@ pub(super) struct JobState {
     pub(super) due: Option<Duration>,
 }
 
-impl JobState {
+impl JobRecord {
     pub(super) fn new(spec: JobSpec, epoch: u8, formed: bool, now: Duration) -> Self {
         Self {
             formed,

@@ -6,13 +6,13 @@ use pascaline_wire::control::{self, ASK, Control, Status};
 use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
-use super::job::{Decision, JobState, Joined, Latest, Names, Phase, source};
+use super::job::{Decision, JobRecord, Joined, Latest, Names, Phase, source};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
 use crate::jobs::Endpoint;
 
-impl JobState {
+impl JobRecord {
     pub(super) fn join(
         &mut self,
         now: Duration,

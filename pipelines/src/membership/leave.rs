@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
-use super::job::{Decision, JobState, Phase, Rank, count, source};
+use super::job::{Decision, JobRecord, Phase, Rank, count, source};
 use super::reply::ControlRequest;
 
 /// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of
 /// which some may get lost, and late when its machine is busy.
 const WAITS: Duration = Duration::from_secs(1);
 
-impl JobState {
+impl JobRecord {
     /// A rank wants to leave the generation that the request's header names.
     pub(super) fn leave(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::job::{JobState, Joined, Phase, Rank};
+use super::job::{JobRecord, Joined, Phase, Rank};
 use super::spec::{Admission, OnDeath};
 
 /// After how long a job that exists by Joins is forgotten if all who were joining have given up, where the
@@ -37,7 +37,7 @@ pub enum Event {
     },
 }
 
-impl JobState {
+impl JobRecord {
     /// Takes note that a rank is alive.
     pub(super) fn hear(&mut self, now: Duration, rank: u16) {
         self.heard = self.heard.max(now);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pascaline_wire::frame::Address;
 
 use super::Membership;
-use super::job::{JobState, Rank};
+use super::job::{JobRecord, Rank};
 use super::spec::{Admission, JobSpec};
 
 /// What has become of a job.
@@ -41,7 +41,7 @@ impl Membership {
         self.admission = admission;
         let specs: BTreeMap<u16, JobSpec> = specs.into_iter().map(|spec| (spec.id, spec)).collect();
         let mut done = BTreeMap::new();
-        let stays = |job: &JobState| {
+        let stays = |job: &JobRecord| {
             let admitted = self.admission.as_ref().is_some_and(|a| a.jobs.contains(&job.spec.id));
             specs.contains_key(&job.spec.id) || job.formed && admitted
         };
@@ -65,7 +65,7 @@ impl Membership {
                 }
                 None => {
                     let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
-                    let mut job = JobState::new(spec, epoch, false, now);
+                    let mut job = JobRecord::new(spec, epoch, false, now);
                     job.count_by(self.lcores);
                     self.jobs.insert(id, job);
                     Some(Reconfigured::Added)
@@ -79,7 +79,7 @@ impl Membership {
     }
 }
 
-impl JobState {
+impl JobRecord {
     /// Gives the job other terms.
     fn reconfigure(&mut self, now: Duration, spec: JobSpec) -> Option<Reconfigured> {
         if !self.formed && self.spec == spec {

@@ -2,7 +2,7 @@
 
 use pascaline_wire::control::{SERVER_RANK, Status};
 
-use super::job::{Decision, JobState, source};
+use super::job::{Decision, JobRecord, source};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::ServerMode;
@@ -16,7 +16,7 @@ pub(super) struct Serving {
     pub(super) bucket: Bucket,
 }
 
-impl JobState {
+impl JobRecord {
     /// A server registers, or says that it is still there.
     pub(super) fn serve(&mut self, request: &ControlRequest) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;

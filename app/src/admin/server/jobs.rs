@@ -11,18 +11,11 @@ use crate::config::words::Word as _;
 
 /// How a job is.
 pub(crate) fn summary(status: &JobStatus, config: Option<&JobConfig>) -> JobSummary {
-    let state = match status {
-        JobStatus { broken: true, .. } => "broken",
-        JobStatus { halted: true, .. } => "halted",
-        JobStatus { joined: 0, .. } => "idle",
-        JobStatus { complete: true, .. } => "running",
-        _ => "forming",
-    };
     JobSummary {
         id: status.id,
         name: config.filter(|_| !status.formed).map(|job| job.name.clone()).unwrap_or_default(),
         origin: if status.formed { "formed" } else { "configured" }.to_owned(),
-        state: state.to_owned(),
+        state: status.state().admin_name().to_owned(),
         ranks: status.fan_in,
         joined: status.joined,
         lost: status.lost,

@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{CellsReading, DropReason, JobEvent, RankReading};
 
 use super::inputs::{Inputs, JobInput};
 use super::sample::{Since, float};
-use super::{Explained, Job, RANKS, Rank, Reason, State};
+use super::{Explained, Job, RANKS, Rank, Reason};
 use crate::observe::explain::{Diagnosis, Evidence, STRAGGLES_NS, diagnose};
 
 /// What the jobs had counted when the last sample was taken.
@@ -52,7 +51,7 @@ fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f6
     Job {
         id: status.id,
         name: name.clone(),
-        state: state(status, reading, moving),
+        state: status.state_with_traffic(reading.get(JobEvent::Results) > 0, moving),
         ranks: status.fan_in,
         joined: status.joined,
         lost: status.lost,
@@ -74,19 +73,6 @@ fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f6
         // Of those jobs that are shown, later.
         told: Explained::default(),
         model_age_seconds: reading.model_age(unix_seconds),
-    }
-}
-
-fn state(status: &JobStatus, reading: &CellsReading, moving: bool) -> State {
-    if status.joined == 0 {
-        return if reading.get(JobEvent::Results) > 0 { State::Finished } else { State::Empty };
-    }
-    match () {
-        () if status.lost > 0 => State::Lost,
-        () if status.halted => State::Halted,
-        () if moving => State::Running,
-        () if status.complete => State::Quiet,
-        () => State::Forming,
     }
 }
 

@@ -5,11 +5,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pascaline_pipelines::membership::JobStatus;
+use pascaline_pipelines::membership::{JobState, JobStatus};
 use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Moment, Tally};
 
 use super::*;
-use super::{JOBS, RANKS, State};
+use super::{JOBS, RANKS};
 use crate::http::server::{Plan, Server};
 use crate::observe::endpoints::Pages;
 use crate::observe::explain::Terms;
@@ -77,7 +77,7 @@ fn rates_are_of_the_time_between_two_samples() {
     assert_eq!(next.traffic.reduction, Some(2.0));
     assert_eq!((next.lcores[0].busy, next.lcores[0].burst_packets), (0.25, 8.0));
     let job = &next.jobs[0];
-    assert_eq!((job.state, job.waited_seconds, job.front), (State::Running, 0.002, Some(4)));
+    assert_eq!((job.state, job.waited_seconds, job.front), (JobState::Running, 0.002, Some(4)));
     assert_eq!((job.progress[1].last_share, job.progress[0].last_share), (1.0, 0.0));
 }
 
@@ -86,15 +86,15 @@ fn a_job_is_finished_when_all_have_left_after_results() {
     let (mut sampler, cells) = (sampler(), cells(2));
     let mut state = |seconds, status| sampler.take(at(seconds, vec![job(status, &cells)])).jobs[0].state;
     let gone = JobStatus { joined: 0, complete: false, ..STATUS };
-    assert_eq!(state(1, gone), State::Empty);
-    assert_eq!(state(2, JobStatus { joined: 1, ..gone }), State::Forming);
-    assert_eq!(state(3, STATUS), State::Quiet);
+    assert_eq!(state(1, gone), JobState::Empty);
+    assert_eq!(state(2, JobStatus { joined: 1, ..gone }), JobState::Forming);
+    assert_eq!(state(3, STATUS), JobState::Quiet);
     hear(&cells, 0, 0, 1);
-    assert_eq!(state(4, STATUS), State::Running);
+    assert_eq!(state(4, STATUS), JobState::Running);
     cells.completed(0, 0, Made { contributions: 2, bytes: 8 }, 1);
-    assert_eq!(state(5, gone), State::Finished);
-    assert_eq!(state(6, JobStatus { halted: true, ..STATUS }), State::Halted);
-    assert_eq!(state(7, JobStatus { lost: 1, ..STATUS }), State::Lost);
+    assert_eq!(state(5, gone), JobState::Finished);
+    assert_eq!(state(6, JobStatus { halted: true, ..STATUS }), JobState::Halted);
+    assert_eq!(state(7, JobStatus { lost: 1, ..STATUS }), JobState::Lost);
 }
 
 #[test]

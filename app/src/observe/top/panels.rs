@@ -1,5 +1,6 @@
 //! The parts of the screen.
 
+use pascaline_pipelines::membership::JobState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
@@ -8,7 +9,7 @@ use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row, Sparkline, Table
 
 use super::format::{bits, count, percent, rate, seconds, span};
 use super::view::View;
-use crate::observe::snapshot::{Job, Series, State};
+use crate::observe::snapshot::{Job, Series};
 
 const IN: Color = Color::Blue;
 const OUT: Color = Color::Cyan;
@@ -103,15 +104,15 @@ pub(super) fn traffic(view: &View, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-const fn state(state: State) -> (&'static str, Color) {
+const fn state(state: JobState) -> (&'static str, Color) {
     match state {
-        State::Empty => ("nobody yet", Color::DarkGray),
-        State::Forming => ("forming", Color::Yellow),
-        State::Running => ("running", Color::Blue),
-        State::Quiet => ("quiet", Color::DarkGray),
-        State::Halted => ("halted", Color::Yellow),
-        State::Finished => ("finished", Color::Green),
-        State::Lost => ("ranks lost", Color::Red),
+        JobState::Empty => ("nobody yet", Color::DarkGray),
+        JobState::Forming => ("forming", Color::Yellow),
+        JobState::Running => ("running", Color::Blue),
+        JobState::Quiet => ("quiet", Color::DarkGray),
+        JobState::Halted => ("halted", Color::Yellow),
+        JobState::Finished => ("finished", Color::Green),
+        JobState::Lost | JobState::Broken => ("ranks lost", Color::Red),
     }
 }
 

@@ -1,11 +1,12 @@
 //! What is drawn, on a terminal in memory.
 
+use pascaline_pipelines::membership::JobState;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::interactive::press;
 use super::*;
 use crate::observe::snapshot::Snapshot;
-use crate::observe::snapshot::{Drop, Explained, Flow, Job, Lcore, Pool, Rank, Series, State, Traffic};
+use crate::observe::snapshot::{Drop, Explained, Flow, Job, Lcore, Pool, Rank, Series, Traffic};
 
 fn snapshot() -> Snapshot {
     let flow = |bytes_per_second| Flow { bytes_per_second, packets_per_second: 1000.0, ..Flow::default() };
@@ -34,7 +35,7 @@ fn snapshot() -> Snapshot {
             absorbed_packets: 245_760,
             ..Traffic::default()
         },
-        jobs: vec![job(1, "resnet", State::Running, Some(1)), job(2, "llama", State::Finished, None)],
+        jobs: vec![job(1, "resnet", JobState::Running, Some(1)), job(2, "llama", JobState::Finished, None)],
         jobs_total: 70,
         pool: Pool {
             slots: 128,
