@@ -13,6 +13,28 @@ _LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 _COLUMNS = 24
 _METRIC = re.compile(r"\bpascaline_\w+")
 
+# What need not happen while workers sum over a network without faults, on one lcore.
+_NOT_HERE = """
+    combined_refused_total contributions_combined_total contributions_spilled_total
+    dropped_packets_total handed_off_packets_total job_behind_packets job_collisions_total
+    job_contended_total job_contributions_bypassed_total job_contributions_evicted_total
+    job_contributions_spilled_total job_dropped_packets_total job_epoch job_lost_ranks
+    job_over_quota_total job_partials_given_up_total job_preemptions_total job_rank_behind_packets
+    job_rank_retransmissions_total job_results_installed_total job_results_nonfinite_total
+    job_results_overflowed_total job_results_released_total job_results_replayed_total
+    job_server_full_total no_buffer_total olaf_aggregated_total olaf_dropped_total olaf_queue_depth
+    olaf_replaced_total partials_displaced_total partials_evicted_total payload_copies_total
+    pool_oldest_partial_seconds port_missed_packets_total port_no_buffer_total port_receive_errors_total
+    port_send_errors_total preemptions_total refusals_sent_packets_total reminders_received_total
+    reminders_sent_packets_total results_installed_total results_nonfinite_total
+    results_overflowed_total results_passed_on_total results_released_total results_replayed_total
+    server_results_total slot_conflicts_total tx_dropped_packets_total
+    """
+# An expression may be 0 if the first metric that it names is one of these.
+MAY_BE_ZERO = frozenset(f"pascaline_{name}" for name in _NOT_HERE.split())
+# The identity of the counters: 0 is the good answer.
+_IS_ZERO = "panel Unaccounted A"
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -76,6 +98,14 @@ def of_rule(rule: dict[str, Any]) -> Expression:
     if rule["type"] == "alerting" and match:
         text = f"{match.group(1)} {match.group(2)} bool {match.group(3)}"
     return Expression(f"{rule['type']} rule {rule['name']}", text)
+
+
+def may_be_zero(expression: Expression) -> bool:
+    """Whether 0 is an answer: an alert that is silent, or what does not happen here."""
+    if expression.asked_by.startswith("alerting ") or expression.asked_by == _IS_ZERO:
+        return True
+    first = _METRIC.search(expression.text)
+    return first is not None and first.group() in MAY_BE_ZERO
 
 
 def metrics_in(expressions: list[Expression]) -> set[str]:

@@ -2,7 +2,8 @@
 
 Starts an appliance, workers that allreduce without end, as the demo does, others that send updates, and a
 real Prometheus with the rules of conf/prometheus beside them; then evaluates every expression of every panel
-and every rule over Prometheus' HTTP API.
+and every rule over Prometheus' HTTP API. A panel whose every value is 0 has no data, unless it asks for what
+does not happen in this run: `expressions.MAY_BE_ZERO`. Alerts compare; that they fire, promtool tests.
 """
 
 from __future__ import annotations
@@ -46,13 +47,14 @@ _ENDLESS = Load(
 class _Findings:
     asked: int = 0
     without_data: list[str] = field(default_factory=list)
+    only_zeros: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     firing: list[str] = field(default_factory=list)
     nobody_asks: list[str] = field(default_factory=list)
 
     @property
     def good(self) -> bool:
-        return self.asked > 0 and not self.without_data and not self.errors
+        return self.asked > 0 and not self.without_data and not self.only_zeros and not self.errors
 
 
 def main(arguments: list[str]) -> int:
@@ -77,11 +79,13 @@ def main(arguments: list[str]) -> int:
         print(f"✗ error: {text}", file=report)
     for text in found.without_data:
         print(f"✗ no data: {text}", file=report)
+    for text in found.only_zeros:
+        print(f"✗ nothing but 0: {text}", file=report)
     print(f"alerts that fire: {', '.join(found.firing) or 'none'}", file=report)
     print(
         f"metrics that neither panel nor rule asks for: {', '.join(found.nobody_asks) or 'none'}", file=report
     )
-    with_data = found.asked - len(found.without_data) - len(found.errors)
+    with_data = found.asked - len(found.without_data) - len(found.only_zeros) - len(found.errors)
     print(
         f"{'✓' if found.good else '✗'} {with_data} of {found.asked} expressions answered with data",
         file=report,
@@ -154,7 +158,10 @@ def _ask(prometheus: Prometheus, dashboard: Dashboard, found: _Findings, stop: S
         if not open_questions or time.monotonic() > end:
             break
         stop.sleep(_BETWEEN_LOOKS)
-    found.without_data = [f"{expression.asked_by}: {expression.text}" for expression in open_questions]
+    for expression in open_questions:
+        zeros = prometheus.values(expression.text)
+        place = found.only_zeros if zeros else found.without_data
+        place.append(f"{expression.asked_by}: {expression.text}")
     for metric, label in dashboard.variables():
         if not prometheus.label_values(metric, label):
             found.errors.append(f"the dashboard's variable: {metric} has no label {label}")
@@ -167,7 +174,8 @@ def _ask(prometheus: Prometheus, dashboard: Dashboard, found: _Findings, stop: S
 
 def _answered(prometheus: Prometheus, expression: Expression, found: _Findings) -> bool:
     try:
-        return bool(prometheus.values(expression.text))
+        values = prometheus.values(expression.text)
+        return any(values) or (bool(values) and expressions.may_be_zero(expression))
     except QueryError as error:
         found.errors.append(f"{expression.asked_by}: {error}: {expression.text}")
         return True

@@ -1,8 +1,8 @@
 """A soak: allreduces without end for a while, and the appliance may neither grow nor lose packet buffers.
 
 Workers come and go in batches, so that joining and leaving are soaked too. After each batch all have left,
-and as many packet buffers must be in use as after the first. Memory is judged by its slope, the median over
-all pairs of samples: a leak moves it, one step up does not.
+and as many packet buffers must be in use as after the first. Memory is judged by its slope after a warm-up,
+over medians of a few seconds each: a leak moves it; one step up, or a sample that stands out, does not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,13 @@ from netns import Network
 from process import Failure, Interrupted, Stop
 from workers import Load, Workers
 
-_WARM_UP_SECONDS = 15.0
+# Threads touch their stacks and the allocator its arenas for a while: a third of the soak, at least.
+_WARM_UP_SECONDS = 30.0
 _SAMPLE_SECONDS = 1.0
+# Samples of as long become one, their median.
+_WINDOW_SECONDS = 5.0
+# Fewer of them tell no slope.
+_LEAST_WINDOWS = 6
 # A leak of a byte per packet shows as 100,000 KiB per hour.
 _ALLOWED_KIB_PER_HOUR = 4096
 _BUFFERS = "pascaline_packet_buffers_in_use"
@@ -50,7 +56,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="soak.py", description="Continuous allreduces; memory may not grow."
     )
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default 60)")
+    parser.add_argument("--seconds", type=float, default=90.0, help="how long (default 90)")
     parser.add_argument("--workers", type=int, default=4, help="ranks (default 4)")
     parser.add_argument("--binary", type=Path, help="use this pascaline instead of building it")
     options = _Options(**vars(parser.parse_args(arguments)))
@@ -85,7 +91,9 @@ def soak(options: _Options, binary: Path, stop: Stop) -> int:
         wrong, allreduces, buffers = _allreduce(workers, appliance, watch, stop, options.seconds)
         accounting = Accounting.of(appliance.settled(stop))
         code = appliance.stop()
-    slope = watch.slope(min(_WARM_UP_SECONDS, options.seconds / 4))
+    slope = kib_per_hour(watch.samples, max(_WARM_UP_SECONDS, options.seconds / 3))
+    if slope is None:
+        raise Failure(f"{options.seconds:g} s are too few to judge memory by: --seconds 90")
     found = {
         "ok": False,
         "seconds": round(watch.samples[-1][0], 1),
@@ -103,7 +111,7 @@ def soak(options: _Options, binary: Path, stop: Stop) -> int:
     }
     # Two batches at least: the first one is what the others are compared with.
     equal = len(buffers) > 1 and buffers[-1] == buffers[0]
-    good = slope <= _ALLOWED_KIB_PER_HOUR and equal and not wrong and accounting.holds and code == 0
+    good = not leaks(slope) and equal and not wrong and accounting.holds and code == 0
     print(report.dump(found | {"ok": good}))
     return 0 if good else 1
 
@@ -129,6 +137,32 @@ def _allreduce(
     return wrong, done, buffers
 
 
+def kib_per_hour(samples: Sequence[tuple[float, int]], since: float) -> float | None:
+    """The slope of (seconds, KiB) after `since` seconds; none if that is too short to tell.
+
+    The median of the slopes between windows that are at most a third of the time apart: one step up is in
+    less than half of them, wherever it is. In all pairs it would not be.
+    """
+    windows: dict[int, list[tuple[float, int]]] = {}
+    for sample in samples:
+        if sample[0] >= since:
+            windows.setdefault(int(sample[0] / _WINDOW_SECONDS), []).append(sample)
+    points = [
+        (statistics.median(when for when, _ in window), statistics.median(kib for _, kib in window))
+        for window in windows.values()
+    ]
+    if len(points) < _LEAST_WINDOWS:
+        return None
+    far = (points[-1][0] - points[0][0]) / 3
+    pairs = [(a, b) for a, b in itertools.combinations(points, 2) if b[0] - a[0] <= far + _SAMPLE_SECONDS]
+    return 3600.0 * statistics.median((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs)
+
+
+def leaks(slope: float) -> bool:
+    """Whether memory grows by more than is allowed."""
+    return slope > _ALLOWED_KIB_PER_HOUR
+
+
 class _Memory:
     """What a process holds, over time: (seconds since the start, KiB)."""
 
@@ -143,13 +177,6 @@ class _Memory:
         passed = time.monotonic() - self._start
         if now or passed - self.samples[-1][0] >= _SAMPLE_SECONDS:
             self.samples.append((passed, self._held()))
-
-    def slope(self, since: float) -> float:
-        """KiB per hour after `since` seconds: the median over all pairs of samples."""
-        later = [sample for sample in self.samples if sample[0] >= since]
-        pairs = [(then, now) for then, now in itertools.combinations(later, 2) if now[0] > then[0]]
-        slopes = [(now[1] - then[1]) / (now[0] - then[0]) for then, now in pairs]
-        return 3600.0 * statistics.median(slopes) if slopes else 0.0
 
     def _held(self) -> int:
         lines = (line.split() for line in self._status.read_text().splitlines())
