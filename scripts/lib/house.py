@@ -24,9 +24,9 @@ _FILE_LINES = 400
 _FUNCTION_LINES = 60
 _COLUMNS = 110
 _RUST_LINES = 58_000  # the target
-_RUST_LINES_TODAY = 62_200  # the ratchet: what there is, rounded up to the next 100
+_RUST_LINES_TODAY = 62_300  # the ratchet: what there is, rounded up to the next 100
 # How many places break a rule today; the target is 0.
-_STILL = {"file-sizes": 7, "function-sizes": 27, "line-lengths": 310, "module-form": 2}
+_STILL = {"file-sizes": 5, "function-sizes": 21, "line-lengths": 65, "module-form": 1}
 _PREFIX = "pascaline-"
 _SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
 _PROSE = (".rs", ".md", ".py", ".sh", ".toml", ".c", ".h", ".cpp", "")

@@ -44,7 +44,8 @@ Examples:
       --port net_memif0,role=client,socket=/run/w0.sock,socket-abstract=no --address 10.77.0.1 --core 1
 
   The mean of 16-bit floats, added by an appliance that adds in the order of ranks:
-    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --dtype bf16 --op mean --order rank
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
+      --dtype bf16 --op mean --order rank
 
 Start one process for each rank. All of them need the same --job, --ranks, --elements or --bytes, --iterations,
 --dtype, --op, --payload and --seed.
