@@ -13,10 +13,8 @@
 //!
 //! **Panics.** Nothing that is received makes any function here panic.
 //!
-//! From the inside out: [`ranks`] is the contribution bitmap, [`combine`] knows the kernels, [`timeout`]
-//! estimates when an entry is late; an entry collects, a cached result answers those who come late, a job
-//! holds both; [`Server`] is all jobs together. [`action`], [`outcome`] and [`counters`] are what the driver
-//! sees. [`asynchronous`] is a server of another kind, for training in which nobody waits for anybody.
+//! An entry collects contributions, a cached result answers those who come late, a job holds both, and
+//! [`Server`] is all jobs together. [`asynchronous`] is a server for training in which nobody waits.
 //!
 //! ```
 //! use core::time::Duration;
