@@ -1,6 +1,6 @@
 //! One lcore: a turn takes a burst from every port and brings each packet to its end.
 //!
-//! A gradient's way from `rx_burst` to `tx_burst`; each line comes back to [`Lcore::burst`]:
+//! A gradient's way from `rx_burst` to `tx_burst`; each line comes back to `Lcore::burst`:
 //!
 //! ```text
 //! 1 receive  io.receive → rx_burst
@@ -10,7 +10,7 @@
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```
 //!
-//! Packets of any other kind take [`slow_path`]: Classifier::classify, then Session::offer with a whole
+//! Packets of any other kind take the slow path: Classifier::classify, then Session::offer with a whole
 //! request.
 
 use std::sync::Arc;

@@ -286,6 +286,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         self.count(Counter::Absorbed);
         self.count(Counter::Combined);
     }
+
     fn rejected(&mut self, request: &Request, packet: I::Buf, why: Rejection) {
         if request.inside != 0 {
             self.emitter.tally.add(Counter::CombinedRefused, u64::from(request.count.saturating_sub(1)));
@@ -294,7 +295,16 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
             Rejection::Conflict => Some(JobEvent::Collisions),
             Rejection::Quota => Some(JobEvent::OverQuota),
             Rejection::Contention => Some(JobEvent::Contended),
-            _ => None,
+            Rejection::Stale
+            | Rejection::UnknownPsn
+            | Rejection::Duplicate
+            | Rejection::RankOutOfRange
+            | Rejection::FanInMismatch
+            | Rejection::FanInChanged
+            | Rejection::LengthChanged
+            | Rejection::ElementChanged
+            | Rejection::ElementUnsupported
+            | Rejection::BadCount => None,
         };
         let packet = match no_slot {
             Some(event) => {

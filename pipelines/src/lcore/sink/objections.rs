@@ -50,7 +50,13 @@ impl<I: Io> LcoreSink<'_, I> {
                 (Status::ElementMismatch, 0, u32::from(request.element))
             }
             Rejection::UnknownPsn => (Status::UnknownPsn, 0, request.key.psn()),
-            _ => return,
+            Rejection::Conflict
+            | Rejection::Quota
+            | Rejection::Stale
+            | Rejection::Duplicate
+            | Rejection::RankOutOfRange
+            | Rejection::BadCount
+            | Rejection::Contention => return,
         };
         let header = Header {
             kind: Kind::Gradient,
