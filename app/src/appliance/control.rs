@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
-
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;

@@ -39,9 +39,11 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 \\
       --dtype i32 --elements 1Mi --iterations 100 --json
 
-  Past the kernel, over shared memory to an appliance whose port is net_memif0,role=server,socket=/run/w0.sock,...:
+  Past the kernel, over shared memory to an appliance with port
+  net_memif0,role=server,socket=/run/w0.sock,...:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --driver dpdk \\
-      --port net_memif0,role=client,socket=/run/w0.sock,socket-abstract=no --address 10.77.0.1 --core 1
+      --port net_memif0,role=client,socket=/run/w0.sock,socket-abstract=no \\
+      --address 10.77.0.1 --core 1
 
   The mean of 16-bit floats, added by an appliance that adds in the order of ranks:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
