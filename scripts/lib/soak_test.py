@@ -1,4 +1,4 @@
-"""The soak's judgement of memory: a leak fails it, and what is no leak does not."""
+"""The soak's judgement of memory and packet buffers: a leak fails it, and what is no leak does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import unittest
 from collections.abc import Sequence
 
-from soak import kib_per_hour, leaks
+from soak import kib_per_hour, leaks, loses_buffers
 
 _START_KIB = 60_000
 _SECONDS = 90
@@ -62,6 +62,18 @@ class Judgement(unittest.TestCase):
     def test_too_short_a_soak_says_nothing(self) -> None:
         """Rather no judgement than a good one."""
         assert kib_per_hour(_memory(8.0, 1)[:50], _WARM_UP) is None
+
+    def test_buffers_that_are_lost_fail(self) -> None:
+        """Two a batch over fifty batches, beside the frames that wait; and one batch proves nothing."""
+        waiting = random.Random(1)
+        assert loses_buffers([1024 + waiting.randint(2, 22) + 2 * batch for batch in range(50)])
+        assert loses_buffers([1024])
+
+    def test_frames_that_wait_are_no_loss(self) -> None:
+        """As many as there were after the batches of a soak."""
+        for seed in range(50):
+            waiting = random.Random(seed)
+            assert not loses_buffers([1024 + waiting.randint(1, 22) for _ in range(12)]), seed
 
 
 if __name__ == "__main__":
