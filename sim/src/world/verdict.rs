@@ -46,8 +46,11 @@ impl World<'_> {
             }
         }
         let (job, root, operation) = (worker.job, worker.root, worker.operation);
-        // What only the dead have had is had again, without them.
-        let alive = |rank: u16| self.others(number).all(|other| other.rank != rank || !other.is_dead());
+        // What only the dead have had is had again, without them. So is what a rank had that was done
+        // when a Reset asked all to join again, and that the others have lost.
+        let lost = |rank: u16| self.losses(worker.job).any(|ranks| ranks.contains(&rank));
+        let out = |other: &Worker| other.is_dead() || other.done && plan.excuse.reset && lost(other.rank);
+        let alive = |rank: u16| self.others(number).all(|other| other.rank != rank || !out(other));
         let known = self.results.iter().find(|(what, one, _)| *what == (job, root, operation) && alive(*one));
         match known {
             Some((_, one, tensor)) => differ(plan, operation, (*one, tensor), (worker.rank, &worker.tensor)),
