@@ -204,7 +204,7 @@ pub trait BurstSink<B: PacketBuf, const WORDS: usize = 1>: Sink<B, WORDS> {
     fn priority(&self, packet: &B) -> u16;
     /// All that there is to say about a gradient that arrived at `now`.
     fn whole_request(&mut self, gradient: &Gradient, packet: &B, now: u64) -> Request;
-    /// True if there are so many jobs or ranks that prefetching what the caller keeps for each pays.
+    /// True if what the caller keeps of jobs and ranks outgrows the caches, so that prefetching it pays.
     fn is_wide(&self) -> bool {
         false
     }

@@ -43,7 +43,7 @@ fn step(psns: u32) -> impl Strategy<Value = Step> {
 }
 
 impl Step {
-    /// The contribution, with a payload of so many values.
+    /// The contribution, with a payload of this many values.
     fn parcel(&self, len: usize, policy: &Policy, now: u64) -> Parcel {
         let mut values = signature(self.rank, RANKS);
         values.resize(if self.longer { len + 3 } else { len }, 0);
@@ -180,7 +180,7 @@ fn check_order<const WORDS: usize>(fan_in: u16) {
 
 #[test]
 fn whatever_the_order_of_arrival_the_sum_is_that_of_the_ranks() {
-    // Around the seven packets of which one's line tells, and its double; and as many as there can be.
+    // One line tells of seven packets: counts around seven, around fourteen, and the most there can be.
     for fan_in in [2, 3, 7, 8, 9, 15, 16, 17, 25, 64] {
         check_order::<1>(fan_in);
         check_order::<16>(fan_in);

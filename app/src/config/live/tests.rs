@@ -52,7 +52,7 @@ fn a_job_that_leaves_its_place_open_shares_the_pool_where_no_region_is_left() {
         (next.jobs[1].policy.server, next.jobs[1].policy.conflict),
         (false, ConflictPolicy::FirstCome)
     );
-    // So many that a start would let them all share the pool: those that run stay where they are.
+    // A start with this many jobs would share the pool among all; jobs that run keep their regions.
     let mut many = config(&(1..=9).map(open).collect::<String>());
     assert_eq!(regions(&many), []);
     many.settle(&start, &next).unwrap();

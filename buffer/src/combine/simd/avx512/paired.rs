@@ -1,7 +1,7 @@
 //! Floats of 16 bits, 32 at a time: those of one register become two of binary32.
 //!
 //! Which of them go into which of the two is of no importance as long as they come back to their places. A
-//! bfloat16 is the upper half of a binary32: those in odd places only have to be rid of what is below them,
+//! bfloat16 is the upper half of a binary32: elements in odd places only need their lower half cleared,
 //! and the others are moved up by 16 bits, which is two simple instructions where to spread them out in their
 //! order takes four.
 
