@@ -51,18 +51,11 @@ impl Host {
     fn header(&self, kind: Kind, psn: u32, count: u16) -> Header {
         let fan_in = if self.rank == SERVER_RANK { 0 } else { RANKS };
         Header {
-            kind,
-            flags: Flags::NONE,
-            element: Element::F32_SUM,
-            job: OLAF_JOB,
             rank: self.rank,
             psn,
             fan_in,
             count,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: self.epoch,
+            ..Header::about(kind, Element::F32_SUM, OLAF_JOB, self.epoch)
         }
     }
 

@@ -116,18 +116,11 @@ impl Worker {
     /// The header of one of its packets.
     pub fn header(&self, kind: Kind, psn: u32, count: u16) -> Header {
         Header {
-            kind,
-            flags: Flags::NONE,
-            element: self.element,
-            job: self.job,
             rank: self.rank,
             psn,
             fan_in: self.fan_in,
             count,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: self.epoch,
+            ..Header::about(kind, self.element, self.job, self.epoch)
         }
     }
 

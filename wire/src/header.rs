@@ -161,6 +161,26 @@ struct Raw {
 const _: () = assert!(size_of::<Raw>() == LEN);
 
 impl Header {
+    /// A header in which all else is neutral: rank, PSN, fan-in, count, priority and tree 0, no flag, no cap.
+    #[must_use]
+    #[inline(always)]
+    pub const fn about(kind: Kind, element: Element, job: u16, epoch: u8) -> Self {
+        Self {
+            kind,
+            flags: Flags::NONE,
+            element,
+            job,
+            rank: 0,
+            psn: 0,
+            fan_in: 0,
+            count: 0,
+            priority: 0,
+            wnd_cap: u16::MAX,
+            tree: 0,
+            epoch,
+        }
+    }
+
     /// Reads the header at the start of `bytes`; the rest is what follows it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::{Address, Element, Flags, Header, Kind, Mac, VlanTags};
+use pascaline_wire::{Address, Element, Header, Kind, Mac, VlanTags};
 
 use super::appliance::{Appliance, SOON, UDP_PORT, source};
 use super::net::{APPLIANCE, Network, port_mac, worker_mac};
@@ -24,18 +24,11 @@ pub(crate) const EMPTY_JOB: u16 = 3;
 
 pub(crate) fn gradient(rank: u16, epoch: u8) -> Header {
     Header {
-        kind: Kind::Gradient,
-        flags: Flags::NONE,
-        element: Element::I32_SUM,
-        job: JOB,
         rank,
         psn: 7,
         fan_in: 2,
         count: 1,
-        priority: 0,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch,
+        ..Header::about(Kind::Gradient, Element::I32_SUM, JOB, epoch)
     }
 }
 

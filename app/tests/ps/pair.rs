@@ -162,18 +162,12 @@ impl Pair {
 /// What the appliance passes on of a rank that lost a conflict.
 pub(crate) fn gradient(rank: u16, psn: u32, epoch: u8) -> Header {
     Header {
-        kind: Kind::Gradient,
         flags: Flags::BYPASS,
-        element: Element::F32_SUM,
-        job: JOB,
         rank,
         psn,
         fan_in: RANKS,
         count: 1,
-        priority: 0,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch,
+        ..Header::about(Kind::Gradient, Element::F32_SUM, JOB, epoch)
     }
 }
 

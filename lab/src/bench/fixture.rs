@@ -23,7 +23,7 @@ use pascaline_pipelines::{
 use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
-use pascaline_wire::header::{self, Element, Flags, Header, Kind};
+use pascaline_wire::header::{self, Element, Header, Kind};
 use pascaline_wire::{Address, DEFAULT_PORT, Mac, UdpPorts};
 
 use frames::JOB;
@@ -240,20 +240,8 @@ fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
 }
 
 fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, rank: u16) -> Option<Status> {
-    let header = Header {
-        kind: Kind::Control,
-        flags: Flags::NONE,
-        element: Element::F32_SUM,
-        job,
-        rank,
-        psn: 0,
-        fan_in: shape.fan_in,
-        count: 0,
-        priority: 0,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch: 0,
-    };
+    let header =
+        Header { rank, fan_in: shape.fan_in, ..Header::about(Kind::Control, Element::F32_SUM, job, 0) };
     let from = Endpoint {
         port: 0,
         mac: worker_mac(rank),

@@ -271,17 +271,16 @@ pub fn flags(overflow: bool, trailer: bool) -> Flags {
 #[must_use]
 pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
     Some(Header {
-        kind: Kind::Result,
         flags: flags(result.overflow, result.partial),
-        element: Element::from_code(result.element)?,
-        job: result.key.job(),
-        rank: 0,
         psn: result.key.psn(),
         fan_in: result.fan_in,
         count: result.count,
         priority: result.round,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch: result.key.epoch(),
+        ..Header::about(
+            Kind::Result,
+            Element::from_code(result.element)?,
+            result.key.job(),
+            result.key.epoch(),
+        )
     })
 }

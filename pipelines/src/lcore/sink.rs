@@ -14,7 +14,7 @@ use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::cells::LATE;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
 use pascaline_wire::Element;
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Header, Kind};
 
 use crate::emit::{Emitter, heads, result_header};
 use crate::io::Io;
@@ -138,18 +138,10 @@ impl<I: Io> LcoreSink<'_, I> {
         let Some(element) = Element::from_code(request.element) else { return };
         for rank in inside.missing(job.fan_in).iter().filter(|&rank| rank != request.rank) {
             let header = Header {
-                kind: Kind::Reminder,
-                flags: Flags::NONE,
-                element,
-                job: job.id,
                 rank,
                 psn: request.key.psn(),
                 fan_in: job.fan_in,
-                count: 0,
-                priority: 0,
-                wnd_cap: u16::MAX,
-                tree: 0,
-                epoch: job.epoch,
+                ..Header::about(Kind::Reminder, element, job.id, job.epoch)
             };
             if let Some(member) = job.member(rank)
                 && self.emitter.stage_header(member, &header)

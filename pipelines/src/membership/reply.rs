@@ -103,17 +103,11 @@ impl Reply {
 #[must_use]
 pub fn answer_header(to: &Header, fan_in: u16, count: u16, epoch: u8) -> Header {
     Header {
-        kind: Kind::Control,
-        flags: Flags::NONE,
-        element: Element::F32_SUM,
-        job: to.job,
         rank: to.rank,
         psn: to.psn,
         fan_in,
         count,
-        priority: 0,
-        wnd_cap: u16::MAX,
         tree: to.tree,
-        epoch,
+        ..Header::about(Kind::Control, Element::F32_SUM, to.job, epoch)
     }
 }

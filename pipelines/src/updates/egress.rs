@@ -151,18 +151,12 @@ fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>
         return false;
     }
     let header = Header {
-        kind: Kind::Update,
         flags: flags(update.overflow, true),
-        element: update.element,
-        job: job.id,
         rank: update.worker,
         psn: update.psn,
         fan_in: job.fan_in,
         count: update.count,
-        priority: 0,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch: update.epoch,
+        ..Header::about(Kind::Update, update.element, job.id, update.epoch)
     };
     let sent = emitter.send_in_place(endpoint.port, template, &header, packet);
     if sent {

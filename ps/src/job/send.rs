@@ -100,18 +100,11 @@ impl Job {
             Destination::Rank(rank) => (Flags::BYPASS, rank),
         };
         Header {
-            kind,
             flags,
-            element,
-            job: self.id,
             rank,
             psn,
             fan_in: self.params.fan_in,
-            count: 0,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: self.params.epoch,
+            ..Header::about(kind, element, self.id, self.params.epoch)
         }
     }
 

@@ -24,20 +24,7 @@ pub(crate) struct Packet {
 
 impl Packet {
     pub(crate) fn new(kind: Kind, rank: u16, psn: u32, fan_in: u16) -> Self {
-        let header = Header {
-            kind,
-            flags: Flags::NONE,
-            element: Element::F32_SUM,
-            job: JOB,
-            rank,
-            psn,
-            fan_in,
-            count: 0,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: EPOCH,
-        };
+        let header = Header { rank, psn, fan_in, ..Header::about(kind, Element::F32_SUM, JOB, EPOCH) };
         Self { header, payload: Vec::new(), bitmap: None }
     }
 

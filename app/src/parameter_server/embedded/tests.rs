@@ -27,18 +27,12 @@ fn job(fan_in: u16) -> ServedJob {
 
 fn gradient(rank: u16, psn: u32, fan_in: u16) -> Header {
     Header {
-        kind: Kind::Gradient,
         flags: Flags::BYPASS,
-        element: Element::F32_SUM,
-        job: JOB,
         rank,
         psn,
         fan_in,
         count: 1,
-        priority: 0,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch: EPOCH,
+        ..Header::about(Kind::Gradient, Element::F32_SUM, JOB, EPOCH)
     }
 }
 

@@ -54,20 +54,7 @@ pub(super) struct Tally {
 
 /// The header of a packet about a PSN; its kind is a gradient's unless changed.
 pub(super) fn header(kind: Kind, key: Key, fan_in: u16, count: u16) -> Header {
-    Header {
-        kind,
-        flags: Flags::NONE,
-        element: Element::I32_SUM,
-        job: key.job(),
-        rank: 0,
-        psn: key.psn(),
-        fan_in,
-        count,
-        priority: 0,
-        wnd_cap: u16::MAX,
-        tree: 0,
-        epoch: key.epoch(),
-    }
+    Header { psn: key.psn(), fan_in, count, ..Header::about(kind, Element::I32_SUM, key.job(), key.epoch()) }
 }
 
 /// Collects events.

@@ -3,7 +3,7 @@
 use pascaline_aggregator::{Rejection, Request};
 use pascaline_wire::Element;
 use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::header::{Header, Kind};
 
 use super::LcoreSink;
 use crate::classify::Objection;
@@ -59,18 +59,11 @@ impl<I: Io> LcoreSink<'_, I> {
             | Rejection::Contention => return,
         };
         let header = Header {
-            kind: Kind::Gradient,
-            flags: Flags::NONE,
-            element,
-            job: job.id,
             rank: request.rank,
             psn: request.key.psn(),
             fan_in: request.fan_in,
             count: request.count,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: job.epoch,
+            ..Header::about(Kind::Gradient, element, job.id, job.epoch)
         };
         let to = member.endpoint;
         self.refuse(request.now, &to, &header, Objection { status, expected, got });

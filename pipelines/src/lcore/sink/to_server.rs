@@ -23,18 +23,10 @@ impl<I: Io> LcoreSink<'_, I> {
         count: u16,
     ) -> Option<Header> {
         Some(Header {
-            kind,
-            flags: Flags::NONE,
-            element: Element::from_code(element)?,
-            job: key.job(),
-            rank: 0,
             psn: key.psn(),
             fan_in,
             count,
-            priority: 0,
-            wnd_cap: u16::MAX,
-            tree: 0,
-            epoch: key.epoch(),
+            ..Header::about(kind, Element::from_code(element)?, key.job(), key.epoch())
         })
     }
 
