@@ -83,7 +83,8 @@ fn memory_server_and_admission_are_told() {
         "; never lost",
         "; lost after 1m: fail",
         "jobs 100 to 199 may be formed from 10.77.0.0/24: up to 16 at a time, of up to 16 ranks",
-        "parameter server: 10.77.0.9:16421, for the appliance at 10.77.0.254:16420, room for 3855 PSNs in 246723 bytes for each of 17 job(s)",
+        "parameter server: 10.77.0.9:16421, for the appliance at 10.77.0.254:16420, room for \
+         3855 PSNs in 246723 bytes for each of 17 job(s)",
     ] {
         assert!(out.contains(says), "{says}: {out}");
     }

@@ -18,10 +18,11 @@
 //!  datagram: all of it, parsed once     control: the payload of control packets
 //! ```
 //!
-//! [`frame`] finds the layers and [`Datagram`] holds what they say; [`fast_path`] recognises a gradient by one
-//! masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the appliance's own
-//! addresses. [`payload`] says how long a payload may be, [`ports`] which UDP port a PSN goes to, [`round`] how a
-//! result was agreed upon. [`RankSet`] is the one bitmap of ranks, [`Element`] the one list of element types.
+//! [`frame`] finds the layers and [`Datagram`] holds what they say; [`fast_path`] recognises a gradient by
+//! one masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the
+//! appliance's own addresses. [`payload`] says how long a payload may be, [`ports`] which UDP port a PSN goes
+//! to, [`round`] how a result was agreed upon. [`RankSet`] is the one bitmap of ranks, [`Element`] the one
+//! list of element types.
 //!
 //! ```
 //! use pascaline_wire::{Element, Flags, Header, Kind, Malformed};

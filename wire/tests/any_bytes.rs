@@ -43,7 +43,8 @@ fn mutations() -> impl Strategy<Value = Vec<Mutation>> {
     let mutation = prop_oneof![
         4 => any::<(Index, u8)>().prop_map(|(at, bit)| Mutation::Flip(at, bit)),
         // Small values are the codes and lengths.
-        4 => (any::<Index>(), prop_oneof![0..16u8, any::<u8>()]).prop_map(|(at, value)| Mutation::Set(at, value)),
+        4 => (any::<Index>(), prop_oneof![0..16u8, any::<u8>()])
+            .prop_map(|(at, value)| Mutation::Set(at, value)),
         1 => any::<Index>().prop_map(Mutation::Truncate),
         1 => vec(any::<u8>(), 1..8).prop_map(Mutation::Extend),
         1 => any::<Index>().prop_map(Mutation::Remove),
@@ -109,7 +110,11 @@ proptest! {
     }
 
     #[test]
-    fn trailer_mutated(trailer in common::trailer(), before in vec(any::<u8>(), 0..9), mutations in mutations()) {
+    fn trailer_mutated(
+        trailer in common::trailer(),
+        before in vec(any::<u8>(), 0..9),
+        mutations in mutations(),
+    ) {
         let mut bytes = before;
         bytes.extend(common::trailer_bytes(&trailer));
         mutations.iter().for_each(|mutation| mutation.apply(&mut bytes));

@@ -112,7 +112,8 @@ proptest! {
     #[test]
     fn both_paths_agree(
         changes in prop::collection::vec((prop_oneof![0usize..HEADERS, 36usize..38], any::<u8>()), 0..4),
-        len in 0usize..20, cut in 0usize..4, mended in any::<bool>(), count in 0u32..7, after in any::<bool>(),
+        (len, cut, count) in (0usize..20, 0usize..4, 0u32..7),
+        (mended, after) in any::<(bool, bool)>(),
     ) {
         let mut bytes = frame(&vec![3; len * 4], &HEADER);
         // With what is remembered of the frame as it was, or of none.

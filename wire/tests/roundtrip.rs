@@ -21,7 +21,10 @@ proptest! {
     }
 
     #[test]
-    fn bitmap(ranks in 1..=pascaline_wire::MAX_RANKS, marked in prop::collection::btree_set(any::<u16>(), 0..40)) {
+    fn bitmap(
+        ranks in 1..=pascaline_wire::MAX_RANKS,
+        marked in prop::collection::btree_set(any::<u16>(), 0..40),
+    ) {
         let mut bitmap = Bitmap::new(ranks).unwrap();
         prop_assert!(bitmap.capacity() >= ranks && bitmap.capacity() - ranks < 64);
         for &rank in &marked {
@@ -142,7 +145,8 @@ proptest! {
             return Ok(());
         };
         let mut written = [0xa5; PLAIN];
-        let common = Heads::new(&Header { psn: !psn, ..header }, len)?.plain().expect("what a datagram holds");
+        let heads = Heads::new(&Header { psn: !psn, ..header }, len)?;
+        let common = heads.plain().expect("what a datagram holds");
         head.write(&mut written, &common.with_psn(psn));
         prop_assert_eq!(common::slow_checksum(&[&written[14..34]]), 0);
         prop_assert_eq!(written[20], 0x40, "not to be fragmented");

@@ -29,8 +29,8 @@ Examples:
   pascaline doctor -c /etc/pascaline/appliance.toml
   pascaline doctor --json | jq '.findings[] | select(.status != \"ok\")'
 
-Exit status: 0 if nothing fails (warnings cost speed, not function), 1 if something does, 2 if the configuration is
-wrong.";
+Exit status: 0 if nothing fails (warnings cost speed, not function), 1 if something does, 2 if the
+configuration is wrong.";
 
 /// Examine this machine: hugepages, IOMMU, drivers, NUMA, cores, MTU, firewall, clock, DPDK
 ///

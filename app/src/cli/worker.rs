@@ -49,11 +49,11 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --dtype bf16 --op mean --order rank
 
-Start one process for each rank. All of them need the same --job, --ranks, --elements or --bytes, --iterations,
---dtype, --op, --payload and --seed.
+Start one process for each rank. All of them need the same --job, --ranks, --elements or --bytes,
+--iterations, --dtype, --op, --payload and --seed.
 
-Exit status: 0 if every sum is right, 1 if one is wrong or an allreduce failed, 2 if the arguments are wrong or the
-appliance refused them.";
+Exit status: 0 if every sum is right, 1 if one is wrong or an allreduce failed, 2 if the arguments are wrong
+or the appliance refused them.";
 
 /// Combine numbers over all ranks of a job, and check what comes of it.
 ///

@@ -133,8 +133,8 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     reasons.extend(causes.filter_map(|cause| cause.reason(known)));
     let (updates, answers) = (known.counted.contributions(), known.counted.get(JobEvent::Answers));
     let mut summary = format!(
-        "Job {}{} is asynchronous: its updates are combined where they queue before a port. {updates} have come, and its server has \
-         answered {answers} of those that left.",
+        "Job {}{} is asynchronous: its updates are combined where they queue before a port. {updates} have \
+         come, and its server has answered {answers} of those that left.",
         known.status.id,
         quoted(known.name),
     );

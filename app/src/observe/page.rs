@@ -26,8 +26,8 @@ const STREAMS: usize = 32;
 
 /// Nothing but what the appliance itself serves is loaded, and nothing in the page is run that is not a file
 /// of it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The files of the page: path, type, text.
 const FILES: [(&str, &str, &str); 8] = [

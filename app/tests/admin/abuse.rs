@@ -21,8 +21,8 @@ fn what_is_too_large_is_refused() {
     let response = site.call("POST", "/api/v1/jobs", &body);
     assert_eq!((response.status, response.json()["remedy"].is_string()), (413, true));
     // A length that nobody would wait for, and one that is not told.
-    let huge = "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
-                Content-Length: 99999999999\r\n\r\n";
+    let huge = "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+                Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n";
     assert_eq!(site.send(huge.as_bytes()).unwrap().status, 413);
     let chunk = format!("10000\r\n{}\r\n", "a".repeat(0x10000));
     let chunked = format!(
@@ -69,7 +69,8 @@ fn what_is_no_request_for_anything_here_is_refused() {
         let status = site.send(bytes.as_bytes()).map_or(400, |response| response.status);
         assert!(statuses.contains(&status), "{line}: {status}");
     }
-    let text = "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}";
+    let text = "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+                Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}";
     assert_eq!(site.send(text.as_bytes()).unwrap().status, 415);
     // TLS where there is none, and noise.
     assert!(
@@ -104,7 +105,8 @@ fn slow_clients_are_not_waited_for() {
             ("a slow head", "GET /api/v1/status HTTP/1.1\r\nHost: loc", HEAD),
             (
                 "a slow body",
-                "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+                "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+                 Content-Length: 100\r\n\r\n{",
                 BODY,
             ),
         ] {

@@ -72,7 +72,8 @@ pub(crate) fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> Option<Re
 pub(crate) fn request(method: &str, path: &str, more: &str, body: &str) -> String {
     let json = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{json}{more}Content-Length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{json}{more}\
+         Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
 }
@@ -105,8 +106,9 @@ impl Site {
         let cores = cores();
         let (main, last) = (cores[0], cores[cores.len() - 1]);
         let config = format!(
-            "[appliance]\nname = \"{}\"\naddresses = [\"10.77.0.254\"]\n[dataplane]\nmain_core = {main}\ncores = [{last}]\n\
-             float = true\nhugepages = \"no\"\nmemory_mb = 96\ndrain = \"1s\"\n[[ports]]\nname = \"p0\"\n\
+            "[appliance]\nname = \"{}\"\naddresses = [\"10.77.0.254\"]\n[dataplane]\n\
+             main_core = {main}\ncores = [{last}]\nfloat = true\n\
+             hugepages = \"no\"\nmemory_mb = 96\ndrain = \"1s\"\n[[ports]]\nname = \"p0\"\n\
              device = \"net_null0,no-rx=1\"\n[pool]\nslots = 1024\n{JOBS}\n[admin]\n{admin}\n",
             crate::common::unique()
         );

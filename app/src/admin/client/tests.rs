@@ -11,8 +11,8 @@ fn an_explanation_is_told_line_by_line() {
     assert_eq!(
         told(&answer),
         "Job 1 is partly aggregated here: 50.0 % of its bytes.\n  running: 2 of 2 ranks, generation 9\n  \
-         bytes: 10 aggregated here, 10 to the parameter server, 0 past the pool\n- Collisions: 3 contributions.\n  \
-         remedy: raise [pool] slots\n"
+         bytes: 10 aggregated here, 10 to the parameter server, 0 past the pool\n\
+         - Collisions: 3 contributions.\n  remedy: raise [pool] slots\n"
     );
 }
 

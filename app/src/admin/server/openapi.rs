@@ -9,9 +9,10 @@ use super::routes;
 #[openapi(
     info(
         title = "Pascaline admin API",
-        description = "Operating an in-network aggregator. Every error is a Problem; beside those of each operation: 401 without \
-                       the token, where one is asked for; 403 for web pages; 408, 413 and 431 for requests that are too slow or \
-                       too long; 415 for a body that is not JSON; 503 while too many requests wait."
+        description = "Operating an in-network aggregator. Every error is a Problem; beside those of each \
+                       operation: 401 without the token, where one is asked for; 403 for web pages; 408, 413 \
+                       and 431 for requests that are too slow or too long; \
+                       415 for a body that is not JSON; 503 while too many requests wait."
     ),
     paths(
         routes::status,

@@ -134,7 +134,9 @@ pub(super) async fn change(
 /// Deletes a job. It holds until the next reload.
 #[utoipa::path(
     delete, path = "/api/v1/jobs/{job}", params(("job" = String, Path, description = "Number or name")),
-    responses((status = 200, body = ReloadReport), (status = 404, body = Problem), (status = 422, body = Problem))
+    responses(
+        (status = 200, body = ReloadReport), (status = 404, body = Problem), (status = 422, body = Problem)
+    )
 )]
 pub(super) async fn delete(State(orders): State<Orders>, job: Job) -> Answer<ReloadReport> {
     let key = key(job)?;
@@ -148,8 +150,8 @@ pub(super) async fn delete(State(orders): State<Orders>, job: Job) -> Answer<Rel
     post, path = "/api/v1/jobs/{job}/capture", params(("job" = String, Path, description = "Number or name")),
     request_body(content = CaptureRequest, content_type = "application/json"),
     responses(
-        (status = 200, content_type = "application/vnd.tcpdump.pcap", body = Vec<u8>), (status = 404, body = Problem),
-        (status = 409, body = Problem), (status = 422, body = Problem)
+        (status = 200, content_type = "application/vnd.tcpdump.pcap", body = Vec<u8>),
+        (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)
     )
 )]
 pub(super) async fn capture(
@@ -181,7 +183,8 @@ pub(super) async fn config(State(orders): State<Orders>) -> Answer<EffectiveConf
 /// Reads the configuration file again, as SIGHUP does. What cannot change while the appliance runs is named;
 /// a file that is refused changes nothing.
 #[utoipa::path(
-    post, path = "/api/v1/reload", responses((status = 200, body = ReloadReport), (status = 422, body = Problem))
+    post, path = "/api/v1/reload",
+    responses((status = 200, body = ReloadReport), (status = 422, body = Problem))
 )]
 pub(super) async fn reload(State(orders): State<Orders>, _: JsonBody<Nothing>) -> Answer<ReloadReport> {
     orders.ask(Order::Reload).await.map(Json)

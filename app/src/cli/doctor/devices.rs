@@ -74,8 +74,9 @@ fn iommu(host: &Host, nics: &[Nic], need: Need) -> Finding {
         let remedy = "add iommu=pt to the kernel's command line";
         return Finding::warn(check, "on, but for the kernel's devices too", remedy);
     }
-    let remedy = "switch it on in the firmware and boot with `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); in a virtual \
-                  machine without one: `echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode`";
+    let remedy = "switch it on in the firmware and boot with `intel_iommu=on iommu=pt` (AMD: `iommu=pt`); \
+                  in a virtual machine without one: \
+                  `echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode`";
     let unsafe_mode = host.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
     if unsafe_mode.is_some_and(|mode| mode == "Y" || mode == "1") {
         return Finding::warn(

@@ -95,8 +95,8 @@ fn firewall(host: &Host, port: u16) -> Finding {
     }
     let rules = [nft, iptables].map(Option::unwrap_or_default).join("\n");
     let remedy = format!(
-        "for workers or a parameter server on this machine: `nft add rule inet filter input udp dport {port} accept`, \
-         and `udp sport {port} accept` where they hear from the appliance"
+        "for workers or a parameter server on this machine: `nft add rule inet filter input udp dport {port} \
+         accept`, and `udp sport {port} accept` where they hear from the appliance"
     );
     match judge(&rules, port) {
         Verdict::Open => Finding::ok(check, format!("lets UDP port {port} in")),

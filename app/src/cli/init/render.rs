@@ -11,9 +11,11 @@ const COLUMN: usize = 36;
 /// An annotated configuration of this choice.
 pub(super) fn render(choice: &Choice, addresses: &[IpAddr], ranks: u16) -> String {
     let mut text = String::from(
-        "# A Pascaline appliance, as `pascaline init` found this machine. Keys that are left out have good defaults:\n\
+        "# A Pascaline appliance, as `pascaline init` found this machine. Keys that are left out \
+         have good defaults:\n\
          # the annotated example (conf/appliance.toml, /usr/share/doc/pascaline) has all of them.\n\
-         # Check: pascaline check FILE; pascaline doctor -c FILE. Run: pascaline run -c FILE.\n\n[appliance]\n",
+         # Check: pascaline check FILE; pascaline doctor -c FILE. Run: pascaline run -c FILE.\n\n\
+         [appliance]\n",
     );
     let list: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
     line(

@@ -25,16 +25,18 @@ Examples:
     pascaline worker olaf --appliance 10.77.0.254 --job 1 --rank 0 --ranks 3
 
   The same with the paper's transmission control, its fairness slope and a threshold of 400 ms:
-    pascaline worker olaf --appliance 10.77.0.254 --job 1 --rank 0 --ranks 3 --control fairness --threshold 400ms
+    pascaline worker olaf --appliance 10.77.0.254 --job 1 --rank 0 --ranks 3 --control fairness \\
+      --threshold 400ms
 
   As much load as possible: no control, up to 64 updates under way, Poisson arrivals 2 ms apart on average:
     pascaline worker olaf --appliance 10.77.0.254 --job 1 --rank 0 --ranks 3 --interval 2ms --poisson \\
       --outstanding 64 --updates 5000 --json
 
-Start one process for each rank of the cluster: a job with mode = \"olaf\", whose parameter server is `pascaline ps`.
+Start one process for each rank of the cluster: a job with mode = \"olaf\", whose parameter server is
+`pascaline ps`.
 
-Exit status: 0 if all updates were offered, 1 if something failed, 2 if the arguments are wrong or the appliance
-refused them.";
+Exit status: 0 if all updates were offered, 1 if something failed, 2 if the arguments are wrong or the
+appliance refused them.";
 
 /// Train asynchronously (Olaf): send updates at one's own pace, and take in weights as they come.
 ///
@@ -242,7 +244,8 @@ impl Outcome {
             "job": args.job, "rank": args.rank, "ranks": args.ranks, "epoch": self.epoch,
             "pushed": pushed, "sent": sent, "skipped": skipped, "busy": busy,
             "acknowledged": acknowledged, "given_up": given_up, "initial_sent": initial_sent,
-            "received": received, "acks_own": acks_own, "acks_cluster": acks_cluster, "weights_received": weights,
+            "received": received, "acks_own": acks_own, "acks_cluster": acks_cluster,
+            "weights_received": weights,
             "not_sent": not_sent, "unreachable": unreachable,
             "round_trip_ms": self.round_trip.map(|time| 1e3 * time.as_secs_f64()),
             "seconds": self.elapsed.as_secs_f64(),
@@ -259,8 +262,9 @@ impl Outcome {
             None => String::new(),
         };
         format!(
-            "rank {} of {} in job {}: {pushed} updates in {:.1} s: {sent} sent, {skipped} held back, {busy} while others \
-             were under way; {acknowledged} acknowledged, {given_up} given up{round_trip}; weights came {weights} times",
+            "rank {} of {} in job {}: {pushed} updates in {:.1} s: {sent} sent, {skipped} held \
+             back, {busy} while others were under way; {acknowledged} acknowledged, {given_up} given \
+             up{round_trip}; weights came {weights} times",
             args.rank,
             args.ranks,
             args.job,

@@ -33,8 +33,8 @@ impl Accept<'_> {
                 _ => "no TLS",
             };
             let message = format!("{} can be reached from elsewhere, but there is {lacking}", at.value);
-            let remedy = "set token_file, tls_cert and tls_key, or listen on \"unix:/run/pascaline/admin.sock\" or on \
-                          127.0.0.1";
+            let remedy = "set token_file, tls_cert and tls_key, or listen on \
+                          \"unix:/run/pascaline/admin.sock\" or on 127.0.0.1";
             return Err(self.error(listen, message, remedy));
         }
         Ok(AdminConfig { listen: at, token_file, tls })
