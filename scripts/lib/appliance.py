@@ -38,8 +38,11 @@ class Settings:
     policy: str = "default"
     order: str = "arrival"
     jobs: int = 1
-    # Further tables of the configuration.
+    # Further keys of each job, and tables of the configuration.
+    job_keys: str = ""
     more: str = ""
+    # Ranks of each job; 0: one in each worker's namespace.
+    fan_in: int = 0
     # Frames that the kernel keeps for a port that is not polled; 0 for the driver's default.
     ring: int = 0
     udp_ports: int = 1
@@ -144,6 +147,10 @@ class Appliance:
         """The end of its log."""
         return self._child.tail()
 
+    def log(self) -> str:
+        """All of its log."""
+        return self._child.err.read_text(errors="replace") + self._child.out.read_text(errors="replace")
+
     def _healthy(self) -> bool:
         self.check_running()
         try:
@@ -214,6 +221,8 @@ def _policy(settings: Settings) -> str:
         lines = [f'profile = "{settings.policy}"']
     if settings.order != "arrival":
         lines.append(f'order = "{settings.order}"')
+    if settings.job_keys:
+        lines.append(settings.job_keys)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -234,7 +243,8 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     main, *dataplane = places = _cores(settings.lcores)
     floats = "" if len(set(places)) == len(places) else "float = true\n"
     ranks = range(len(network.workers))
-    members = ", ".join(f'"{worker_address(rank)}"' for rank in ranks)
+    fan_in = settings.fan_in or len(ranks)
+    members = ", ".join(f'"{worker_address(rank)}"' for rank in range(fan_in))
     ports = "\n".join(
         f'[[ports]]\nname = "p{rank}"\n'
         f'device = "{device(settings.driver, rank, network.mtu, settings.ring, settings.lcores)}"\n'
@@ -244,7 +254,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     policy = _policy(settings)
     jobs = "\n".join(
         f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\n'
-        f"fan_in = {len(network.workers)}\nwindow = {settings.window}\n"
+        f"fan_in = {fan_in}\nwindow = {settings.window}\n"
         f"members = [{members}]\n{policy}"
         for job in range(settings.jobs)
     )

@@ -172,7 +172,7 @@ def _is_over(pid: int, *, also_kept: bool) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     # Another program may have got the number since.
-    return not any(name in command for name in (b"/lib/demo.py", b"/lib/soak.py", b"/lib/examples.py"))
+    return not any(b"/lib/%s.py" % name in command for name in (b"demo", b"soak", b"examples", b"mistakes"))
 
 
 def _kill(pid: int) -> None:

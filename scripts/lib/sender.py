@@ -1,0 +1,166 @@
+"""A member of a job that says what no `pascaline worker` would (docs/protocol.md)."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+from netns import APPLIANCE_ADDRESS, in_namespace
+from process import Failure
+
+VERSION = 2
+GRADIENT, UPDATE, ACK, CONTROL = 1, 4, 5, 8
+JOIN, LEAVE, RESET, HALT = 1, 2, 3, 7
+PENDING, OK = 1, 0
+F32_SUM = 0x01
+BYPASS, TRAILER = 0x08, 0x20
+_HEADER = struct.Struct("!BBBBHHIHHHHBB")
+_BODY = struct.Struct("!BBBBQHHIIQIIQ")
+_ASK = 0x2_0000
+_GENERATION = 0x1_0000
+_JOIN_SECONDS = 10.0
+
+
+@dataclass
+class Heard:
+    """A packet from the appliance: what of it matters here."""
+
+    kind: int
+    psn: int
+    epoch: int
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        """Of an Ack to a control packet, or to a packet that was refused."""
+        return self.body[1]
+
+    @property
+    def answers(self) -> int:
+        """The action that an Ack answers; 0 if none."""
+        return self.body[2]
+
+
+class Sender:
+    """One rank, from a socket inside its namespace."""
+
+    def __init__(
+        self, namespace: str, port: int, job: int, rank: int, ranks: int, payload: int = 1024
+    ) -> None:
+        self._job, self.rank, self._ranks, self._payload = job, rank, ranks, payload
+        self._session = random.SystemRandom().getrandbits(64)
+        self._epoch = 0
+        self._number = 0
+        self._base = 0
+        self._cookie = 0
+
+        def opened() -> socket.socket:
+            mine = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            mine.connect((APPLIANCE_ADDRESS, port))
+            mine.settimeout(0.1)
+            return mine
+
+        self._socket = in_namespace(namespace, opened)
+
+    def close(self) -> None:
+        """Gives the socket back."""
+        self._socket.close()
+
+    def header(self, kind: int, psn: int, *, flags: int = 0, count: int = 0) -> bytes:
+        """Of a packet of this rank."""
+        epoch = 0 if kind == CONTROL else self._epoch
+        fields = (
+            VERSION,
+            kind,
+            flags,
+            F32_SUM,
+            self._job,
+            self.rank,
+            psn,
+            self._ranks,
+            count,
+            0,
+            0,
+            0,
+            epoch,
+        )
+        return _HEADER.pack(*fields)
+
+    def send(self, packet: bytes) -> None:
+        """Sends a datagram."""
+        self._socket.send(packet)
+
+    def hear(self, seconds: float = 0.1) -> Heard | None:
+        """The next packet from the appliance, or none within the time."""
+        self._socket.settimeout(seconds)
+        try:
+            packet = self._socket.recv(65535)
+        except TimeoutError:
+            return None
+        fields = _HEADER.unpack_from(packet)
+        return Heard(fields[1], fields[6], fields[12], packet[_HEADER.size :])
+
+    def ask_to_join(self) -> None:
+        """Sends a Join; repeated, it is a heartbeat."""
+        self._number += 1
+        told = _GENERATION | self._epoch if self._cookie else _ASK
+        fields = (
+            JOIN,
+            0,
+            0,
+            0,
+            self._session,
+            self._payload,
+            512,
+            0,
+            told,
+            self._cookie,
+            self._base,
+            self._base,
+            0,
+        )
+        self.send(self.header(CONTROL, self._number) + _BODY.pack(*fields))
+
+    def join(self) -> int:
+        """Joins; the status of the answer that ends it."""
+        end = time.monotonic() + _JOIN_SECONDS
+        while time.monotonic() < end:
+            self.ask_to_join()
+            heard = self.hear()
+            if not heard or heard.kind != CONTROL or heard.answers != JOIN:
+                continue
+            fields = _BODY.unpack_from(heard.body)
+            self._epoch, self._cookie, self._base = heard.epoch, fields[9] or self._cookie, fields[10]
+            if heard.status not in (PENDING, 7):
+                return heard.status
+        raise Failure(f"rank {self.rank} has not joined after {_JOIN_SECONDS:.0f} s")
+
+    def command(self, action: int) -> int:
+        """Sends a command of members; the status of the answer."""
+        self._number += 1
+        head = bytearray(self.header(CONTROL, self._number))
+        head[21] = self._epoch
+        fields = (action, 0, 0, 0, self._session, 0, 0, 0, 0, 0, 0, 0, 0)
+        for _ in range(20):
+            self.send(bytes(head) + _BODY.pack(*fields))
+            heard = self.hear()
+            if heard and heard.kind == CONTROL and heard.answers == action:
+                return heard.status
+        raise Failure(f"no answer to action {action}")
+
+    def update(
+        self, values: list[float], reward: float, *, psn: int = 0, count: int = 1, late: float = 0.0
+    ) -> None:
+        """Sends an update that was generated so many seconds ago."""
+        generated = int((time.time() - late) * 1e9)
+        trailer = struct.pack("!BBfQH", 2, 12, reward, generated, 16)
+        payload = struct.pack(f"<{len(values)}f", *values)
+        self.send(self.header(UPDATE, psn, flags=TRAILER, count=count) + payload + trailer)
+
+    def offer(self, values: list[float]) -> None:
+        """Offers initial weights."""
+        payload = struct.pack(f"<{len(values)}f", *values)
+        self.send(self.header(GRADIENT, 0xFFFF_FFFF, flags=BYPASS, count=1) + payload)
