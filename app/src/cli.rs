@@ -1,6 +1,6 @@
 //! The command line: what each subcommand takes, and who carries it out.
 
-mod doctor;
+pub(crate) mod doctor;
 mod init;
 pub mod manual;
 mod worker;

@@ -81,7 +81,7 @@ fn memory_server_and_admission_are_told() {
         // part with fifteen more for jobs that may yet be formed.
         "pool: 3968 of 4096 slots shared; slots keep up to 63808 packets",
         "; never lost",
-        "; lost after 1m: fail",
+        "; lost after 20s: fail",
         "jobs 100 to 199 may be formed from 10.77.0.0/24: up to 16 at a time, of up to 16 ranks",
         "parameter server: 10.77.0.9:16421, for the appliance at 10.77.0.254:16420, room for \
          3855 PSNs in 246723 bytes for each of 17 job(s)",

@@ -1,6 +1,7 @@
 //! From a configuration to ports, pools and lcores that are ready to run.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -10,7 +11,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::mempool::{PoolConfig, PoolError};
 use pascaline_dpdk::port::{Started, StartedPort, Steer, Steering};
 use pascaline_dpdk::{
-    Clock, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, Port, PortConfig as DpdkPortConfig,
+    Clock, Device, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, OpenError, Port,
+    PortConfig as DpdkPortConfig,
 };
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::jobs::ServedJobs;
@@ -24,6 +26,8 @@ use tracing::{info, warn};
 
 use super::jobs;
 use super::ports::{DpdkIo, Queues};
+use crate::cli::doctor::host::Host;
+use crate::cli::doctor::software::{RIGHTS, missing_rights};
 use crate::config::packets::{CACHE, SERVER_QUEUE};
 use crate::config::{Config, Located, PortConfig};
 use crate::parameter_server::embedded::EmbeddedServer;
@@ -299,10 +303,23 @@ fn count(buffers: usize) -> anyhow::Result<u32> {
     u32::try_from(buffers).with_context(|| format!("{buffers} packet buffers are more than DPDK can count"))
 }
 
+/// A device that does not open, and what to do: drivers of network interfaces say no more than "not permitted"
+/// where rights are missing.
+fn refused(config: &Config, device: &Located<Device>, error: &OpenError) -> anyhow::Error {
+    let on_interface = matches!(&device.value, Device::Vdev(name) if name.contains("iface="));
+    let missing = missing_rights(&Host::below(Path::new("/"))).filter(|_| on_interface);
+    match (error, missing) {
+        (OpenError::Probe { .. }, Some(missing)) => {
+            let message = format!("{error}; this process is without {missing}, which the device needs");
+            config.error(device, message, RIGHTS).into()
+        }
+        _ => config.error(device, error, "correct `device`, or make what it names available").into(),
+    }
+}
+
 fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) -> anyhow::Result<StartedPort> {
     let device: &Located<_> = &port.device;
-    let opened = Port::open(eal, &device.value)
-        .map_err(|error| config.error(device, &error, "correct `device`, or make what it names available"))?;
+    let opened = Port::open(eal, &device.value).map_err(|error| refused(config, device, &error))?;
     let lcores = u16::try_from(config.cores.value.len())?;
     let caps = opened.caps();
     let offered = caps.max_rx_queues.min(caps.max_tx_queues);

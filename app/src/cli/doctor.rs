@@ -10,7 +10,7 @@ pub(crate) mod host;
 mod memory;
 mod network;
 pub(crate) mod nic;
-mod software;
+pub(crate) mod software;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -85,24 +85,27 @@ fn drivers(host: &Host, config: &Config) -> Vec<Finding> {
 
 fn rights(host: &Host, config: Option<&Config>) -> Finding {
     let check = "privileges";
-    if is_root(host) {
-        return Finding::ok(check, "root");
-    }
     let on_interfaces = config.is_none_or(|config| {
         let mut devices = config.ports.iter().map(|port| &port.device.value);
         devices.any(|device| matches!(device, Device::Vdev(name) if name.contains("iface=")))
     });
-    let missing: Vec<&str> = FOR_INTERFACES
-        .iter()
-        .filter(|(_, number)| on_interfaces && !has_capability(host, *number))
-        .map(|(name, _)| *name)
-        .collect();
-    if missing.is_empty() {
-        return Finding::ok(check, "not root, and no further rights are missing");
+    let user = if is_root(host) { "root" } else { "not root" };
+    match missing_rights(host) {
+        Some(missing) if on_interfaces => {
+            Finding::warn(check, format!("{user}, and without {missing}"), RIGHTS)
+        }
+        _ if is_root(host) => Finding::ok(check, user),
+        _ => Finding::ok(check, "not root, and no further rights are missing"),
     }
-    Finding::warn(
-        check,
-        format!("not root, and without {}", missing.join(", ")),
-        "run the appliance by its systemd unit or with sudo",
-    )
+}
+
+/// How to come by what ports on network interfaces need.
+pub(crate) const RIGHTS: &str = "run the appliance by its systemd unit or with sudo; in a container, with \
+    --cap-add NET_ADMIN,NET_RAW";
+
+/// The capabilities that ports on network interfaces need and this process does not have.
+pub(crate) fn missing_rights(host: &Host) -> Option<String> {
+    let missing = FOR_INTERFACES.iter().filter(|(_, number)| !has_capability(host, *number));
+    let names: Vec<_> = missing.map(|(name, _)| *name).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }

@@ -33,7 +33,7 @@ fn without_a_key_a_job_has_a_region() {
     let job = job("");
     assert_eq!(job.policy, Policy { region: REGION, ..Policy::default() });
     assert_eq!((job.needed, job.window, job.partials), (2, 512, false));
-    assert_eq!((job.dead_after, job.on_death), (Some(Duration::from_secs(60)), OnDeath::Fail));
+    assert_eq!((job.dead_after, job.on_death), (Some(Duration::from_secs(20)), OnDeath::Fail));
 }
 
 /// 4,096 slots, regions of 1,024.
