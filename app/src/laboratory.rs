@@ -96,6 +96,7 @@ impl CountedJobs {
             halted: false,
             broken: false,
             formed: false,
+            server: pascaline_pipelines::membership::ServerState::None,
         };
         let input = |(id, cells): (u16, &Arc<JobCells>)| JobInput {
             status: status(id),

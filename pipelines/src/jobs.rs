@@ -203,6 +203,9 @@ pub struct Job {
     pub halted: bool,
     /// How its workers train together.
     pub mode: Mode,
+    /// Its server is gone, and ranks may have promised to take only what that gives out: they may take any
+    /// result.
+    pub bereft: bool,
     /// How it uses the pool.
     pub policy: Policy,
     /// Where its parameter server is.
@@ -237,6 +240,7 @@ impl Job {
             mode: Mode::Sync,
             policy,
             server,
+            bereft: false,
             cells,
             members,
             others: Vec::new(),

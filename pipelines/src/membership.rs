@@ -44,6 +44,7 @@ pub use liveness::Event;
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
+pub use server::{SILENCE, ServerState};
 pub use spec::{Admission, JobSpec, OnDeath, ServerMode};
 pub use state::JobState;
 
@@ -70,6 +71,8 @@ pub struct JobStatus {
     pub broken: bool,
     /// True if it was formed by its workers' Joins.
     pub formed: bool,
+    /// Its parameter server, where that is a process of its own.
+    pub server: ServerState,
 }
 
 /// What time has brought about.
@@ -306,6 +309,7 @@ impl Membership {
             halted: job.halted,
             broken: job.phase == Phase::Broken,
             formed: job.formed,
+            server: job.server_state(),
         };
         self.jobs.values().map(status).collect()
     }
@@ -350,7 +354,7 @@ fn decide(
     match request.control.action {
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),
-        Action::Serve => job.serve(request),
+        Action::Serve => job.serve(now, request),
         _ => job.command(request),
     }
 }

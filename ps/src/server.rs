@@ -119,6 +119,8 @@ impl Server {
 
     /// Forgets a job and all that belongs to it. False if there was none.
     pub fn remove_job(&mut self, job: u16) -> bool {
+        // Whatever is sent from here on, it does not see.
+        self.witnessed.remove(&job);
         let Some(removed) = self.jobs.remove(&job) else { return false };
         self.agenda.update(job, removed.on_agenda, None);
         self.ready.retain(|&id| id != job);

@@ -9,9 +9,10 @@ use anyhow::Context as _;
 use pascaline_dpdk::Clock;
 use pascaline_dpdk::lcore::LcoreHandle;
 use pascaline_pipelines::control_plane::Decided;
-use pascaline_pipelines::membership::{Event, OnDeath};
+use pascaline_pipelines::membership::{Event, OnDeath, SILENCE};
 use pascaline_pipelines::{ControlPlane, IdlePolicy};
 use pascaline_telemetry::{Gauges, Telemetry};
+use pascaline_wire::control::Action;
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
@@ -168,6 +169,9 @@ fn tell_systemd(state: NotifyState<'_>) {
 /// Tells the operator of a request that changed the membership.
 fn tell_change(Decided { request, answer }: &Decided) {
     let Some(answer) = answer.as_ref().filter(|answer| answer.changed) else { return };
+    if request.control.action == Action::Serve {
+        return info!(job = request.header.job, address = %request.from.address, "the parameter server is here");
+    }
     info!(
         job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,
         joined = answer.header.count, of = answer.header.fan_in, address = %request.from.address,
@@ -185,6 +189,15 @@ fn tell_event(event: &Event) {
             warn!(job, epoch, ?ranks, "nothing is heard of these ranks: the others go on without them");
         }
         Event::GaveUp { job, rank } => info!(job, rank, "no longer waits for the others to join"),
+        Event::ServerGone { job, came: true } => {
+            warn!(
+                job,
+                "nothing is heard of the parameter server for {SILENCE:?}: the job goes on without it"
+            );
+        }
+        Event::ServerGone { job, came: false } => {
+            warn!(job, "the parameter server has not come: is `pascaline ps` running, with the same [ps]?");
+        }
         Event::Forgotten { job } => info!(job, "forgotten: its ranks are gone"),
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Pages {
     pub(crate) scrape: Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>,
     /// Whether all is well.
     pub(crate) healthy: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Whether it does its work already, and still.
-    pub(crate) ready: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Why it does not do its work, in lines, if it does not.
+    pub(crate) unready: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
 impl Pages {
@@ -58,10 +58,9 @@ async fn healthz(State(pages): State<Arc<Pages>>) -> Response {
 }
 
 async fn readyz(State(pages): State<Arc<Pages>>) -> Response {
-    if (pages.ready)() {
-        (StatusCode::OK, "ready\n").into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response()
+    match (pages.unready)() {
+        None => (StatusCode::OK, "ready\n").into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }
 
@@ -71,7 +70,7 @@ pub(crate) fn plain(telemetry: &Arc<Telemetry>, shared: &Arc<Shared>) -> Pages {
     Pages {
         scrape: Box::new(move || telemetry.scrape()),
         healthy: Box::new(move || shared.healthy()),
-        ready: Box::new(move || as_well.ready()),
+        unready: Box::new(move || as_well.unready()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::JobStatus;
+use pascaline_pipelines::membership::{JobStatus, ServerState};
 use pascaline_telemetry::{CellsReading, DropReason, JobEvent, Late};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -127,6 +127,7 @@ pub(crate) fn diagnose(known: &Evidence<'_>) -> Diagnosis {
 /// Diagnoses a job that sends updates: what the pool knows says nothing about it.
 fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     let mut reasons = Vec::new();
+    server(known, &mut reasons);
     members(known, &mut reasons);
     let counted = [Count::Drops(&[DropReason::WrongEpoch]), Count::Drops(&[DropReason::NotMember])];
     let causes = COUNTED.iter().filter(|cause| counted.contains(&cause.count));
@@ -182,6 +183,7 @@ fn told(
 /// What there is to say, the most important first.
 fn reasons(known: &Evidence<'_>) -> Vec<Reason> {
     let mut all = Vec::new();
+    server(known, &mut all);
     members(known, &mut all);
     stragglers(known, &mut all);
     let mut counted: Vec<Reason> = COUNTED.iter().filter_map(|cause| cause.reason(known)).collect();
@@ -224,6 +226,22 @@ fn members(known: &Evidence<'_>, all: &mut Vec<Reason>) {
     if halted {
         let text = "A worker has suspended the job (Halt).".to_owned();
         all.push(Reason { text, ..Reason::plain("halted", "have a worker reset it (Reset)") });
+    }
+}
+
+/// Whether the parameter server that the job expects is here.
+fn server(known: &Evidence<'_>, all: &mut Vec<Reason>) {
+    let (missing, without) = match (known.status.server, known.terms.asynchronous) {
+        (ServerState::Missing, true) => ("has not come", "no update is applied"),
+        (ServerState::Missing, false) => ("has not come", "the job goes on without one"),
+        (_, true) => ("has gone: it does not register any more", "no update is applied until it is back"),
+        (_, false) => ("has gone: it does not register any more", "the job goes on without it"),
+    };
+    if known.status.server.is_lacking() {
+        let text = format!("The parameter server {missing}; {without}.");
+        let remedy =
+            "start `pascaline ps` at the address in [ps], with the same file; it is taken up at once";
+        all.push(Reason { text, ..Reason::plain("server-gone", remedy) });
     }
 }
 

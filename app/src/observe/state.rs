@@ -13,6 +13,9 @@ use super::explain::Terms;
 use super::snapshot::Configuration;
 use crate::config::Config;
 
+/// Jobs that `/readyz` names.
+const LINES: usize = 64;
+
 /// What the control plane tells the metrics server.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -83,9 +86,16 @@ impl Shared {
         self.polling.store(true, Ordering::Relaxed);
     }
 
-    /// True from when the ports are polled until the appliance is about to end.
-    pub(crate) fn ready(&self) -> bool {
-        self.polling.load(Ordering::Relaxed) && self.healthy()
+    /// Why it does not do all of its work: before the ports are polled, once it is about to end, and while a
+    /// job lacks its parameter server.
+    pub(crate) fn unready(&self) -> Option<String> {
+        if !self.polling.load(Ordering::Relaxed) || !self.healthy() {
+            return Some("not ready\n".to_owned());
+        }
+        let lacking = |(status, _): &(JobStatus, _)| status.server.is_lacking().then_some(status.id);
+        let lacking: Vec<u16> = self.jobs().iter().filter_map(lacking).collect();
+        let line = |job: &u16| format!("not ready: job {job}: its parameter server is not here\n");
+        (!lacking.is_empty()).then(|| lacking.iter().take(LINES).map(line).collect())
     }
 
     /// True while all lcores run and nobody has asked the appliance to end.

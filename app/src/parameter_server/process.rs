@@ -89,7 +89,7 @@ fn pages(published: &Published, stop: &Arc<AtomicBool>) -> Pages {
         scrape: Box::new(move || telemetry.scrape()),
         healthy: Box::new(move || !stop.load(Ordering::Relaxed)),
         // It is bound before there are pages.
-        ready: Box::new(move || !as_well.load(Ordering::Relaxed)),
+        unready: Box::new(move || as_well.load(Ordering::Relaxed).then(|| "not ready\n".to_owned())),
     }
 }
 
@@ -204,6 +204,8 @@ impl Process {
     fn turn(&mut self, now: Duration) -> std::io::Result<usize> {
         let Self { socket, appliance, registrar, server, asynchronous, counts, .. } = self;
         let unix = unix_ns();
+        // First of all: it may have been stopped, and then all that follows would be of another time.
+        registrar.lapsed(now).for_each(|job| server.remove_job(job));
         let received = socket.receive(|source, datagram| {
             if !source.is_some_and(|source| appliance.iter().any(|at| same(*at, source))) {
                 counts.sources_refused += 1;
@@ -213,7 +215,7 @@ impl Process {
                 Ok((header, body)) if header.kind == Kind::Control => {
                     match Control::parse_with_trailer(&header, body) {
                         Ok((control, _)) => {
-                            counts.note(registrar.answer(&header, &control), server, asynchronous);
+                            counts.note(registrar.answer(now, &header, &control), server, asynchronous);
                         }
                         Err(_) => counts.controls_ignored += 1,
                     }

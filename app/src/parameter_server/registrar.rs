@@ -18,6 +18,9 @@ use tracing::{info, warn};
 pub(super) const INTERVAL: Duration = Duration::from_millis(200);
 /// Between two Serves of a job of which unknown packets come.
 pub(super) const HASTE: Duration = Duration::from_millis(20);
+/// After how long without an answer a server takes itself for gone. The appliance does so after
+/// [`SILENCE`](pascaline_pipelines::membership::SILENCE) without a Serve: never before the server does.
+pub(super) const LAPSE: Duration = Duration::from_millis(500);
 /// Bytes of a Serve.
 pub(super) const LEN: usize = header::LEN + control::LEN;
 
@@ -41,6 +44,8 @@ struct Registration {
     order: Order,
     sent: Option<Duration>,
     due: Duration,
+    /// When an answer came last.
+    answered: Option<Duration>,
     /// What the appliance has said last, so that changes are told once.
     status: Option<Status>,
     /// Whether the job is one that Joins have formed, and is given up when it is no more.
@@ -113,11 +118,23 @@ impl Registrar {
         }
     }
 
+    /// Jobs for which no answer has come for [`LAPSE`], each once: the appliance may have gone on without this
+    /// server, so that what was collected and agreed upon means nothing any more.
+    pub(super) fn lapsed(&mut self, now: Duration) -> impl Iterator<Item = u16> {
+        let late = move |at: &mut Duration| at.saturating_add(LAPSE) <= now;
+        self.jobs.iter_mut().filter_map(move |(&job, registration)| {
+            registration.answered.take_if(late)?;
+            registration.status = None;
+            Some(job)
+        })
+    }
+
     /// A control packet has come.
-    pub(super) fn answer(&mut self, header: &Header, control: &Control) -> Answer {
+    pub(super) fn answer(&mut self, now: Duration, header: &Header, control: &Control) -> Answer {
         let job = header.job;
         let ours = control.answers == Some(Action::Serve) && control.session == self.session;
         let Some(registration) = self.jobs.get_mut(&job).filter(|_| ours) else { return Answer::Stray };
+        registration.answered = Some(now);
         if control.status == Status::TooMany {
             return Answer::Later;
         }
@@ -141,7 +158,7 @@ impl Registrar {
 
 impl Registration {
     const fn new(order: Order, due: Duration, admitted: bool) -> Self {
-        Self { order, sent: None, due, status: None, admitted }
+        Self { order, sent: None, due, answered: None, status: None, admitted }
     }
 
     /// What an Ack says that there is to serve.

@@ -95,8 +95,8 @@ impl ServerLoop {
         self.failed.remove(&job);
         if self.served.remove(&job).is_some() {
             info!(job, "no longer serving");
-            self.server.remove_job(job);
         }
+        self.server.remove_job(job);
     }
 
     /// Handles a datagram: header, payload and trailer. Tells the number of the job if it belongs to none, or

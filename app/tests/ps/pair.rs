@@ -80,6 +80,8 @@ pub(crate) struct Pair {
     pub(crate) hosts: Hosts,
     /// From the latest Serve.
     session: u64,
+    /// What it has been told last, which it is told again whenever it asks.
+    told: Option<(Header, Vec<u8>)>,
     _files: Files,
 }
 
@@ -95,7 +97,7 @@ impl Pair {
         let appliance = UdpSocket::bind(hosts.appliance()).unwrap();
         appliance.set_read_timeout(Some(SOON)).unwrap();
         let process = Process::start(None, &["ps", "-c", config.to_str().unwrap(), "--json"]);
-        Self { process, appliance, hosts, session: 0, _files: files }
+        Self { process, appliance, hosts, session: 0, told: None, _files: files }
     }
 
     /// The next datagram of the server that is not a Serve.
@@ -104,6 +106,9 @@ impl Pair {
             let (header, body) = self.hear_anything();
             if header.kind != Kind::Control {
                 return (header, body);
+            }
+            if let Some((header, body)) = &self.told {
+                self.send(header, body);
             }
         }
     }
@@ -148,6 +153,7 @@ impl Pair {
         let header =
             Header { kind: Kind::Control, rank: u16::MAX, psn: 0, count: RANKS, ..gradient(0, 0, epoch) };
         self.send(&header, &control.to_bytes());
+        self.told = Some((header, control.to_bytes().to_vec()));
     }
 
     /// Ends it, and gives the counters that it prints.

@@ -13,8 +13,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::cells::LATE;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
-use pascaline_wire::Element;
 use pascaline_wire::header::{Header, Kind};
+use pascaline_wire::{Element, round};
 
 use crate::emit::{Emitter, heads, result_header};
 use crate::io::Io;
@@ -77,7 +77,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let table = self.table;
         if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch())
             && let Some(member) = job.member(request.rank)
-            && let Some(heads) = heads(result)
+            && let Some(heads) = heads(&for_all(job, result))
         {
             job.cells.count(self.number, JobEvent::Replayed, 1);
             self.emitter.send_result(member, request.rank, &heads, result.payload.clone());
@@ -126,7 +126,16 @@ impl<I: Io> LcoreSink<'_, I> {
             self.count(Counter::Overflowed);
             job.cells.count(self.number, JobEvent::Overflowed, 1);
         }
+        if job.bereft {
+            return self.give_out_for_all(job, result);
+        }
         self.emitter.fan_out(self.table, job, result);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_out_for_all(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
+        self.emitter.fan_out(self.table, job, &for_all(job, result));
     }
 
     /// Reminds the ranks that are not inside (and not the one that asks).
@@ -150,6 +159,11 @@ impl<I: Io> LcoreSink<'_, I> {
             }
         }
     }
+}
+
+/// The result, for ranks to take whatever they have promised to a server that is gone.
+fn for_all<'a, S>(job: &Job, result: &Aggregate<'a, S>) -> Aggregate<'a, S> {
+    Aggregate { round: if job.bereft { round::TAKEN } else { result.round }, ..*result }
 }
 
 /// One result in this many is searched for NaN and infinity: searching all would cost 2 ns a packet of eight

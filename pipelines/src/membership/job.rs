@@ -12,7 +12,7 @@ use pascaline_wire::trailer::Bitmap;
 use super::claim::{self, Claim};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
-use super::server::Serving;
+use super::server::{Presence, ServerState, Serving};
 use super::spec::{JobSpec, ServerMode};
 use crate::jobs::{Endpoint, Job, Member, Server};
 
@@ -149,6 +149,7 @@ pub(super) struct JobRecord {
     pub(super) unresumable: Epochs,
     pub(super) reset: Option<Reset>,
     pub(super) server: Option<Serving>,
+    pub(super) presence: Presence,
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
     /// When the first of those that are forming the generation joined.
@@ -172,6 +173,7 @@ impl JobRecord {
             unresumable: Epochs::default(),
             reset: None,
             server: None,
+            presence: Presence { heard: now, lacking: false },
             cells: Arc::default(),
             since: now,
             heard: now,
@@ -322,12 +324,14 @@ impl JobRecord {
         job.server = match server {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,
-            // What would be sent to it before it is known where it is would be lost.
-            ServerMode::External { .. } => self
-                .server
-                .as_ref()
-                .map_or(Server::None, |server| Server::external(server.endpoint, mac(server.endpoint.port))),
+            // What would be sent to it before it is known where it is, or when it is gone, would be lost.
+            ServerMode::External { .. } => {
+                self.server.as_ref().filter(|_| !self.presence.lacking).map_or(Server::None, |server| {
+                    Server::external(server.endpoint, mac(server.endpoint.port))
+                })
+            }
         };
+        job.bereft = self.server_state() == ServerState::Gone;
         job
     }
 }

@@ -30,6 +30,13 @@ pub enum Event {
         /// The rank.
         rank: u16,
     },
+    /// Nothing has been heard of a job's parameter server for [`SILENCE`](super::SILENCE).
+    ServerGone {
+        /// The job, which goes on as without one.
+        job: u16,
+        /// It has been here before.
+        came: bool,
+    },
     /// A job that was formed by Joins is no more.
     Forgotten {
         /// The job.
@@ -57,8 +64,9 @@ impl JobRecord {
 
     /// Lets time pass. True if lcores need a new table.
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
-        let Some(limit) = self.spec.dead_after else { return false };
-        match self.phase {
+        let deserted = self.miss_server(now, events);
+        let Some(limit) = self.spec.dead_after else { return deserted };
+        let lost = match self.phase {
             Phase::Forming => {
                 let gave_up = self.give_up(now, limit, events);
                 let lost = self.absent(now, limit);
@@ -69,7 +77,8 @@ impl JobRecord {
                 self.lose(now, &lost, events)
             }
             Phase::Broken => false,
-        }
+        };
+        lost || deserted
     }
 
     /// Takes out whoever has joined a generation that is not complete and does not ask again.
@@ -175,6 +184,6 @@ impl JobRecord {
                 Phase::Broken => None,
             }
         });
-        forgotten.into_iter().chain(died).min()
+        forgotten.into_iter().chain(died).chain(self.server_due()).min()
     }
 }

@@ -1,12 +1,45 @@
 //! A job's parameter server, where that is a process of its own.
+//!
+//! It registers with Serve every 200 ms. Where none has come for [`SILENCE`] it is *gone*: lcores get a table
+//! without it, so that the job goes on as without a server. Its next Serve takes it up again.
+
+use core::time::Duration;
 
 use pascaline_wire::control::{SERVER_RANK, Status};
 
 use super::job::{Decision, JobRecord, source};
+use super::liveness::Event;
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::ServerMode;
 use crate::jobs::Endpoint;
+
+/// After how long without a Serve a server is gone: three may get lost, and the next be late.
+pub const SILENCE: Duration = Duration::from_millis(800);
+
+/// What is known of a job's parameter server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ServerState {
+    /// None is expected: the job has none, or has it in this process.
+    #[default]
+    None,
+    /// It has not come yet, and has had no time to.
+    Awaited,
+    /// It is here.
+    Here,
+    /// It has not come in [`SILENCE`].
+    Missing,
+    /// It has been here, and nothing has been heard of it for [`SILENCE`].
+    Gone,
+}
+
+impl ServerState {
+    /// True if it should be here and is not.
+    #[must_use]
+    pub const fn is_lacking(self) -> bool {
+        matches!(self, Self::Missing | Self::Gone)
+    }
+}
 
 /// A server that has registered.
 #[derive(Debug, Clone, Copy)]
@@ -16,9 +49,18 @@ pub(super) struct Serving {
     pub(super) bucket: Bucket,
 }
 
+/// Whether it is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Presence {
+    /// Its last Serve; before the first, since when it is expected.
+    pub(super) heard: Duration,
+    /// That was too long ago, and has been told.
+    pub(super) lacking: bool,
+}
+
 impl JobRecord {
     /// A server registers, or says that it is still there.
-    pub(super) fn serve(&mut self, request: &ControlRequest) -> Result<Decision, Decision> {
+    pub(super) fn serve(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         if header.rank != SERVER_RANK {
             let (expected, got) = (u32::from(SERVER_RANK), u32::from(header.rank));
@@ -30,14 +72,53 @@ impl JobRecord {
         if source(from) != (address, udp_port) {
             return Err(Decision::of(Status::SourceRefused));
         }
-        if self.server.is_some_and(|known| control.session < known.session) {
+        // A server that is gone has no say in who comes after it.
+        let here = self.server.filter(|_| !self.presence.lacking);
+        if here.is_some_and(|known| control.session < known.session) {
             return Err(Decision::of(Status::StaleSession));
         }
-        let changed = self.server.is_none_or(|known| known.endpoint != *from);
+        let changed = here.is_none_or(|known| known.endpoint != *from);
         let bucket = self.server.map_or_else(Bucket::default, |known| known.bucket);
         self.server = Some(Serving { session: control.session, endpoint: *from, bucket });
+        self.presence = Presence { heard: now, lacking: false };
+        if changed {
+            // Its silence may be what is due next.
+            self.due = Some(now);
+        }
         // How many contributions complete a PSN of this generation.
         let needed = if self.needed() == self.spec.fan_in { 0 } else { u32::from(self.needed()) };
         Ok(Decision { changed, ..Decision::new(Status::Ok, needed, 0) })
+    }
+
+    /// Where the server is, as far as is known.
+    pub(super) const fn server_state(&self) -> ServerState {
+        match (self.expects_server(), self.presence.lacking, self.server) {
+            (false, ..) => ServerState::None,
+            (true, false, None) => ServerState::Awaited,
+            (true, false, Some(_)) => ServerState::Here,
+            (true, true, None) => ServerState::Missing,
+            (true, true, Some(_)) => ServerState::Gone,
+        }
+    }
+
+    const fn expects_server(&self) -> bool {
+        self.spec.policy.server && matches!(self.spec.server, ServerMode::External { .. })
+    }
+
+    /// Takes note if nothing has been heard of the server for too long. True if lcores need a new table.
+    pub(super) fn miss_server(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
+        if !self.server_due().is_some_and(|due| due <= now) {
+            return false;
+        }
+        self.presence.lacking = true;
+        let came = self.server.is_some();
+        events.push(Event::ServerGone { job: self.spec.id, came });
+        came
+    }
+
+    /// When the server's silence will have been too long.
+    pub(super) fn server_due(&self) -> Option<Duration> {
+        let watched = self.expects_server() && !self.presence.lacking;
+        watched.then(|| self.presence.heard.saturating_add(SILENCE))
     }
 }

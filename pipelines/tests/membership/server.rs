@@ -1,12 +1,13 @@
 //! The parameter server of a job, where that is a process of its own.
 
 use pascaline_aggregator::Policy;
+use pascaline_pipelines::Membership;
 use pascaline_pipelines::jobs::{Endpoint, Job, Server};
-use pascaline_pipelines::membership::{APPLIANCE, JobSpec, Role, ServerMode};
+use pascaline_pipelines::membership::{APPLIANCE, Event, JobSpec, Role, SILENCE, ServerMode, ServerState};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
-use crate::plane::Plane;
+use crate::plane::{Plane, millis};
 use Action::{Join, Serve};
 use Status::{Ok, SourceRefused, StaleSession, Unsupported};
 use pascaline_testkit::{JOB, OWN_V4, UDP_PORT, Worker, port_mac};
@@ -80,6 +81,58 @@ fn a_server_that_comes_another_way_is_found_there() {
     let later = Worker { session: 2000, ..moved };
     assert!(!plane.ask(&later, Serve, 0, 0).changed);
     plane.refuses(&server(), Serve, StaleSession, 0, 0);
+}
+
+#[test]
+fn a_server_that_falls_silent_is_missed_within_a_second_and_taken_up_when_it_is_back() {
+    assert!(SILENCE < millis(1000));
+    let seen = |plane: &Plane| {
+        let table = plane.table();
+        let job = table.get(JOB).unwrap();
+        (plane.status().server, job.has_server(), job.bereft)
+    };
+    // No matter whether ranks are watched.
+    for dead_after in [None, Some(millis(5000))] {
+        let mut plane = Plane::new(JobSpec { dead_after, ..external() });
+        for _ in 0..3 {
+            let _ = plane.ask(&server(), Serve, 0, 0);
+            let elapsed = plane.pass(SILENCE - millis(20));
+            assert_eq!((elapsed.changed, elapsed.events), (false, vec![]));
+        }
+        assert_eq!(seen(&plane), (ServerState::Here, true, false));
+        let due = plane.membership.poll_timeout().unwrap();
+        assert!(plane.now < due && due < plane.now + millis(1000), "{due:?}");
+        let elapsed = plane.pass(millis(20));
+        assert_eq!(
+            (elapsed.changed, elapsed.events),
+            (true, vec![Event::ServerGone { job: JOB, came: true }])
+        );
+        assert_eq!(seen(&plane), (ServerState::Gone, false, true));
+        assert_eq!(plane.pass(millis(9000)).events, [], "it is told once");
+        // The same one, or one that has been started anew, with whatever session.
+        let back = Worker { session: 1, ..server() };
+        assert!(plane.ask(&back, Serve, 0, 0).changed);
+        assert_eq!(seen(&plane), (ServerState::Here, true, false));
+        assert_eq!(plane.pass(SILENCE).events, [Event::ServerGone { job: JOB, came: true }]);
+    }
+}
+
+#[test]
+fn a_server_that_never_comes_is_missed_as_well() {
+    let mut membership = Membership::new(vec![external()], 7);
+    let state = |membership: &Membership| membership.status()[0].server;
+    assert_eq!(membership.handle_timeout(SILENCE - millis(1)).events, []);
+    assert_eq!(state(&membership), ServerState::Awaited);
+    let elapsed = membership.handle_timeout(SILENCE);
+    assert_eq!((elapsed.changed, elapsed.events), (false, vec![Event::ServerGone { job: JOB, came: false }]));
+    assert_eq!(state(&membership), ServerState::Missing);
+    for mode in [ServerMode::None, ServerMode::Embedded] {
+        let mut membership = Membership::new(vec![spec(mode)], 7);
+        assert_eq!(
+            (membership.handle_timeout(millis(9000)).events, state(&membership)),
+            (vec![], ServerState::None)
+        );
+    }
 }
 
 #[test]

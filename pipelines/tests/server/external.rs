@@ -1,11 +1,12 @@
 //! A server that is a process of its own, reached by frames.
 
 use pascaline_aggregator::{ConflictPolicy, Policy};
-use pascaline_pipelines::membership::ServerMode;
+use pascaline_pipelines::membership::{SILENCE, ServerMode};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::round;
 
 use crate::common::appliance::{Bench, Plan, assert_results};
 use crate::{first_come, gradient, part, plan};
@@ -217,6 +218,50 @@ fn nobody_else_is_taken_for_it() {
     // What was inside is inside.
     bench.feed(0, [&gradient(&workers[0], 1, 0), &gradient(&workers[1], 1, 0), &gradient(&workers[2], 1, 0)]);
     assert_results(&mut bench, &workers, 1, &[1111, -4]);
+    bench.end();
+}
+
+#[test]
+fn when_it_is_gone_nothing_goes_there_and_ranks_take_any_result() {
+    let (mut bench, workers, mut server) = registered(first_come(), host());
+    bench.feed(0, [&gradient(&workers[0], 1, 0), &gradient(&workers[1], 2, 0)]);
+    assert_eq!(served(&mut bench, &server).len(), 1, "what finds no slot");
+    bench.appliance.now += SILENCE;
+    bench.appliance.control_turn();
+    // Rank 1 may have promised to take no result but the server's; its original goes nowhere.
+    let original = Header { priority: 7, ..workers[1].header(Kind::Gradient, 2, 1) };
+    let original = Header { flags: Flags::BYPASS.with(Flags::RETRANSMISSION), ..original };
+    bench.feed(0, [&workers[1].frame(&original, &bytes(&part(1)))]);
+    bench.feed(0, [&gradient(&workers[2], 2, 0)]);
+    assert_eq!(bench.appliance.dropped(DropReason::Conflict), 1, "refused as without a server");
+    assert!(served(&mut bench, &server).is_empty());
+    let again = |worker: &Worker| {
+        let header = Header { flags: Flags::RETRANSMISSION, ..worker.header(Kind::Gradient, 1, 1) };
+        worker.frame(&header, &bytes(&part(worker.rank)))
+    };
+    // The slot of a sum that the server would have had to judge is lost with it; the ranks send once more.
+    let frames: Vec<_> = workers.iter().map(again).collect();
+    bench.feed(0, &frames);
+    assert!(bench.heard(0).is_empty() && served(&mut bench, &server).is_empty());
+    bench.feed(0, &frames);
+    let heard = bench.heard(0);
+    assert_eq!(heard.len(), 4);
+    for heard in &heard {
+        assert_eq!((heard.header.kind, heard.header.priority), (Kind::Result, round::TAKEN));
+        assert_eq!(heard.contents().0, [1111, -4]);
+    }
+    // It is kept, and given again as any result.
+    bench.feed(0, [&again(&workers[1])]);
+    assert_eq!(bench.heard(0).iter().map(|heard| heard.header.priority).collect::<Vec<_>>(), [round::TAKEN]);
+    // What the server sends late changes nothing.
+    server.rank = 0;
+    bench.feed(1, [&server.frame(&server.header(Kind::Result, 2, 4), &bytes(&[7, 8]))]);
+    assert!(bench.heard(0).is_empty());
+    // It is back.
+    bench.feed(1, [&Worker { rank: SERVER_RANK, fan_in: 0, ..server }.control(Action::Serve)]);
+    assert_eq!(bench.heard(1).len(), 1);
+    bench.feed(0, [&gradient(&workers[0], 3, 0), &gradient(&workers[1], 4, 0)]);
+    assert_eq!(served(&mut bench, &server).len(), 1);
     bench.end();
 }
 

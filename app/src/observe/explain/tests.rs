@@ -25,6 +25,7 @@ const RUNNING: JobStatus = JobStatus {
     halted: false,
     broken: false,
     formed: false,
+    server: ServerState::None,
 };
 
 fn kinds(verdict: &Diagnosis) -> Vec<&str> {
@@ -37,6 +38,26 @@ fn all_of_it_is_yes_without_a_reason() {
     let told = judged(&RUNNING, &done, &[]);
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("yes", Some(1.0), vec![]));
     assert_eq!(told.summary, "Job 7 is aggregated here: 4096 bytes, all of it.");
+}
+
+#[test]
+fn a_parameter_server_that_is_not_here_comes_first() {
+    let nothing = counted(&[(JobEvent::AggregatedBytes, 8)], &[]);
+    for (server, says) in [
+        (ServerState::Gone, "has gone: it does not register any more; the job goes on without it."),
+        (ServerState::Missing, "has not come; the job goes on without one."),
+    ] {
+        let told = judged(&JobStatus { server, halted: true, ..RUNNING }, &nothing, &[]);
+        assert_eq!(kinds(&told), ["server-gone", "halted"]);
+        assert!(told.summary.ends_with(&format!("The parameter server {says}")), "{}", told.summary);
+    }
+    for server in [ServerState::None, ServerState::Awaited, ServerState::Here] {
+        assert_eq!(kinds(&judged(&JobStatus { server, ..RUNNING }, &nothing, &[])), [""; 0]);
+    }
+    let terms = Terms { asynchronous: true, ..Terms::default() };
+    let status = JobStatus { server: ServerState::Missing, ..RUNNING };
+    let told = diagnose(&Evidence { status: &status, name: "", counted: &nothing, late: &[], terms });
+    assert!(told.summary.ends_with("has not come; no update is applied."), "{}", told.summary);
 }
 
 #[test]

@@ -103,9 +103,12 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
     out
 }
 
-fn states(shown: &[&JobInput]) -> [Gauge; 5] {
+fn states(shown: &[&JobInput]) -> [Gauge; 6] {
     type Pick = fn(&JobStatus, &CellsReading) -> f64;
-    let picks: [(&'static str, &'static str, Pick); 5] = [
+    let picks: [(&'static str, &'static str, Pick); 6] = [
+        ("job_server_lacking", "1 if a job lacks the parameter server that it expects.", |status, _| {
+            f64::from(u8::from(status.server.is_lacking()))
+        }),
         ("job_ranks", "Ranks of a job.", |status, _| f64::from(status.fan_in)),
         ("job_members", "Ranks of a job that have joined.", |status, _| f64::from(status.joined)),
         ("job_lost_ranks", "Ranks that a job has lost.", |status, _| f64::from(status.lost)),

@@ -26,6 +26,7 @@ const STATUS: JobStatus = JobStatus {
     halted: false,
     broken: false,
     formed: false,
+    server: pascaline_pipelines::membership::ServerState::None,
 };
 
 fn job(status: JobStatus, cells: &Arc<JobCells>) -> JobInput {
@@ -157,7 +158,7 @@ fn server() -> (Server, SocketAddr) {
     let pages = Pages {
         scrape: Box::new(|| Ok(String::new())),
         healthy: Box::new(|| true),
-        ready: Box::new(|| false),
+        unready: Box::new(|| Some("not ready\n".to_owned())),
     };
     let live = Live::new(sampler(), || at(1, Vec::new()));
     let (page, task) = live.start();

@@ -77,12 +77,12 @@ fn jobs_formed_by_joins_are_announced_once_they_are_seen_and_while_they_last() {
     }
     assert_eq!(due(&mut registrar, ms(5)), [1000, 1500], "four jobs in all");
     let (header, control) = ack(1500, |_, control| control.status = Status::UnknownJob);
-    assert_eq!(registrar.answer(&header, &control), Answer::Nothing(1500));
-    assert_eq!(registrar.answer(&header, &control), Answer::Stray, "given up");
+    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(1500));
+    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Stray, "given up");
     registrar.unknown(ms(6), 1999);
     assert_eq!(due(&mut registrar, ms(6)), [1999], "in its place");
     let (header, control) = ack(1, |_, control| control.status = Status::UnknownJob);
-    assert_eq!(registrar.answer(&header, &control), Answer::Nothing(1));
+    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(1));
     assert_eq!(due(&mut registrar, ms(200)), [1, 2], "configured ones are asked for again");
 }
 
@@ -91,16 +91,19 @@ fn an_ack_says_what_to_serve() {
     let mut registrar = registrar();
     let expected = ServedJob { job: 2, fan_in: 4, epoch: 9, needed: 4, order: Order::Rank, payload: 1024 };
     let (header, control) = ack(2, |_, _| {});
-    assert_eq!(registrar.answer(&header, &control), Answer::Serve(expected));
+    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Serve(expected));
     let (header, control) = ack(2, |_, control| control.expected = 3);
-    assert_eq!(registrar.answer(&header, &control), Answer::Serve(ServedJob { needed: 3, ..expected }));
+    assert_eq!(
+        registrar.answer(ms(0), &header, &control),
+        Answer::Serve(ServedJob { needed: 3, ..expected })
+    );
     let (header, control) = ack(2, |_, control| control.payload = 0);
-    assert_eq!(registrar.answer(&header, &control), Answer::NotYet(2), "nobody has joined");
+    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::NotYet(2), "nobody has joined");
     let (header, control) = ack(2, |_, control| control.status = Status::TooMany);
-    assert_eq!(registrar.answer(&header, &control), Answer::Later, "what is served goes on");
+    assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Later, "what is served goes on");
     for status in [Status::SourceRefused, Status::Unsupported, Status::Halted] {
         let (header, control) = ack(2, |_, control| control.status = status);
-        assert_eq!(registrar.answer(&header, &control), Answer::Nothing(2));
+        assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(2));
     }
 }
 
@@ -113,6 +116,19 @@ fn an_ack_for_somebody_else_is_a_stray() {
         ack(2, |_, control| control.answers = None),
         ack(3, |_, _| {}),
     ] {
-        assert_eq!(registrar.answer(&header, &control), Answer::Stray);
+        assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Stray);
     }
+}
+
+#[test]
+fn a_server_without_answers_takes_itself_for_gone_before_the_appliance_does() {
+    assert!(LAPSE + ms(200) < pascaline_pipelines::membership::SILENCE, "an answer may take that long");
+    let lapsed = |registrar: &mut Registrar, now| registrar.lapsed(ms(now)).collect::<Vec<_>>();
+    let mut registrar = registrar();
+    assert_eq!(lapsed(&mut registrar, 10_000), [0_u16; 0], "it has never been answered");
+    let (header, control) = ack(2, |_, _| {});
+    registrar.answer(ms(10_000), &header, &control);
+    assert_eq!(lapsed(&mut registrar, 10_499), [0_u16; 0]);
+    assert_eq!(lapsed(&mut registrar, 10_500), [2]);
+    assert_eq!(lapsed(&mut registrar, 11_000), [0_u16; 0], "once");
 }

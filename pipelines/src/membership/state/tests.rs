@@ -11,6 +11,7 @@ const STATUS: JobStatus = JobStatus {
     halted: false,
     broken: false,
     formed: false,
+    server: crate::membership::ServerState::None,
 };
 
 #[test]

@@ -23,6 +23,7 @@ fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         halted: false,
         broken: false,
         formed: false,
+        server: pascaline_pipelines::membership::ServerState::None,
     };
     let (name, terms) = (format!("n{id}"), Terms::default());
     JobInput { status, name, terms, reading: cells.read(), cells }
