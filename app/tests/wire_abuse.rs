@@ -11,20 +11,12 @@ use common::ranks::{
 use common::raw::sum_ip;
 use pascaline_wire::{Element, Flags, Header, control};
 
-/// A way to spoil a frame.
-type Spoil = fn(&mut Vec<u8>);
+/// What is wrong with a frame, the reason under which it is counted, and how it is spoilt.
+type Case = (&'static str, &'static str, fn(&mut Vec<u8>));
 
-#[test]
-fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
-    if !possible() {
-        return;
-    }
-    let network = Network::new(2);
-    let appliance = Appliance::start(&network, Wanted::default());
-    appliance.allreduce(1, 1, &["--elements", "3000"]);
-    let ranks = Ranks::join(&network);
-    let good = frame(0, &gradient(0, ranks.epoch), &[1, 0, 0, 0, 2, 0, 0, 0]);
-    let cases: &[(&str, &str, Spoil)] = &[
+/// What is done to a good contribution of rank 0: what cannot be read.
+fn unreadable() -> Vec<Case> {
+    vec![
         ("version 2", "version", |f| f[BODY] = 2),
         ("kind 0", "kind", |f| f[BODY + 1] = 0),
         ("kind 9", "kind", |f| f[BODY + 1] = 9),
@@ -69,6 +61,12 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
             resize(f, PAYLOAD + 12);
             f[PAYLOAD + 8..].copy_from_slice(&[9, 0, 0, 4]);
         }),
+    ]
+}
+
+/// And what can be read, but is not the sender's, or not for the appliance.
+fn out_of_place() -> Vec<Case> {
+    vec![
         ("no such job", "unknown_job", |f| f[BODY + 5] = 99),
         ("a job without members", "not_member", |f| f[BODY + 5] = 0),
         ("a rank beyond the fan-in", "rank_out_of_range", |f| f[BODY + 7] = 2),
@@ -95,8 +93,31 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
             sum_ip(f, IP);
         }),
         ("another MAC", "not_for_us", |f| f[5] ^= 1),
-    ];
-    for &(what, reason, spoil) in cases {
+    ]
+}
+
+/// What is done to a Join.
+fn bodies() -> Vec<Case> {
+    vec![
+        ("a reserved byte", "control", |f| f[PAYLOAD + 3] = 1),
+        ("an unknown action", "control", |f| f[PAYLOAD] = 10),
+        ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
+        ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),
+        ("a body that is too long", "control", |f| resize(f, PAYLOAD + 28)),
+    ]
+}
+
+#[test]
+fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
+    if !possible() {
+        return;
+    }
+    let network = Network::new(2);
+    let appliance = Appliance::start(&network, Wanted::default());
+    appliance.allreduce(1, 1, &["--elements", "3000"]);
+    let ranks = Ranks::join(&network);
+    let good = frame(0, &gradient(0, ranks.epoch), &[1, 0, 0, 0, 2, 0, 0, 0]);
+    for (what, reason, spoil) in [unreadable(), out_of_place()].concat() {
         let mut bytes = good.clone();
         spoil(&mut bytes);
         if reason == "not_member" {
@@ -106,17 +127,9 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
         }
         dropped(&appliance, &ranks, 0, &bytes, reason, what);
     }
-    let body = PAYLOAD..PAYLOAD + control::LEN;
-    let bodies: &[(&str, &str, Spoil)] = &[
-        ("a reserved byte", "control", |f| f[PAYLOAD + 3] = 1),
-        ("an unknown action", "control", |f| f[PAYLOAD] = 10),
-        ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
-        ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),
-        ("a body that is too long", "control", |f| resize(f, PAYLOAD + 28)),
-    ];
-    for &(what, reason, spoil) in bodies {
+    for (what, reason, spoil) in bodies() {
         let mut bytes = join(0);
-        assert_eq!(bytes.len(), body.end);
+        assert_eq!(bytes.len(), PAYLOAD + control::LEN);
         spoil(&mut bytes);
         dropped(&appliance, &ranks, 0, &bytes, reason, what);
     }

@@ -131,6 +131,35 @@ fn check(bench: &mut Bench) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+fn take_step(bench: &mut Bench, workers: &[Worker], step: Step) -> Result<(), TestCaseError> {
+    match step {
+        Step::Frame { kind, psn, rank, old, changes, cut } => {
+            let mut worker = workers[usize::from(rank)];
+            worker.epoch = worker.epoch.wrapping_sub(u8::from(old));
+            worker.session += u64::from(old && psn == 5);
+            let mut frame = frame(&worker, kind, psn);
+            for (at, value) in changes {
+                let at = usize::from(at) % frame.len();
+                frame[at] = value;
+            }
+            if let Some(cut) = cut {
+                frame.truncate(usize::from(cut));
+            }
+            bench.io().arrive(worker.port, &frame);
+        }
+        Step::Turn => {
+            bench.appliance.turn();
+            check(bench)?;
+        }
+        Step::Room(port, room) if port < bench.io().ports.len() => bench.io().ports[port].room = room,
+        Step::Room(..) => {}
+        Step::Headers(count) => bench.io().headers = count,
+        Step::Frames(count) => bench.io().frames = count,
+        Step::Advance(nanos) => bench.clock.advance(nanos),
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -158,31 +187,7 @@ proptest! {
             bench.join(&mut workers);
         }
         for step in steps {
-            match step {
-                Step::Frame { kind, psn, rank, old, changes, cut } => {
-                    let mut worker = workers[usize::from(rank)];
-                    worker.epoch = worker.epoch.wrapping_sub(u8::from(old));
-                    worker.session += u64::from(old && psn == 5);
-                    let mut frame = frame(&worker, kind, psn);
-                    for (at, value) in changes {
-                        let at = usize::from(at) % frame.len();
-                        frame[at] = value;
-                    }
-                    if let Some(cut) = cut {
-                        frame.truncate(usize::from(cut));
-                    }
-                    bench.io().arrive(worker.port, &frame);
-                }
-                Step::Turn => {
-                    bench.appliance.turn();
-                    check(&mut bench)?;
-                }
-                Step::Room(port, room) if port < ports => bench.io().ports[port].room = room,
-                Step::Room(..) => {}
-                Step::Headers(count) => bench.io().headers = count,
-                Step::Frames(count) => bench.io().frames = count,
-                Step::Advance(nanos) => bench.clock.advance(nanos),
-            }
+            take_step(&mut bench, &workers, step)?;
         }
         while bench.io().ports.iter().any(|port| !port.rx.is_empty()) {
             bench.appliance.turn();

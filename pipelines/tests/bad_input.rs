@@ -69,12 +69,18 @@ fn control(worker: &Worker, body: &[u8]) -> Vec<u8> {
 }
 
 fn cases() -> Vec<Case> {
+    [below_the_header(), in_the_header(), bodies(), of_nobody(), beside_the_others()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Ethernet, IP and UDP, and where a packet goes.
+fn below_the_header() -> Vec<Case> {
     use DropReason as R;
-    let join = |worker: &Worker| Control { payload: 1024, ..Control::request(Action::Join, worker.session) };
     vec![
         frame(R::Truncated, "cut off in the IP header", |w| good(w)[..IP + 19].to_vec()),
         frame(R::Truncated, "cut off in the Ethernet header", |w| good(w)[..13].to_vec()),
-        frame(R::Truncated, "a control body too short", move |w| control(w, &join(w).to_bytes()[..23])),
         frame(R::VlanDepth, "three tags", |w| {
             let mut frame = good(w);
             frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
@@ -95,6 +101,20 @@ fn cases() -> Vec<Case> {
         byte(R::Length, "IP length beyond the frame", IP + 3, |length| length + 1),
         byte(R::Length, "UDP length too large", UDP + 5, |length| length + 1),
         byte(R::Length, "UDP length too small", UDP + 5, |length| length - 1),
+        byte(R::NotForUs, "another MAC", 5, |last| last ^ 0x80),
+        frame(R::NotForUs, "another EtherType", |w| {
+            let mut frame = good(w);
+            frame[12..14].copy_from_slice(&[0x88, 0xcc]);
+            frame
+        }),
+        byte(R::NoService, "another UDP port of the appliance", UDP + 3, |port| port ^ 1),
+    ]
+}
+
+/// Values that mean nothing, or nothing here.
+fn in_the_header() -> Vec<Case> {
+    use DropReason as R;
+    vec![
         byte(R::Version, "version 2", HEADER, |_| 2),
         byte(R::Version, "version 0", HEADER, |_| 0),
         byte(R::Kind, "kind 9", HEADER + 1, |_| 9),
@@ -105,13 +125,25 @@ fn cases() -> Vec<Case> {
         byte(R::Flags, "a reserved flag", HEADER + 2, |_| 0x40),
         byte(R::DType, "dtype 6", HEADER + 3, |_| 6),
         byte(R::DType, "operation 3", HEADER + 3, |_| 0x32),
+        byte(R::Trailer, "the flag without a trailer", HEADER + 2, |_| Flags::TRAILER.bits()),
+        byte(R::BadCount, "count 0", HEADER + 15, |_| 0),
+        byte(R::BadCount, "count 2", HEADER + 15, |_| 2),
+        byte(R::BadCount, "a result of one contribution", HEADER + 1, |_| Kind::Result as u8),
+    ]
+}
+
+/// What stands behind the header.
+fn bodies() -> Vec<Case> {
+    use DropReason as R;
+    let join = |worker: &Worker| Control { payload: 1024, ..Control::request(Action::Join, worker.session) };
+    vec![
         frame(R::PayloadLength, "a byte too few", |w| {
             w.frame(&w.header(Kind::Gradient, PSN, 1), &bytes(&[1000, 2000])[..7])
         }),
         frame(R::PayloadLength, "nothing", |w| w.gradient(PSN, &[])),
         frame(R::PayloadLength, "more than the job's", |w| w.gradient(PSN, &[1; 257])),
         byte(R::PayloadLength, "a reminder that carries something", HEADER + 1, |_| Kind::Reminder as u8),
-        byte(R::Trailer, "the flag without a trailer", HEADER + 2, |_| Flags::TRAILER.bits()),
+        frame(R::Truncated, "a control body too short", move |w| control(w, &join(w).to_bytes()[..23])),
         frame(R::Control, "an action that is not defined", move |w| {
             let mut body = join(w).to_bytes();
             body[0] = 10;
@@ -121,6 +153,13 @@ fn cases() -> Vec<Case> {
         frame(R::Control, "an Ack, which is never answered", move |w| {
             control(w, &Control { action: Action::Ack, ..join(w) }.to_bytes())
         }),
+    ]
+}
+
+/// Jobs, ranks and generations that are not the sender's.
+fn of_nobody() -> Vec<Case> {
+    use DropReason as R;
+    vec![
         byte(R::UnknownJob, "job 99", HEADER + 5, |_| 99).told(Status::UnknownJob, 0, 99),
         byte(R::NotMember, "a job that the rank has not joined", HEADER + 5, |_| 8).told(
             Status::NotMember,
@@ -136,6 +175,13 @@ fn cases() -> Vec<Case> {
             5,
             4,
         ),
+    ]
+}
+
+/// What does not fit what the others of the job have sent.
+fn beside_the_others() -> Vec<Case> {
+    use DropReason as R;
+    vec![
         frame(R::FanInMismatch, "a new PSN with fan-in 3", |w| {
             Worker { fan_in: 3, ..*w }.gradient(PSN + 1, &[1, 2])
         })
@@ -170,9 +216,6 @@ fn cases() -> Vec<Case> {
             0,
             0x12,
         ),
-        byte(R::BadCount, "count 0", HEADER + 15, |_| 0),
-        byte(R::BadCount, "count 2", HEADER + 15, |_| 2),
-        byte(R::BadCount, "a result of one contribution", HEADER + 1, |_| Kind::Result as u8),
         Case {
             reason: R::Duplicate,
             what: "the contribution of a rank that is inside",
@@ -181,13 +224,6 @@ fn cases() -> Vec<Case> {
             }),
             told: None,
         },
-        byte(R::NotForUs, "another MAC", 5, |last| last ^ 0x80),
-        frame(R::NotForUs, "another EtherType", |w| {
-            let mut frame = good(w);
-            frame[12..14].copy_from_slice(&[0x88, 0xcc]);
-            frame
-        }),
-        byte(R::NoService, "another UDP port of the appliance", UDP + 3, |port| port ^ 1),
     ]
 }
 

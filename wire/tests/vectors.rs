@@ -70,26 +70,7 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     write!(text, "udp: src={} dst={} ", ip.src, ip.dst).unwrap();
     write!(text, "src_port={} dst_port={} ", udp.src_port, udp.dst_port).unwrap();
     writeln!(text, "body={} padding={padding}", udp.body).unwrap();
-    let Header {
-        kind: _,
-        flags: _,
-        element: _,
-        job,
-        rank,
-        psn,
-        fan_in,
-        count,
-        priority,
-        wnd_cap,
-        tree,
-        epoch,
-    } = header;
-    write!(text, "header: kind={} flags={} ", kind(header.kind), flags(header.flags)).unwrap();
-    write!(text, "element={}/{} job={job} rank={rank} ", header.element.dtype.name(), op(header.element.op))
-        .unwrap();
-    write!(text, "psn={psn} fan_in={fan_in} count={count} ").unwrap();
-    writeln!(text, "priority={priority} wnd_cap={wnd_cap} tree={tree} epoch={epoch}").unwrap();
-
+    describe_header(&mut text, &header);
     let mut rebuilt = if header.kind == Kind::Control {
         let body = Control::parse(payload)?;
         let Control { action: _, status: _, answers, session, payload, window, expected, got } = body;
@@ -120,6 +101,27 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     let mut again = common::build(&path, &header, &rebuilt);
     again.resize(again.len() + padding, 0);
     Ok((text, again))
+}
+
+fn describe_header(text: &mut String, header: &Header) {
+    let Header {
+        kind: of,
+        flags: bits,
+        element,
+        job,
+        rank,
+        psn,
+        fan_in,
+        count,
+        priority,
+        wnd_cap,
+        tree,
+        epoch,
+    } = *header;
+    write!(text, "header: kind={} flags={} ", kind(of), flags(bits)).unwrap();
+    write!(text, "element={}/{} job={job} rank={rank} ", element.dtype.name(), op(element.op)).unwrap();
+    write!(text, "psn={psn} fan_in={fan_in} count={count} ").unwrap();
+    writeln!(text, "priority={priority} wnd_cap={wnd_cap} tree={tree} epoch={epoch}").unwrap();
 }
 
 fn describe_trailer(text: &mut String, trailer: &Trailer) {

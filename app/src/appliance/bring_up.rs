@@ -71,12 +71,6 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let eal = start_eal(config)?;
     let kernels = Kernels::detect();
     info!(memory = %eal.memory(), kernels = kernels.isa, "DPDK is up");
-    if matches!(eal.memory(), pascaline_dpdk::Memory::Small { .. }) {
-        warn!(
-            "no hugepages: running on 4 KiB pages, which is slower and unfit for most physical NICs; \
-                reserve some with `sysctl -w vm.nr_hugepages=512` and mount hugetlbfs"
-        );
-    }
     let (frames, headers) = packet_pools(config, &eal)?;
     let clock = Clock::new(&eal);
     let lcores = eal.lcores();
@@ -119,11 +113,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         ports,
         pools: vec![frames.clone(), headers.clone()],
         pool_slots: config.pool.slots,
-        pool_bytes: if wide {
-            Pool::<Mbuf, 16>::memory_bytes(&config.pool, lcores.len())
-        } else {
-            Pool::<Mbuf, 1>::memory_bytes(&config.pool, lcores.len())
-        },
+        pool_bytes: 0,
         server,
         queues: queue_counts,
         clock,
@@ -156,6 +146,7 @@ impl Parts {
         (ends, updates): (Vec<LcoreEnd>, Vec<UpdateEnd<Mbuf>>),
         machine: fn(Lcore<DpdkIo, WORDS>) -> Machine,
     ) -> anyhow::Result<()> {
+        appliance.pool_bytes = Pool::<Mbuf, WORDS>::memory_bytes(&config.pool, lcores.len());
         let sessions = Pool::<Mbuf, WORDS>::sessions(&config.pool, self.kernels, lcores.len())?;
         let mut updates = updates.into_iter();
         for ((((number, lcore), io), session), end) in
@@ -222,7 +213,7 @@ fn start_eal(config: &Config) -> anyhow::Result<Eal> {
         pci_allow: pci_allow.collect(),
         ..EalConfig::default()
     };
-    Eal::init(&eal).map_err(|error| {
+    let eal = Eal::init(&eal).map_err(|error| {
         let at: &dyn Fn() -> crate::config::ConfigError = match error {
             pascaline_dpdk::eal::EalError::NoHugepages { .. } => {
                 &|| config.error(&config.memory_mb, &error, "see above, or hugepages = \"auto\"")
@@ -231,8 +222,15 @@ fn start_eal(config: &Config) -> anyhow::Result<Eal> {
                 &|| config.error(&config.cores, &error, "correct main_core, cores or what the message names")
             }
         };
-        at().into()
-    })
+        at()
+    })?;
+    if matches!(eal.memory(), pascaline_dpdk::Memory::Small { .. }) {
+        warn!(
+            "no hugepages: running on 4 KiB pages, which is slower and unfit for most physical NICs; \
+                reserve some with `sysctl -w vm.nr_hugepages=512` and mount hugetlbfs"
+        );
+    }
+    Ok(eal)
 }
 
 /// The pool of whole frames, which slots keep, and the pool of headers, which results are sent with.

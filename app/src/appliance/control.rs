@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use pascaline_dpdk::Clock;
 use pascaline_dpdk::lcore::LcoreHandle;
+use pascaline_dpdk::port::Started;
+use pascaline_dpdk::{Clock, Port};
 use pascaline_pipelines::control_plane::Decided;
 use pascaline_pipelines::membership::{Event, OnDeath, SILENCE};
 use pascaline_pipelines::{ControlPlane, IdlePolicy};
@@ -21,7 +22,7 @@ use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
 use crate::admin::server::Bound;
 use crate::config::Config;
-use crate::http::server::Plan;
+use crate::http::server::{Plan, Server};
 use crate::observe::endpoints;
 use crate::observe::metrics::ApplianceGauges;
 use crate::observe::state::Shared;
@@ -41,7 +42,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let Appliance {
         lcores,
-        mut plane,
+        plane,
         counters,
         readers,
         ports,
@@ -68,27 +69,51 @@ pub(crate) fn run(
         })
         .transpose()?;
     let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();
-    let mut operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, admin)?;
-    info!(
-        lcores = handles.len(),
-        ports = ports.len(),
-        jobs = config.jobs.len(),
-        addresses = ?config.addresses,
-        udp_port = config.udp_ports.first(),
-        udp_ports = config.udp_ports.count(),
-        metrics = ?config.listen.as_ref().map(|listen| listen.value),
-        admin = config.admin.as_ref().map(|admin| admin.listen.value.to_string()),
-        "ready"
-    );
-
+    let operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, admin)?;
+    tell_ready(config, handles.len());
     shared.set_polling();
     tell_systemd(NotifyState::Ready);
     let began = Instant::now();
-    let mut collected = began;
-    let mut draining: Option<Instant> = None;
-    loop {
-        let now = began.elapsed();
-        if operator.turn(&mut Site { now, plane: &mut plane, telemetry: &telemetry }) {
+    let mut control = Control {
+        plane,
+        clock,
+        shared,
+        telemetry,
+        operator,
+        handles,
+        embedded,
+        began,
+        collected: began,
+        draining: None,
+    };
+    while control.turn() {
+        std::thread::park_timeout(TURN);
+    }
+    Ok(control.end(server, ports))
+}
+
+/// What the loop turns.
+struct Control {
+    plane: ControlPlane,
+    clock: Clock,
+    shared: Arc<Shared>,
+    telemetry: Arc<Telemetry>,
+    operator: Operator,
+    handles: Vec<LcoreHandle<()>>,
+    embedded: Option<EmbeddedServer>,
+    began: Instant,
+    /// When histograms were last collected.
+    collected: Instant,
+    /// Since when, if the appliance is to end.
+    draining: Option<Instant>,
+}
+
+impl Control {
+    /// One turn; false if it was the last.
+    fn turn(&mut self) -> bool {
+        let now = self.began.elapsed();
+        let Self { plane, operator, telemetry, shared, .. } = self;
+        if operator.turn(&mut Site { now, plane, telemetry }) {
             shared.set_config(&operator.running.config);
         }
         let turn = plane.turn(now);
@@ -100,58 +125,87 @@ pub(crate) fn run(
         if turn.settled {
             operator.settled();
         }
-        if collected.elapsed() >= COLLECT {
+        if self.collected.elapsed() >= COLLECT {
             // Seen by this loop only, which notices below if an lcore has ended.
             tell_systemd(NotifyState::Watchdog);
             telemetry.collect();
-            tell_time(&plane, clock);
-            collected = Instant::now();
+            tell_time(plane, self.clock);
+            self.collected = Instant::now();
         }
-        if handles.iter().any(LcoreHandle::is_finished) {
-            shared.set_healthy(false);
-            error!("an lcore ended by itself");
-            break;
+        !self.has_failed() && !self.has_drained()
+    }
+
+    /// True if a thread has ended that should not.
+    fn has_failed(&self) -> bool {
+        let what = if self.handles.iter().any(LcoreHandle::is_finished) {
+            "an lcore"
+        } else if self.embedded.as_ref().is_some_and(EmbeddedServer::is_finished) {
+            "the parameter server"
+        } else {
+            return false;
+        };
+        self.shared.set_healthy(false);
+        error!("{what} ended by itself");
+        true
+    }
+
+    /// True if the appliance is to end and no partial is open, or has been open for too long.
+    fn has_drained(&mut self) -> bool {
+        if !self.operator.stopping() {
+            return false;
         }
-        if embedded.as_ref().is_some_and(EmbeddedServer::is_finished) {
-            shared.set_healthy(false);
-            error!("the parameter server ended by itself");
-            break;
-        }
-        if operator.stopping() {
-            let since = *draining.get_or_insert_with(|| {
-                info!(limit = ?operator.running.config.drain, "draining");
-                tell_systemd(NotifyState::Stopping);
-                shared.set_healthy(false);
-                Instant::now()
-            });
-            if telemetry.total().open_slots() == 0 || since.elapsed() >= operator.running.config.drain {
-                break;
+        let limit = self.operator.running.config.drain;
+        let since = *self.draining.get_or_insert_with(|| {
+            info!(?limit, "draining");
+            tell_systemd(NotifyState::Stopping);
+            self.shared.set_healthy(false);
+            Instant::now()
+        });
+        self.telemetry.total().open_slots() == 0 || since.elapsed() >= limit
+    }
+
+    /// Ends what runs, in order, and reports.
+    fn end(self, server: Option<Server>, ports: Vec<(String, Port<Started>)>) -> ExitCode {
+        self.plane.stop();
+        let mut whole = self.draining.is_some();
+        for handle in self.handles {
+            let lcore = handle.lcore();
+            if let Err(panic) = handle.join() {
+                error!(lcore, %panic, "an lcore panicked");
+                whole = false;
             }
         }
-        std::thread::park_timeout(TURN);
-    }
-    plane.stop();
-    let mut whole = draining.is_some();
-    for handle in handles {
-        let lcore = handle.lcore();
-        if let Err(panic) = handle.join() {
-            error!(lcore, %panic, "an lcore panicked");
+        drop((server, self.operator));
+        if let Some(Err(panic)) = self.embedded.map(EmbeddedServer::stop) {
+            error!(%panic);
             whole = false;
         }
-    }
-    drop((server, operator));
-    if let Some(Err(panic)) = embedded.map(EmbeddedServer::stop) {
-        error!(%panic);
-        whole = false;
-    }
-    telemetry.collect();
-    let balanced = accounting::report(&telemetry.total());
-    for (name, port) in ports {
-        if port.stop().is_err() {
-            error!(port = name, "queues of the port are still held; it is left to the end of the process");
+        self.telemetry.collect();
+        let balanced = accounting::report(&self.telemetry.total());
+        for (name, port) in ports {
+            if port.stop().is_err() {
+                error!(
+                    port = name,
+                    "queues of the port are still held; it is left to the end of the process"
+                );
+            }
         }
+        if whole && balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
-    Ok(if whole && balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell_ready(config: &Config, lcores: usize) {
+    info!(
+        lcores,
+        ports = config.ports.len(),
+        jobs = config.jobs.len(),
+        addresses = ?config.addresses,
+        udp_port = config.udp_ports.first(),
+        udp_ports = config.udp_ports.count(),
+        metrics = ?config.listen.as_ref().map(|listen| listen.value),
+        admin = config.admin.as_ref().map(|admin| admin.listen.value.to_string()),
+        "ready"
+    );
 }
 
 /// Tells lcores what time it is, for updates say when they were generated. The system's time may be set

@@ -58,17 +58,7 @@ impl Accept<'_> {
         let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry, admin } = raw;
         let addresses = self.addresses(&appliance.addresses)?;
         let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
-        let name = match appliance.name {
-            Some(name) if name.get_ref().is_empty() || name.get_ref().contains(['/', '\0']) => {
-                return Err(self.error(
-                    &name,
-                    "the name is empty or contains a slash",
-                    "use letters and digits",
-                ));
-            }
-            Some(name) => name.into_inner(),
-            None => "pascaline".to_owned(),
-        };
+        let name = self.name(appliance.name)?;
         let memory_mb = match &dataplane.get_ref().memory_mb {
             Some(memory) => self.locate(memory, *memory.get_ref()),
             None => Located { value: DEFAULT_MEMORY_MB, place: Place::of(self.text, dataplane.span().start) },
@@ -116,6 +106,16 @@ impl Accept<'_> {
         };
         config.check_memory()?;
         Ok(config)
+    }
+
+    fn name(&self, written: Option<Spanned<String>>) -> Checked<String> {
+        match written {
+            Some(name) if name.get_ref().is_empty() || name.get_ref().contains(['/', '\0']) => {
+                Err(self.error(&name, "the name is empty or contains a slash", "use letters and digits"))
+            }
+            Some(name) => Ok(name.into_inner()),
+            None => Ok("pascaline".to_owned()),
+        }
     }
 
     fn addresses(&self, written: &Spanned<Vec<Spanned<String>>>) -> Checked<Vec<IpAddr>> {

@@ -65,87 +65,79 @@ fn by<'a>(label: &'static str, values: impl IntoIterator<Item = (&'a str, u64)>)
     values.into_iter().map(|(name, value)| (vec![(label, name.to_owned())], float(value))).collect()
 }
 
+/// Counters that stand for themselves: name, help, value.
+const fn singles(counters: &Counters) -> [(&'static str, &'static str, u64); 5] {
+    [
+        ("ps_received_packets", "Packets that the parameter server has received.", counters.received),
+        ("ps_entries_opened", "PSNs that the parameter server began to collect.", counters.opened),
+        (
+            "ps_results_voted",
+            "Results that all ranks have agreed upon beforehand, because there might have been others.",
+            counters.voted,
+        ),
+        ("ps_promises", "Promises of ranks to wait for such a result.", counters.promises),
+        ("ps_rounds_asked", "Rounds of asking for what was missing of a PSN.", counters.asked),
+    ]
+}
+
+type Labelled = (&'static str, &'static str, &'static str, Vec<(&'static str, u64)>);
+
+/// Counters by a label: name, help, label, values.
+fn by_label(counters: &Counters) -> [Labelled; 4] {
+    let Counters { added, merged, reminded, completed, duplicate, late, .. } = *counters;
+    let Counters { finished, given_up, forgotten, answers_limited, results_lost, .. } = *counters;
+    let Counters { fetches_sent, reminders_sent, results_sent, answers_sent, rejections_sent, .. } =
+        *counters;
+    let outcomes = vec![
+        ("added", added),
+        ("merged", merged),
+        ("reminded", reminded),
+        ("completed", completed),
+        ("duplicate", duplicate),
+        ("late", late),
+    ];
+    let ends = vec![("finished", finished), ("given_up", given_up), ("forgotten", forgotten)];
+    let sent = vec![
+        ("fetch", fetches_sent),
+        ("reminder", reminders_sent),
+        ("result", results_sent),
+        ("answer", answers_sent),
+        ("refusal", rejections_sent),
+    ];
+    let withheld = vec![("limited", answers_limited), ("lost", results_lost)];
+    [
+        ("ps_handled_packets", "Packets that were of use, by outcome.", "outcome", outcomes),
+        ("ps_entries_ended", "PSNs that it no longer collects, by how they ended.", "how", ends),
+        ("ps_sent_packets", "Packets sent to the appliance, by kind.", "kind", sent),
+        ("ps_withheld_results", "Results that were not sent, by reason.", "reason", withheld),
+    ]
+}
+
 impl Snapshot {
     /// All of it as metrics.
     pub(crate) fn metrics(&self) -> Vec<Gauge> {
         let counter = |name, help, samples| Gauge { name, help, counter: true, samples };
-        let Counters {
-            received,
-            added,
-            merged,
-            reminded,
-            completed,
-            duplicate,
-            late,
-            opened,
-            finished,
-            given_up,
-            forgotten,
-            voted,
-            promises,
-            asked,
-            fetches_sent,
-            reminders_sent,
-            results_sent,
-            answers_sent,
-            answers_limited,
-            rejections_sent,
-            results_lost,
-            ..
-        } = self.counters;
-        let outcomes = [
-            ("added", added),
-            ("merged", merged),
-            ("reminded", reminded),
-            ("completed", completed),
-            ("duplicate", duplicate),
-            ("late", late),
-        ];
-        let ends = [("finished", finished), ("given_up", given_up), ("forgotten", forgotten)];
-        let sent = [
-            ("fetch", fetches_sent),
-            ("reminder", reminders_sent),
-            ("result", results_sent),
-            ("answer", answers_sent),
-            ("refusal", rejections_sent),
-        ];
-        let withheld = [("limited", answers_limited), ("lost", results_lost)];
-        let rejected = RejectReason::ALL.map(|reason| (reason.name(), self.counters.rejected(reason)));
-        let malformed = Malformed::ALL.map(|reason| (reason.name(), self.counters.malformed(reason)));
-        let mut all = vec![
-            counter(
-                "ps_received_packets",
-                "Packets that the parameter server has received.",
-                single(received),
-            ),
-            counter("ps_handled_packets", "Packets that were of use, by outcome.", by("outcome", outcomes)),
+        let counters = &self.counters;
+        let rejected = RejectReason::ALL.map(|reason| (reason.name(), counters.rejected(reason)));
+        let malformed = Malformed::ALL.map(|reason| (reason.name(), counters.malformed(reason)));
+        let mut all: Vec<_> =
+            singles(counters).map(|(name, help, value)| counter(name, help, single(value))).into();
+        all.extend(
+            by_label(counters).map(|(name, help, label, values)| counter(name, help, by(label, values))),
+        );
+        all.extend([
             counter("ps_refused_packets", "Packets that were refused, by reason.", by("reason", rejected)),
             counter(
                 "ps_malformed_packets",
                 "Packets that could not be read, by reason.",
                 by("reason", malformed),
             ),
-            counter("ps_entries_opened", "PSNs that the parameter server began to collect.", single(opened)),
-            counter(
-                "ps_entries_ended",
-                "PSNs that it no longer collects, by how they ended.",
-                by("how", ends),
-            ),
-            counter(
-                "ps_results_voted",
-                "Results that all ranks have agreed upon beforehand, because there might have been others.",
-                single(voted),
-            ),
-            counter("ps_promises", "Promises of ranks to wait for such a result.", single(promises)),
-            counter("ps_rounds_asked", "Rounds of asking for what was missing of a PSN.", single(asked)),
-            counter("ps_sent_packets", "Packets sent to the appliance, by kind.", by("kind", sent)),
-            counter("ps_withheld_results", "Results that were not sent, by reason.", by("reason", withheld)),
             counter(
                 "ps_jobs_refused",
                 "Generations of jobs that were not accepted.",
                 single(self.jobs_refused),
             ),
-        ];
+        ]);
         all.extend(self.driver.iter().map(|count| counter(count.name, count.help, single(count.value))));
         all.extend(self.holdings());
         all.extend(self.asynchronous.iter().flat_map(AsyncSnapshot::metrics));

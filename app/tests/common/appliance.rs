@@ -61,7 +61,7 @@ fn configuration(network: &Network, wanted: Wanted, admin: &Path) -> String {
     let (main, last) = (cores[0], cores[cores.len() - 1]);
     let lcores = if wanted.two_lcores { format!("[{main}, {last}]") } else { format!("[{last}]") };
     let float = wanted.two_lcores || main == last;
-    let mut text = format!(
+    let text = format!(
         r#"
 [appliance]
 name = "{name}"
@@ -90,39 +90,37 @@ listen = "unix:{admin}"
         name = network.appliance.name,
         drain = DRAIN.as_secs(),
     );
+    text + &ports(network, wanted) + &jobs(network, wanted)
+}
+
+fn ports(network: &Network, wanted: Wanted) -> String {
+    let mut text = String::new();
     for port in 0..network.workers.len() {
         let queues = if wanted.two_lcores && !wanted.one_queue { ",qpairs=2" } else { "" };
         let peer =
             if wanted.inline && port < 2 { format!("peer = \"p{}\"\n", 1 - port) } else { String::new() };
-        write!(
-            text,
-            "\n[[ports]]\nname = \"p{port}\"\ndevice = \"net_af_packet{port},iface=pas{port}{queues}\"\n{peer}"
-        )
-        .unwrap();
+        let device = format!("net_af_packet{port},iface=pas{port}{queues}");
+        write!(text, "\n[[ports]]\nname = \"p{port}\"\ndevice = \"{device}\"\n{peer}").unwrap();
         if wanted.olaf && port + 1 == network.workers.len() {
             text.push_str("[ports.queue]\nrate = \"1M\"\n");
         }
     }
+    text
+}
+
+fn jobs(network: &Network, wanted: Wanted) -> String {
+    let ranks = network.workers.len();
+    let mut text = String::new();
     if wanted.olaf {
-        let (ranks, server) =
-            (network.workers.len() - 1, address(u8::try_from(network.workers.len() - 1).unwrap()));
-        write!(
-            text,
-            "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nmode = \"olaf\"\n\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n"
-        )
-        .unwrap();
+        let (ranks, server) = (ranks - 1, address(u8::try_from(ranks - 1).unwrap()));
+        write!(text, "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nmode = \"olaf\"\n").unwrap();
+        write!(text, "\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n").unwrap();
     }
     if wanted.early {
-        let ranks = network.workers.len();
-        let needed = ranks - 1;
-        write!(
-            text,
-            "\n[[jobs]]\nid = {EARLY_JOB}\nfan_in = {ranks}\nprofile = \"iswitch\"\nthreshold = {needed}\nwindow = 128\n"
-        )
-        .unwrap();
+        write!(text, "\n[[jobs]]\nid = {EARLY_JOB}\nfan_in = {ranks}\nprofile = \"iswitch\"\n").unwrap();
+        write!(text, "threshold = {}\nwindow = 128\n", ranks - 1).unwrap();
     }
     for job in 1..=3 {
-        let ranks = network.workers.len();
         write!(text, "\n[[jobs]]\nid = {job}\nfan_in = {ranks}\nwindow = 128\n").unwrap();
     }
     text

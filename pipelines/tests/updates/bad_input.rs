@@ -53,10 +53,17 @@ fn changed(worker: &Worker, change: impl Fn(&mut Header, &mut Trailer), payload:
 }
 
 fn cases() -> Vec<Case> {
+    [said_of_updates(), payloads(), senders()].into_iter().flatten().collect()
+}
+
+fn good() -> Vec<u8> {
+    bytes(&[3; 16])
+}
+
+/// Rewards, times and trailers.
+fn said_of_updates() -> Vec<Case> {
     use DropReason as R;
-    let good = || bytes(&[3; 16]);
     let rewarded = |reward: f32| move |worker: &Worker, now| update(worker, 9, &[3; 16], reward, now);
-    let long = [3; 257];
     vec![
         case(
             R::RewardNotFinite,
@@ -89,15 +96,22 @@ fn cases() -> Vec<Case> {
         case(R::UpdateMissing, "a trailer that says something else", None, move |worker, _| {
             changed(worker, |_, trailer| (trailer.update, trailer.auth) = (None, Some(7)), &good())
         }),
+        case(R::Trailer, "a trailer cut off", None, move |worker, _| {
+            worker.frame(&Header { flags: Flags::TRAILER, ..worker.header(Kind::Update, 9, 1) }, &good())
+        }),
+    ]
+}
+
+/// Lengths, counts and elements.
+fn payloads() -> Vec<Case> {
+    use DropReason as R;
+    vec![
         case(R::UpdateTooLong, "longer than the job's workers have agreed on", None, move |worker, now| {
-            update(worker, 9, &long, 0.0, now)
+            update(worker, 9, &[3; 257], 0.0, now)
         })
         .told(Status::PayloadMismatch, 1024, 1028),
         case(R::UpdateTooLong, "longer than a segment", Some(Rejection::TooLong), |worker, now| {
             update(worker, 9, &[3; 200], 0.0, now)
-        }),
-        case(R::Trailer, "a trailer cut off", None, move |worker, _| {
-            worker.frame(&Header { flags: Flags::TRAILER, ..worker.header(Kind::Update, 9, 1) }, &good())
         }),
         case(R::PayloadLength, "no whole number of elements", None, move |worker, _| {
             changed(worker, |_, _| (), &good()[1..])
@@ -124,6 +138,13 @@ fn cases() -> Vec<Case> {
         case(R::DType, "a minimum", Some(Rejection::ElementUnsupported), move |worker, _| {
             changed(worker, |header, _| header.element.op = Op::Min, &good())
         }),
+    ]
+}
+
+/// Ranks, jobs and generations that are not the sender's, and what is no update.
+fn senders() -> Vec<Case> {
+    use DropReason as R;
+    vec![
         case(R::FanInMismatch, "of another number of ranks", None, |worker, now| {
             update(&Worker { fan_in: RANKS + 1, ..*worker }, 9, &[3; 16], 0.0, now)
         })

@@ -128,6 +128,25 @@ fn an_update_whose_generation_ends_in_the_inbox_is_dropped() {
     assert_eq!(pool.live(), 0);
 }
 
+/// Takes what leaves through the server's port until all is `done`, and counts the contributions inside.
+fn serve(wires: &[MemoryIo], done: &AtomicBool) -> u64 {
+    let mut counts = 0;
+    loop {
+        let ended = done.load(Ordering::Acquire);
+        let mut any = false;
+        for frame in wires.iter().flat_map(|wire| wire.ports[SERVER_PORT].sent()) {
+            let got = FromQueue::parse(&Heard::parse(&frame.to_vec()));
+            assert_eq!(got.values, [i32::from(got.header.count); 4], "sum and count go together");
+            counts += u64::from(got.header.count);
+            any = true;
+        }
+        if ended && !any {
+            return counts;
+        }
+        thread::yield_now();
+    }
+}
+
 /// On threads, and stopped while updates are under way between lcores, whichever ends first: whatever was
 /// received is accounted for, and what was sent stands for all that was taken in and not given up.
 #[test]
@@ -151,29 +170,7 @@ fn nothing_is_lost_between_lcores_that_are_stopped_at_any_time() {
             for mut lcore in lcores {
                 scope.spawn(move || lcore.run(IdlePolicy::Spin));
             }
-            let server = scope.spawn(|| {
-                let mut counts = 0;
-                loop {
-                    let ended = done.load(Ordering::Acquire);
-                    let mut any = false;
-                    for wire in &wires {
-                        for frame in wire.ports[SERVER_PORT].sent() {
-                            let got = FromQueue::parse(&Heard::parse(&frame.to_vec()));
-                            assert_eq!(
-                                got.values,
-                                [i32::from(got.header.count); 4],
-                                "sum and count go together"
-                            );
-                            counts += u64::from(got.header.count);
-                            any = true;
-                        }
-                    }
-                    if ended && !any {
-                        return counts;
-                    }
-                    thread::yield_now();
-                }
-            });
+            let server = scope.spawn(|| serve(&wires, &done));
             for psn in 0..4000u32 {
                 while psn == 2000 && appliance.get(Counter::Received) == before {
                     thread::yield_now();

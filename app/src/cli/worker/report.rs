@@ -4,7 +4,7 @@ use std::hash::Hasher as _;
 use std::io::Write as _;
 
 use pascaline_worker::{AllreduceError, Counters, Ignored};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{AllreduceArgs, Outcome, gigabits};
 
@@ -23,39 +23,7 @@ pub(super) fn print(
     let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
     let mut out = std::io::stdout().lock();
     if args.json {
-        let ignored: serde_json::Map<_, _> = Ignored::ALL
-            .into_iter()
-            .filter(|&reason| counters.ignored(reason) > 0)
-            .map(|reason| (reason.name().to_owned(), counters.ignored(reason).into()))
-            .collect();
-        let mut line = json!({
-            "rank": args.rank,
-            "ranks": args.ranks,
-            "iterations": outcome.seconds.len(),
-            "verified": outcome.verified,
-            "mismatches": outcome.mismatches,
-            "bytes": bytes,
-            "seconds": outcome.seconds,
-            "cpu_seconds": outcome.cpu_seconds,
-            "goodput_gbps": goodput,
-            "packets_sent": counters.packets_sent,
-            "retransmissions": counters.retransmissions,
-            "duplicate_results": counters.duplicate_results,
-            "reminders_sent": counters.reminders_sent,
-            "reminders_answered": counters.reminders_answered,
-            "originals_sent": counters.originals_sent,
-            "heartbeats_sent": counters.heartbeats_sent,
-            "resumed": counters.resumed,
-            "partial": outcome.partial,
-            "partial_results": counters.partial_results,
-            "least_count": outcome.least_count,
-            "missing_ranks": outcome.missing.iter().collect::<Vec<_>>(),
-            "overflows": counters.overflows,
-            "ignored": ignored,
-            "unreachable": counters.unreachable,
-            "checksum": format!("{:016x}", outcome.checksum.finish()),
-            "checksums": outcome.checksums.iter().map(|sum| format!("{sum:016x}")).collect::<Vec<_>>(),
-        });
+        let mut line = as_json(args, bytes, goodput, outcome, counters);
         if let Some(error) = failure {
             line["error"] = error.to_string().into();
         }
@@ -88,6 +56,48 @@ pub(super) fn print(
         )?;
     }
     Ok(())
+}
+
+fn as_json(
+    args: &AllreduceArgs,
+    bytes: usize,
+    goodput: Option<f64>,
+    outcome: &Outcome,
+    counters: &Counters,
+) -> Value {
+    let ignored: serde_json::Map<_, _> = Ignored::ALL
+        .into_iter()
+        .filter(|&reason| counters.ignored(reason) > 0)
+        .map(|reason| (reason.name().to_owned(), counters.ignored(reason).into()))
+        .collect();
+    json!({
+        "rank": args.rank,
+        "ranks": args.ranks,
+        "iterations": outcome.seconds.len(),
+        "verified": outcome.verified,
+        "mismatches": outcome.mismatches,
+        "bytes": bytes,
+        "seconds": outcome.seconds,
+        "cpu_seconds": outcome.cpu_seconds,
+        "goodput_gbps": goodput,
+        "packets_sent": counters.packets_sent,
+        "retransmissions": counters.retransmissions,
+        "duplicate_results": counters.duplicate_results,
+        "reminders_sent": counters.reminders_sent,
+        "reminders_answered": counters.reminders_answered,
+        "originals_sent": counters.originals_sent,
+        "heartbeats_sent": counters.heartbeats_sent,
+        "resumed": counters.resumed,
+        "partial": outcome.partial,
+        "partial_results": counters.partial_results,
+        "least_count": outcome.least_count,
+        "missing_ranks": outcome.missing.iter().collect::<Vec<_>>(),
+        "overflows": counters.overflows,
+        "ignored": ignored,
+        "unreachable": counters.unreachable,
+        "checksum": format!("{:016x}", outcome.checksum.finish()),
+        "checksums": outcome.checksums.iter().map(|sum| format!("{sum:016x}")).collect::<Vec<_>>(),
+    })
 }
 
 pub(super) fn median(seconds: &[f64]) -> Option<f64> {
