@@ -186,9 +186,12 @@ pub trait Sink<B: PacketBuf, const WORDS: usize = 1> {
     fn recycled(&mut self, packet: B);
     /// A PSN is complete without a further contribution: its time is up, or fewer are needed than before.
     fn released(&mut self, _result: Aggregate<'_, B::Shared>) {}
-    /// A [sweep](crate::Session::sweep) found a partial, opened at `first`, with these ranks inside.
+    /// A [sweep](crate::Session::sweep) found a partial, opened at `first`, with these ranks inside. True if
+    /// one of them waits for the result.
     #[inline]
-    fn seen(&mut self, _key: Key, _first: u64, _inside: &RankSet<WORDS>) {}
+    fn seen(&mut self, _key: Key, _first: u64, _inside: &RankSet<WORDS>) -> bool {
+        false
+    }
     /// A slot was vacated.
     fn evicted(&mut self, key: Key, what: Evicted<B>, cause: Cause);
 }

@@ -253,6 +253,9 @@ impl Classifier<'_> {
         if job.mode == Mode::Olaf || action == Action::FBcast && !job.partials {
             return Err(reject(DropReason::Control, Status::Unsupported, 0u16, action as u16));
         }
+        if !job.window.has(datagram.header.psn) {
+            return Err((DropReason::OutsideWindow, None));
+        }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
         let payload = Payload::new(datagram.payload.offset.into(), 0);
         let request = self.to_pool(verb, job, &Datagram { payload, ..*datagram });
@@ -332,10 +335,14 @@ impl Classifier<'_> {
         if datagram.payload.len > job.payload {
             return rejected(*datagram, (DropReason::PayloadLength, None));
         }
+        let asynchronous = job.mode == Mode::Olaf;
+        if !asynchronous && !job.window.has(header.psn) {
+            return rejected(*datagram, (DropReason::OutsideWindow, None));
+        }
         if bypass {
             return Class::ToServer(*datagram);
         }
-        if job.mode == Mode::Olaf {
+        if asynchronous {
             return rejected(*datagram, (DropReason::UnhandledKind, None));
         }
         let verb = match header.kind {

@@ -12,9 +12,11 @@ use pascaline_wire::template::{Path, Template};
 
 mod served;
 mod table;
+mod window;
 
 pub use served::{ServedJob, ServedJobs};
 pub use table::{Group, JobTable};
+pub use window::PsnWindow;
 
 /// How a member is reached, as learnt from its Join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +113,7 @@ impl Member {
 
 /// Everything about a rank's gradients that is known before they come: two cache lines, and nothing else has
 /// to be looked at for a packet to be judged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Flow {
     /// What they look like.
@@ -120,6 +122,8 @@ pub struct Flow {
     pub terms: Terms,
     /// Longest payload in bytes; 0 if the job takes none at present.
     pub most: u16,
+    /// The PSNs that may be under way.
+    pub window: Arc<PsnWindow>,
 }
 
 const _: () = assert!(size_of::<Flow>() == 128);
@@ -212,6 +216,8 @@ pub struct Job {
     pub server: Server,
     /// What lcores count of it.
     pub cells: Arc<JobCells>,
+    /// The PSNs that may be under way.
+    pub window: Arc<PsnWindow>,
     /// Its members by rank; `None` for ranks that have not joined. Ranks that have left stay until all have.
     members: Vec<Option<Member>>,
     /// Ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
@@ -242,6 +248,7 @@ impl Job {
             server,
             bereft: false,
             cells,
+            window: Arc::new(PsnWindow::unlimited()),
             members,
             others: Vec::new(),
         }
@@ -305,6 +312,7 @@ impl Job {
             expected: member.map_or(Expected::NONE, |member| member.expected),
             terms: Terms::new(id, epoch, rank, fan_in, needed, policy.region),
             most: if none { 0 } else { self.payload },
+            window: Arc::clone(&self.window),
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) const fn says_of_job(reason: DropReason) -> bool {
     matches!(
         reason,
         DropReason::WrongEpoch
+            | DropReason::OutsideWindow
             | DropReason::NotMember
             | DropReason::RankSpoofed
             | DropReason::RankOutOfRange

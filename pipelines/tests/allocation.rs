@@ -146,12 +146,12 @@ fn round(rig: &mut Rig, number: u32) {
     }
     rig.arrive(&b.gradient(8 * number, &[1; 256]));
     rig.arrive(&a.reminder(8 * number));
-    rig.arrive(&a.reminder(u32::MAX - number));
-    rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 256]));
-    rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 256]));
-    rig.arrive(&c.gradient(u32::MAX / 2 + number, &[1; 255]));
-    rig.arrive(&a.reminder(u32::MAX / 2 + number));
-    rig.arrive(&b.cached_result(u32::MAX / 4 + number, &[3; 256]));
+    rig.arrive(&a.reminder(360 + number));
+    rig.arrive(&c.gradient(480 + number, &[1; 256]));
+    rig.arrive(&c.gradient(480 + number, &[1; 256]));
+    rig.arrive(&c.gradient(480 + number, &[1; 255]));
+    rig.arrive(&a.reminder(480 + number));
+    rig.arrive(&b.cached_result(400 + number, &[3; 256]));
     rig.arrive(&old.gradient(1, &[1]));
     rig.arrive(&a.gradient(1, &[1; 4])[..50]);
     rig.arrive(&a.control(Action::Join));

@@ -182,6 +182,12 @@ fn of_nobody() -> Vec<Case> {
 fn beside_the_others() -> Vec<Case> {
     use DropReason as R;
     vec![
+        frame(R::OutsideWindow, "a PSN of which no rank is near", |w| w.gradient(PSN + 100_000, &[1])),
+        frame(R::OutsideWindow, "a PSN before the first", |w| w.gradient(u32::MAX, &[1])),
+        frame(R::OutsideWindow, "a reminder of such a PSN", |w| {
+            w.frame(&w.header(Kind::Reminder, PSN + 100_000, 0), &[])
+        }),
+        frame(R::OutsideWindow, "a kept result of such a PSN", |w| w.cached_result(PSN + 100_000, &[1])),
         frame(R::FanInMismatch, "a new PSN with fan-in 3", |w| {
             Worker { fan_in: 3, ..*w }.gradient(PSN + 1, &[1, 2])
         })

@@ -300,7 +300,7 @@ fn membership<'a>(
     let admitted = plan.jobs.iter().all(|job| job.admitted);
     let cluster = plan.cluster.as_ref().zip(cluster).map(|(plan, it)| plan.spec(&it.hosts, admitted));
     let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec).chain(cluster);
-    let membership = Membership::new(listed.collect(), first_epoch);
+    let membership = Membership::new(listed.collect(), first_epoch).counted_by(plan.lcores);
     match formed {
         None => membership,
         Some(like) => membership.with_admission(Admission {

@@ -259,6 +259,14 @@ impl JobCells {
         again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// True if a contribution of a rank has come to any lcore since a time in nanoseconds of their clock.
+    #[must_use]
+    pub fn has_heard(&self, rank: u16, since: u64) -> bool {
+        let ranks = self.by_rank.cells.chunks_exact(self.by_rank.stride.max(1) as usize);
+        let cells = ranks.filter_map(|cells| cells.get(usize::from(rank)));
+        cells.map(|cell| Moment::nanoseconds(cell.last.load(Ordering::Relaxed))).any(|at| at > since)
+    }
+
     /// Counts an event.
     #[inline]
     pub fn count(&self, lcore: usize, event: JobEvent, count: u64) {

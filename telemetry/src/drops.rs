@@ -64,6 +64,9 @@ reasons! {
         "Two workers use the same rank, or a worker changed its address without a Join.";
     /// The packet belongs to another generation of the job.
     WrongEpoch => "wrong_epoch", "Normal while a job forms anew; else stop workers of an old run.";
+    /// The PSN is not among those that the job's ranks can have under way.
+    OutsideWindow => "outside_window",
+        "A few come late, after losses. Many: a worker breaks the spread rule, or somebody forges packets.";
     /// The rank is not below the fan-in.
     RankOutOfRange => "rank_out_of_range", "Give workers ranks from 0 to fan-in less 1.";
     /// The fan-in of a new PSN is not the job's.

@@ -20,6 +20,8 @@ pub enum SweepAction {
     /// in nanoseconds of the caller's clock: empties it. Such a partial yields to other PSNs anyway, but
     /// until one wants its slot it counts against its job's quota.
     Expire(u64),
+    /// The same, unless the sink [says](Sink::seen) that somebody waits for it.
+    Abandon(u64),
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
@@ -51,16 +53,17 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             self.sweep_at = if self.sweep_at + 1 >= own { 0 } else { self.sweep_at + 1 };
             for way in set.directory.used_ways() {
                 let Some(slot) = set.slots.get(way) else { break };
-                if slot.is_partial() {
-                    sink.seen(slot.key(), slot.first(), slot.ranks());
-                }
+                let waited = slot.is_partial() && sink.seen(slot.key(), slot.first(), slot.ranks());
                 match judge(slot.key(), slot.is_partial().then_some(slot.first())) {
+                    SweepAction::Abandon(_) if waited => {}
                     SweepAction::Keep => {}
                     SweepAction::Vacate => pool.vacate(&mut set, way, Cause::Swept, sink),
                     SweepAction::Release => {
                         pool.release(&mut set, way, sink);
                     }
-                    SweepAction::Expire(now) => pool.expire(&mut set, way, now, sink),
+                    SweepAction::Expire(now) | SweepAction::Abandon(now) => {
+                        pool.expire(&mut set, way, now, sink)
+                    }
                 }
             }
         }

@@ -34,7 +34,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mut lengths = Lengths::NONE;
         let recognise = |packet: &I::Buf| {
             let recognised = classifier.recognise(packet.bytes(), &mut lengths)?;
-            (!packet.bad_checksum()).then(|| (&recognised.flow.terms, recognised.gradient()))
+            let right = recognised.is_in_window() && !packet.bad_checksum();
+            right.then(|| (&recognised.flow.terms, recognised.gradient()))
         };
         // Drained, not consumed: that would move the whole array first.
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));

@@ -24,10 +24,15 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 let late = limit > 0 && first.is_some_and(|first| now.saturating_sub(first) > limit);
                 // A slot that keeps older PSNs out of a region stays: else one could complete twice.
                 let guards = job.policy.region.is_some() && job.partials;
+                let lost = first.is_some() && !job.window.has(key.psn());
                 match () {
+                    // What no rank sends to any more.
+                    () if lost => SweepAction::Vacate,
                     () if late => SweepAction::Release,
                     // What nobody waits for must not use up the quota for ever.
                     () if quota > 0 && !guards => SweepAction::Expire(now),
+                    // In a region nothing else takes its place, and the ranks that it lacks would look late.
+                    () if job.policy.region.is_some() && !guards => SweepAction::Abandon(now),
                     () => SweepAction::Keep,
                 }
             }

@@ -40,6 +40,11 @@ pub(crate) struct LcoreSink<'a, I: Io> {
 /// Nanoseconds after which the ranks that a partial lacks count as late: longer than ranks in step are
 /// apart, shorter than anybody notices.
 const LATE_NS: u64 = 10_000_000;
+/// Nanoseconds after which a rank of which no contribution comes does not wait for results: ten times the
+/// longest time after which a waiting one sends again.
+const SILENT_NS: u64 = 1_000_000_000;
+/// Ranks inside a partial that are asked whether they wait: they do it together.
+const ASKED: usize = 8;
 
 type Shared<I> = <<I as Io>::Buf as PacketBuf>::Shared;
 
@@ -122,6 +127,7 @@ impl<I: Io> LcoreSink<'_, I> {
 
     #[inline(always)]
     fn give_out(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
+        job.window.completed(self.number, result.key.psn());
         if result.overflow {
             self.count(Counter::Overflowed);
             job.cells.count(self.number, JobEvent::Overflowed, 1);
@@ -276,16 +282,19 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         self.emitter.recycle(packet);
     }
 
-    fn seen(&mut self, key: Key, first: u64, inside: &RankSet<WORDS>) {
+    fn seen(&mut self, key: Key, first: u64, inside: &RankSet<WORDS>) -> bool {
         let now = self.emitter.swept_at;
-        if now.saturating_sub(first) > LATE_NS
-            && let Some(job) = Self::job_of(self.table, key)
-        {
+        let Some(job) = Self::job_of(self.table, key) else { return false };
+        // Whoever waits sends the oldest PSN that it waits for again and again.
+        let waits = |rank| job.cells.has_heard(rank, now.saturating_sub(SILENT_NS));
+        let waited = inside.iter().take(ASKED).any(waits);
+        if waited && now.saturating_sub(first) > LATE_NS {
             // As many as can be named; with a thousand ranks the search for them is a few hundred steps.
             for rank in inside.missing(job.fan_in).iter().take(LATE) {
                 job.cells.late(self.number, rank, first, now);
             }
         }
+        waited
     }
 
     fn combined(&mut self, _: &Contribution) {

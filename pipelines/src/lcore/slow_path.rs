@@ -122,6 +122,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 server::pass_to_rank(&mut self.emitter, job, header, *payload, packet);
             }
             Kind::Control => self.emitter.discard(packet, DropReason::Control),
+            Kind::Result if !job.window.has(header.psn) => {
+                self.emitter.discard(packet, DropReason::OutsideWindow);
+            }
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
                 job.cells.count(self.number, JobEvent::ServerResults, 1);

@@ -14,7 +14,7 @@ use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::server::{Presence, ServerState, Serving};
 use super::spec::{JobSpec, ServerMode};
-use crate::jobs::{Endpoint, Job, Member, Server};
+use crate::jobs::{Endpoint, Job, Member, PsnWindow, Server};
 
 /// Whom the trailer of an answer names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,10 @@ pub(super) struct JobRecord {
     pub(super) presence: Presence,
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
+    /// Lcores, which all give out results.
+    lcores: usize,
+    /// The PSNs that the generation may have under way.
+    window: Arc<PsnWindow>,
     /// When the first of those that are forming the generation joined.
     pub(super) since: Duration,
     /// The last sign of life of anybody.
@@ -175,6 +179,8 @@ impl JobRecord {
             server: None,
             presence: Presence { heard: now, lacking: false },
             cells: Arc::default(),
+            lcores: 0,
+            window: Arc::new(PsnWindow::closed()),
             since: now,
             heard: now,
             due: Some(now),
@@ -185,6 +191,7 @@ impl JobRecord {
     /// Has it counted by so many lcores, from 0 on.
     pub(super) fn count_by(&mut self, lcores: usize) {
         self.cells = Arc::new(JobCells::new(lcores, self.spec.fan_in));
+        self.lcores = lcores;
     }
 
     /// The bucket of a source that is known to this job, by the address and port that it has joined or
@@ -224,7 +231,12 @@ impl JobRecord {
         if self.phase != Phase::Forming || !all || !self.agree() {
             return;
         }
-        self.phase = Phase::Complete { resumed: self.common_claim() };
+        let resumed = self.common_claim();
+        self.phase = Phase::Complete { resumed };
+        self.window = Arc::new(match resumed {
+            None => PsnWindow::new(0, 0, self.spec.window, self.lcores),
+            Some(_) => PsnWindow::unlimited(),
+        });
         for joined in self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()) {
             joined.heard = now;
         }
@@ -265,6 +277,7 @@ impl JobRecord {
         self.epoch = self.epoch.wrapping_add(1);
         self.payload = None;
         self.phase = Phase::Forming;
+        self.window = Arc::new(PsnWindow::closed());
         // The number means another generation from now on.
         self.unresumable.set(self.epoch, false);
         self.reset = self.reset.filter(|reset| reset.epoch != self.epoch);
@@ -321,6 +334,7 @@ impl JobRecord {
         job.mode = mode;
         job.policy = policy;
         job.cells = Arc::clone(&self.cells);
+        job.window = Arc::clone(&self.window);
         job.server = match server {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,

@@ -1,0 +1,125 @@
+//! Which PSNs of a generation can be under way: whatever names another never reaches the pool.
+//!
+//! Let *h* be the highest PSN that has a result, and S the job's window. By the spread rule (protocol,
+//! section 10) no rank has sent a PSN beyond *h* + S, and none needs one that is 2 S or more behind: what a
+//! rank asks for is among the S that others keep, the latest of which is at most S from *h*.
+//!
+//! Each lcore notes the highest result that it has given out in a place of its own. Two words that all lcores
+//! read say which PSNs are admitted. They lag behind, so they are written rarely, and they err on the narrow
+//! side only: a PSN that they do not admit is judged once more by what all lcores have noted.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// The parts of a window by which the shared words may lag behind an lcore's own results.
+const STEPS: u32 = 8;
+
+/// The PSNs that one generation of a job may have under way.
+#[derive(Debug)]
+pub struct PsnWindow {
+    shared: CachePadded<Admitted>,
+    /// One past the highest result of each lcore that the shared words may not know of.
+    ends: Box<[CachePadded<AtomicU32>]>,
+    /// S; 0 where results change nothing.
+    spread: u32,
+}
+
+/// Written together, but read one by one: a mixture of two states admits no more than the later one.
+#[derive(Debug)]
+struct Admitted {
+    first: AtomicU32,
+    count: AtomicU32,
+}
+
+impl PsnWindow {
+    /// The window of a generation whose ranks lack nothing before `oldest` and have no result from `next` on,
+    /// where they run at most `spread` ahead; with results from so many lcores.
+    #[must_use]
+    pub fn new(oldest: u32, next: u32, spread: u16, lcores: usize) -> Self {
+        let ends = (0..lcores).map(|_| CachePadded::new(AtomicU32::new(next))).collect();
+        let window = Self { ends, spread: spread.max(1).into(), ..Self::fixed(oldest, 0) };
+        window.publish(next);
+        window
+    }
+
+    /// Admits every PSN.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self::fixed(0, u32::MAX)
+    }
+
+    /// Admits no PSN: ranks are missing, and nobody has been told to go.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::fixed(0, 0)
+    }
+
+    fn fixed(first: u32, count: u32) -> Self {
+        let shared = Admitted { first: AtomicU32::new(first), count: AtomicU32::new(count) };
+        Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0 }
+    }
+
+    /// True if the PSN may be under way.
+    #[must_use]
+    #[inline(always)]
+    pub fn has(&self, psn: u32) -> bool {
+        self.admits_at_once(psn) || self.admits(psn)
+    }
+
+    /// True if the shared words admit a PSN.
+    #[inline(always)]
+    fn admits_at_once(&self, psn: u32) -> bool {
+        let Admitted { first, count } = &*self.shared;
+        psn.wrapping_sub(first.load(Ordering::Relaxed)) < count.load(Ordering::Relaxed)
+    }
+
+    /// True if a PSN is admitted after a look at what each lcore has noted.
+    #[cold]
+    #[inline(never)]
+    fn admits(&self, psn: u32) -> bool {
+        let known = self.known();
+        let ahead = |end: &CachePadded<AtomicU32>| end.load(Ordering::Relaxed).wrapping_sub(known);
+        // What is beyond that was noted long ago, by an lcore that gives out no results any more.
+        let news = self.ends.iter().map(ahead).filter(|&ahead| ahead <= 2 * self.spread).max();
+        if let Some(ahead) = news.filter(|&ahead| ahead > 0) {
+            self.publish(known.wrapping_add(ahead));
+        }
+        self.admits_at_once(psn) || self.shared.count.load(Ordering::Relaxed) == u32::MAX
+    }
+
+    /// Notes that an lcore gives out the result of a PSN.
+    #[inline]
+    pub fn completed(&self, lcore: usize, psn: u32) {
+        let Some(own) = self.ends.get(lcore) else { return };
+        let (known, end) = (self.known(), psn.wrapping_add(1));
+        let (ahead, before) = (end.wrapping_sub(known), own.load(Ordering::Relaxed).wrapping_sub(known));
+        // Nothing new, or nothing that can be.
+        if ahead == 0 || ahead > 2 * self.spread {
+            return;
+        }
+        if before < ahead || before > 2 * self.spread {
+            own.store(end, Ordering::Relaxed);
+        }
+        if ahead > self.spread / STEPS {
+            self.publish(end);
+        }
+    }
+
+    /// One past the highest result that the shared words know of.
+    fn known(&self) -> u32 {
+        let Admitted { first, count } = &*self.shared;
+        first.load(Ordering::Relaxed).wrapping_add(count.load(Ordering::Relaxed)).wrapping_sub(self.spread)
+    }
+
+    /// Admits what may be under way where `end` is one past the highest result. What was too old stays so.
+    fn publish(&self, end: u32) {
+        let (first, behind) = (self.shared.first.load(Ordering::Relaxed), end.wrapping_sub(2 * self.spread));
+        let first = if behind.wrapping_sub(first) < 1 << 31 { behind } else { first };
+        self.shared.first.store(first, Ordering::Relaxed);
+        self.shared.count.store(end.wrapping_add(self.spread).wrapping_sub(first), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use super::PsnWindow;
+
+/// The PSNs from `first` on, and one past the last, that a window admits, looked for around `near`.
+fn admitted(window: &PsnWindow, near: u32) -> (u32, u32) {
+    let all =
+        (0..4096u32).map(|at| near.wrapping_sub(2048).wrapping_add(at)).filter(|&psn| window.admits(psn));
+    let all: Vec<u32> = all.collect();
+    let (first, last) = (*all.first().unwrap(), *all.last().unwrap());
+    assert_eq!(last.wrapping_sub(first) as usize + 1, all.len(), "without a hole");
+    (first, last.wrapping_add(1))
+}
+
+#[test]
+fn a_generation_begins_with_its_base_and_moves_with_its_results() {
+    for base in [0, 7, u32::MAX - 100, 1 << 31] {
+        let at = |offset: u32| base.wrapping_add(offset);
+        let window = PsnWindow::new(base, base, 64, 2);
+        assert_eq!(admitted(&window, base), (base, at(64)));
+        window.completed(0, at(0));
+        assert_eq!(admitted(&window, base), (base, at(65)));
+        window.completed(1, at(10));
+        window.completed(0, at(5));
+        assert_eq!(admitted(&window, base), (base, at(75)), "the highest of all lcores counts");
+        (11..200).for_each(|offset| window.completed(offset as usize % 2, at(offset)));
+        assert_eq!(admitted(&window, at(200)), (at(200 - 128), at(264)), "2 S behind, S ahead");
+    }
+}
+
+#[test]
+fn a_resumed_generation_begins_with_the_rank_that_is_furthest_behind() {
+    let window = PsnWindow::new(1000, 1040, 64, 1);
+    assert_eq!(admitted(&window, 1000), (1000, 1104));
+    window.completed(0, 1000);
+    assert_eq!(admitted(&window, 1000), (1000, 1104), "others have results up to 1039");
+    (1001..1140).for_each(|psn| window.completed(0, psn));
+    assert_eq!(admitted(&window, 1140), (1012, 1204));
+}
+
+#[test]
+fn the_shared_words_are_written_rarely_and_never_admit_too_much() {
+    let window = PsnWindow::new(0, 0, 512, 4);
+    let mut writes = 0;
+    let mut before = window.known();
+    for psn in 0..100_000u32 {
+        window.completed(psn as usize % 4, psn);
+        assert!(!window.admits_at_once(psn + 513), "{psn}");
+        writes += u32::from(window.known() != before);
+        before = window.known();
+    }
+    assert!((1000..2000).contains(&writes), "{writes} times for 100,000 results");
+}
+
+#[test]
+fn results_that_nobody_can_have_change_nothing() {
+    let window = PsnWindow::new(0, 0, 64, 1);
+    for psn in [129, 1 << 30, 1 << 31, u32::MAX] {
+        window.completed(0, psn);
+    }
+    assert_eq!(admitted(&window, 0), (0, 64));
+}
+
+#[test]
+fn an_lcore_that_has_been_idle_for_half_the_numbers_does_not_move_the_window() {
+    let window = PsnWindow::new(0, 0, 64, 2);
+    window.completed(1, 0);
+    // Lcore 1 gives out nothing any more.
+    let mut end = 0u32;
+    while end < (1 << 31) + 1000 {
+        end += 1 << 20;
+        window.publish(end);
+    }
+    window.completed(0, end);
+    assert_eq!(admitted(&window, end), (end + 1 - 128, end + 65));
+}
+
+#[test]
+fn closed_admits_nothing_and_unlimited_everything() {
+    let (closed, unlimited) = (PsnWindow::closed(), PsnWindow::unlimited());
+    for psn in [0, 1, 1 << 31, u32::MAX] {
+        closed.completed(0, psn);
+        assert!(!closed.admits(psn) && unlimited.admits(psn));
+    }
+}
