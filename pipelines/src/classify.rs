@@ -220,9 +220,13 @@ impl Classifier<'_> {
         let control = Control::parse(datagram.payload.whole(bytes)).map_err(untaken)?;
         match control.action {
             Action::FBcast | Action::Help => self.about_a_psn(control.action, datagram),
-            Action::Join | Action::Leave | Action::Reset | Action::SetH | Action::Halt | Action::Serve => {
-                Ok(Class::Control(*datagram, control))
-            }
+            Action::Join
+            | Action::Leave
+            | Action::Reset
+            | Action::SetH
+            | Action::Halt
+            | Action::Serve
+            | Action::Query => Ok(Class::Control(*datagram, control)),
             // From a parameter server to a rank.
             Action::Ack
                 if datagram.header.flags.has(Flags::BYPASS)

@@ -172,14 +172,13 @@ impl Membership {
         let answer = Answer {
             header: answer_header(header, fan_in, joined, epoch),
             control: Control {
-                action: Action::Ack,
                 status,
                 answers: Some(control.action),
-                session: control.session,
                 payload,
                 window,
                 expected,
                 got,
+                ..Control::request(Action::Ack, control.session)
             },
             lost: job.and_then(|job| job.named(names, header.rank)),
             changed,

@@ -115,7 +115,7 @@ fn below_the_header() -> Vec<Case> {
 fn in_the_header() -> Vec<Case> {
     use DropReason as R;
     vec![
-        byte(R::Version, "version 2", HEADER, |_| 2),
+        byte(R::Version, "version 1", HEADER, |_| 1),
         byte(R::Version, "version 0", HEADER, |_| 0),
         byte(R::Kind, "kind 9", HEADER + 1, |_| 9),
         byte(R::Kind, "kind 0", HEADER + 1, |_| 0),
@@ -146,7 +146,7 @@ fn bodies() -> Vec<Case> {
         frame(R::Truncated, "a control body too short", move |w| control(w, &join(w).to_bytes()[..23])),
         frame(R::Control, "an action that is not defined", move |w| {
             let mut body = join(w).to_bytes();
-            body[0] = 10;
+            body[0] = 11;
             control(w, &body)
         }),
         frame(R::Control, "a byte too many", move |w| control(w, &[&join(w).to_bytes()[..], &[0]].concat())),

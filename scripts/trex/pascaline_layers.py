@@ -1,9 +1,9 @@
-"""The Pascaline protocol, version 1, as Scapy layers; docs/protocol.md is the normative text.
+"""The Pascaline protocol, version 2, as Scapy layers; docs/protocol.md is the normative text.
 
     Ether()/IP()/UDP()/Pascaline(kind="gradient", job=1, rank=2, psn=7,
     fan_in=4)/Raw(elements)/PascalineTrailer(...)
 
-Fields left out get what the protocol says for a gradient of version 1; `flags` gets TRAILER by itself where a
+Fields left out get what the protocol says for a gradient of version 2; `flags` gets TRAILER by itself where a
 trailer follows. Whatever is given is sent as given, right or wrong: that is how malformed packets are made.
 
 Needs nothing of Scapy that version 2.4 does not have, which is what TRex brings along.
@@ -33,7 +33,7 @@ from scapy.packet import Packet, Raw, bind_layers
 
 PORT = 16420
 HEADER = 22
-CONTROL_BODY = 24
+CONTROL_BODY = 48
 RETRANSMISSION_FLAG = 1 << 2
 TRAILER_FLAG = 1 << 5
 
@@ -62,6 +62,7 @@ ACTIONS = {
     7: "halt",
     8: "ack",
     9: "serve",
+    10: "query",
 }
 STATUSES = dict(
     enumerate(
@@ -84,16 +85,19 @@ STATUSES = dict(
             "halted",
             "unknown_psn",
             "too_many",
+            "operation_mismatch",
+            "rank_left",
+            "rank_taken",
         )
     )
 )
-TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth"}
+TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth", 5: "operations", 6: "ranks"}
 
 
 class PascalineControl(Packet):
-    """The 24 bytes behind the header of a control packet (protocol, section 9).
+    """The 48 bytes behind the header of a control packet (protocol, section 9).
 
-    Scapy's packets have methods called `answers` and `payload`, hence two names that are not the protocol's.
+    Scapy's packets have methods called `answers` and `payload`, hence names that are not the protocol's.
     """
 
     name = "PascalineControl"
@@ -101,12 +105,17 @@ class PascalineControl(Packet):
         ByteEnumField("action", 1, ACTIONS),
         ByteEnumField("status", 0, STATUSES),
         ByteEnumField("answered", 0, ACTIONS),
-        ByteField("reserved", 0),
+        BitEnumField("op", 0, 4, OPS),
+        BitEnumField("dtype", 0, 4, DTYPES),
         LongField("session", 0),
         ShortField("payload_bytes", 0),
         ShortField("window", 0),
         IntField("expected", 0),
         IntField("got", 0),
+        LongField("cookie", 0),
+        IntField("psn", 0),
+        IntField("first", 0),
+        LongField("bytes_whole", 0),
     ]
 
 
@@ -183,7 +192,39 @@ class TrailerAuth(TrailerElement):
     ]
 
 
-_ELEMENTS = {1: TrailerBitmap, 2: TrailerUpdate, 3: TrailerQueue, 4: TrailerAuth}
+class TrailerOperations(TrailerElement):
+    """Two operations that ranks call at the same PSN, as bytes."""
+
+    name = "TrailerOperations"
+    fields_desc = [
+        ByteEnumField("type", 5, TRAILER_TYPES),
+        ByteField("length", None),
+        StrFixedLenField("value", bytes(32), 32),
+    ]
+
+
+class TrailerRanks(TrailerElement):
+    """What is known of ranks that are missing: 32 bytes for each."""
+
+    name = "TrailerRanks"
+    fields_desc = [
+        ByteEnumField("type", 6, TRAILER_TYPES),
+        ByteField("length", None),
+        StrLenField("value", bytes(32), length_from=lambda element: element.length),
+    ]
+
+
+_ELEMENTS = {
+    1: TrailerBitmap,
+    2: TrailerUpdate,
+    3: TrailerQueue,
+    4: TrailerAuth,
+    5: TrailerOperations,
+    6: TrailerRanks,
+}
+RANK_STATES = {1: "never_joined", 2: "left", 3: "lost", 4: "silent", 5: "behind", 6: "here"}
+OPERATION = struct.Struct("!HBxIQ")
+RANK_REPORT = struct.Struct("!HBxIIHxx16s")
 
 
 class PascalineTrailer(Packet):
@@ -209,7 +250,7 @@ class Pascaline(Packet):
 
     name = "Pascaline"
     fields_desc = [
-        ByteField("version", 1),
+        ByteField("version", 2),
         ByteEnumField("kind", 1, KINDS),
         FlagsField("flags", None, 8, FLAGS),
         BitEnumField("op", 0, 4, OPS),

@@ -144,7 +144,7 @@ def _wrong_order() -> Packet:
 
 def _control(parts: _Parts) -> None:
     parts.header.kind, parts.header.rank, parts.header.psn, parts.header.count = 8, 0, 0, 0
-    parts.rest = PascalineControl(action="join", reserved=1, session=1)
+    parts.rest = PascalineControl(action="join", dtype=6, session=1)
 
 
 VECTORS = (
@@ -156,7 +156,7 @@ VECTORS = (
     Case("bad-ip-fragment", "ip_fragment", _changed(_ip(flags="MF"))),
     Case("bad-ip-checksum", "ip_checksum", _flipped_address),
     Case("bad-length", "length", _short_udp),
-    Case("bad-version", "version", _header(version=2)),
+    Case("bad-version", "version", _header(version=1)),
     Case("bad-kind", "kind", _header(kind=9)),
     Case("bad-flags", "flags", _header(flags=1 << 6)),
     Case("bad-dtype", "dtype", _header(dtype=6)),

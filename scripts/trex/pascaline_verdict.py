@@ -19,8 +19,8 @@ _FRAGMENT = 44
 _MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _GRADIENT, _ACK, _CONTROL = 1, 5, 8
 _EMPTY_KINDS = (6, 7)
-_FIXED_ELEMENTS = {2: 12, 3: 7, 4: 8}
-_MOST_ELEMENTS = 4
+_SIZES = {1: range(8, 129, 8), 2: (12,), 3: (7,), 4: (8,), 5: (32,), 6: range(32, 225, 32)}
+_MOST_ELEMENTS = len(_SIZES)
 
 
 class _Refused(Exception):
@@ -100,15 +100,32 @@ def _datagram(datagram: bytes) -> None:
     body = datagram[8:]
     _need(body, HEADER)
     version, kind, flags, element = body[:4]
-    _check(version == 1, "version")
+    _check(version == 2, "version")
     _check(1 <= kind <= 8, "kind")
     _check(flags & 0xC0 == 0, "flags")
-    dtype, op = element & 0xF, element >> 4
-    _check(dtype in DTYPE_BYTES and op in OPS, "dtype")
+    _check(_is_element(element), "dtype")
     payload = body[HEADER:]
     if flags & TRAILER_FLAG:
         payload = payload[: len(payload) - _trailer(payload)]
-    _payload(kind, payload, DTYPE_BYTES[dtype])
+    _payload(kind, payload, DTYPE_BYTES[element & 0xF])
+
+
+def _is_element(code: int) -> bool:
+    return code & 0xF in DTYPE_BYTES and code >> 4 in OPS
+
+
+def _operations(value: bytes) -> bool:
+    """Whether two descriptions of operations are legal."""
+    return all(not (one[2] and not _is_element(one[2])) and not one[3] for one in (value[:16], value[16:]))
+
+
+def _ranks(value: bytes) -> bool:
+    """Whether reports of ranks are legal."""
+    reports = (value[at : at + 32] for at in range(0, len(value), 32))
+    return all(1 <= one[2] <= 6 and not one[3] and one[14:16] == bytes(2) for one in reports)
+
+
+_VALUES = {5: _operations, 6: _ranks}
 
 
 def _trailer(data: bytes) -> int:
@@ -121,8 +138,9 @@ def _trailer(data: bytes) -> int:
         _check(len(elements) >= 2, "trailer")
         kind, size = elements[:2]
         count += 1
-        good = size in range(8, 129, 8) if kind == 1 else size == _FIXED_ELEMENTS.get(kind)
+        good = size in _SIZES.get(kind, ())
         _check(last < kind and good and count <= _MOST_ELEMENTS and len(elements) >= 2 + size, "trailer")
+        _check(kind not in _VALUES or _VALUES[kind](elements[2 : 2 + size]), "trailer")
         elements, last = elements[2 + size :], kind
     return length
 
@@ -140,8 +158,10 @@ def _payload(kind: int, payload: bytes, size: int) -> None:
 
 
 def _control_is_legal(body: bytes) -> bool:
-    action, status, answers, reserved = body[:4]
-    if action not in ACTIONS or action == 0 or status not in STATUSES or reserved:
+    action, status, answers, element = body[:4]
+    if action not in ACTIONS or action == 0 or status not in STATUSES:
+        return False
+    if element and not _is_element(element):
         return False
     if ACTIONS[action] == "ack":
         return answers in ACTIONS and ACTIONS[answers] != "ack"

@@ -19,12 +19,15 @@ from pascaline_layers import (
     PascalineTrailer,
     TrailerAuth,
     TrailerBitmap,
+    TrailerOperations,
     TrailerQueue,
+    TrailerRanks,
     TrailerUpdate,
 )
 from pascaline_verdict import verdict
 
 _BLOCK = re.compile(r"^```vector\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_NUMBERS = ("session", "window", "expected", "got", "cookie", "psn", "first")
 _TAGS = {0x8100: Dot1Q, 0x88A8: Dot1AD}
 
 
@@ -130,9 +133,26 @@ def _flags(flags: int) -> str:
 def _control(body: PascalineControl) -> str:
     return (
         f"action={wire.ACTIONS[body.action]} status={wire.STATUSES[body.status]} "
-        f"answers={wire.ACTIONS[body.answered]} session={body.session} payload={body.payload_bytes} "
-        f"window={body.window} expected={body.expected} got={body.got}"
+        f"answers={wire.ACTIONS[body.answered]} element={_called(body.op << 4 | body.dtype)} "
+        f"session={body.session} payload={body.payload_bytes} "
+        f"window={body.window} expected={body.expected} got={body.got} "
+        f"cookie={body.cookie} psn={body.psn} first={body.first} bytes={body.bytes_whole}"
     )
+
+
+def _called(element: int) -> str:
+    return f"{wire.DTYPES[element & 0xF]}/{wire.OPS[element >> 4]}" if element else "none"
+
+
+def _code(called: str) -> int:
+    if called == "none":
+        return 0
+    dtype, op = called.split("/")
+    return _key(wire.DTYPES, dtype) | _key(wire.OPS, op) << 4
+
+
+def _key(names: dict[int, str], name: str) -> int:
+    return next(code for code, found in names.items() if found == name)
 
 
 def _element(element: Packet) -> str:
@@ -143,7 +163,21 @@ def _element(element: Packet) -> str:
         return f"reward={element.reward:g} generated_ns={element.generated_ns}"
     if isinstance(element, TrailerQueue):
         return f"clusters={element.clusters} capacity={element.capacity} waiting={element.waiting}"
+    if isinstance(element, TrailerOperations):
+        most, differing = (
+            f"{rank},{_called(called)},{first},{length}"
+            for rank, called, first, length in wire.OPERATION.iter_unpack(element.value)
+        )
+        return f"most={most} differing={differing}"
+    if isinstance(element, TrailerRanks):
+        return " ".join(map(_report, wire.RANK_REPORT.iter_unpack(element.value)))
     return f"tag={element.tag.hex()}"
+
+
+def _report(report: tuple[int, int, int, int, int, bytes]) -> str:
+    rank, state, silent, behind, port, address = report
+    where = ipaddress.IPv6Address(address)
+    return f"{rank}={wire.RANK_STATES[state]},{silent},{behind},{port},{where.ipv4_mapped or where}"
 
 
 def built(vector: Vector) -> Packet:
@@ -191,9 +225,17 @@ def _header(words: dict[str, str]) -> Packet:
 
 
 def _body(words: dict[str, str]) -> Packet:
-    numbers = {key: int(words[key]) for key in ("session", "window", "expected", "got")}
+    numbers = {key: int(words[key]) for key in _NUMBERS}
+    element = _code(words["element"])
     names = {"action": words["action"], "status": words["status"], "answered": words["answers"]}
-    return PascalineControl(payload_bytes=int(words["payload"]), **names, **numbers)
+    return PascalineControl(
+        payload_bytes=int(words["payload"]),
+        bytes_whole=int(words["bytes"]),
+        op=element >> 4,
+        dtype=element & 0xF,
+        **names,
+        **numbers,
+    )
 
 
 def _built_element(vector: Vector, kind: str) -> Packet:
@@ -205,4 +247,22 @@ def _built_element(vector: Vector, kind: str) -> Packet:
         return TrailerUpdate(reward=float(words["reward"]), generated_ns=int(words["generated_ns"]))
     if kind == "queue":
         return TrailerQueue(**{key: int(value) for key, value in words.items()})
+    if kind == "operations":
+        return TrailerOperations(value=b"".join(map(_operation, words.values())))
+    if kind == "ranks":
+        return TrailerRanks(value=b"".join(_rank_report(*word) for word in words.items()))
     return TrailerAuth(tag=bytes.fromhex(words["tag"]))
+
+
+def _operation(text: str) -> bytes:
+    rank, called, first, length = text.split(",")
+    return wire.OPERATION.pack(int(rank), _code(called), int(first), int(length))
+
+
+def _rank_report(rank: str, known: str) -> bytes:
+    state, silent, behind, port, address = known.split(",")
+    where = ipaddress.ip_address(address)
+    if isinstance(where, ipaddress.IPv4Address):
+        where = ipaddress.IPv6Address(f"::ffff:{where}")
+    code = _key(wire.RANK_STATES, state)
+    return wire.RANK_REPORT.pack(int(rank), code, int(silent), int(behind), int(port), where.packed)

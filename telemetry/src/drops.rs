@@ -37,9 +37,9 @@ reasons! {
         "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
     /// IP and UDP lengths disagree with each other or with the frame.
     Length => "length", "Look for a middlebox that pads or cuts frames.";
-    /// Not protocol version 1.
+    /// Not protocol version 2.
     Version => "version", "Something else sends to the port, or a worker speaks another version.";
-    /// A kind that version 1 does not define.
+    /// A kind that version 2 does not define.
     Kind => "kind", "Something else sends to the port, or a worker speaks another version.";
     /// A kind that this appliance or this job's mode does not handle.
     UnhandledKind => "unhandled_kind", "Match the worker's mode with the job's: synchronous or asynchronous.";
@@ -52,7 +52,7 @@ reasons! {
         "Let the worker send whole elements, at most the payload agreed on when it joined.";
     /// The trailer does not add up.
     Trailer => "trailer", "The worker builds wrong trailers: docs/protocol.md, section 8.";
-    /// A control body that version 1 does not define.
+    /// A control body that version 2 does not define.
     Control => "control", "The worker speaks another version of the protocol.";
     /// No job has this number.
     UnknownJob => "unknown_job", "Add the job to the configuration, or admit jobs that workers form.";

@@ -4,7 +4,7 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +---------------+---------------+---------------+---------------+
-//! |    action     |    status     |   answers     |   reserved    |
+//! |    action     |    status     |   answers     |  op   | dtype |
 //! +---------------+---------------+---------------+---------------+
 //! |                            session                            |
 //! |                                                               |
@@ -14,6 +14,16 @@
 //! |                           expected                            |
 //! +---------------------------------------------------------------+
 //! |                              got                              |
+//! +---------------------------------------------------------------+
+//! |                            cookie                             |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                              psn                              |
+//! +---------------------------------------------------------------+
+//! |                             first                             |
+//! +---------------------------------------------------------------+
+//! |                             bytes                             |
+//! |                                                               |
 //! +---------------------------------------------------------------+
 //! ```
 //!
@@ -27,12 +37,13 @@ use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::codes::codes;
+use crate::element::Element;
 use crate::header::Header;
 use crate::malformed::{Malformed, NoRoom};
 use crate::trailer::Trailer;
 
 /// Length of the body.
-pub const LEN: usize = 24;
+pub const LEN: usize = 48;
 
 /// The rank in the header of a parameter server's packets, which has none.
 pub const SERVER_RANK: u16 = u16::MAX;
@@ -94,6 +105,8 @@ codes! {
         Ack = 8 "ack",
         /// A parameter server announces itself for a job.
         Serve = 9 "serve",
+        /// Ask who is missing at a PSN.
+        Query = 10 "query",
     }
 }
 
@@ -112,7 +125,7 @@ codes! {
         FanInMismatch = 4 "fan_in_mismatch",
         /// The job's configuration does not admit this source address.
         SourceRefused = 5 "source_refused",
-        /// A newer session of this rank exists.
+        /// The session is over: it has left, or another of this rank has taken its place.
         StaleSession = 6 "stale_session",
         /// The packet belongs to another generation of the job.
         WrongEpoch = 7 "wrong_epoch",
@@ -136,6 +149,12 @@ codes! {
         UnknownPsn = 16 "unknown_psn",
         /// Too many requests in too short a time.
         TooMany = 17 "too_many",
+        /// The ranks call different operations; an Ack that says so describes two of them in its trailer.
+        OperationMismatch = 18 "operation_mismatch",
+        /// A PSN cannot be complete: a rank has left before it. The Ack's trailer tells which.
+        RankLeft = 19 "rank_left",
+        /// A live worker holds the rank.
+        RankTaken = 20 "rank_taken",
     }
 }
 
@@ -148,7 +167,7 @@ impl fmt::Display for Status {
             Self::RankOutOfRange => "rank out of range",
             Self::FanInMismatch => "rank count differs",
             Self::SourceRefused => "source address not admitted",
-            Self::StaleSession => "a newer session of this rank exists",
+            Self::StaleSession => "the session is over",
             Self::WrongEpoch => "another generation of the job",
             Self::NotMember => "not a member",
             Self::PayloadMismatch => "payload length differs",
@@ -160,6 +179,9 @@ impl fmt::Display for Status {
             Self::Halted => "the job is suspended",
             Self::UnknownPsn => "nothing is known of the PSN",
             Self::TooMany => "too many requests",
+            Self::OperationMismatch => "the ranks call different operations",
+            Self::RankLeft => "a rank has left too early",
+            Self::RankTaken => "a live worker holds the rank",
         })
     }
 }
@@ -173,7 +195,9 @@ pub struct Control {
     pub status: Status,
     /// The action that an Ack answers, or `None`: in requests, and in Acks that answer no control packet.
     pub answers: Option<Action>,
-    /// The sender's session: later sessions of a rank have larger numbers.
+    /// The element type and operation of what is under way; `None` if nothing is.
+    pub element: Option<Element>,
+    /// The sender's session: a random number for each life of a rank.
     pub session: u64,
     /// Payload bytes of a full packet.
     pub payload: u16,
@@ -186,6 +210,15 @@ pub struct Control {
     /// In refusals: the value that was received. In a Join: the [`generation`] that an Ack has told the
     /// worker, or [`ASK`] if none has yet; 0 for a Join that counts in any.
     pub got: u32,
+    /// In a Join: what the latest Ack has given, or 0. In the Ack to a Join: the cookie for its sender.
+    pub cookie: u64,
+    /// In Join and Leave: the sender's oldest PSN without a result. In the Ack to a Join: the first PSN of a
+    /// generation that is not resumed.
+    pub psn: u32,
+    /// In Join and Leave: the first PSN of the operation under way; `psn` if there is none.
+    pub first: u32,
+    /// In a Join: payload bytes of the whole operation under way; 0 if there is none.
+    pub bytes: u64,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -194,12 +227,16 @@ struct Raw {
     action: u8,
     status: u8,
     answers: u8,
-    reserved: u8,
+    element: u8,
     session: U64,
     payload: U16,
     window: U16,
     expected: U32,
     got: U32,
+    cookie: U64,
+    psn: U32,
+    first: U32,
+    bytes: U64,
 }
 
 const _: () = assert!(size_of::<Raw>() == LEN);
@@ -212,11 +249,16 @@ impl Control {
             action,
             status: Status::Ok,
             answers: None,
+            element: None,
             session,
             payload: 0,
             window: 0,
             expected: 0,
             got: 0,
+            cookie: 0,
+            psn: 0,
+            first: 0,
+            bytes: 0,
         }
     }
 
@@ -227,7 +269,7 @@ impl Control {
     /// a status or an answered action without being an Ack. An Ack answers no Ack.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| Malformed::Truncated)?;
-        if !rest.is_empty() || raw.reserved != 0 {
+        if !rest.is_empty() {
             return Err(Malformed::Control);
         }
         let action = Action::from_code(raw.action).ok_or(Malformed::Control)?;
@@ -235,6 +277,10 @@ impl Control {
         let answers = match raw.answers {
             0 => None,
             code => Some(Action::from_code(code).ok_or(Malformed::Control)?),
+        };
+        let element = match raw.element {
+            0 => None,
+            code => Some(Element::from_code(code).ok_or(Malformed::Control)?),
         };
         if answers == Some(Action::Ack)
             || action != Action::Ack && (status != Status::Ok || answers.is_some())
@@ -245,11 +291,16 @@ impl Control {
             action,
             status,
             answers,
+            element,
             session: raw.session.get(),
             payload: raw.payload.get(),
             window: raw.window.get(),
             expected: raw.expected.get(),
             got: raw.got.get(),
+            cookie: raw.cookie.get(),
+            psn: raw.psn.get(),
+            first: raw.first.get(),
+            bytes: raw.bytes.get(),
         })
     }
 
@@ -270,12 +321,16 @@ impl Control {
             action: self.action as u8,
             status: self.status as u8,
             answers: self.answers.map_or(0, |action| action as u8),
-            reserved: 0,
+            element: self.element.map_or(0, Element::code),
             session: self.session.into(),
             payload: self.payload.into(),
             window: self.window.into(),
             expected: self.expected.into(),
             got: self.got.into(),
+            cookie: self.cookie.into(),
+            psn: self.psn.into(),
+            first: self.first.into(),
+            bytes: self.bytes.into(),
         };
         zerocopy::transmute!(raw)
     }

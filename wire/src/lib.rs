@@ -87,7 +87,7 @@ pub use trailer::Trailer;
 pub const DEFAULT_PORT: u16 = 16420;
 
 /// The protocol version this crate speaks.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Ranks a job may have at the most, by the width of the bitmap trailer.
 pub const MAX_RANKS: u16 = 1024;

@@ -9,8 +9,15 @@
 use crate::malformed::{Malformed, NoRoom};
 use crate::rank_set::RankSet;
 
-/// The longest trailer: all four elements, the bitmap at its widest.
-pub const MAX_LEN: usize = (2 + BITMAP_MAX) + (2 + 12) + (2 + 7) + (2 + 8) + 2;
+pub use self::reports::{Operation, Operations, RankReport, RankReports, RankState};
+
+mod reports;
+
+/// The longest trailer: all six elements, the bitmap at its widest, and as many ranks as there may be.
+pub const MAX_LEN: usize = BITMAP_LEN + (2 + 12) + (2 + 7) + (2 + 8) + (2 + Operations::LEN) + RANKS_LEN - 2;
+
+/// The longest trailer that has nothing but reports of ranks.
+pub const RANKS_LEN: usize = 2 + RankReports::MAX * RankReport::LEN + 2;
 
 /// The longest trailer that has nothing but a bitmap.
 pub const BITMAP_LEN: usize = 2 + BITMAP_MAX + 2;
@@ -23,6 +30,8 @@ const BITMAP: u8 = 1;
 const UPDATE: u8 = 2;
 const QUEUE: u8 = 3;
 const AUTH: u8 = 4;
+const OPERATIONS: u8 = 5;
+const RANKS: u8 = 6;
 
 /// A contribution bitmap of up to 1,024 ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,6 +129,10 @@ pub struct Trailer {
     pub queue: Option<QueueState>,
     /// Authentication tag.
     pub auth: Option<u64>,
+    /// Two operations that ranks call at the same PSN.
+    pub operations: Option<Operations>,
+    /// What is known of ranks that are missing.
+    pub ranks: Option<RankReports>,
 }
 
 impl Trailer {
@@ -162,6 +175,8 @@ impl Trailer {
                     });
                 }
                 AUTH => trailer.auth = Some(u64::from_be_bytes(value.try_into().ok()?)),
+                OPERATIONS => trailer.operations = Some(Operations::parse(value)?),
+                RANKS => trailer.ranks = Some(RankReports::parse(value)?),
                 _ => return None,
             }
             last = kind;
@@ -177,6 +192,8 @@ impl Trailer {
             + self.update.map_or(0, |_| 14)
             + self.queue.map_or(0, |_| 9)
             + self.auth.map_or(0, |_| 10)
+            + self.operations.map_or(0, |_| 2 + Operations::LEN)
+            + self.ranks.as_ref().map_or(0, |ranks| 2 + ranks.value_len())
     }
 
     /// Writes the trailer to the start of `out` and returns its length. `waiting` beyond 24 bits is written
@@ -207,6 +224,16 @@ impl Trailer {
         if let Some(auth) = self.auth {
             writer.put(&[AUTH, 8])?;
             writer.put(&auth.to_be_bytes())?;
+        }
+        if let Some(operations) = &self.operations {
+            writer.put(&[OPERATIONS, 32])?;
+            writer.put(&operations.to_bytes())?;
+        }
+        if let Some(ranks) = &self.ranks {
+            writer.put(&[RANKS, u8::try_from(ranks.value_len()).map_err(|_| NoRoom)?])?;
+            for report in ranks.as_slice() {
+                writer.put(&report.to_bytes())?;
+            }
         }
         writer.put(&u16::try_from(total).map_err(|_| NoRoom)?.to_be_bytes())?;
         Ok(total)

@@ -14,15 +14,16 @@ use pascaline_wire::{Address, Frame, Header, Malformed, Net, Trailer};
 const GRADIENT: &str = "0200000000fe 020000000003 0800
     4500003a 00004000 40112519 0a4d0003 0a4d00fe
     c000 4024 0026 0000
-    0101 0001 0001 0002 00000007 0004 0001 0000 0000 0001
+    0201 0001 0001 0002 00000007 0004 0001 0000 0000 0001
     0000803f 000020c0";
 const GRADIENT_IPV6: &str = "0200000000fe 020000000001 86dd
     60000000 0022 11 40 20010db8000000000000000000000001 20010db80000000000000000000000fe
     c000 4024 0022 0000
-    0101 0001 0001 0000 00000002 0004 0001 0000 0000 0001
+    0201 0001 0001 0000 00000002 0004 0001 0000 0000 0001
     0000c03f";
 const ARP: &str = "0001 0800 06 04 0001 020000000001 0a4d0001 000000000000 0a4d00fe";
-const JOIN: &str = "01 00 00 00 0000000000000001 0400 0200 00000000 00000000";
+const JOIN: &str = "01 00 00 00 0000000000000001 0400 0200 00000000 00000000
+    0000000000000000 00000000 00000000 0000000000000000";
 const TRAILER: &str = "03 07 0001 0008 000003 04 08 0123456789abcdef 0015";
 
 /// Down through all layers, as an appliance does for a packet to one of its own addresses.
@@ -58,7 +59,7 @@ fn truncated() {
     let header = &hex(GRADIENT)[42..64];
     assert_eq!(Header::parse(&header[..21]), Err(Malformed::Truncated));
     assert_eq!(changed(GRADIENT_IPV6, 18, &[0, 7]), Err(Malformed::Truncated));
-    assert_eq!(Control::parse(&hex(JOIN)[..23]), Err(Malformed::Truncated));
+    assert_eq!(Control::parse(&hex(JOIN)[..47]), Err(Malformed::Truncated));
     assert_eq!(Arp::parse(&hex(ARP)[..27]), Err(Malformed::Truncated));
     // A VLAN tag without its last byte.
     assert_eq!(Frame::parse(&hex("0200000000fe 020000000003 8100 000108")), Err(Malformed::Truncated));
@@ -120,7 +121,7 @@ fn length() {
 }
 
 fn version() {
-    for version in [0, 2, 0xff] {
+    for version in [0, 1, 0xff] {
         assert_eq!(changed(GRADIENT, 42, &[version]), Err(Malformed::Version), "{version}");
     }
 }
@@ -181,7 +182,20 @@ fn trailer() {
     refused("0001", "shorter than its own length field");
     refused("0003", "longer than what there is");
     refused("00 0003", "half an element header");
-    refused("05 00 0004", "type 5");
+    refused("07 00 0004", "type 7");
+    refused("05 00 0004", "operations without a value");
+    let operation = "0001 01 00 00000007 0000000000000400";
+    refused(&format!("05 10 {operation} 0014"), "one operation");
+    refused(&format!("05 20 {operation} 0001 01 01 00000007 0000000000000400 0024"), "a reserved byte");
+    refused(&format!("05 20 {operation} 0001 06 00 00000007 0000000000000400 0024"), "element type 6");
+    let report = |state: u8, reserved: u8| {
+        format!("0001 {state:02x} {reserved:02x} 00000000 00000000 c000 0000 {}", "00".repeat(16))
+    };
+    refused("06 00 0004", "no report");
+    refused(&format!("06 1f {} 0023", &report(1, 0)[..report(1, 0).len() - 2]), "31 bytes of a report");
+    refused(&format!("06 20 {} 0024", report(0, 0)), "state 0");
+    refused(&format!("06 20 {} 0024", report(7, 0)), "state 7");
+    refused(&format!("06 20 {} 0024", report(1, 1)), "a reserved byte");
     refused("00 00 0004", "type 0");
     refused("04 08 0123456789abcd 000b", "an element longer than what there is");
     refused("04 07 0123456789abcd 000b", "an authentication tag of 7 bytes");
@@ -205,16 +219,16 @@ fn control() {
         Control::parse(&bytes).map(drop)
     };
     let refused = Err(Malformed::Control);
-    assert_eq!(Control::parse(&[good.as_slice(), &[0]].concat()).map(drop), refused, "25 bytes");
+    assert_eq!(Control::parse(&[good.as_slice(), &[0]].concat()).map(drop), refused, "49 bytes");
     assert_eq!(with(&[(0, 0)]), refused, "action 0");
-    assert_eq!(with(&[(0, 10)]), refused, "action 10");
-    assert_eq!(with(&[(3, 1)]), refused, "reserved");
+    assert_eq!(with(&[(0, 11)]), refused, "action 11");
+    assert_eq!(with(&[(3, 6)]), refused, "element type 6");
     assert_eq!(with(&[(1, 1)]), refused, "a request with a status");
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
-    assert_eq!(with(&[(0, 8), (1, 17), (2, 9)]), Ok(()));
-    assert_eq!(with(&[(0, 8), (1, 18)]), refused, "status 18");
+    assert_eq!(with(&[(0, 8), (1, 20), (2, 10)]), Ok(()));
+    assert_eq!(with(&[(0, 8), (1, 21)]), refused, "status 21");
     assert_eq!(with(&[(0, 8), (2, 8)]), refused, "an answer to an answer");
-    assert_eq!(with(&[(0, 8), (2, 10)]), refused, "an answer to action 10");
+    assert_eq!(with(&[(0, 8), (2, 11)]), refused, "an answer to action 11");
 }
 
 /// One test per reason, and the compiler's word that none is missing: the match has no wildcard.

@@ -61,6 +61,8 @@ proptest! {
         );
         prop_assert_eq!(back.queue, trailer.queue);
         prop_assert_eq!(back.auth, trailer.auth);
+        prop_assert_eq!(back.operations, trailer.operations);
+        prop_assert_eq!(back.ranks, trailer.ranks);
         let short = trailer.emitted_len() - 1;
         prop_assert_eq!(trailer.emit(&mut body[..short]), Err(NoRoom));
     }
@@ -248,7 +250,7 @@ fn each_code_is_legal_or_refused() {
             bytes[at] = code;
             Header::parse(&bytes).map(|(header, _)| header.to_bytes() == bytes)
         };
-        assert_eq!(with(0).is_ok(), code == 1, "version {code}");
+        assert_eq!(with(0).is_ok(), code == 2, "version {code}");
         assert_eq!(with(1).is_ok(), (1..=8).contains(&code), "kind {code}");
         assert_eq!(with(2).is_ok(), code < 0x40, "flags {code}");
         assert_eq!(with(3).is_ok(), (1..=5).contains(&(code & 15)) && code >> 4 <= 2, "element {code}");

@@ -16,12 +16,13 @@ use common::hex;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::protocol;
 use pascaline_wire::template::Path;
-use pascaline_wire::{Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer};
+use pascaline_wire::trailer::{Operation, Operations, RankReport};
+use pascaline_wire::{Element, Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 
 /// As many as the document has: a vector that is lost to a slip of the pen is missed.
-const VECTORS: usize = 46;
+const VECTORS: usize = 52;
 
 struct Vector {
     name: &'static str,
@@ -73,11 +74,13 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     describe_header(&mut text, &header);
     let mut rebuilt = if header.kind == Kind::Control {
         let body = Control::parse(payload)?;
-        let Control { action: _, status: _, answers, session, payload, window, expected, got } = body;
+        let Control { answers, session, payload, window, expected, got, .. } = body;
+        let Control { action: _, status: _, cookie, psn, first, bytes, .. } = body;
         let answers = answers.map_or("none", action);
         write!(text, "control: action={} status={} ", action(body.action), body.status.name()).unwrap();
-        write!(text, "answers={answers} session={session} ").unwrap();
-        writeln!(text, "payload={payload} window={window} expected={expected} got={got}").unwrap();
+        write!(text, "answers={answers} element={} session={session} ", element(body.element)).unwrap();
+        write!(text, "payload={payload} window={window} expected={expected} got={got} ").unwrap();
+        writeln!(text, "cookie={cookie} psn={psn} first={first} bytes={bytes}").unwrap();
         body.to_bytes().to_vec()
     } else {
         let digits: Vec<_> = payload.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -139,6 +142,23 @@ fn describe_trailer(text: &mut String, trailer: &Trailer) {
     if let Some(auth) = trailer.auth {
         writeln!(text, "auth: tag={auth:016x}").unwrap();
     }
+    if let Some(Operations { most, differing }) = trailer.operations {
+        let [most, differing] = [most, differing].map(|Operation { rank, element: called, first, bytes }| {
+            format!("{rank},{},{first},{bytes}", element(called))
+        });
+        writeln!(text, "operations: most={most} differing={differing}").unwrap();
+    }
+    if let Some(ranks) = trailer.ranks {
+        let ranks = ranks.as_slice().iter().map(|report| {
+            let RankReport { rank, state, silent_ms, behind, port, address } = report;
+            format!("{rank}={},{silent_ms},{behind},{port},{address}", state.name())
+        });
+        writeln!(text, "ranks: {}", ranks.collect::<Vec<_>>().join(" ")).unwrap();
+    }
+}
+
+fn element(element: Option<Element>) -> String {
+    element.map_or("none".to_owned(), |element| format!("{}/{}", element.dtype.name(), op(element.op)))
 }
 
 fn or_none(items: Vec<String>) -> String {
@@ -189,6 +209,7 @@ fn action(action: Action) -> &'static str {
         Action::Halt => "halt",
         Action::Ack => "ack",
         Action::Serve => "serve",
+        Action::Query => "query",
     }
 }
 

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use pascaline_wire::control::{Control, Status};
-use pascaline_wire::{RankSet, Trailer};
+use pascaline_wire::trailer::{Operation, Operations, RankReports};
+use pascaline_wire::{Element, RankSet, Trailer};
 
 use crate::identity::Identity;
 
@@ -61,6 +62,12 @@ pub enum Reason {
     TooMany,
     /// The appliance does not support what was asked of it.
     Unsupported,
+    /// The ranks call different operations: what most call, and what another does, if the appliance says.
+    Operations(Option<Box<Operations>>),
+    /// A PSN cannot be complete, because ranks have left before it: what is known of them.
+    RanksLeft(Box<RankReports>),
+    /// Another worker, which is alive, holds the rank.
+    Taken,
 }
 
 impl Rejection {
@@ -88,6 +95,14 @@ impl Rejection {
             Status::Halted => Reason::Halted,
             Status::UnknownPsn => Reason::UnknownPsn,
             Status::TooMany => Reason::TooMany,
+            Status::OperationMismatch => {
+                Reason::Operations(trailer.and_then(|trailer| trailer.operations).map(Box::new))
+            }
+            Status::RankLeft => {
+                let left = trailer.and_then(|trailer| trailer.ranks);
+                Reason::RanksLeft(Box::new(left.unwrap_or(RankReports::EMPTY)))
+            }
+            Status::RankTaken => Reason::Taken,
         };
         Some(identity.rejection(reason, ack.expected, ack.got))
     }
@@ -154,7 +169,34 @@ impl fmt::Display for Text<'_> {
                 write!(f, "the appliance knows nothing of the PSN that was named in job {job}")
             }
             Reason::TooMany => write!(f, "rank {rank} of job {job} asks too often"),
+            Reason::Operations(None) => write!(f, "the ranks of job {job} call different operations"),
+            Reason::Operations(Some(called)) => {
+                let (most, differing) = (Called(called.most), Called(called.differing));
+                write!(f, "the ranks of job {job} call different operations: {most}, but {differing}")
+            }
+            Reason::RanksLeft(left) => {
+                write!(f, "a rank of job {job} has left before this operation could be complete")?;
+                left.as_slice().iter().try_for_each(|report| write!(f, "; rank {}", report.rank))
+            }
+            Reason::Taken => {
+                write!(f, "another worker, which is alive, holds rank {rank} of job {job}")
+            }
             Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
+        }
+    }
+}
+
+/// An operation of a rank, in words.
+struct Called(Operation);
+
+impl fmt::Display for Called {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Operation { rank, element, first, bytes } = self.0;
+        match element {
+            None => write!(f, "rank {rank} none"),
+            Some(Element { dtype, op }) => {
+                write!(f, "rank {rank} the {} of {bytes} bytes of {dtype} from PSN {first}", op.name())
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{SILENCE, ServerMode};
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
+use pascaline_wire::control::{self, Action, Control, SERVER_RANK, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::round;
@@ -177,7 +177,7 @@ fn a_rank_is_told_why_the_server_refuses_its_contribution() {
     let heard = bench.heard(workers[2].port);
     let [told] = &heard[..] else { panic!("{heard:?}") };
     told.assert_addressed_to(&workers[2]);
-    assert_eq!((told.header.flags, &told.body[..24]), (Flags::NONE, &refusal()[..]));
+    assert_eq!((told.header.flags, &told.body[..control::LEN]), (Flags::NONE, &refusal()[..]));
     // Nobody answers an Ack, not even of a job that there is not.
     bench.feed(1, [&server.frame(&Header { job: 99, ..about }, &refusal())]);
     bench.feed(1, [&server.frame(&Header { flags: Flags::NONE, ..about }, &refusal())]);

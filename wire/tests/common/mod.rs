@@ -13,7 +13,9 @@ pub(crate) mod invariants;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::template::{Path, Template};
-use pascaline_wire::trailer::{Bitmap, QueueState, Update};
+use pascaline_wire::trailer::{
+    Bitmap, Operation, Operations, QueueState, RankReport, RankReports, RankState, Update,
+};
 use pascaline_wire::{Address, DType, Element, Flags, Header, Kind, Mac, Op, Trailer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -31,7 +33,7 @@ pub(crate) const KINDS: [Kind; 8] = [
 ];
 pub(crate) const DTYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
 pub(crate) const OPS: [Op; 3] = [Op::Sum, Op::Min, Op::Max];
-pub(crate) const REQUESTS: [Action; 8] = [
+pub(crate) const REQUESTS: [Action; 9] = [
     Action::Join,
     Action::Leave,
     Action::Reset,
@@ -40,6 +42,7 @@ pub(crate) const REQUESTS: [Action; 8] = [
     Action::Help,
     Action::Halt,
     Action::Serve,
+    Action::Query,
 ];
 
 /// Bytes from hexadecimal digits with any white space between them.
@@ -111,24 +114,57 @@ pub(crate) fn trailer() -> impl Strategy<Value = Trailer> {
         prop::option::of(update),
         prop::option::of(queue),
         prop::option::of(any::<u64>()),
+        prop::option::of((operation(), operation())),
+        prop::option::of(prop::collection::vec(report(), 1..=RankReports::MAX)),
     )
-        .prop_map(|(bitmap, update, queue, auth)| Trailer { bitmap, update, queue, auth })
+        .prop_map(|(bitmap, update, queue, auth, operations, reports)| {
+            let operations = operations.map(|(most, differing)| Operations { most, differing });
+            let ranks = reports.map(|reports| {
+                let mut ranks = RankReports::EMPTY;
+                assert!(reports.into_iter().all(|report| ranks.push(report)), "there is room");
+                ranks
+            });
+            Trailer { bitmap, update, queue, auth, operations, ranks }
+        })
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let elements: Vec<Element> = Element::all().collect();
+    (any::<u16>(), prop::option::of(prop::sample::select(elements)), any::<(u32, u64)>())
+        .prop_map(|(rank, element, (first, bytes))| Operation { rank, element, first, bytes })
+}
+
+fn report() -> impl Strategy<Value = RankReport> {
+    let numbers = any::<(u16, u32, u32, u16, [u8; 16])>();
+    (prop::sample::select(&RankState::ALL), numbers).prop_map(|(state, numbers)| {
+        let (rank, silent_ms, behind, port, address) = numbers;
+        RankReport { rank, state, silent_ms, behind, port, address: Address::from_v6(address) }
+    })
 }
 
 pub(crate) fn control() -> impl Strategy<Value = Control> {
     let request = prop::sample::select(&REQUESTS).prop_map(|action| (action, Status::Ok, None));
     let ack = (prop::sample::select(&Status::ALL), prop::option::of(prop::sample::select(&REQUESTS)))
         .prop_map(|(status, answers)| (Action::Ack, status, answers));
-    (prop_oneof![request, ack], any::<(u64, u16, u16, u32, u32)>()).prop_map(
-        |((action, status, answers), (session, payload, window, expected, got))| Control {
-            action,
-            status,
-            answers,
-            session,
-            payload,
-            window,
-            expected,
-            got,
+    (prop_oneof![request, ack], operation(), any::<(u64, u16, u16, u32, u32, u64, u32)>()).prop_map(
+        |((action, status, answers), operation, numbers)| {
+            let (session, payload, window, expected, got, cookie, psn) = numbers;
+            let Operation { rank: _, element, first, bytes } = operation;
+            Control {
+                action,
+                status,
+                answers,
+                element,
+                session,
+                payload,
+                window,
+                expected,
+                got,
+                cookie,
+                psn,
+                first,
+                bytes,
+            }
         },
     )
 }

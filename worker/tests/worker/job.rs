@@ -110,14 +110,12 @@ impl Job {
             action => panic!("a worker sent {action:?}"),
         };
         let mut ack = Control {
-            action: Action::Ack,
             status,
             answers: Some(request.action),
-            session: request.session,
             payload: request.payload,
             window: self.spread,
             expected,
-            got: 0,
+            ..Control::request(Action::Ack, request.session)
         };
         if status != Status::RankLost {
             return self.ack(header, &ack, &[]);
