@@ -4,6 +4,7 @@ mod accounting;
 mod bring_up;
 mod capture;
 mod control;
+mod fits;
 mod jobs;
 mod operator;
 mod ports;
@@ -18,11 +19,15 @@ use crate::http;
 
 pub(crate) use bring_up::{Appliance, Machine};
 pub(crate) use control::run as serve;
+pub(crate) use fits::fits;
 pub use ports::{DpdkIo, Queues};
 
 /// Runs an appliance until SIGTERM, SIGINT or the order to drain.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
+    for warning in fits(&config)? {
+        tracing::warn!("{warning}");
+    }
     // The listeners come first: they are the cheapest things that can fail.
     let listener = config.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;

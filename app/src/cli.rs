@@ -53,12 +53,19 @@ enum Command {
     Ps(parameter_server::PsArgs),
     /// Check a configuration file without touching any device
     ///
-    /// Prints what it amounts to: ports, memory, how each job uses the pool, the parameter server. Exit code
-    /// 0: it is fine; 2: it is not, and the error names line, column and remedy.
-    #[command(after_help = "Example:\n  pascaline check conf/appliance.toml")]
+    /// Refuses what `run` would refuse on this machine: keys and values, cores, memory, the files of the admin
+    /// API; whether devices are there, `pascaline doctor` says. Prints what the configuration amounts to:
+    /// ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine; 2: it is
+    /// not, and the error names line, column and remedy.
+    #[command(after_help = "Examples:
+  pascaline check conf/appliance.toml
+  pascaline check --elsewhere appliance.toml    # a file for another machine")]
     Check {
         /// The configuration file
         file: PathBuf,
+        /// The file is for another machine: do not look at this one's cores, memory and files
+        #[arg(long)]
+        elsewhere: bool,
     },
     /// Be a worker
     #[command(
@@ -90,7 +97,7 @@ pub fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Run { config } => appliance::run(config),
         Command::Ps(args) => parameter_server::run(args),
-        Command::Check { file } => check(file),
+        Command::Check { file, elsewhere } => check(file, *elsewhere),
         Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
         Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
         Command::Explain(args) => explain::explain(args),
@@ -106,8 +113,10 @@ pub fn main() -> ExitCode {
     })
 }
 
-fn check(file: &std::path::Path) -> anyhow::Result<ExitCode> {
+fn check(file: &std::path::Path, elsewhere: bool) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
+    let warnings = if elsewhere { Vec::new() } else { appliance::fits(&config)? };
     print!("{}: ok: {config}", file.display());
+    warnings.iter().for_each(|warning| println!("  warning: {warning}"));
     Ok(ExitCode::SUCCESS)
 }

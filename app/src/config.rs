@@ -2,12 +2,14 @@
 
 mod accept;
 pub(crate) mod admin;
+pub(crate) mod file;
 pub(crate) mod job;
 mod layout;
 pub(crate) mod live;
 pub(crate) mod packets;
 pub(crate) mod profile;
 mod raw;
+mod reading;
 pub(crate) mod server;
 pub(crate) mod settings;
 mod summary;
@@ -28,6 +30,9 @@ use pascaline_wire::trailer::ACK_LEN;
 pub(crate) use admin::{AdminConfig, AdminListen};
 pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
 pub(crate) use server::ServerLimits;
+
+/// Bytes of a configuration file: thousands of jobs.
+const LONGEST: usize = 4 << 20;
 
 /// A place in the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +121,7 @@ pub(crate) struct Config {
     pub(crate) name: String,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) udp_ports: UdpPorts,
-    pub(crate) main_core: usize,
+    pub(crate) main_core: Located<usize>,
     pub(crate) cores: Located<Vec<usize>>,
     pub(crate) float: bool,
     pub(crate) idle: IdlePolicy,
@@ -141,23 +146,26 @@ pub(crate) struct Config {
 impl Config {
     /// Reads and checks a file.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
+        let refuse = |place, message: String, remedy: &str| ConfigError {
             file: file.to_owned(),
-            place: None,
-            message: error.to_string(),
-            remedy: "give the path of a configuration file; conf/appliance.toml is an annotated example"
-                .into(),
+            place,
+            message,
+            remedy: remedy.to_owned(),
+        };
+        let bytes = file::read(file, LONGEST).map_err(|error| refuse(None, error.message, error.remedy))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let good = error.utf8_error().valid_up_to();
+            let place = Place::of(&String::from_utf8_lossy(&error.as_bytes()[..good]), good);
+            refuse(Some(place), "this byte is no UTF-8".to_owned(), "save the file as UTF-8 text")
         })?;
         Self::parse(file, &text)
     }
 
     /// Checks the text of a file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let raw: raw::Raw = toml::from_str(text).map_err(|error| ConfigError {
-            file: file.to_owned(),
-            place: error.span().map(|span| Place::of(text, span.start)),
-            message: error.message().replace('\n', " "),
-            remedy: "correct the key or value; conf/appliance.toml lists every key".into(),
+        let raw: raw::Raw = toml::from_str(text).map_err(|error| {
+            let (place, message, remedy) = reading::told(text, &error);
+            ConfigError { file: file.to_owned(), place, message, remedy }
         })?;
         // It has just been read as something more particular.
         let written = toml::from_str(text).unwrap_or_default();

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 mod idle;
 pub(crate) mod server;
+pub(crate) mod tls;
 
 use std::net::{SocketAddr, TcpListener};
 

@@ -91,3 +91,69 @@ fn memory_server_and_admission_are_told() {
     assert!(check(&job(1, "")).contains("parameter server: no job uses one"));
     assert!(check("[ps]\nmode = \"none\"").contains("parameter server: none"));
 }
+
+/// What is said about a configuration that is not: it ends with status 2.
+#[track_caller]
+fn refused(more: &str, says: &[&str]) {
+    let files = Files::new();
+    let file = files.write("appliance.toml", &format!("{BASE}{more}"));
+    for command in [&["check"][..], &["run", "-c"]] {
+        pascaline(&[command, &[file.to_str().unwrap()]].concat()).refused(2, says);
+    }
+    let elsewhere = pascaline(&["check", "--elsewhere", file.to_str().unwrap()]);
+    assert_eq!(elsewhere.code, Some(0), "{elsewhere:?}");
+}
+
+#[test]
+fn what_this_machine_does_not_have_is_refused_as_run_does() {
+    let files = Files::new();
+    let admin = |more: &str| format!("[admin]\nlisten = \"127.0.0.1:9466\"\n{more}\n");
+    let write = |name: &str, text: &str| {
+        let path = files.write(name, text);
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let pair = || {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        (cert.pem(), signing_key.serialize_pem())
+    };
+    let ((cert, key), (_, other)) = (pair(), pair());
+    let (cert, key, other) = (write("cert.pem", &cert), write("key.pem", &key), write("other.pem", &other));
+    let (short, long) = (write("short", "abc"), write("long", &"a".repeat(600)));
+    let token = |file: &str| admin(&format!("token_file = {file:?}"));
+    let tls = |cert: &str, key: &str| admin(&format!("tls_cert = {cert:?}\ntls_key = {key:?}"));
+    let missing = token("/nonexistent/token");
+    refused(&missing, &[":13:14: token file /nonexistent/token: there is no such file", "remedy: "]);
+    refused(&token("/dev/zero"), &["it is no regular file", "remedy: "]);
+    refused(&token("/tmp"), &["it is a directory", "remedy: "]);
+    refused(&token(&short), &["16 to 512 visible", "openssl rand"]);
+    refused(&token(&long), &["longer than 514 bytes", "remedy: "]);
+    refused(&tls("/nonexistent", &key), &[":13:12: /nonexistent: there is no such file", "remedy: "]);
+    refused(&tls(&cert, "/nonexistent"), &[":14:11: /nonexistent: there is no such file", "remedy: "]);
+    refused(&tls(&key, &key), &["there is no certificate in it", "-----BEGIN CERTIFICATE-----"]);
+    refused(&tls(&cert, &cert), &["there is no private key in it", "remedy: "]);
+    refused(&tls(&cert, &other), &[":14:11: ", "it does not belong to", "give the key that tls_cert"]);
+    assert!(!check(&tls(&cert, &key)).contains("warning"));
+    let wide = format!("[admin]\nlisten = \"127.0.0.2:9466\"\ntls_cert = {cert:?}\ntls_key = {key:?}\n");
+    assert!(check(&wide).contains("warning: tls_cert ") && check(&wide).contains("not for 127.0.0.2"));
+}
+
+#[test]
+fn cores_and_memory_that_are_not_there_are_refused_as_run_does() {
+    let with = |from: &str, to: &str, says: &[&str]| {
+        let files = Files::new();
+        let file = files.write("appliance.toml", &BASE.replacen(from, to, 1));
+        let file = file.to_str().unwrap();
+        for command in [&["check"][..], &["run", "-c"]] {
+            pascaline(&[command, &[file]].concat()).refused(2, says);
+        }
+        assert_eq!(pascaline(&["check", "--elsewhere", file]).code, Some(0));
+    };
+    with("cores = [1]", "cores = [999]", &[":6:9: core 999 cannot be used", "remedy: list cores"]);
+    with("main_core = 0", "main_core = 998", &[":5:13: core 998 cannot be used", "remedy: list cores"]);
+    let much = "cores = [1]\nhugepages = \"no\"\nmemory_mb = 10000000";
+    with("cores = [1]", much, &[":8:13: 10000000 MB", "this machine has", "lower memory_mb"]);
+    let huge = "cores = [1]\nhugepages = \"require\"\nmemory_mb = 10000000";
+    with("cores = [1]", huge, &[":8:13: 10000000 MB of hugepages", "remedy: "]);
+}

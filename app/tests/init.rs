@@ -15,7 +15,7 @@ fn init(tree: &Tree, more: &[&str]) -> Ended {
     let ended = pascaline(&[&["init", "--dry-run", "--root", &tree.root()], more].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let file = tree.file("shown.toml", &ended.out);
-    let checked = pascaline(&["check", &file]);
+    let checked = pascaline(&["check", "--elsewhere", &file]);
     assert_eq!(checked.code, Some(0), "{checked:?}\n{}", ended.out);
     ended
 }

@@ -48,6 +48,9 @@ pub enum EalError {
         .wanted_mb.div_ceil(2)
     )]
     NoHugepages { wanted_mb: u64, free_mb: u64, mounted: bool },
+    /// More ordinary pages than there are.
+    #[error("{wanted_mb} MB of memory were asked for, and this machine has {total_mb} MB")]
+    TooLittleMemory { wanted_mb: u64, total_mb: u64 },
     /// `rte_eal_init` failed.
     #[error(
         "DPDK did not start: {errno}. The lines before this one, from EAL, name the cause. \
@@ -112,6 +115,15 @@ pub(crate) struct EalInner {
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Eal {
+    /// The memory that a start would use. Only looks.
+    ///
+    /// # Errors
+    /// The configuration does not fit this machine: cores, hugepages, memory.
+    pub fn would_use(config: &EalConfig) -> Result<Memory, EalError> {
+        args::check_cores(config, &args::allowed_cores())?;
+        hugepages::choose(config, &hugepages::Available::probe())
+    }
+
     /// Starts DPDK. The calling thread becomes the main lcore and is bound to `main_core`; threads that it
     /// starts later inherit that.
     ///
@@ -119,8 +131,7 @@ impl Eal {
     /// If the configuration does not fit this machine, or DPDK refuses. After DPDK's refusal only a new
     /// process can try again; an unfit configuration can be corrected.
     pub fn init(config: &EalConfig) -> Result<Self, EalError> {
-        args::check_cores(config, &args::allowed_cores())?;
-        let memory = hugepages::choose(config, &hugepages::Available::probe())?;
+        let memory = Self::would_use(config)?;
         let words = args::command_line(config, memory);
         let arguments = words.join(" ");
         let strings = words

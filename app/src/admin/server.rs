@@ -7,6 +7,7 @@
 
 mod answers;
 mod body;
+mod credentials;
 mod guard;
 mod jobs;
 mod listener;
@@ -18,6 +19,7 @@ mod serve;
 mod token;
 
 pub(crate) use answers::*;
+pub(crate) use credentials::{Credentials, InForce};
 pub(crate) use jobs::{summary, terms};
 pub(crate) use listener::{Bound, bind};
 pub(crate) use orders::{JobKey, Order, Orders, Reply, Respond};

@@ -11,8 +11,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::mempool::{PoolConfig, PoolError};
 use pascaline_dpdk::port::{Started, StartedPort, Steer, Steering};
 use pascaline_dpdk::{
-    Clock, Device, Eal, EalConfig, Lcore as DpdkLcore, Mbuf, Mempool, OpenError, Port,
-    PortConfig as DpdkPortConfig,
+    Clock, Device, Eal, Lcore as DpdkLcore, Mbuf, Mempool, OpenError, Port, PortConfig as DpdkPortConfig,
 };
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::jobs::ServedJobs;
@@ -24,8 +23,8 @@ use pascaline_telemetry::{LcoreCounters, LcoreReaders, Surveyor, recorder};
 use pascaline_wire::{Address, Mac};
 use tracing::{info, warn};
 
-use super::jobs;
 use super::ports::{DpdkIo, Queues};
+use super::{fits, jobs};
 use crate::cli::doctor::host::Host;
 use crate::cli::doctor::software::{RIGHTS, missing_rights};
 use crate::config::packets::{CACHE, SERVER_QUEUE};
@@ -198,32 +197,7 @@ fn embed(
 }
 
 fn start_eal(config: &Config) -> anyhow::Result<Eal> {
-    let pci_allow = config.ports.iter().filter_map(|port| match &port.device.value {
-        pascaline_dpdk::Device::Pci(address) => Some(address.clone()),
-        pascaline_dpdk::Device::Vdev(_) => None,
-    });
-    let eal = EalConfig {
-        program: "pascaline".to_owned(),
-        file_prefix: format!("{}-{}", config.name, std::process::id()),
-        main_core: config.main_core,
-        cores: config.cores.value.clone(),
-        float: config.float,
-        hugepages: config.hugepages,
-        memory_mb: config.memory_mb.value,
-        pci_allow: pci_allow.collect(),
-        ..EalConfig::default()
-    };
-    let eal = Eal::init(&eal).map_err(|error| {
-        let at: &dyn Fn() -> crate::config::ConfigError = match error {
-            pascaline_dpdk::eal::EalError::NoHugepages { .. } => {
-                &|| config.error(&config.memory_mb, &error, "see above, or hugepages = \"auto\"")
-            }
-            _ => {
-                &|| config.error(&config.cores, &error, "correct main_core, cores or what the message names")
-            }
-        };
-        at()
-    })?;
+    let eal = Eal::init(&fits::eal_config(config)).map_err(|error| fits::refused(config, &error))?;
     if matches!(eal.memory(), pascaline_dpdk::Memory::Small { .. }) {
         warn!(
             "no hugepages: running on 4 KiB pages, which is slower and unfit for most physical NICs; \

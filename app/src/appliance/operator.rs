@@ -17,11 +17,11 @@ use tracing::{info, warn};
 use super::capture::Capture;
 use super::running::Running;
 use crate::admin::server::{
-    self as admin, AdminStatus, Bound, Draining, EffectiveConfig, Explanation, JobDetail, JobKey, JobSummary,
-    Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Rejected, ReloadReport, Reloads,
-    Reply, Respond, Status, serve,
+    self as admin, AdminStatus, Bound, Credentials, Draining, EffectiveConfig, Explanation, InForce,
+    JobDetail, JobKey, JobSummary, Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem,
+    Rejected, ReloadReport, Reloads, Reply, Respond, Status, serve,
 };
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::http::server::Server;
 use crate::observe::explain::{Diagnosis, Evidence, Terms, diagnose};
 
@@ -58,7 +58,8 @@ pub(super) struct Operator {
     /// Reports of changes that some lcore does not know of yet.
     unsettled: Vec<(Reply<ReloadReport>, ReloadReport)>,
     capture: Option<Capture>,
-    _server: Option<Server>,
+    /// The admin API, and what it asks of those who come.
+    admin: Option<(Server, Arc<InForce>)>,
 }
 
 impl Operator {
@@ -75,7 +76,11 @@ impl Operator {
         let (sender, orders) = Orders::channel();
         let rejected = Arc::new(Rejected::default());
         let server = bound
-            .map(|bound| serve(bound, sender, Arc::clone(&rejected)))
+            .map(|Bound { listener, credentials }| {
+                let in_force = Arc::new(InForce::new(credentials));
+                let server = serve(listener, Arc::clone(&in_force), sender, Arc::clone(&rejected));
+                server.map(|server| (server, in_force))
+            })
             .transpose()
             .context("starting the admin API")?;
         Ok(Self {
@@ -89,7 +94,7 @@ impl Operator {
             reloads: Reloads::default(),
             unsettled: Vec::new(),
             capture: None,
-            _server: server,
+            admin: server,
         })
     }
 
@@ -122,15 +127,34 @@ impl Operator {
     }
 
     fn reload_by_signal(&mut self, site: &mut Site<'_>) -> bool {
-        let done = self.running.reload(site.now, site.plane);
+        let done = self.reload(site);
         self.note("SIGHUP", &done);
         done.is_ok()
     }
 
+    /// Reads the configuration file again, and the files of the admin API that run.
+    fn reload(&mut self, site: &mut Site<'_>) -> Result<ReloadReport, Problem> {
+        let (config, in_force) = (&self.running.config, self.admin.as_ref().map(|(_, in_force)| in_force));
+        let fresh = config.admin.as_ref().zip(in_force).map(|(admin, in_force)| {
+            let refused = |error: ConfigError| Problem::unprocessable(error.message(), error.remedy());
+            Credentials::load(config, admin).map(|fresh| (fresh, in_force)).map_err(refused)
+        });
+        let fresh = fresh.transpose()?;
+        let mut report = self.running.reload(site.now, site.plane)?;
+        if let Some((fresh, in_force)) = fresh {
+            fresh.warnings.iter().for_each(|warning| warn!("{warning}"));
+            report.settings.extend(in_force.replace(fresh).into_iter().map(str::to_owned));
+        }
+        Ok(report)
+    }
+
     fn carry_out(&mut self, order: Order, site: &mut Site<'_>) -> bool {
+        if let Order::Reload(reply) = order {
+            let done = self.reload(site);
+            return self.conclude("reload", done, reply);
+        }
         let (now, plane) = (site.now, &mut *site.plane);
         let (what, done, reply) = match order {
-            Order::Reload(reply) => ("reload", self.running.reload(now, plane), reply),
             Order::Create(keys, reply) => ("create", self.running.create(now, keys, plane), reply),
             Order::Change(job, set, unset, reply) => {
                 ("change", self.running.change(now, &job, set, &unset, plane), reply)
@@ -141,6 +165,16 @@ impl Operator {
                 return false;
             }
         };
+        self.conclude(what, done, reply)
+    }
+
+    /// Tells what has come of a change. True if it is in force.
+    fn conclude(
+        &mut self,
+        what: &str,
+        done: Result<ReloadReport, Problem>,
+        reply: Reply<ReloadReport>,
+    ) -> bool {
         self.note(what, &done);
         match done {
             Ok(report) => {

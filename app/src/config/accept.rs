@@ -2,22 +2,23 @@
 
 use core::fmt;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use pascaline_aggregator::{PoolConfig, PoolConfigError};
 use pascaline_pipelines::IdlePolicy;
-use pascaline_wire::ports::UdpPortsError;
-use pascaline_wire::{DEFAULT_PORT, UdpPorts};
 use toml::Spanned;
 
 use self::values::{get, word};
 use super::words::Idle;
 use super::{Config, ConfigError, Located, Place, raw};
 
+mod addresses;
 mod admin;
+mod devices;
 mod jobs;
+mod listens;
+mod names;
 mod olaf;
 mod policy;
 mod ports;
@@ -33,6 +34,7 @@ const DEFAULT_DRAIN: Duration = Duration::from_secs(1);
 const DEFAULT_SPARE: u32 = 1024;
 const MOST_SPARE: u32 = 1 << 24;
 const DEFAULT_NAP: Duration = Duration::from_micros(100);
+const MOST_NAP: Duration = Duration::from_millis(100);
 
 /// Checks one file's contents.
 pub(super) struct Accept<'a> {
@@ -58,7 +60,8 @@ impl Accept<'_> {
         let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry, admin } = raw;
         let addresses = self.addresses(&appliance.addresses)?;
         let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
-        let name = self.name(appliance.name)?;
+        let name = appliance.name.as_ref().map(|name| self.plain_name(name, "the appliance"));
+        let name = name.transpose()?.unwrap_or_else(|| "pascaline".to_owned());
         let memory_mb = match &dataplane.get_ref().memory_mb {
             Some(memory) => self.locate(memory, *memory.get_ref()),
             None => Located { value: DEFAULT_MEMORY_MB, place: Place::of(self.text, dataplane.span().start) },
@@ -71,7 +74,12 @@ impl Accept<'_> {
         let written_ports = ports;
         let ports = self.ports(&written_ports)?;
         let mode = self.ps_mode(ps.as_ref(), &addresses, udp_ports.first())?;
+        let listen = telemetry.listen.as_ref().map(|listen| self.listen(listen)).transpose()?;
+        let api = admin.as_ref().map(|admin| self.admin(admin)).transpose()?;
+        let page = telemetry.listen.as_ref().zip(listen.as_ref().map(|listen| listen.value));
+        self.listens_apart(&addresses, page, admin.as_ref().map(Spanned::get_ref).zip(api.as_ref()))?;
         let max_update = super::max_update(&addresses, &ports);
+        self.jobs_apart(&jobs, &addresses)?;
         let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), max_update)?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
@@ -83,7 +91,7 @@ impl Accept<'_> {
             name,
             addresses,
             udp_ports,
-            main_core: *dataplane.main_core.get_ref(),
+            main_core: self.locate(&dataplane.main_core, *dataplane.main_core.get_ref()),
             float: dataplane.float,
             idle: self.idle(&dataplane)?,
             hugepages: word(dataplane.hugepages.as_ref()).unwrap_or_default(),
@@ -100,56 +108,12 @@ impl Accept<'_> {
             spare_packets: spare as usize,
             shared_sets: layout.shared_sets(),
             cores,
-            listen: telemetry.listen.map(|listen| self.listen(&listen)).transpose()?,
-            admin: admin.map(|admin| self.admin(&admin)).transpose()?,
+            listen,
+            admin: api,
             written,
         };
         config.check_memory()?;
         Ok(config)
-    }
-
-    fn name(&self, written: Option<Spanned<String>>) -> Checked<String> {
-        match written {
-            Some(name) if name.get_ref().is_empty() || name.get_ref().contains(['/', '\0']) => {
-                Err(self.error(&name, "the name is empty or contains a slash", "use letters and digits"))
-            }
-            Some(name) => Ok(name.into_inner()),
-            None => Ok("pascaline".to_owned()),
-        }
-    }
-
-    fn addresses(&self, written: &Spanned<Vec<Spanned<String>>>) -> Checked<Vec<IpAddr>> {
-        if written.get_ref().is_empty() {
-            return Err(self.error(written, "the appliance has no address", "give at least one IP address"));
-        }
-        written.get_ref().iter().map(|address| self.address(address)).collect()
-    }
-
-    fn udp_ports(&self, first: Option<&Spanned<u16>>, count: Option<&Spanned<u16>>) -> Checked<UdpPorts> {
-        if let Some(first) = first.filter(|first| *first.get_ref() == 0) {
-            return Err(self.error(
-                first,
-                "UDP port 0 cannot be listened on",
-                "choose a port from 1 to 65535",
-            ));
-        }
-        let port = get(first).unwrap_or(DEFAULT_PORT);
-        let Some(count) = count else { return Ok(UdpPorts::single(port)) };
-        UdpPorts::new(port, *count.get_ref()).map_err(|error| match (error, first) {
-            (UdpPortsError::First { count, .. }, Some(first)) => {
-                let below = (port - port % count).max(count);
-                self.error(first, error, &format!("e.g. udp_port = {below}"))
-            }
-            (UdpPortsError::First { count: many, .. }, None) => {
-                let below = port - port % many;
-                self.error(count, error, &format!("give udp_port as well, e.g. udp_port = {below}"))
-            }
-            (UdpPortsError::Count { .. }, _) => self.error(
-                count,
-                error,
-                "as many as there are lcores, or a multiple: 1, 2, 4, 8, 16, 32 or 64",
-            ),
-        })
     }
 
     fn cores(&self, dataplane: &raw::Dataplane) -> Checked<Located<Vec<usize>>> {
@@ -174,6 +138,10 @@ impl Accept<'_> {
 
     fn idle(&self, dataplane: &raw::Dataplane) -> Checked<IdlePolicy> {
         let longest_nap = self.duration(dataplane.longest_nap.as_ref(), DEFAULT_NAP)?;
+        if let (Some(written), true) = (&dataplane.longest_nap, longest_nap > MOST_NAP) {
+            let message = format!("longest_nap = {longest_nap:?}: rings would run over meanwhile");
+            return Err(self.error(written, message, &format!("choose at most \"{MOST_NAP:?}\"")));
+        }
         Ok(match word(dataplane.idle.as_ref()) {
             None | Some(Idle::Backoff) => IdlePolicy::Backoff { longest_nap },
             Some(Idle::Spin) => IdlePolicy::Spin,

@@ -88,7 +88,7 @@ pub(super) struct Pool {
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
     pub(super) id: Spanned<u16>,
-    pub(super) name: Option<String>,
+    pub(super) name: Option<Spanned<String>>,
     pub(super) fan_in: Spanned<u16>,
     pub(super) mode: Option<Spanned<Named<Mode>>>,
     pub(super) parameters: Option<Spanned<u32>>,

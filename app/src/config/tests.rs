@@ -6,6 +6,7 @@ use super::*;
 
 mod admin;
 mod memory;
+mod mistakes;
 mod olaf;
 mod policies;
 mod server;
@@ -88,7 +89,7 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
     // A peer is a second port, which the example does not have.
     let all = all.replacen("peer = \"p1\"", "", 1);
     // TLS is for an address.
-    let all = all.replacen("unix:/run/pascaline/admin.sock", "10.77.0.254:9466", 1);
+    let all = all.replacen("unix:/run/pascaline/admin.sock", "10.0.0.1:9466", 1);
     let config =
         Config::parse(Path::new("conf/appliance.toml"), &all).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.jobs.len(), 4);

@@ -16,9 +16,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::tls;
+use crate::config::file::Unreadable;
 
 /// An appliance answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -127,7 +128,8 @@ impl Client {
                     None => self.talk(stream, name, path).await,
                     Some(tls) => {
                         let server = ServerName::try_from(host.clone())?;
-                        let stream = tls.connect(server, stream).await.context("TLS")?;
+                        let stream =
+                            tls.connect(server, stream).await.map_err(|error| refused(host, error))?;
                         self.talk(stream, name, path).await
                     }
                 }
@@ -154,12 +156,22 @@ impl Client {
 }
 
 fn connector(ca: &Path) -> anyhow::Result<TlsConnector> {
-    let mut roots = RootCertStore::empty();
-    for cert in CertificateDer::pem_file_iter(ca).with_context(|| format!("{}", ca.display()))? {
-        roots.add(cert.with_context(|| format!("{}", ca.display()))?)?;
-    }
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let config = tls::client(ca).map_err(|Unreadable { message, remedy }| {
+        anyhow::anyhow!("--ca {}: {message}\n  remedy: {remedy}", ca.display())
+    })?;
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Why there is no TLS, in words if it is because of the certificate.
+fn refused(host: &str, error: std::io::Error) -> anyhow::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+    match inner {
+        Some(tokio_rustls::rustls::Error::InvalidCertificate(wrong)) => {
+            let (what, remedy) = tls::told(wrong);
+            anyhow::anyhow!("TLS with {host}: {what}\n  remedy: {remedy}")
+        }
+        _ => anyhow::Error::from(error).context(format!("TLS with {host}")),
+    }
 }
 
 #[cfg(test)]

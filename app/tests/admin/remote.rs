@@ -98,7 +98,7 @@ fn what_is_not_safe_is_refused_at_the_start() {
         ("0.0.0.0", vec![("tls_cert", &cert), ("tls_key", &key)], "there is no token"),
         ("127.0.0.1", vec![("token_file", &short)], "no token of 16 to 512 visible ASCII characters"),
         ("127.0.0.1", vec![("token_file", &open)], "every user of this machine may read it"),
-        ("127.0.0.1", vec![("token_file", &absent)], "No such file"),
+        ("127.0.0.1", vec![("token_file", &absent)], "there is no such file"),
         ("127.0.0.1", vec![("tls_cert", &absent), ("tls_key", &key)], "absent"),
         ("127.0.0.1", vec![("tls_cert", &key), ("tls_key", &key)], "there is no certificate in it"),
         ("127.0.0.1", vec![("tls_cert", &cert), ("tls_key", &cert)], "cert.pem"),

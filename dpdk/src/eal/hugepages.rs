@@ -12,6 +12,8 @@ pub(super) struct Available {
     pub free_mb: u64,
     /// A hugetlbfs is mounted; DPDK takes its pages from there.
     pub mounted: bool,
+    /// All of the machine's memory; none if the kernel does not say.
+    pub total_mb: Option<u64>,
 }
 
 impl Available {
@@ -28,8 +30,14 @@ impl Available {
             .sum();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let mounted = mounts.lines().any(|line| line.split(' ').nth(2) == Some("hugetlbfs"));
-        Self { free_mb: free_kb / 1024, mounted }
+        Self { free_mb: free_kb / 1024, mounted, total_mb: total_mb() }
     }
+}
+
+fn total_mb() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
 }
 
 pub(super) fn choose(config: &EalConfig, available: &Available) -> Result<Memory, EalError> {
@@ -37,9 +45,12 @@ pub(super) fn choose(config: &EalConfig, available: &Available) -> Result<Memory
     let enough = available.mounted && available.free_mb >= wanted_mb;
     match (config.hugepages, enough) {
         (Hugepages::Auto | Hugepages::Require, true) => Ok(Memory::Huge),
-        (Hugepages::Auto, false) | (Hugepages::No, _) => Ok(Memory::Small { megabytes: config.memory_mb }),
+        (Hugepages::Auto, false) | (Hugepages::No, _) => match available.total_mb {
+            Some(total_mb) if total_mb < wanted_mb => Err(EalError::TooLittleMemory { wanted_mb, total_mb }),
+            _ => Ok(Memory::Small { megabytes: config.memory_mb }),
+        },
         (Hugepages::Require, false) => {
-            let Available { free_mb, mounted } = *available;
+            let Available { free_mb, mounted, .. } = *available;
             Err(EalError::NoHugepages { wanted_mb, free_mb, mounted })
         }
     }

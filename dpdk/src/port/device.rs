@@ -15,7 +15,7 @@ use crate::mempool::Mempool;
 /// Which device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Device {
-    /// A PCI address (`0000:01:00.0`); it must be among `pci_allow` of the EAL's configuration.
+    /// A PCI address (`0000:01:00.0`); it must be among `pci_allow` of [`EalConfig`](crate::EalConfig).
     Pci(String),
     /// A driver's name, a number, and its arguments: `net_af_packet0,iface=eth1`.
     Vdev(String),
@@ -33,12 +33,12 @@ impl fmt::Display for Device {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Not something DPDK can be asked for.
-    #[error("{device:?} is not a device: the name is empty or contains a NUL byte")]
+    #[error("\"{device}\" is not a device: the name is empty or contains a NUL byte")]
     BadName { device: Device },
     /// EAL did not find it.
     #[error(
-        "no port at PCI address {address}. It must be listed in pci_allow and bound to a driver that DPDK \
-         can use: `dpdk-devbind.py --status`, then `dpdk-devbind.py --bind=vfio-pci {address}` \
+        "no port at PCI address {address}. It must be bound to a driver that DPDK can use: \
+         `dpdk-devbind.py --status`, then `dpdk-devbind.py --bind=vfio-pci {address}` \
          (mlx4/mlx5 keep their kernel driver)"
     )]
     NoSuchPci { address: String },

@@ -10,15 +10,15 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 
+use super::credentials::InForce;
 use super::problem::Problem;
 use super::routes::CAPTURE_LONGEST;
 use super::serve::Rejected;
-use super::token::Token;
 
 /// What is asked of a request.
 #[derive(Debug)]
 pub(super) struct Guard {
-    pub(super) token: Option<Token>,
+    pub(super) in_force: Arc<InForce>,
     /// The listener has an address, so that a browser can be made to talk to it.
     pub(super) by_name: bool,
     pub(super) time: Duration,
@@ -58,7 +58,7 @@ impl Guard {
             let remedy = "send less: a job, or nothing, is all that is asked for";
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long", remedy));
         }
-        match &self.token {
+        match &**self.in_force.token() {
             Some(token) => {
                 let given = headers.get(header::AUTHORIZATION);
                 if !given.is_some_and(|given| token.admits(given.as_bytes())) {

@@ -4,16 +4,11 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use anyhow::Context as _;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::token::Token;
-use crate::config::admin::TlsFiles;
+use super::credentials::Credentials;
 use crate::config::{AdminConfig, AdminListen, Config, ConfigError, Located};
 use crate::http;
 use crate::http::server::{Listener, SocketFile};
@@ -27,22 +22,20 @@ const DIRECTORY_MODE: u32 = 0o750;
 /// A listener, and what it asks of those who come.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    pub(super) listener: Listener,
-    pub(super) token: Option<Token>,
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(crate) listener: Listener,
+    pub(crate) credentials: Credentials,
 }
 
 /// Binds what the configuration says, and reads token, certificate and key.
 pub(crate) fn bind(config: &Config, admin: &AdminConfig) -> anyhow::Result<Bound> {
-    let token = admin.token_file.as_ref().map(|file| Token::load(config, file)).transpose()?;
-    let tls = admin.tls.as_ref().map(|files| tls(config, files)).transpose()?;
+    let credentials = Credentials::load(config, admin)?;
     let listener = match &admin.listen.value {
         AdminListen::Unix(path) => unix(config, &admin.listen, path)?,
         AdminListen::Tcp(address) => {
             Listener::Tcp(http::bind(config, &Located { value: *address, place: admin.listen.place })?)
         }
     };
-    Ok(Bound { listener, token, tls })
+    Ok(Bound { listener, credentials })
 }
 
 fn unix(config: &Config, at: &Located<AdminListen>, path: &Path) -> anyhow::Result<Listener> {
@@ -86,24 +79,4 @@ fn clear(
         },
         Err(_) => Ok(()),
     }
-}
-
-fn tls(config: &Config, files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
-    let refuse = |at: &Located<PathBuf>, what: &dyn core::fmt::Display, remedy: &str| {
-        config.error(at, format_args!("{}: {what}", at.value.display()), remedy)
-    };
-    let (cert, key) = (&files.cert, &files.key);
-    let pem = "name a PEM file that the user that runs the appliance may read";
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&cert.value)
-        .and_then(Iterator::collect)
-        .map_err(|error| refuse(cert, &error, pem))?;
-    if chain.is_empty() {
-        return Err(refuse(cert, &"there is no certificate in it", pem).into());
-    }
-    let secret = PrivateKeyDer::from_pem_file(&key.value).map_err(|error| refuse(key, &error, pem))?;
-    let server = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(chain, secret)
-        .map_err(|error| refuse(key, &error, "give the key that belongs to tls_cert"))?;
-    Ok(Arc::new(server))
 }

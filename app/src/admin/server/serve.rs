@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::credentials::InForce;
 use super::guard::{Guard, guarded};
-use super::listener::Bound;
 use super::orders::Orders;
 use super::routes::router;
 use crate::http::server::{Limits, Listener, Plan, Server};
@@ -53,11 +53,16 @@ impl Rejected {
 ///
 /// # Errors
 /// No thread could be started.
-pub(crate) fn serve(bound: Bound, orders: Orders, rejected: Arc<Rejected>) -> io::Result<Server> {
-    let Bound { listener, token, tls } = bound;
+pub(crate) fn serve(
+    listener: Listener,
+    in_force: Arc<InForce>,
+    orders: Orders,
+    rejected: Arc<Rejected>,
+) -> io::Result<Server> {
     let by_name = matches!(listener, Listener::Tcp(_));
     let connections = Arc::clone(&rejected.connections);
-    let guard = Guard { token, by_name, time: REQUEST, body_bytes: BODY, rejected };
+    let tls = in_force.server_config();
+    let guard = Guard { in_force, by_name, time: REQUEST, body_bytes: BODY, rejected };
     Plan {
         name: "admin",
         listener,

@@ -1,11 +1,11 @@
 //! The bearer token.
 
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use subtle::ConstantTimeEq as _;
 
+use crate::config::file::read;
 use crate::config::{Config, ConfigError, Located};
 
 /// A guess must not be worth the try: 16 bytes of a usual alphabet have 96 bits.
@@ -14,6 +14,7 @@ const SHORTEST: usize = 16;
 const LONGEST: usize = 512;
 
 /// A secret that a request must carry.
+#[derive(PartialEq, Eq)]
 pub(crate) struct Token(Vec<u8>);
 
 impl core::fmt::Debug for Token {
@@ -29,17 +30,13 @@ impl Token {
         let refuse = |what: &dyn core::fmt::Display, remedy: &str| {
             config.error(file, format_args!("token file {path}: {what}"), remedy)
         };
-        let readable = "make it readable for the user that runs the appliance, and for nobody else";
-        let mut opened = std::fs::File::open(&file.value).map_err(|error| refuse(&error, readable))?;
-        let mode = opened.metadata().map_err(|error| refuse(&error, readable))?.permissions().mode();
+        let bytes = read(&file.value, LONGEST + 2).map_err(|error| refuse(&error.message, error.remedy))?;
+        let mode = std::fs::metadata(&file.value).map_or(0, |metadata| metadata.permissions().mode());
         if mode & 0o007 != 0 {
             let remedy = format!("chmod o= {path}");
             return Err(refuse(&"every user of this machine may read it", &remedy));
         }
-        let mut text = String::new();
-        let limit = LONGEST as u64 + 3;
-        let read = (&mut opened).take(limit).read_to_string(&mut text);
-        read.map_err(|error| refuse(&error, readable))?;
+        let text = String::from_utf8_lossy(&bytes);
         let token = text.trim();
         if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic())
         {

@@ -36,10 +36,10 @@ fn online(host: &Host, config: &Config, lcores: &BTreeSet<usize>) -> Finding {
         return Finding::unknown(check, "the kernel does not say which cores there are", "`lscpu`");
     };
     let mut wanted = lcores.clone();
-    wanted.insert(config.main_core);
+    wanted.insert(config.main_core.value);
     let missing: BTreeSet<usize> = wanted.difference(&online).copied().collect();
     if missing.is_empty() {
-        let main = config.main_core;
+        let main = config.main_core.value;
         return Finding::ok(
             check,
             format!("lcores {}, main core {main}; online: {}", format_cores(lcores), format_cores(&online)),
@@ -67,7 +67,7 @@ fn siblings(host: &Host, config: &Config, lcores: &BTreeSet<usize>) -> Option<Fi
     if shared.is_empty() {
         return (lcores.len() > 1).then(|| Finding::ok(check, "every lcore has a physical core of its own"));
     }
-    let main = config.main_core;
+    let main = config.main_core.value;
     Some(Finding::warn(
         check,
         format!("lcores share a physical core: {}", shared.join("; ")),

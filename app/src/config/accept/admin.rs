@@ -44,10 +44,11 @@ impl Accept<'_> {
         let text = written.get_ref();
         let remedy = "write \"unix:/run/pascaline/admin.sock\", or address and port, e.g. \"127.0.0.1:9466\"";
         let Some(path) = text.strip_prefix("unix:") else {
-            return match text.parse() {
-                Ok(address) => Ok(self.locate(written, AdminListen::Tcp(address))),
-                Err(error) => Err(self.error(written, format_args!("{text:?}: {error}"), remedy)),
-            };
+            if text.parse::<std::net::SocketAddr>().is_err() {
+                return Err(self.error(written, format_args!("{text:?} is no address and port"), remedy));
+            }
+            let Located { value, place } = self.listen(written)?;
+            return Ok(Located { value: AdminListen::Tcp(value), place });
         };
         if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
             return Err(self.error(written, format_args!("{path:?} is no absolute path of a file"), remedy));

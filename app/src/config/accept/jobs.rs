@@ -1,10 +1,12 @@
 //! Jobs, and where in the pool each has its place.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use pascaline_aggregator::{Order, Policy, PoolConfig, Region};
 use pascaline_pipelines::Mode;
 use pascaline_wire::MAX_RANKS;
+use pascaline_worker::session::HEARTBEAT;
 use toml::Spanned;
 
 use super::policy::Chosen;
@@ -22,6 +24,8 @@ const DEFAULT_WINDOW: u16 = 512;
 const UNDER_WAY: u16 = 32_768;
 /// The widest window of all.
 const MOST_WINDOW: u16 = 1 << 14;
+/// Three heartbeats: one may be lost, and one may be on its way.
+const LEAST_DEAD_AFTER: Duration = HEARTBEAT.saturating_mul(3);
 
 /// The default window of a job, in packets: at least 32.
 pub(super) fn default_window(fan_in: u16) -> u16 {
@@ -177,7 +181,7 @@ impl Accept<'_> {
         };
         Ok(JobConfig {
             id,
-            name: job.name.clone().unwrap_or_else(|| format!("job{id}")),
+            name: job.name.as_ref().map_or_else(|| format!("job{id}"), |name| name.get_ref().clone()),
             fan_in,
             window,
             members: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,
@@ -186,9 +190,36 @@ impl Accept<'_> {
             policy,
             needed: chosen.needed,
             partials: chosen.partials,
-            dead_after: self.duration_or_never(job.dead_after.as_ref(), DEFAULT_DEAD_AFTER)?,
+            dead_after: self.dead_after(job)?,
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),
         })
+    }
+
+    /// What can be said about each job alone.
+    pub(super) fn jobs_apart(&self, jobs: &[Spanned<raw::Job>], own: &[IpAddr]) -> Checked<()> {
+        self.job_names(jobs)?;
+        for job in jobs.iter().map(Spanned::get_ref) {
+            self.within(job.window.as_ref(), 1, 1, MOST_WINDOW, "window")?;
+            for (rank, member) in job.members.iter().flat_map(Spanned::get_ref).enumerate() {
+                self.peer(member, own, &format!("rank {rank}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dead_after(&self, job: &raw::Job) -> Checked<Option<Duration>> {
+        let after = self.duration_or_never(job.dead_after.as_ref(), DEFAULT_DEAD_AFTER)?;
+        match (&job.dead_after, after) {
+            (Some(written), Some(short)) if short < LEAST_DEAD_AFTER => {
+                let message = format!(
+                    "dead_after = {short:?}: workers say every {HEARTBEAT:?} that they are there, and such a \
+                        packet may be lost"
+                );
+                let remedy = format!("choose at least \"{LEAST_DEAD_AFTER:?}\", or \"0s\" for never");
+                Err(self.error(written, message, &remedy))
+            }
+            _ => Ok(after),
+        }
     }
 
     fn members(&self, written: &Spanned<Vec<Spanned<String>>>, fan_in: u16) -> Checked<Vec<IpAddr>> {

@@ -1,36 +1,36 @@
 //! Ports.
 
-use pascaline_dpdk::Device;
 use pascaline_pipelines::PortQueue;
 use toml::Spanned;
 
+use super::devices::Taken;
 use super::{Accept, Checked};
 use crate::config::{PortConfig, raw};
 
 const DEFAULT_MTU: u16 = 1500;
 const DEFAULT_DESCRIPTORS: u16 = 512;
+/// `RTE_MAX_ETHPORTS` of the distributions.
+const MOST_PORTS: usize = 32;
 
 impl Accept<'_> {
     pub(super) fn ports(&self, written: &Spanned<Vec<Spanned<raw::Port>>>) -> Checked<Vec<PortConfig>> {
         if written.get_ref().is_empty() {
             return Err(self.error(written, "no port", "add a [[ports]] table with name and device"));
         }
-        let mut ports: Vec<PortConfig> = Vec::new();
+        if let Some(further) = written.get_ref().get(MOST_PORTS) {
+            let message = format!("more than {MOST_PORTS} ports: DPDK has no more");
+            return Err(self.error(&further.get_ref().name, message, "leave some out"));
+        }
+        let (mut ports, mut taken): (Vec<PortConfig>, Taken) = Default::default();
         for port in written.get_ref().iter().map(Spanned::get_ref) {
             if ports.iter().any(|other| other.name == *port.name.get_ref()) {
                 let message = format!("two ports are called {:?}", port.name.get_ref());
                 return Err(self.error(&port.name, message, "give each port a name of its own"));
             }
-            let device = device(port.device.get_ref());
-            if ports.iter().any(|other| other.device.value == device) {
-                return Err(self.error(
-                    &port.device,
-                    "this device is a port already",
-                    "use each device once",
-                ));
-            }
+            let name = self.plain_name(&port.name, "a port")?;
+            let device = self.device(&port.device, &mut taken)?;
             ports.push(PortConfig {
-                name: port.name.get_ref().clone(),
+                name,
                 device: self.locate(&port.device, device),
                 mtu: self.within(port.mtu.as_ref(), DEFAULT_MTU, 128, 9702, "mtu")?,
                 rx_descriptors: self.within(
@@ -71,13 +71,4 @@ impl Accept<'_> {
         }
         Ok(ports)
     }
-}
-
-/// A PCI address looks like 0000:01:00.0 or 01:00.0; everything else is a virtual device.
-fn device(text: &str) -> Device {
-    let is_pci = text.split(',').next().is_some_and(|address| {
-        let digits = address.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.');
-        digits && address.contains(':') && address.contains('.')
-    });
-    if is_pci { Device::Pci(text.to_owned()) } else { Device::Vdev(text.to_owned()) }
 }

@@ -72,18 +72,12 @@ impl Accept<'_> {
                 None => self.error(table, message, remedy),
             });
         };
-        let address = self.address(written)?;
-        let port = self.within(port.as_ref(), DEFAULT_PORT, 1, u16::MAX, "port")?;
-        let Some(&appliance) = addresses.iter().find(|other| other.is_ipv4() == address.is_ipv4()) else {
-            let message = format!("the appliance has no address to talk to {address} from");
-            let remedy = "give server and appliance addresses of the same family, IPv4 or IPv6";
-            return Err(self.error(written, message, remedy));
-        };
-        let (address, appliance) = (SocketAddr::new(address, port), SocketAddr::new(appliance, udp_port));
-        if address == appliance {
-            let remedy = "give the server another address or port";
-            return Err(self.error(written, format_args!("{address} is the appliance's own"), remedy));
-        }
+        let address = self.peer(written, addresses, "a parameter server")?;
+        let port = port.as_ref().map_or(Ok(DEFAULT_PORT), |port| self.udp_port(port))?;
+        // There is one: `peer` has seen to it.
+        let appliance = addresses.iter().find(|other| other.is_ipv4() == address.is_ipv4());
+        let appliance = SocketAddr::new(*appliance.unwrap_or(&address), udp_port);
+        let address = SocketAddr::new(address, port);
         let external = PsMode::External { address, appliance };
         Ok(match mode {
             Some(mode) => self.locate(mode, external),

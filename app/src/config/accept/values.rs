@@ -1,14 +1,16 @@
 //! Single values: what several tables have.
 
 use core::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use toml::Spanned;
 
 use super::{Accept, Checked};
-use crate::config::Located;
 use crate::config::words::Named;
+
+/// The longest duration of all.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What is written, or nothing.
 pub(super) fn get<T: Copy>(written: Option<&Spanned<T>>) -> Option<T> {
@@ -35,6 +37,10 @@ impl Accept<'_> {
     pub(super) fn duration(&self, written: Option<&Spanned<String>>, default: Duration) -> Checked<Duration> {
         let Some(written) = written else { return Ok(default) };
         match humantime::parse_duration(written.get_ref()) {
+            Ok(duration) if duration > LONGEST => {
+                let message = format!("{}: longer than a year", written.get_ref());
+                Err(self.error(written, message, "write a shorter one, e.g. \"500ms\""))
+            }
             Ok(duration) if !duration.is_zero() => Ok(duration),
             Ok(_) => Err(self.error(written, "a duration of zero", "write a longer one, e.g. \"500ms\"")),
             Err(error) => Err(self.error(
@@ -74,16 +80,6 @@ impl Accept<'_> {
             Some(value) => {
                 let message = format!("{what} = {} is out of range", value.get_ref());
                 Err(self.error(value, message, &format!("choose a number from {least} to {most}")))
-            }
-        }
-    }
-
-    pub(super) fn listen(&self, written: &Spanned<String>) -> Checked<Located<SocketAddr>> {
-        match written.get_ref().parse() {
-            Ok(address) => Ok(self.locate(written, address)),
-            Err(error) => {
-                let message = format!("{:?}: {error}", written.get_ref());
-                Err(self.error(written, message, "write address and port, e.g. \"127.0.0.1:9464\""))
             }
         }
     }

@@ -51,7 +51,7 @@ fn what_makes_no_sense_is_refused() {
         ("listen = \"127.0.0.1:1\"\ntls_key = \"k\"", "tls_key without tls_cert"),
         ("listen = \"127.0.0.1:1\"\ntoken_file = \"\"", "an empty path"),
         ("listen = \"127.0.0.1:1\"\ntoken = \"secret\"", "unknown field"),
-        ("", "missing field `listen`"),
+        ("", "lacks the key listen"),
     ] {
         let error = with(admin).unwrap_err().to_string();
         assert!(error.contains(says), "{admin}: {error}");

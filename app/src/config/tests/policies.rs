@@ -161,7 +161,7 @@ fn a_partial_that_keeps_its_packets_is_bounded_by_a_quota() {
 #[test]
 fn death_may_be_ruled_out_and_need_not_be_fatal() {
     assert_eq!(job("dead_after = \"0s\"").dead_after, None);
-    assert_eq!(job("dead_after = \"250ms\"").dead_after, Some(Duration::from_millis(250)));
+    assert_eq!(job("dead_after = \"300ms\"").dead_after, Some(Duration::from_millis(300)));
     assert_eq!(job("on_death = \"continue\"").on_death, OnDeath::Continue);
 }
 
@@ -202,7 +202,7 @@ fn every_mistake_in_a_policy_names_its_place() {
         ("order = \"any\"", "\"any\"", "not a choice"),
         ("on_death = \"cry\"", "\"cry\"", "not a choice"),
         ("dead_after = \"soon\"", "\"soon\"", ""),
-        ("server = \"yes\"", "\"yes\"", "boolean"),
+        ("server = \"yes\"", "\"yes\"", "true or false"),
         ("addressing = \"shared\"\nregion_slots = 64", "64", "in the shared pool"),
         ("profile = \"atp\"\nregion_slots = 64", "64", "in the shared pool"),
         (&format!("{region}region_slots = 100"), "100", "cannot be a region"),

@@ -4,9 +4,9 @@ fn config(hugepages: Hugepages) -> EalConfig {
     EalConfig { hugepages, memory_mb: 256, ..EalConfig::default() }
 }
 
-const NONE: Available = Available { free_mb: 0, mounted: true };
-const PLENTY: Available = Available { free_mb: 256, mounted: true };
-const UNMOUNTED: Available = Available { free_mb: 256, mounted: false };
+const NONE: Available = Available { free_mb: 0, mounted: true, total_mb: None };
+const PLENTY: Available = Available { free_mb: 256, mounted: true, total_mb: None };
+const UNMOUNTED: Available = Available { free_mb: 256, mounted: false, total_mb: None };
 
 #[test]
 fn auto_takes_hugepages_only_if_they_suffice() {
@@ -27,4 +27,13 @@ fn required_hugepages_that_are_missing_are_an_error_with_a_remedy() {
 #[test]
 fn hugepages_can_be_declined() {
     assert_eq!(choose(&config(Hugepages::No), &PLENTY).unwrap(), Memory::Small { megabytes: 256 });
+}
+
+#[test]
+fn more_than_the_machine_has_is_refused_where_ordinary_pages_would_be_used() {
+    let available = Available { total_mb: Some(255), ..NONE };
+    let text = choose(&config(Hugepages::Auto), &available).unwrap_err().to_string();
+    assert!(text.contains("256 MB") && text.contains("255 MB"), "{text}");
+    let available = Available { total_mb: Some(255), ..PLENTY };
+    assert_eq!(choose(&config(Hugepages::Auto), &available).unwrap(), Memory::Huge);
 }
