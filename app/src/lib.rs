@@ -5,6 +5,7 @@ mod admin;
 mod appliance;
 pub mod cli;
 mod config;
+mod host;
 mod http;
 pub mod laboratory;
 mod observe;

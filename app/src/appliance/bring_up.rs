@@ -25,10 +25,9 @@ use tracing::{info, warn};
 
 use super::ports::{DpdkIo, Queues};
 use super::{fits, jobs};
-use crate::cli::doctor::host::Host;
-use crate::cli::doctor::software::{RIGHTS, missing_rights};
 use crate::config::packets::{CACHE, SERVER_QUEUE};
 use crate::config::{Config, Located, PortConfig};
+use crate::host::{Host, RIGHTS};
 use crate::parameter_server::embedded::EmbeddedServer;
 
 /// An appliance whose lcores have not been launched.
@@ -279,7 +278,7 @@ fn count(buffers: usize) -> anyhow::Result<u32> {
 /// where rights are missing.
 fn refused(config: &Config, device: &Located<Device>, error: &OpenError) -> anyhow::Error {
     let on_interface = matches!(&device.value, Device::Vdev(name) if name.contains("iface="));
-    let missing = missing_rights(&Host::below(Path::new("/"))).filter(|_| on_interface);
+    let missing = Host::below(Path::new("/")).missing_rights().filter(|_| on_interface);
     match (error, missing) {
         (OpenError::Probe { .. }, Some(missing)) => {
             let message = format!("{error}; this process is without {missing}, which the device needs");

@@ -6,11 +6,10 @@
 mod cores;
 mod devices;
 mod finding;
-pub(crate) mod host;
 mod memory;
 mod network;
 pub(crate) mod nic;
-pub(crate) mod software;
+mod software;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,9 +18,9 @@ use clap::Args;
 use serde_json::json;
 
 use self::finding::{Finding, Status};
-use self::host::Host;
 use self::nic::Nic;
 use crate::config::Config;
+use crate::host::Host;
 
 const EXAMPLES: &str = "\
 Examples:

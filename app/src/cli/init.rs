@@ -13,8 +13,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 
 use self::choose::Choice;
-use crate::cli::doctor::host::Host;
 use crate::config::Config;
+use crate::host::Host;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,9 +7,9 @@ use pascaline_pipelines::IdlePolicy;
 
 use super::devices::find;
 use super::finding::Finding;
-use super::host::{Host, format_cores, parse_cores};
 use super::nic::Nic;
 use crate::config::Config;
+use crate::host::{Host, format_cores, parse_cores};
 
 const CPU: &str = "sys/devices/system/cpu";
 

@@ -3,9 +3,9 @@
 use pascaline_dpdk::Device;
 
 use super::finding::Finding;
-use super::host::Host;
 use super::nic::Nic;
 use crate::config::{Config, PortConfig};
+use crate::host::Host;
 
 pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec<Finding> {
     let need = Need::of(host, nics, config);

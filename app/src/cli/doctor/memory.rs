@@ -3,8 +3,8 @@
 use pascaline_dpdk::Hugepages;
 
 use super::finding::Finding;
-use super::host::Host;
 use crate::config::Config;
+use crate::host::Host;
 
 const SIZES: &str = "sys/kernel/mm/hugepages";
 const REMEDY: &str = "reserve some: `sysctl -w vm.nr_hugepages=512` (1 GiB of 2 MiB pages), or at boot \
@@ -137,7 +137,7 @@ fn locking(host: &Host) -> Finding {
     match soft {
         None => Finding::unknown(check, "the limit cannot be read", "look at `ulimit -l`"),
         Some("unlimited") => Finding::ok(check, "unlimited"),
-        Some(_) if is_root(host) || has_capability(host, CAP_IPC_LOCK) => {
+        Some(_) if is_root(host) || host.has_capability(CAP_IPC_LOCK) => {
             Finding::ok(check, "this user may lock what it wants")
         }
         Some(bytes) => Finding::warn(
@@ -146,14 +146,6 @@ fn locking(host: &Host) -> Finding {
             "LimitMEMLOCK=infinity in the systemd unit, or `ulimit -l unlimited`",
         ),
     }
-}
-
-/// Whether this process has a capability in effect, by its number.
-pub(super) fn has_capability(host: &Host, number: u32) -> bool {
-    let status = host.text("proc/self/status").unwrap_or_default();
-    let bits =
-        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
-    bits.is_some_and(|bits| bits & (1 << number) != 0)
 }
 
 /// Whether root asks.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use pascaline_wire::{DEFAULT_PORT, UdpPorts};
 
 use super::finding::Finding;
-use super::host::Host;
 use crate::config::Config;
+use crate::host::Host;
 
 pub(super) fn examine(host: &Host, config: Option<&Config>) -> Vec<Finding> {
     let ports = config.map_or(UdpPorts::single(DEFAULT_PORT), |config| config.udp_ports);

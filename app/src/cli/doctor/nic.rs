@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::host::Host;
+use crate::host::Host;
 
 const DEVICES: &str = "sys/bus/pci/devices";
 /// Network controllers in PCI's list of classes.

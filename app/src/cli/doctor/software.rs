@@ -3,14 +3,12 @@
 use pascaline_dpdk::Device;
 
 use super::finding::Finding;
-use super::host::Host;
-use super::memory::{has_capability, is_root};
+use super::memory::is_root;
 use crate::config::Config;
+use crate::host::{Host, RIGHTS};
 
 /// The ABI of DPDK 21.11, the oldest that will do.
 const OLDEST_ABI: u32 = 22;
-/// What ports on interfaces of the kernel need: their MTU and promiscuous mode, and raw sockets.
-const FOR_INTERFACES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13)];
 
 pub(super) fn examine(host: &Host, config: Option<&Config>) -> Vec<Finding> {
     let mut findings = vec![dpdk(host)];
@@ -90,22 +88,11 @@ fn rights(host: &Host, config: Option<&Config>) -> Finding {
         devices.any(|device| matches!(device, Device::Vdev(name) if name.contains("iface=")))
     });
     let user = if is_root(host) { "root" } else { "not root" };
-    match missing_rights(host) {
+    match host.missing_rights() {
         Some(missing) if on_interfaces => {
             Finding::warn(check, format!("{user}, and without {missing}"), RIGHTS)
         }
         _ if is_root(host) => Finding::ok(check, user),
         _ => Finding::ok(check, "not root, and no further rights are missing"),
     }
-}
-
-/// How to come by what ports on network interfaces need.
-pub(crate) const RIGHTS: &str = "run the appliance by its systemd unit or with sudo; in a container, with \
-    --cap-add NET_ADMIN,NET_RAW";
-
-/// The capabilities that ports on network interfaces need and this process does not have.
-pub(crate) fn missing_rights(host: &Host) -> Option<String> {
-    let missing = FOR_INTERFACES.iter().filter(|(_, number)| !has_capability(host, *number));
-    let names: Vec<_> = missing.map(|(name, _)| *name).collect();
-    (!names.is_empty()).then(|| names.join(", "))
 }

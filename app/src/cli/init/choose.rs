@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 
-use crate::cli::doctor::host::{Host, format_cores, parse_cores};
 use crate::cli::doctor::nic::Nic;
+use crate::host::{Host, format_cores, parse_cores};
 
 const CPU: &str = "sys/devices/system/cpu";
 const DEFAULT_MTU: u16 = 1500;

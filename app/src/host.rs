@@ -5,6 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What ports on interfaces of the kernel need: their MTU and promiscuous mode, and raw sockets.
+const FOR_INTERFACES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13)];
+
+/// How to come by what ports on network interfaces need.
+pub(crate) const RIGHTS: &str = "run the appliance by its systemd unit or with sudo; in a container, with \
+    --cap-add NET_ADMIN,NET_RAW";
+
 /// The machine whose files lie below a directory.
 ///
 /// Paths are given without the leading slash. What cannot be read is absent: no caller could do more about it
@@ -76,6 +83,22 @@ impl Host {
         let routes = self.text("proc/net/route")?;
         let of_everything = |line: &&str| line.split_whitespace().nth(1) == Some("00000000");
         routes.lines().find(of_everything)?.split_whitespace().next().map(str::to_owned)
+    }
+
+    /// Whether this process has a capability in effect, by its number.
+    pub(crate) fn has_capability(&self, number: u32) -> bool {
+        let status = self.text("proc/self/status").unwrap_or_default();
+        let bits = status
+            .lines()
+            .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+        bits.is_some_and(|bits| bits & (1 << number) != 0)
+    }
+
+    /// The capabilities that ports on network interfaces need and this process does not have.
+    pub(crate) fn missing_rights(&self) -> Option<String> {
+        let missing = FOR_INTERFACES.iter().filter(|(_, number)| !self.has_capability(*number));
+        let names: Vec<_> = missing.map(|(name, _)| *name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// Whether a word is on the kernel's command line, alone or with a value.
