@@ -1,6 +1,7 @@
 //! One allreduce: which bytes of the tensor belong to which PSN, and what came of it.
 
 use core::fmt;
+use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::counters::Counters;
 use crate::op::Op;
 use crate::priority::Hints;
 use crate::rejection::Rejection;
+use crate::way::{Check, Unreachable, largest_payload};
 use pascaline_wire::RankSet;
 
 /// What is to be done.
@@ -114,16 +116,40 @@ pub struct Progress {
     /// Ranks that had joined again, if a new generation of the job was being formed; 0 if there was no answer
     /// yet.
     pub rejoined: Option<u16>,
-    /// Times the operating system reported that the appliance's host or port is unreachable.
-    pub unreachable: u64,
+    /// Payload bytes of a full packet.
+    pub payload: u16,
+    /// The appliance, where the driver has named it.
+    pub appliance: Option<SocketAddr>,
+    /// For how long nothing has come from the appliance.
+    pub silent: Duration,
+    /// What the hosts on the way have reported since then.
+    pub unreachable: Option<Unreachable>,
 }
+
+/// For how long an appliance may be silent before that is worth a word: heartbeats are answered every 100 ms.
+const SILENT: Duration = Duration::from_secs(1);
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.silent >= SILENT {
+            f.write_str("the appliance")?;
+            if let Some(appliance) = &self.appliance {
+                write!(f, " at {appliance}")?;
+            }
+            let check = Check::new(self.appliance, self.unreachable);
+            write!(f, " has not answered for {:.1?}: {check} ", self.silent)?;
+        }
+        if self.incomplete > 0 {
+            let ranks = "this worker takes whole ones only (accept_partial = false, --refuse-partial)";
+            write!(f, "{} results that lack ranks were refused: {ranks}. ", self.incomplete)?;
+        }
+        if let Some(rejoined) = self.rejoined {
+            write!(f, "The job's generation had ended, and {rejoined} ranks had joined the next one. ")?;
+        }
         write!(
             f,
-            "{} of {} packets complete after {:.1?}, oldest missing PSN {}, {} retransmissions, \
-             {} reminders, {} datagrams received",
+            "({} of {} packets complete after {:.1?}, oldest missing PSN {}, {} retransmissions, \
+             {} reminders, {} datagrams received)",
             self.completed,
             self.packets,
             self.elapsed,
@@ -131,17 +157,7 @@ impl fmt::Display for Progress {
             self.retransmissions,
             self.reminders_sent,
             self.received
-        )?;
-        if let Some(rejoined) = self.rejoined {
-            write!(f, ", the job's generation had ended and {rejoined} ranks had joined the next")?;
-        }
-        if self.incomplete > 0 {
-            write!(f, ", {} results rejected that lack ranks: accept_partial is off", self.incomplete)?;
-        }
-        if self.unreachable > 0 {
-            write!(f, ", appliance reported unreachable {} times", self.unreachable)?;
-        }
-        Ok(())
+        )
     }
 }
 
@@ -153,12 +169,41 @@ pub enum Failure {
     /// The deadline passed.
     #[error("deadline passed: {0}")]
     Deadline(Progress),
+    /// Hosts on the way refuse the packets, and the appliance is not heard.
+    #[error("packets are refused: {0}")]
+    Unreachable(Progress),
+    /// The packets do not fit into the path's MTU.
+    #[error("{}", TooLong(*.mtu, .progress))]
+    TooLong {
+        /// The path's MTU, if it is known.
+        mtu: Option<usize>,
+        /// How far the operation had come.
+        progress: Progress,
+    },
     /// The appliance rejected a packet.
-    #[error("rejected: {rejection} ({progress})")]
+    #[error("rejected: {rejection} {progress}")]
     Rejected {
         /// Why.
         rejection: Rejection,
         /// How far the operation had come.
         progress: Progress,
     },
+}
+
+struct TooLong<'a>(Option<usize>, &'a Progress);
+
+impl fmt::Display for TooLong<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(mtu, progress) = *self;
+        let Progress { payload, appliance, .. } = *progress;
+        write!(f, "packets with a payload of {payload} bytes are too long for the path to the appliance")?;
+        if let Some(mtu) = mtu {
+            let largest = largest_payload(mtu, appliance.is_some_and(|appliance| appliance.is_ipv6()));
+            write!(
+                f,
+                ", whose MTU is {mtu}: raise it, or start every rank with a payload of {largest} at most"
+            )?;
+        }
+        write!(f, " {progress}")
+    }
 }

@@ -34,6 +34,7 @@
 //! | [`op`], [`priority`] | dividing sums; how urgent a tensor is |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
+//! | [`way`] | why packets do not get to the appliance |
 //!
 //! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is
 //! counted by reason in [`counters`].
@@ -59,6 +60,7 @@ mod requests;
 pub mod rtt;
 pub mod session;
 pub mod udp;
+pub mod way;
 pub mod window;
 
 pub use allreduce::{Failure, Partial, Progress, Report, Request};
@@ -76,3 +78,4 @@ pub use udp::{
     AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, Element,
     JoinError, Worker, session_number,
 };
+pub use way::{Obstacle, Unreachable};

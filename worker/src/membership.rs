@@ -4,6 +4,7 @@
 //! Calling contract: after construction and after each call with a time, send everything that `poll_transmit`
 //! gives, then wait for a datagram or for `poll_timeout`.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
@@ -12,6 +13,7 @@ use pascaline_wire::{Header, Kind, Trailer, header};
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::rejection::{Reason, Rejection};
 use crate::requests::Requests;
+use crate::way::{Check, Unreachable, Way};
 
 /// The first interval between two requests.
 pub const FIRST_INTERVAL: Duration = Duration::from_millis(20);
@@ -100,11 +102,15 @@ pub enum JoinFailure {
     /// The appliance granted a spread of 0, with which nothing could ever be sent.
     #[error("the appliance granted no window")]
     NoWindow,
-    /// No answer at all before the deadline.
-    #[error("no answer from the appliance in {waited:.1?}")]
+    /// No answer at all before the deadline, or hosts on the way refuse the packets.
+    #[error("no answer in {waited:.1?}: {}", Check::new(*.appliance, *.report))]
     NoAnswer {
         /// How long this worker waited.
         waited: Duration,
+        /// The appliance, where the driver has named it.
+        appliance: Option<SocketAddr>,
+        /// What hosts on the way have reported.
+        report: Option<Unreachable>,
     },
     /// The job was not complete before the deadline.
     #[error("only {joined} of {ranks} ranks had joined after {waited:.1?}")]
@@ -130,6 +136,9 @@ pub struct Join {
     asking: Asking,
     started: Duration,
     joined: Option<u16>,
+    /// For texts alone.
+    appliance: Option<SocketAddr>,
+    way: Way,
 }
 
 impl Join {
@@ -147,7 +156,22 @@ impl Join {
             asking: Asking::new(now, deadline),
             started: now,
             joined: None,
+            appliance: None,
+            way: Way::default(),
         }
+    }
+
+    /// Names the appliance in the texts of failures.
+    #[must_use]
+    pub const fn at(mut self, appliance: SocketAddr) -> Self {
+        self.appliance = Some(appliance);
+        self
+    }
+
+    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
+    /// somebody refuses them, and goes on doing so, joining fails.
+    pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
+        self.way.reported(now, report);
     }
 
     /// A request to send, if one is due.
@@ -214,15 +238,22 @@ impl Join {
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        self.asking.poll_timeout()
+        let asking = self.asking.poll_timeout();
+        self.closes().map_or(asking, |closes| closes.min(asking))
+    }
+
+    /// When refusals on the way are to be believed: not while there are answers.
+    fn closes(&self) -> Option<Duration> {
+        self.way.closes().filter(|_| self.joined.is_none())
     }
 
     /// The failure, if the deadline has passed.
     #[must_use]
     pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
-        self.asking.is_over(now).then_some(match self.joined {
-            None => JoinFailure::NoAnswer { waited },
+        let over = self.asking.is_over(now) || self.closes().is_some_and(|closes| now >= closes);
+        over.then_some(match self.joined {
+            None => JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() },
             Some(joined) => JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited },
         })
     }

@@ -1,5 +1,6 @@
 //! A member's protocol: one allreduce after the other, and answers to the others' reminders at any time.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::Element;
@@ -15,6 +16,7 @@ use crate::partials::Partials;
 use crate::priority::{Hints, Meter};
 use crate::recovery::Recovery;
 use crate::requests::Requests;
+use crate::way::{Unreachable, Way};
 use crate::window::Window;
 
 mod generation;
@@ -140,6 +142,11 @@ pub struct Session {
     base: Option<u8>,
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u8, Duration)>,
+    /// For texts alone.
+    appliance: Option<SocketAddr>,
+    way: Way,
+    /// A packet was too long for the path, which takes so much if that is known.
+    too_long: Option<Option<usize>>,
     report: Report,
     counters: Counters,
 }
@@ -169,6 +176,9 @@ impl Session {
             heartbeat: Some(Duration::ZERO),
             base: None,
             previous: None,
+            appliance: None,
+            way: Way::default(),
+            too_long: None,
             report: Report::default(),
             counters: Counters::default(),
         }
@@ -179,6 +189,26 @@ impl Session {
     pub fn accept_partial(mut self) -> Self {
         self.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
         self
+    }
+
+    /// Names the appliance in the texts of failures.
+    #[must_use]
+    pub const fn at(mut self, appliance: SocketAddr) -> Self {
+        self.appliance = Some(appliance);
+        self
+    }
+
+    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
+    /// somebody refuses them, and goes on doing so while nothing else is heard, the operation fails.
+    pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
+        self.counters.unreachable += 1;
+        self.way.reported(now, report);
+    }
+
+    /// For drivers: a packet was too long for the path, whose MTU this is if it is known. The operation
+    /// fails with the next [`handle_timeout`](Self::handle_timeout).
+    pub const fn note_too_long(&mut self, mtu: Option<usize>) {
+        self.too_long = Some(mtu);
     }
 
     /// Begins an allreduce of a tensor of `bytes` bytes, to be finished within `deadline`:
@@ -276,7 +306,8 @@ impl Session {
             (Some(_), None) => self.recovery.poll_timeout(&self.window),
             _ => None,
         };
-        [running, requests, recovery].into_iter().flatten().min()
+        let closed = self.operation.as_ref().and_then(|_| self.way.closes());
+        [running, requests, recovery, closed].into_iter().flatten().min()
     }
 
     /// Handles the passing of time; harmless when nothing is due. Call it whenever
@@ -285,7 +316,14 @@ impl Session {
         if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
             return Some(self.left(left));
         }
-        if now >= self.operation.as_ref()?.deadline {
+        let deadline = self.operation.as_ref()?.deadline;
+        if let Some(mtu) = self.too_long.take() {
+            return self.fail(|progress| Failure::TooLong { mtu, progress }, now);
+        }
+        if self.way.is_closed(now) {
+            return self.fail(Failure::Unreachable, now);
+        }
+        if now >= deadline {
             return self.fail(Failure::Deadline, now);
         }
         self.recovery.on_timeout(now, &mut self.window);
@@ -311,7 +349,10 @@ impl Session {
             received: counters.received,
             incomplete: counters.ignored(crate::counters::Ignored::Incomplete),
             rejoined,
-            unreachable: counters.unreachable,
+            payload: self.membership.identity.payload,
+            appliance: self.appliance,
+            silent: self.way.silence(now, operation.started),
+            unreachable: self.way.report(),
         })))
     }
 

@@ -62,10 +62,11 @@ pub struct Config {
     /// default. While one waits, the worker stays for up to [`deadline`](Self::deadline) longer. It ends as
     /// soon as everyone has left.
     pub linger: Duration,
-    /// Whether to take results that lack ranks, false by default. Jobs that complete early (a threshold, a
-    /// time limit) or go on after the death of a rank need it; [`Report::partial`] tells what is missing.
-    /// Without it such results are rejected, and an allreduce that gets no others fails at its deadline.
-    /// Costs 16 bytes for every PSN of 2 × `spread`, and 8 for every 64 ranks.
+    /// Whether to take results that lack ranks, true by default. Only jobs that are configured so have any:
+    /// they complete early (a threshold, a time limit) or go on after the death of a rank.
+    /// [`Report::partial`] tells what is missing. Without it such results are refused, and an allreduce that
+    /// gets no others fails at its deadline. Costs 16 bytes for every PSN of 2 × `spread`, and 8 for every 64
+    /// ranks.
     ///
     /// [`Report::partial`]: crate::Report::partial
     pub accept_partial: bool,
@@ -88,7 +89,7 @@ impl Config {
             join_deadline: Duration::from_secs(30),
             deadline: Duration::from_secs(30),
             linger: Duration::from_secs(2),
-            accept_partial: false,
+            accept_partial: true,
         }
     }
 

@@ -100,9 +100,10 @@ pub(crate) struct AllreduceArgs {
     /// beforehand.
     #[arg(long, value_enum, default_value_t = Order::Arrival)]
     pub(crate) order: Order,
-    /// Accept results that lack ranks. They are counted as `partial` and not checked.
+    /// Refuse results that lack ranks, which jobs have that complete early or go on without dead ranks.
+    /// Otherwise they are told as `partial` and not checked.
     #[arg(long)]
-    pub(crate) accept_partial: bool,
+    pub(crate) refuse_partial: bool,
     /// Payload bytes of a full packet, a multiple of 8.
     #[arg(long, default_value_t = 1024)]
     pub(crate) payload: u16,
@@ -227,7 +228,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         bind: args.bind,
         join_deadline: args.join_deadline,
         deadline: args.deadline,
-        accept_partial: args.accept_partial,
+        accept_partial: !args.refuse_partial,
         ..Config::new(appliance, args.job, args.rank, args.ranks)
     };
     let mut worker = match Member::join(config, &args.driver) {

@@ -19,6 +19,7 @@ impl Session {
     /// effect is [counted](Self::counters) by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Option<Event> {
         self.counters.received += 1;
+        self.way.heard(now);
         match self.dispatch(now, datagram, tensor) {
             Ok(event) => event,
             Err(why) => {

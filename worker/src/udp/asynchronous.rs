@@ -162,7 +162,8 @@ impl AsyncWorker {
         let AsyncConfig { job, rank, ranks, .. } = *config;
         let origin = Instant::now();
         let identity = Identity { job, rank, ranks, payload };
-        let mut join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
+        let join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
+        let mut join = join.at(config.appliance);
         let membership = handshake(&socket, &mut join, origin, &mut buffer)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;

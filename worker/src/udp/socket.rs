@@ -4,20 +4,27 @@
 //! port. They stay connected because the kernel then knows the way and need not look for it with each packet.
 //! What the appliance sends comes from its first port, so that one socket receives all of it.
 
+use std::cell::Cell;
 use std::io::{self, IoSliceMut};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use core::time::Duration;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrStorage, bind, recvmmsg, setsockopt,
-    socket, sockopt,
+    AddressFamily, ControlMessageOwned, MsgFlags, MultiHeaders, SockFlag, SockType, SockaddrStorage, bind,
+    recvmmsg, recvmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
 use pascaline_wire::UdpPorts;
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover, set_ipv6_mtu_discover,
+};
+
+use crate::way::{Obstacle, Unreachable};
 
 /// Datagrams moved by one system call.
 pub(super) const BATCH: usize = 64;
@@ -26,6 +33,8 @@ pub(super) struct Socket {
     udp: UdpSocket,
     /// To the ports behind the first one.
     others: Vec<UdpSocket>,
+    /// The latest report that has not been taken.
+    report: Cell<Option<Unreachable>>,
 }
 
 impl Socket {
@@ -33,7 +42,7 @@ impl Socket {
     pub(super) fn open(bind: Option<SocketAddr>, peer: SocketAddr, buffer: usize) -> io::Result<Self> {
         let udp = UdpSocket::bind(bind.unwrap_or(any(peer)))?;
         prepare(&udp, peer, buffer)?;
-        Ok(Self { udp, others: Vec::new() })
+        Ok(Self { udp, others: Vec::new(), report: Cell::new(None) })
     }
 
     /// Opens sockets that talk to these ports of `peer` and to nobody else.
@@ -55,7 +64,7 @@ impl Socket {
             Ok(other)
         });
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { udp, others })
+        Ok(Self { udp, others, report: Cell::new(None) })
     }
 
     /// The socket to a port, by its place among the ports.
@@ -70,10 +79,15 @@ impl Socket {
     /// How long an IP packet to the peer may be, as far as this host knows; `None` if it does not say.
     pub(super) fn path_mtu(&self) -> Option<usize> {
         let mtu = match self.udp.peer_addr().ok()? {
-            SocketAddr::V4(_) => nix::sys::socket::getsockopt(&self.udp, sockopt::IpMtu),
-            SocketAddr::V6(_) => return None,
+            SocketAddr::V4(_) => ip_mtu(&self.udp),
+            SocketAddr::V6(_) => ipv6_mtu(&self.udp),
         };
         usize::try_from(mtu.ok()?).ok()
+    }
+
+    /// What ICMP or this host's kernel has reported since the last call: why packets do not get there.
+    pub(super) fn report(&self) -> Option<Unreachable> {
+        self.report.take()
     }
 
     /// Waits until a datagram (or with `POLLOUT`: room for one) is there, or for `timeout`.
@@ -85,9 +99,40 @@ impl Socket {
     pub(super) fn wait_for(&self, place: usize, events: PollFlags, timeout: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(self.to(place).as_fd(), events)];
         match ppoll(&mut fds, Some(TimeSpec::from_duration(timeout)), None) {
-            Ok(ready) => Ok(ready > 0),
+            Ok(ready) => {
+                if fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+                    self.take_reports(place);
+                }
+                Ok(ready > 0)
+            }
             Err(Errno::EINTR) => Ok(false),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Empties the queue of errors: until then the socket is ready, whatever it is asked for.
+    fn take_reports(&self, place: usize) {
+        let mut room =
+            nix::cmsg_space!([u8; size_of::<libc::sock_extended_err>() + size_of::<libc::sockaddr_in6>()]);
+        let (fd, flags) = (self.fd_to(place), MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT);
+        let here = self.local_addr().ok().map(|local| local.ip());
+        while let Ok(message) = recvmsg::<SockaddrStorage>(fd, &mut [], Some(&mut room), flags) {
+            for told in message.cmsgs().into_iter().flatten() {
+                let report = match told {
+                    ControlMessageOwned::Ipv4RecvErr(error, by) => {
+                        let by = by.map(|by| Ipv4Addr::from(u32::from_be(by.sin_addr.s_addr)).into());
+                        reported(error, by)
+                    }
+                    ControlMessageOwned::Ipv6RecvErr(error, by) => {
+                        reported(error, by.map(|by| Ipv6Addr::from(by.sin6_addr.s6_addr).into()))
+                    }
+                    _ => None,
+                };
+                // Where nobody answers for an address, this host tells itself.
+                let report = report
+                    .map(|report| Unreachable { by: report.by.filter(|by| Some(*by) != here), ..report });
+                self.report.set(report.or(self.report.get()));
+            }
         }
     }
 
@@ -119,6 +164,23 @@ impl Socket {
     }
 }
 
+/// What an entry of the queue of errors says of the way; none if it is about something else, such as a packet
+/// that is too long.
+fn reported(error: libc::sock_extended_err, by: Option<IpAddr>) -> Option<Unreachable> {
+    let obstacle = match i32::try_from(error.ee_errno).ok()? {
+        libc::ECONNREFUSED => Obstacle::NothingListens,
+        libc::EACCES | libc::EPERM => Obstacle::Filtered,
+        // RFC 1812, section 5.2.7.1: administratively prohibited.
+        _ if error.ee_origin == libc::SO_EE_ORIGIN_ICMP && matches!(error.ee_code, 9 | 10 | 13) => {
+            Obstacle::Filtered
+        }
+        libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN => Obstacle::NoHost,
+        _ => return None,
+    };
+    let local = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL;
+    Some(Unreachable { obstacle, by: by.filter(|by| !local && !by.is_unspecified()) })
+}
+
 fn any(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -138,6 +200,18 @@ fn shared(local: SocketAddr) -> io::Result<UdpSocket> {
 fn prepare(udp: &UdpSocket, peer: SocketAddr, buffer: usize) -> io::Result<()> {
     udp.connect(peer)?;
     udp.set_nonblocking(true)?;
+    // Reports of hosts on the way reach only who asks for them. A datagram that is too long for the path must
+    // be an error: an appliance cannot aggregate fragments.
+    match peer {
+        SocketAddr::V4(_) => {
+            setsockopt(udp, sockopt::Ipv4RecvErr, &true)?;
+            set_ip_mtu_discover(udp, Ipv4PathMtuDiscovery::DO)?;
+        }
+        SocketAddr::V6(_) => {
+            setsockopt(udp, sockopt::Ipv6RecvErr, &true)?;
+            set_ipv6_mtu_discover(udp, Ipv6PathMtuDiscovery::DO)?;
+        }
+    }
     // Only root may exceed the system's limits; whatever size is granted is taken, a small buffer costs
     // retransmissions only.
     if setsockopt(udp, sockopt::RcvBufForce, &buffer).is_err() {

@@ -106,7 +106,12 @@ impl<'a> Transfer<'a> {
                         break;
                     }
                 }
-                Err(error) if is_unreachable(error) => session.counters_mut().unreachable += 1,
+                // The queue of errors has more of it.
+                Err(error) if is_unreachable(error) => {}
+                Err(Errno::EMSGSIZE) => {
+                    session.note_too_long(self.socket.path_mtu());
+                    break;
+                }
                 Err(error) => return Err(error.into()),
             }
             attempts += 1;
@@ -116,15 +121,12 @@ impl<'a> Transfer<'a> {
     }
 
     /// Receives up to a batch, without waiting. Returns how many datagrams that were.
-    pub(super) fn receive(&mut self, session: &mut Session) -> io::Result<usize> {
+    pub(super) fn receive(&mut self) -> io::Result<usize> {
         let places = self.bytes.chunks_exact_mut(self.stride);
         match self.socket.receive_batch(&mut self.incoming, places, &mut self.lengths) {
             Ok(count) => Ok(count),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
-            Err(error) if is_unreachable(error) => {
-                session.counters_mut().unreachable += 1;
-                Ok(0)
-            }
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::EMSGSIZE) => Ok(0),
+            Err(error) if is_unreachable(error) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
@@ -154,7 +156,7 @@ pub(super) fn transient<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-            Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS => Ok(None),
+            Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS | Errno::EMSGSIZE => Ok(None),
             errno if is_unreachable(errno) => Ok(None),
             _ => Err(error),
         },

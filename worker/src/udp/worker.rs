@@ -79,11 +79,12 @@ impl Worker {
         let number = session_number();
         let origin = Instant::now();
         let mut buffer = vec![0; stride * BATCH];
-        let mut join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
+        let join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
+        let mut join = join.at(config.appliance);
         let membership = handshake(&socket, &mut join, origin, &mut buffer)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
-        let mut session = Session::new(membership, config.in_flight, 0);
+        let mut session = Session::new(membership, config.in_flight, 0).at(config.appliance);
         if config.accept_partial {
             session = session.accept_partial();
         }
@@ -148,8 +149,11 @@ impl Worker {
             // While something is under way, there is always a timeout: its deadline.
             let patience = session.poll_timeout().unwrap_or_default().saturating_sub(origin.elapsed());
             if socket.wait(PollFlags::POLLIN, patience).map_err(io("cannot wait"))? {
-                count = transfer.receive(session).map_err(io("cannot receive"))?;
+                count = transfer.receive().map_err(io("cannot receive"))?;
                 let now = origin.elapsed();
+                if let Some(report) = socket.report() {
+                    session.note_unreachable(now, report);
+                }
                 for at in 0..count {
                     let end = session.handle_datagram(now, transfer.datagram(at), tensor);
                     event = event.or(end);
@@ -181,7 +185,7 @@ impl Worker {
         let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
         // Bounded by what the socket can hold, even if more keeps coming.
         for _ in 0..64 {
-            let count = transfer.receive(session)?;
+            let count = transfer.receive()?;
             let now = origin.elapsed();
             for at in 0..count {
                 session.handle_datagram(now, transfer.datagram(at), &mut []);
@@ -255,7 +259,11 @@ pub(super) fn handshake(
         if let Some(request) = join.poll_transmit(now) {
             transient(socket.send(request))?;
         }
-        if socket.wait(PollFlags::POLLIN, join.poll_timeout().saturating_sub(now))?
+        let ready = socket.wait(PollFlags::POLLIN, join.poll_timeout().saturating_sub(now))?;
+        if let Some(report) = socket.report() {
+            join.note_unreachable(origin.elapsed(), report);
+        }
+        if ready
             && let Some(length) = transient(socket.receive(buffer))?
             && let Some(end) = join.handle_datagram(&buffer[..length])
         {

@@ -113,7 +113,7 @@ fn it_asks_less_and_less_often_until_the_deadline() {
         assert_eq!(join.poll_transmit(now), None);
         times.push(now);
     };
-    assert_eq!(failure, JoinFailure::NoAnswer { waited: ms(2000) });
+    assert_eq!(failure, JoinFailure::NoAnswer { waited: ms(2000), appliance: None, report: None });
     assert_eq!(times[0], ms(1000));
     assert_eq!(times[1] - times[0], FIRST_INTERVAL);
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= LAST_INTERVAL));

@@ -1,0 +1,138 @@
+//! What is known about the way to the appliance: who reports it closed, and how long packets may be.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use pascaline_wire::frame::{IPV4_LEN, IPV6_LEN, UDP_LEN};
+use pascaline_wire::{DEFAULT_PORT, header};
+
+/// For how long an appliance may be reported closed by the hosts on the way until that is believed: it may
+/// have been started at the same time as its workers.
+pub const CLOSED: Duration = Duration::from_millis(1500);
+
+/// Why packets do not get there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The host is there, and nothing listens on the port.
+    NothingListens,
+    /// Something on the way rejects the packets.
+    Filtered,
+    /// No way leads to the host, or it does not answer for its address.
+    NoHost,
+}
+
+/// A report that packets do not get there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreachable {
+    /// Why.
+    pub obstacle: Obstacle,
+    /// Who has sent the ICMP message; none if it was this host's own kernel.
+    pub by: Option<IpAddr>,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.obstacle, self.by) {
+            (Obstacle::NothingListens, _) => {
+                f.write_str("the host says that nothing listens on this UDP port (ICMP port unreachable)")
+            }
+            (Obstacle::Filtered, Some(by)) => write!(f, "{by} rejects the packets (ICMP): a firewall"),
+            (Obstacle::Filtered, None) => f.write_str("a firewall on this host rejects the packets"),
+            (Obstacle::NoHost, Some(by)) => write!(f, "{by} says that the host is unreachable (ICMP)"),
+            (Obstacle::NoHost, None) => f.write_str(
+                "no way leads there, or nobody answers for the address (ARP, neighbour discovery)",
+            ),
+        }
+    }
+}
+
+/// What has been heard of the appliance, and of the way to it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Way {
+    /// The latest report since the appliance was last heard, and when the first of them came.
+    report: Option<(Unreachable, Duration)>,
+    /// When the appliance was last heard.
+    heard: Option<Duration>,
+}
+
+impl Way {
+    /// Something has come from the appliance.
+    pub(crate) const fn heard(&mut self, now: Duration) {
+        self.report = None;
+        self.heard = Some(now);
+    }
+
+    pub(crate) fn reported(&mut self, now: Duration, report: Unreachable) {
+        let first = self.report.map_or(now, |(_, first)| first);
+        self.report = Some((report, first));
+    }
+
+    /// When the latest report is to be believed, if it says that somebody refuses: a host that is not there
+    /// may still be starting.
+    pub(crate) fn closes(&self) -> Option<Duration> {
+        let (report, first) = self.report?;
+        (report.obstacle != Obstacle::NoHost).then(|| first.saturating_add(CLOSED))
+    }
+
+    /// Whether somebody refuses, for long enough.
+    pub(crate) fn is_closed(&self, now: Duration) -> bool {
+        self.closes().is_some_and(|closes| now >= closes)
+    }
+
+    /// The latest report since the appliance was last heard.
+    pub(crate) fn report(&self) -> Option<Unreachable> {
+        self.report.map(|(report, _)| report)
+    }
+
+    /// For how long nothing has come from the appliance, since `start` at most.
+    pub(crate) fn silence(&self, now: Duration, start: Duration) -> Duration {
+        now.saturating_sub(self.heard.map_or(start, |heard| heard.max(start)))
+    }
+}
+
+/// What to look at where an appliance does not answer.
+pub(crate) struct Check {
+    appliance: Option<SocketAddr>,
+    report: Option<Unreachable>,
+}
+
+impl Check {
+    pub(crate) const fn new(appliance: Option<SocketAddr>, report: Option<Unreachable>) -> Self {
+        Self { appliance, report }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(report) = &self.report {
+            write!(f, "{report}. ")?;
+        }
+        let port = self.appliance.map_or(DEFAULT_PORT, |appliance| appliance.port());
+        match self.report.map(|report| report.obstacle) {
+            Some(Obstacle::NothingListens) => {
+                write!(f, "Is this the appliance's address, is {port} its `udp_port`, and is it running?")
+            }
+            Some(Obstacle::Filtered) => write!(f, "Let UDP port {port} pass there, both ways"),
+            Some(Obstacle::NoHost) => f.write_str(
+                "Is this the appliance's address, is it running, and are its port and this host in one \
+                 network, or is there a route?",
+            ),
+            None => write!(
+                f,
+                "Is this the appliance's address, is {port} its `udp_port`, is it running, and does a \
+                 firewall let UDP pass both ways?"
+            ),
+        }
+    }
+}
+
+/// The longest payload, a multiple of 8 bytes, of a packet that fits into an MTU.
+#[must_use]
+pub const fn largest_payload(mtu: usize, ipv6: bool) -> usize {
+    let headers = if ipv6 { IPV6_LEN } else { IPV4_LEN } + UDP_LEN + header::LEN;
+    mtu.saturating_sub(headers) / 8 * 8
+}
+
+#[cfg(test)]
+mod tests;
