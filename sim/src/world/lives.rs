@@ -181,7 +181,7 @@ impl World<'_> {
                 self.failed += 1;
                 let again = match &failure {
                     Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
-                    Failure::Deadline(_) => Again::Not,
+                    Failure::Deadline(_) | Failure::Unreachable(_) | Failure::TooLong { .. } => Again::Not,
                 };
                 let can_start = worker.life < plan.lives;
                 if again == Again::SameSession {
