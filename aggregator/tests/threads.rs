@@ -15,7 +15,7 @@ use common::{Parcel, config, full_signature, signature, values};
 use fastrand::Rng;
 use pascaline_aggregator::{
     Aggregate, Cause, ConflictPolicy, Contribution, Evicted, Key, Order, Policy, Pool, PoolConfig, Rejection,
-    Reminded, Request, Session, Sink,
+    Request, Session, Sink,
 };
 use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, HeapShared, PacketBuf, SharedBuf};
@@ -48,6 +48,24 @@ struct Tally {
 }
 
 impl Tally {
+    /// Both together.
+    fn with(mut self, other: Self) -> Self {
+        self.offered += other.offered;
+        self.handed_off += other.handed_off;
+        self.opened += other.opened;
+        self.added += other.added;
+        self.replayed += other.replayed;
+        self.duplicates += other.duplicates;
+        self.again += other.again;
+        self.taken_back += other.taken_back;
+        self.displaced += other.displaced;
+        self.spilled += other.spilled;
+        self.preempted += other.preempted;
+        self.completed.extend(other.completed);
+        self.pieces.extend(other.pieces);
+        self
+    }
+
     fn answered(&self) -> usize {
         let taken_in = self.opened + self.added + self.completed.len() - self.taken_back;
         taken_in + self.replayed + self.duplicates + self.again + self.spilled
@@ -91,15 +109,6 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
         self.tally.replayed += 1;
         self.dawdle();
     }
-    fn installed(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
-        panic!("nobody installs");
-    }
-    fn passed_on(&mut self, _: &Request, _: Aggregate<'_, HeapShared>) {
-        panic!("nobody installs");
-    }
-    fn reminded(&mut self, _: &Request, _: HeapBuf, _: Reminded<'_, HeapShared, WORDS>) {
-        panic!("nobody reminds");
-    }
     fn rejected(&mut self, request: &Request, packet: HeapBuf, why: Rejection) {
         match why {
             Rejection::Conflict | Rejection::Quota | Rejection::Contention if request.rules.server() => {
@@ -131,13 +140,6 @@ impl<const WORDS: usize> Sink<HeapBuf, WORDS> for Worker<'_> {
         self.tally.handed_off += 1;
     }
     fn recycled(&mut self, _: HeapBuf) {}
-    fn released(&mut self, _: Aggregate<'_, HeapShared>) {
-        panic!("fewer never suffice");
-    }
-    fn fetched(&mut self, _: &Request, _: HeapBuf, _: Option<Aggregate<'_, HeapShared>>) {}
-    fn obeyed(&mut self, _: &Request, _: HeapBuf) {
-        panic!("nobody releases");
-    }
     fn evicted(&mut self, key: Key, what: Evicted<HeapBuf>, cause: Cause) {
         self.tally.preempted += usize::from(cause == Cause::Preempted);
         match what {
@@ -210,22 +212,7 @@ impl Case {
             users.into_iter().map(|user| user.join().unwrap()).unzip()
         });
 
-        let mut all = Tally::default();
-        for tally in tallies {
-            all.offered += tally.offered;
-            all.handed_off += tally.handed_off;
-            all.opened += tally.opened;
-            all.added += tally.added;
-            all.replayed += tally.replayed;
-            all.duplicates += tally.duplicates;
-            all.again += tally.again;
-            all.taken_back += tally.taken_back;
-            all.displaced += tally.displaced;
-            all.spilled += tally.spilled;
-            all.preempted += tally.preempted;
-            all.completed.extend(tally.completed);
-            all.pieces.extend(tally.pieces);
-        }
+        let mut all = tallies.into_iter().reduce(Tally::with).unwrap();
         assert_eq!(all.answered(), all.offered, "every packet is accounted for");
         if self.policy.server {
             all.pieces.extend(self.fetch(&mut sessions, &memory));

@@ -106,6 +106,24 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Waits for so many answers; the first is this one, with the state of the queue.
+    fn hears(&self, answers: usize, to: &Header, update: Update, weight: f32) {
+        let mut heard = Vec::new();
+        until("answers", SOON, || {
+            heard.extend(self.heard());
+            (heard.len() == answers).then_some(())
+        });
+        let Heard { header, values, trailer } = &heard[0];
+        assert_eq!((header.kind, header.rank, header.psn), (Kind::Ack, to.rank, to.psn));
+        assert_eq!(values, &vec![weight; FLOATS]);
+        assert_eq!(trailer.update, Some(update));
+        let QueueState { clusters, capacity, waiting } = trailer.queue.expect("the queue's state");
+        assert_eq!((capacity, waiting), (8, 0));
+        assert!(clusters <= 1);
+    }
+}
+
 /// Elements of this value, and what is said about an update.
 fn body(value: f32, update: Update) -> Vec<u8> {
     let trailer = Trailer { update: Some(update), ..Trailer::default() };
@@ -161,23 +179,7 @@ fn updates_are_combined_and_answers_stamped(wanted: Wanted) {
     let (last, update) = (served[0].header, served[0].trailer.update.unwrap());
     server.answer(&last, update, 0.5);
     server.answer(&Header { rank: 1, flags: Flags::BYPASS, ..last }, update, 0.25);
-    for (worker, answers) in workers.iter().zip([1, 2]) {
-        let mut heard = Vec::new();
-        until("answers", SOON, || {
-            heard.extend(worker.heard());
-            (heard.len() == answers).then_some(())
-        });
-        let first = &heard[0];
-        assert_eq!(
-            (first.header.kind, first.header.rank, first.header.psn),
-            (Kind::Ack, last.rank, last.psn)
-        );
-        assert_eq!(first.values, vec![0.5; FLOATS]);
-        assert_eq!(first.trailer.update, Some(update));
-        let QueueState { clusters, capacity, waiting } = first.trailer.queue.expect("the queue's state");
-        assert_eq!((capacity, waiting), (8, 0));
-        assert!(clusters <= 1);
-    }
+    workers.iter().zip([1, 2]).for_each(|(worker, answers)| worker.hears(answers, &last, update, 0.5));
     let metrics = appliance.metrics_when("answers", |m| m.packets("acks_sent") == 3);
     assert_eq!(metrics.packets("dropped"), 0, "{}", metrics.text);
     appliance.terminate();

@@ -7,16 +7,20 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+#[path = "policies/arithmetic.rs"]
+mod arithmetic;
 mod common;
+#[path = "policies/threshold.rs"]
+mod threshold;
 
 use common::appliance::{Bench, Plan, assert_results, four, job};
-use pascaline_aggregator::{Order, Policy, PoolConfig, Region};
+use pascaline_aggregator::{Policy, PoolConfig, Region};
 use pascaline_pipelines::classify::Objection;
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, JOB, Worker, bytes, trailer, values};
 use pascaline_wire::control::{Action, Status};
-use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
+use pascaline_wire::header::{Flags, Header, Kind};
 
 const MS: u64 = 1_000_000;
 
@@ -196,65 +200,6 @@ fn a_halted_job_is_refused_until_it_is_reset() {
 }
 
 #[test]
-fn h_of_n_complete_a_psn_and_every_frame_says_which() {
-    // One rank of each kind; behind ports that can send several segments, and that cannot.
-    let mixed = || {
-        vec![
-            Worker::new(0, 4),
-            Worker::new(1, 4).v6().at(1),
-            Worker::new(2, 4).tagged(0x8100, 0xa064).at(1),
-            Worker::new(3, 4).v6().tagged(0x88a8, 0x0064).tagged(0x8100, 0x2007),
-        ]
-    };
-    for (multi_segment, late) in [(true, 0), (true, 3), (false, 2), (false, 1)] {
-        let mut bench = Bench::new(&Plan { peers: vec![None, None], ..threshold(3, 0) });
-        bench.io().ports.iter_mut().for_each(|port| port.multi_segment = multi_segment);
-        let mut workers = mixed();
-        bench.join(&mut workers);
-        let early: Vec<u16> = (0..4).filter(|&rank| rank != late).collect();
-        for psn in [9, 300] {
-            contribute(&mut bench, &workers, &early, psn);
-            assert_partials(&mut bench, &workers, psn, &early);
-            // The late one is not added any more: it gets what the others got, and so does whoever asks.
-            contribute(&mut bench, &workers, &[late], psn);
-            let worker = workers[usize::from(late)];
-            assert_partials(&mut bench, &[worker], psn, &early);
-            bench.feed(worker.port, [&worker.reminder(psn)]);
-            assert_partials(&mut bench, &[worker], psn, &early);
-        }
-        assert_eq!(bench.appliance.get(Counter::Completed), 2);
-        assert_eq!(bench.appliance.get(Counter::Replayed), 4);
-        bench.end();
-    }
-}
-
-#[test]
-fn seth_lowers_the_threshold_for_what_is_there_as_well() {
-    let (mut bench, workers) = four(&threshold(4, 0));
-    contribute(&mut bench, &workers, &[0, 3], 1);
-    contribute(&mut bench, &workers, &[1, 2], 2);
-    bench.feed(0, [&workers[1].set_h(2)]);
-    assert_eq!(bench.heard(0)[0].control().status, Status::Ok);
-    // The next sign of life of each: a retransmission, a reminder.
-    contribute(&mut bench, &workers, &[3], 1);
-    assert_partials(&mut bench, &workers, 1, &[0, 3]);
-    assert_eq!(bench.appliance.dropped(DropReason::Duplicate), 1);
-    bench.feed(0, [&workers[1].reminder(2)]);
-    let (answer, released): (Vec<Heard>, Vec<Heard>) = {
-        let mut heard = bench.heard(0);
-        (heard.split_off(4), heard)
-    };
-    assert_eq!((released.len(), answer.len()), (4, 1), "to all, and to the one that asked");
-    assert!(released.iter().chain(&answer).all(|heard| heard.contents().1 == Some(vec![1, 2])));
-    contribute(&mut bench, &workers, &[2, 0], 3);
-    assert_partials(&mut bench, &workers, 3, &[0, 2]);
-    assert_eq!(bench.appliance.get(Counter::Released), 2);
-    assert_eq!(bench.appliance.get(Counter::Completed), 3);
-    assert_eq!(bench.appliance.reading().open_slots(), 0);
-    bench.end();
-}
-
-#[test]
 fn fbcast_sends_out_what_there_is() {
     let (mut bench, workers) = four(&threshold(4, 0));
     contribute(&mut bench, &workers, &[0, 2], 1);
@@ -388,57 +333,6 @@ fn a_partial_result_that_contradicts_itself_is_refused() {
     contribute(&mut bench, &workers, &[0, 1, 3], 1);
     assert_partials(&mut bench, &workers, 1, &[0, 1, 3]);
     bench.end();
-}
-
-#[test]
-fn by_rank_the_same_values_give_the_same_bits_in_any_order() {
-    let parts = [1e30f32, 1.0, -1e30, 1e-3];
-    let sum = |policy: Policy, order: [usize; 4]| {
-        let (mut bench, workers) = four(&plan(policy));
-        for rank in order {
-            let worker = Worker { element: Element::F32_SUM, ..workers[rank] };
-            let body = parts[rank].to_le_bytes();
-            bench.feed(0, [&worker.frame(&worker.header(Kind::Gradient, 1, 1), &body)]);
-        }
-        let heard = bench.heard(0);
-        assert_eq!(heard.len(), 4);
-        bench.end();
-        heard[3].body.clone()
-    };
-    let by_rank = Policy { order: Order::Rank, ..Policy::default() };
-    let expected = (((parts[0] + parts[1]) + parts[2]) + parts[3]).to_le_bytes();
-    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [2, 3, 0, 1]] {
-        assert_eq!(sum(by_rank, order), expected, "{order:?}");
-    }
-    assert_ne!(sum(Policy::default(), [0, 2, 1, 3]), expected, "as they come, they do not");
-}
-
-#[test]
-fn every_type_is_summed_by_its_own_arithmetic() {
-    // 0.5, 2 and −1 in each type; the sum of the four ranks is 2 × 0.5 + 2 − 1 = 2.
-    let cases: [(DType, [Vec<u8>; 3]); 4] = [
-        (DType::F32, [0.5f32, 2.0, -1.0].map(|value| value.to_le_bytes().to_vec())),
-        (DType::F64, [0.5f64, 2.0, -1.0].map(|value| value.to_le_bytes().to_vec())),
-        (DType::F16, [0x3800u16, 0x4000, 0xbc00].map(|bits| bits.to_le_bytes().to_vec())),
-        (DType::Bf16, [0x3f00u16, 0x4000, 0xbf80].map(|bits| bits.to_le_bytes().to_vec())),
-    ];
-    for (dtype, [half, two, minus_one]) in cases {
-        for (op, expected) in [(Op::Sum, &two), (Op::Min, &minus_one), (Op::Max, &two)] {
-            let (mut bench, workers) = four(&Plan::one_armed());
-            for (worker, part) in workers.iter().zip([&half, &two, &minus_one, &half]) {
-                let worker = Worker { element: Element { dtype, op }, ..*worker };
-                bench.feed(0, [&worker.frame(&worker.header(Kind::Gradient, 1, 1), &part.repeat(3))]);
-            }
-            let heard = bench.heard(0);
-            assert_eq!(heard.len(), 4);
-            assert!(
-                heard.iter().all(|heard| heard.body == expected.repeat(3)),
-                "{dtype:?} {op:?}: {heard:?}"
-            );
-            assert_eq!(heard[0].header.element, Element { dtype, op });
-            bench.end();
-        }
-    }
 }
 
 #[test]

@@ -62,12 +62,39 @@ impl Entry {
     }
 }
 
+type Lost = Vec<(&'static str, i64)>;
+
+impl Entry {
+    /// Takes in another worker's update, or is replaced by it, or loses it: as their rewards are.
+    fn meet(&mut self, sent: Sent, threshold: Option<i64>, lost: &mut Lost) -> EnqueueOutcome {
+        let ahead = sent.reward * self.count() - self.rewards();
+        match threshold.map(|threshold| threshold * self.count()) {
+            Some(threshold) if ahead > threshold => {
+                lost.push(("displaced", self.count()));
+                self.parts = vec![sent];
+                EnqueueOutcome::Preferred
+            }
+            Some(threshold) if ahead < -threshold => {
+                lost.push(("low reward", i64::from(sent.count)));
+                EnqueueOutcome::LowReward
+            }
+            _ if self.count() + i64::from(sent.count) > i64::from(u16::MAX) => {
+                EnqueueOutcome::Rejected(Rejection::CountOverflow)
+            }
+            _ => {
+                self.parts.push(sent);
+                EnqueueOutcome::Aggregated
+            }
+        }
+    }
+}
+
 struct Model {
     config: Config,
     /// In quarters; `None` is no filter.
     threshold: Option<i64>,
     waiting: Vec<Entry>,
-    lost: Vec<(&'static str, i64)>,
+    lost: Lost,
     accepted: i64,
 }
 
@@ -130,26 +157,10 @@ impl Model {
             entry.parts = vec![sent];
             return EnqueueOutcome::Replaced;
         }
-        let ahead = sent.reward * entry.count() - entry.rewards();
-        let outcome = match self.threshold.map(|threshold| threshold * entry.count()) {
-            Some(threshold) if ahead > threshold => {
-                self.lost.push(("displaced", entry.count()));
-                entry.parts = vec![sent];
-                EnqueueOutcome::Preferred
-            }
-            Some(threshold) if ahead < -threshold => {
-                self.lost.push(("low reward", i64::from(sent.count)));
-                EnqueueOutcome::LowReward
-            }
-            _ if entry.count() + i64::from(sent.count) > i64::from(u16::MAX) => {
-                return rejected(Rejection::CountOverflow);
-            }
-            _ => {
-                entry.parts.push(sent);
-                EnqueueOutcome::Aggregated
-            }
-        };
-        self.accepted += i64::from(sent.count);
+        let outcome = entry.meet(sent, self.threshold, &mut self.lost);
+        if !matches!(outcome, EnqueueOutcome::Rejected(_)) {
+            self.accepted += i64::from(sent.count);
+        }
         outcome
     }
 

@@ -22,8 +22,8 @@ _NOT_HERE = """
     job_over_quota_total job_partials_given_up_total job_preemptions_total job_rank_behind_packets
     job_rank_retransmissions_total job_results_installed_total job_results_nonfinite_total
     job_results_overflowed_total job_results_released_total job_results_replayed_total
-    job_server_full_total job_server_lacking no_buffer_total olaf_aggregated_total olaf_dropped_total olaf_queue_depth
-    olaf_replaced_total partials_displaced_total partials_evicted_total payload_copies_total
+    job_server_full_total job_server_lacking no_buffer_total olaf_aggregated_total olaf_dropped_total
+    olaf_queue_depth olaf_replaced_total partials_displaced_total partials_evicted_total payload_copies_total
     pool_oldest_partial_seconds port_missed_packets_total port_no_buffer_total port_receive_errors_total
     port_send_errors_total preemptions_total refusals_sent_packets_total reminders_received_total
     reminders_sent_packets_total results_installed_total results_nonfinite_total

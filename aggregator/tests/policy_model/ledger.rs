@@ -75,22 +75,6 @@ impl Ledger {
                 };
                 Some(Move::Given { sum: sum.clone(), ranks })
             }
-            Event::Reminded(who, Known::Partial(inside)) => {
-                prop_assert!(self.partials.get(&who.key).is_some_and(|ranks| ranks.iter().eq(inside)));
-                None
-            }
-            Event::Reminded(who, Known::Unknown) => {
-                prop_assert!(!self.partials.contains_key(&who.key) && !self.results.contains_key(&who.key));
-                None
-            }
-            Event::Reminded(who, Known::Recently) => {
-                prop_assert!(self.partials.contains_key(&who.key));
-                None
-            }
-            Event::Fetched(who, None) => {
-                prop_assert!(!self.partials.contains_key(&who.key) && !self.results.contains_key(&who.key));
-                None
-            }
             Event::Installed { sum, .. } => {
                 let ranks = said(sum);
                 prop_assert!(!self.partials.contains_key(&sum.key), "it takes a partial's place");
@@ -98,27 +82,43 @@ impl Ledger {
                 Some(Move::Given { sum: sum.clone(), ranks })
             }
             Event::PassedOn { sum, .. } => Some(Move::Given { sum: sum.clone(), ranks: said(sum) }),
-            Event::EvictedResult(key) => {
-                prop_assert!(self.results.remove(key).is_some(), "no result to displace");
-                None
-            }
             Event::EvictedPartial(key) | Event::Originals { key, .. } => Some(self.out(*key)?),
             Event::Evicted { sum, .. } => Some(self.out(sum.key)?),
-            Event::Rejected(who, Rejection::Duplicate) => {
-                let inside = self.partials.get(&who.key).is_some_and(|ranks| ranks.contains(&who.rank));
-                prop_assert!(inside || self.results.contains_key(&who.key), "a duplicate of nothing");
+            other => {
+                self.leaves_all(other)?;
                 None
+            }
+        })
+    }
+
+    /// Follows an event that moves no contribution.
+    fn leaves_all(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        let partial = |key| self.partials.get(key);
+        let unknown = |key| !self.partials.contains_key(key) && !self.results.contains_key(key);
+        match event {
+            Event::Reminded(who, Known::Partial(inside)) => {
+                prop_assert!(partial(&who.key).is_some_and(|ranks| ranks.iter().eq(inside)));
+            }
+            Event::Reminded(who, Known::Recently) => prop_assert!(partial(&who.key).is_some()),
+            Event::Reminded(who, Known::Unknown) | Event::Fetched(who, None) => {
+                prop_assert!(unknown(&who.key));
+            }
+            Event::Rejected(who, Rejection::Duplicate) => {
+                let inside = partial(&who.key).is_some_and(|ranks| ranks.contains(&who.rank));
+                prop_assert!(inside || self.results.contains_key(&who.key), "a duplicate of nothing");
             }
             Event::Rejected(
                 who,
                 Rejection::Stale | Rejection::Conflict | Rejection::Quota | Rejection::UnknownPsn,
-            ) => {
-                prop_assert!(!self.partials.contains_key(&who.key) && !self.results.contains_key(&who.key));
-                None
+            ) => prop_assert!(unknown(&who.key)),
+            Event::EvictedResult(key) => {
+                prop_assert!(self.results.remove(key).is_some(), "no result to displace");
             }
-            Event::Rejected(..) | Event::Obeyed(_) => None,
+            Event::Rejected(..) | Event::Obeyed(_) => {}
             Event::HandedOff => return Err(TestCaseError::fail("there is only one lcore")),
-        })
+            other => return Err(TestCaseError::fail(format!("{other:?} moves contributions"))),
+        }
+        Ok(())
     }
 
     fn made(&mut self, sum: &Sum, ranks: Ranks) -> Result<Move, TestCaseError> {

@@ -274,8 +274,8 @@ fn count(buffers: usize) -> anyhow::Result<u32> {
     u32::try_from(buffers).with_context(|| format!("{buffers} packet buffers are more than DPDK can count"))
 }
 
-/// A device that does not open, and what to do: drivers of network interfaces say no more than "not permitted"
-/// where rights are missing.
+/// A device that does not open, and what to do: drivers of network interfaces say no more than "not
+/// permitted" where rights are missing.
 fn refused(config: &Config, device: &Located<Device>, error: &OpenError) -> anyhow::Error {
     let on_interface = matches!(&device.value, Device::Vdev(name) if name.contains("iface="));
     let missing = Host::below(Path::new("/")).missing_rights().filter(|_| on_interface);

@@ -224,7 +224,8 @@ fn tell_systemd(state: NotifyState<'_>) {
 fn tell_change(Decided { request, answer }: &Decided) {
     let Some(answer) = answer.as_ref().filter(|answer| answer.changed) else { return };
     if request.control.action == Action::Serve {
-        return info!(job = request.header.job, address = %request.from.address, "the parameter server is here");
+        let (job, address) = (request.header.job, request.from.address);
+        return info!(job, %address, "the parameter server is here");
     }
     info!(
         job = request.header.job, rank = request.header.rank, epoch = answer.header.epoch,

@@ -14,8 +14,8 @@ use pascaline_ps::asynchronous::Settings;
 use super::Located;
 use crate::config::ServerLimits;
 
-/// After how long without a sign of life a rank is lost, unless a job says otherwise: before the 30 s are over
-/// that an allreduce may take by default, so that its error names the rank.
+/// After how long without a sign of life a rank is lost, unless a job says otherwise: before the 30 s are
+/// over that an allreduce may take by default, so that its error names the rank.
 pub(crate) const DEFAULT_DEAD_AFTER: Duration = Duration::from_secs(20);
 
 /// A job as accepted.

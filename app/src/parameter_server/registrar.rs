@@ -118,8 +118,8 @@ impl Registrar {
         }
     }
 
-    /// Jobs for which no answer has come for [`LAPSE`], each once: the appliance may have gone on without this
-    /// server, so that what was collected and agreed upon means nothing any more.
+    /// Jobs for which no answer has come for [`LAPSE`], each once: the appliance may have gone on without
+    /// this server, so that what was collected and agreed upon means nothing any more.
     pub(super) fn lapsed(&mut self, now: Duration) -> impl Iterator<Item = u16> {
         let late = move |at: &mut Duration| at.saturating_add(LAPSE) <= now;
         self.jobs.iter_mut().filter_map(move |(&job, registration)| {

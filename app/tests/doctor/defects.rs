@@ -3,19 +3,24 @@
 use crate::tree::Tree;
 use crate::{CONFIG, doctor, finding};
 
-/// What is done to the good machine, or its configuration.
-type Spoil = fn(&Tree, &mut String);
+mod network;
 
-#[test]
-fn every_defect_is_found_and_has_a_remedy() {
-    fn swap(config: &mut String, from: &str, to: &str) {
-        assert!(config.contains(from), "{from}");
-        *config = config.replacen(from, to, 1);
-    }
-    fn on_interface(config: &mut String) {
-        swap(config, "0000:01:00.0", "net_af_packet0,iface=ens1");
-    }
-    let cases: &[(&str, Spoil, &str, &str, &str, &str)] = &[
+/// What is wrong, what is done to the good machine or its configuration, and what is found: the check, its
+/// status, words of its detail and of its remedy.
+type Defect = (&'static str, fn(&Tree, &mut String), &'static str, &'static str, &'static str, &'static str);
+
+fn swap(config: &mut String, from: &str, to: &str) {
+    assert!(config.contains(from), "{from}");
+    *config = config.replacen(from, to, 1);
+}
+
+fn on_interface(config: &mut String) {
+    swap(config, "0000:01:00.0", "net_af_packet0,iface=ens1");
+}
+
+/// Hugepages and where they are mounted.
+fn memory() -> Vec<Defect> {
+    vec![
         ("no hugepages", |t, _| t.hugepages(0, 0), "hugepages", "fail", "none reserved", "vm.nr_hugepages"),
         ("too few", |t, _| t.hugepages(1024, 100), "hugepages", "fail", "100 of 1024", "vm.nr_hugepages"),
         (
@@ -47,6 +52,12 @@ fn every_defect_is_found_and_has_a_remedy() {
             "6 MB free on node 0",
             "node0/hugepages",
         ),
+    ]
+}
+
+/// The IOMMU and the cards.
+fn devices() -> Vec<Defect> {
+    vec![
         ("IOMMU off", |t, _| t.remove("sys/kernel/iommu_groups"), "iommu", "fail", "off", "intel_iommu=on"),
         (
             "IOMMU off, and told that it does not matter",
@@ -101,44 +112,12 @@ fn every_defect_is_found_and_has_a_remedy() {
             "no network card 0000:05:00.0",
             "0000:01:00.0, 0000:02:00.0, 0000:81:00.0",
         ),
-        (
-            "an interface that is not there",
-            |_, c| swap(c, "0000:01:00.0", "net_af_packet0,iface=eth9"),
-            "interface",
-            "fail",
-            "no interface eth9",
-            "eno1, ens1",
-        ),
-        (
-            "an interface that is down",
-            |t, c| {
-                on_interface(c);
-                t.file("sys/class/net/ens1/operstate", "down\n");
-            },
-            "interface",
-            "warn",
-            "ens1 is down",
-            "ip link set ens1 up",
-        ),
-        (
-            "an MTU that is too small",
-            |t, c| {
-                on_interface(c);
-                t.file("sys/class/net/ens1/mtu", "1500\n");
-            },
-            "mtu",
-            "fail",
-            "mtu = 9000, but ens1 has 1500",
-            "ip link set ens1 mtu 9000",
-        ),
-        (
-            "a driver that is not installed",
-            |_, c| swap(c, "0000:01:00.0", "net_af_xdp0,iface=ens1"),
-            "dpdk-driver",
-            "fail",
-            "net_af_xdp is not installed",
-            "librte-net-af-xdp",
-        ),
+    ]
+}
+
+/// Cores of the lcores.
+fn cores() -> Vec<Defect> {
+    vec![
         (
             "cores that are not there",
             |_, c| swap(c, "[2, 3]", "[2, 77]"),
@@ -189,6 +168,12 @@ fn every_defect_is_found_and_has_a_remedy() {
             "float",
             "float = false",
         ),
+    ]
+}
+
+/// Memory nodes, governor and clock.
+fn speed() -> Vec<Defect> {
+    vec![
         (
             "cores of the other node",
             |_, c| swap(c, "[2, 3]", "[4, 5]"),
@@ -238,87 +223,12 @@ fn every_defect_is_found_and_has_a_remedy() {
             "changes its pace",
             "sleep states",
         ),
-        (
-            "a program on the port",
-            |t, _| {
-                t.file("proc/net/udp", "  sl  local_address\n   1: 0100007F:4024 00000000:0000 07\n");
-            },
-            "udp-port",
-            "warn",
-            "UDP port 16420",
-            "ss -lunp",
-        ),
-        (
-            "an IPv6 program on another port that is the appliance's",
-            |t, c| {
-                swap(c, "[dataplane]", "udp_port = 255\n[dataplane]");
-                t.file(
-                    "proc/net/udp6",
-                    "  sl  local_address\n   1: 00000000000000000000000000000000:00FF 0 07\n",
-                );
-            },
-            "udp-port",
-            "warn",
-            "UDP port 255",
-            "ss -lunp",
-        ),
-        (
-            "a program on the last of the appliance's ports",
-            |t, c| {
-                swap(c, "[dataplane]", "udp_port = 16448\nudp_ports = 64\n[dataplane]");
-                t.file("proc/net/udp", "  sl  local_address\n   1: 0100007F:407F 00000000:0000 07\n");
-            },
-            "udp-port",
-            "warn",
-            "UDP port 16511",
-            "ss -lunp",
-        ),
-        (
-            "the kernel's address",
-            |t, _| {
-                t.file("proc/net/fib_trie", "           |-- 10.77.0.254\n              /32 host LOCAL\n");
-            },
-            "addresses",
-            "fail",
-            "10.77.0.254",
-            "an address of its own",
-        ),
-        (
-            "the kernel's IPv6 address",
-            |t, _| {
-                t.file("proc/net/if_inet6", "fd000000000000000000000000000254 02 40 00 80 ens1\n");
-            },
-            "addresses",
-            "fail",
-            "fd00::254",
-            "an address of its own",
-        ),
-        (
-            "a firewall that is closed",
-            |t, _| t.program("usr/sbin/nft", "chain input { type filter hook input priority 0; policy drop;"),
-            "firewall",
-            "warn",
-            "is not named",
-            "udp dport 16420 accept",
-        ),
-        (
-            "a firewall against the port",
-            |t, _| t.program("usr/sbin/iptables-save", "-A INPUT -p udp -m udp --dport 16420 -j DROP"),
-            "firewall",
-            "warn",
-            "has a rule against UDP port 16420",
-            "udp dport 16420 accept",
-        ),
-        (
-            "a firewall that nobody can read",
-            |t, _| {
-                t.file("proc/modules", "nf_tables 327680 0 - Live 0x0\n");
-            },
-            "firewall",
-            "unknown",
-            "no program to read them",
-            "nft list ruleset",
-        ),
+    ]
+}
+
+/// The DPDK that is installed, and what the user may.
+fn rights() -> Vec<Defect> {
+    vec![
         (
             "an old DPDK",
             |t, _| {
@@ -360,17 +270,31 @@ fn every_defect_is_found_and_has_a_remedy() {
             "65536 bytes",
             "LimitMEMLOCK",
         ),
+    ]
+}
+
+#[test]
+fn every_defect_is_found_and_has_a_remedy() {
+    let all = [
+        memory(),
+        devices(),
+        network::interfaces(),
+        cores(),
+        speed(),
+        network::ports(),
+        network::firewall(),
+        rights(),
     ];
-    for (what, spoil, check, status, detail, remedy) in cases {
+    for (what, spoil, check, status, detail, remedy) in all.into_iter().flatten() {
         let tree = Tree::server();
         let mut config = CONFIG.to_owned();
         spoil(&tree, &mut config);
         let ended = doctor(&tree, &config);
         let found = finding(&ended, check, detail);
-        assert_eq!(found["status"], *status, "{what}: {found}");
+        assert_eq!(found["status"], status, "{what}: {found}");
         let says = found["remedy"].as_str().unwrap();
         assert!(says.contains(remedy), "{what}: the remedy lacks {remedy:?}: {found}");
-        assert_eq!(ended.code, Some(i32::from(*status == "fail")), "{what}: {ended:?}");
-        assert_eq!(ended.json()["ok"], *status != "fail", "{what}");
+        assert_eq!(ended.code, Some(i32::from(status == "fail")), "{what}: {ended:?}");
+        assert_eq!(ended.json()["ok"], status != "fail", "{what}");
     }
 }
