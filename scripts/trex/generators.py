@@ -22,6 +22,9 @@ _RECEIVE_BUFFER_FORCE = 33
 _SETTLE_SECONDS = 1.0
 # A burst of joins may meet a busy server.
 _LONGEST_EXTRA_SECONDS = 30.0
+# Answers to all ranks of all jobs.
+_CAPTURED = 10_000
+_CAPTURE = "udp"
 
 
 class GeneratorError(Exception):
@@ -43,6 +46,9 @@ class Generator(Protocol):
 
     def send(self, streams: list[Stream], seconds: float | None) -> Sent:
         """Sends all that ends, or for `seconds`. Returns when the last packet has left."""
+
+    def ask(self, streams: list[Stream]) -> list[bytes]:
+        """Sends requests, one packet each, and returns the frames that come back."""
 
     def close(self) -> None:
         """Leaves everything as it was."""
@@ -88,6 +94,21 @@ class TRex:
             stats = client.get_stats(ports=ports)[self._port]
         return Sent(int(stats["opackets"]), elapsed, int(stats["ipackets"]), int(stats["oerrors"]))
 
+    def ask(self, streams: list[Stream]) -> list[bytes]:
+        """Sends, and has TRex capture what its port receives meanwhile."""
+        client, ports = self._client, [self._port]
+        frames: list[dict[str, Any]] = []
+        with self._telling("TRex could not send the requests, or capture the answers"):
+            # Without service mode TRex keeps no packets.
+            client.set_service_mode(ports=ports, enabled=True)
+            capture = client.start_capture(rx_ports=ports, limit=_CAPTURED, bpf_filter=_CAPTURE)
+            try:
+                self.send(streams, None)
+            finally:
+                client.stop_capture(capture["id"], output=frames)
+                client.set_service_mode(ports=ports, enabled=False)
+        return [bytes(frame["binary"]) for frame in frames]
+
     def close(self) -> None:
         """Stops, and leaves the port to others."""
         try:
@@ -115,14 +136,21 @@ class Interface:
         self._socket.setblocking(False)
         self._pace = pace
         self.results: list[bytes] = []
+        self.others: list[bytes] = []
 
     def send(self, streams: list[Stream], seconds: float | None) -> Sent:
         """Sends each frame when it is due, or later."""
         return self.replay(frames(streams), seconds)
 
+    def ask(self, streams: list[Stream]) -> list[bytes]:
+        """Sends, and keeps what comes back."""
+        self.send(streams, None)
+        return self.others
+
     def replay(self, timed: Iterable[tuple[float, bytes]], seconds: float | None = None) -> Sent:
         """Sends frames, each when it is due: seconds from now."""
         self.results.clear()
+        self.others.clear()
         heard, sent, begin = 0, 0, time.monotonic()
         for due, frame in timed:
             if seconds is not None and due >= seconds:
@@ -166,6 +194,8 @@ class Interface:
             count += 1
             if len(frame) > HEADER_AT + HEADER and frame[HEADER_AT + 1] == _RESULT:
                 self.results.append(frame)
+            else:
+                self.others.append(frame)
 
     def close(self) -> None:
         """Closes the socket."""

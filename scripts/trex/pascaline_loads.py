@@ -24,6 +24,8 @@ from pascaline_streams import FLAGS_AT, PSN_AT, RANK_AT, SOURCE_AT, Stream, Stre
 
 _FIRST_SOURCE_PORT, _SOURCE_PORTS = 49152, 16384
 _F32, _I32 = 1, 2
+# How a Join names what it knows of the generation (protocol, section 9).
+_GENERATION, _NO_GENERATION = 0x10000, 0x20000
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class Load:
     window: int = 512
     session: int = 1
     epochs: dict[int, int] = field(default_factory=dict)
+    # What the appliance has told: the first PSN of a job's generation, and cookies by job and rank.
+    bases: dict[int, int] = field(default_factory=dict)
+    cookies: dict[tuple[int, int], int] = field(default_factory=dict)
     source_mac: str | None = None
     destination_mac: str | None = None
 
@@ -75,12 +80,16 @@ class Load:
             "kind": "gradient",
             "job": job,
             "rank": rank,
-            "psn": self.first_psn,
+            "psn": self.first(job),
             "fan_in": self.ranks,
             "dtype": self.dtype,
             "epoch": self.epochs.get(job, 0),
         }
         return Pascaline(**(fields | changes))
+
+    def first(self, job: int) -> int:
+        """The job's first PSN: so many behind the generation's."""
+        return (self.bases.get(job, 0) + self.first_psn) % (1 << 32)
 
     def elements(self, value: int) -> bytes:
         """A payload in which each element is this number; elements are little endian."""
@@ -103,30 +112,44 @@ class Load:
 
 
 def requests(load: Load, action: str) -> list[Stream]:
-    """Join or leave: one packet for each rank of each job."""
+    """Join or leave: one packet for each rank of each job. A Join counts once it has the rank's cookie."""
     streams = []
     for job in load.jobs:
         for rank in range(load.ranks):
-            joins = action == "join"
+            joins, epoch = action == "join", load.epochs.get(job)
             body = PascalineControl(
                 action=action,
                 session=load.session,
                 payload_bytes=load.payload if joins else 0,
                 window=load.window if joins else 0,
+                got=(_NO_GENERATION if epoch is None else _GENERATION + epoch) if joins else 0,
+                cookie=load.cookies.get((job, rank), 0) if joins else 0,
             )
-            epoch = 0 if joins else load.epochs.get(job, 0)
-            header = Pascaline(kind="control", job=job, rank=rank, fan_in=load.ranks, count=0, epoch=epoch)
+            header = Pascaline(
+                kind="control",
+                job=job,
+                rank=rank,
+                fan_in=load.ranks,
+                count=0,
+                epoch=0 if joins else epoch or 0,
+            )
             streams.append(
                 load.stream(f"{action} {job}.{rank}", load.frame(job, rank, header, body), count=1)
             )
     return streams
 
 
-def _psns(load: Load) -> Variable:
-    if load.first_psn + (load.psns or 1) > 1 << 32:
+def fits(load: Load) -> bool:
+    """Whether the field engine can count the PSNs of every job, in either layout: without a carry."""
+    room = 1 << 32 - (load.ranks.bit_length() - 1)
+    return all(load.first(job) % room + (load.psns or 1) <= room for job in load.jobs)
+
+
+def _psns(load: Load, job: int) -> Variable:
+    first = load.first(job)
+    if first + (load.psns or 1) > 1 << 32:
         raise StreamError("PSNs beyond 2^32 - 1: begin at a smaller one")
-    last = load.first_psn + load.psns - 1 if load.psns else (1 << 32) - 1
-    return Variable("psn", load.first_psn, last, 4)
+    return Variable("psn", first, first + load.psns - 1 if load.psns else (1 << 32) - 1, 4)
 
 
 def gradients_per_rank(load: Load) -> list[Stream]:
@@ -135,7 +158,7 @@ def gradients_per_rank(load: Load) -> list[Stream]:
         load.stream(
             f"gradient {job}.{rank}",
             load.frame(job, rank, load.gradient(job, rank), Raw(load.elements(rank + 1))),
-            variables=(_psns(load),),
+            variables=(_psns(load, job),),
             writes=(Write("psn", PSN_AT, 4),),
         )
         for job in load.jobs
@@ -151,22 +174,26 @@ def gradients_per_job(load: Load) -> list[Stream]:
     shift = load.ranks.bit_length() - 1
     if load.ranks != 1 << shift:
         raise StreamError(f"{load.ranks} ranks: one stream per job needs a power of two; use --layout rank")
-    if load.first_psn:
-        raise StreamError("one stream per job begins at PSN 0; use --layout rank")
+    mask = 0xFFFF_FFFF >> shift
     first = int(ipaddress.IPv4Address(load.first_address))
     count = load.psns * load.ranks if load.psns else None
-    last = count - 1 if count else (1 << 32) - 1
-    if last >= 1 << 32:
-        raise StreamError(
-            f"more than {(1 << 32) // load.ranks} PSNs of {load.ranks} ranks: use --layout rank"
-        )
+
+    def packets(job: int) -> Variable:
+        """The engine counts the lower bits of the PSN; the template has those above."""
+        begin = (load.first(job) & mask) << shift
+        last = begin + count - 1 if count else (1 << 32) - 1
+        if last >= 1 << 32:
+            raise StreamError(
+                f"more than {(1 << 32) // load.ranks} PSNs of {load.ranks} ranks: use --layout rank"
+            )
+        return Variable("packet", begin, last, 4)
+
     variables = (
-        Variable("packet", 0, last, 4),
         Variable("rank", 0, load.ranks - 1, 2),
         Variable("address", first, first + load.ranks - 1, 4),
     )
     writes = (
-        Write("packet", PSN_AT, 4, shift=shift, mask=0xFFFF_FFFF >> shift),
+        Write("packet", PSN_AT, 4, shift=shift, mask=mask),
         Write("rank", RANK_AT, 2),
         Write("address", SOURCE_AT, 4),
     )
@@ -174,7 +201,7 @@ def gradients_per_job(load: Load) -> list[Stream]:
         load.stream(
             f"gradient {job}",
             load.frame(job, 0, load.gradient(job, 0), Raw(load.elements(1))),
-            variables=variables,
+            variables=(packets(job), *variables),
             writes=writes,
             fix_ip=True,
             pps=load.pps * load.ranks,
@@ -189,7 +216,8 @@ def updates(load: Load, reward: float, generated_ns: int) -> list[Stream]:
 
     The time of generation is behind the payload: the field engine reaches it only if that is short.
     """
-    interval = max(1, round(1e9 / load.pps))
+    # A worker numbers its updates from 0.
+    load, interval = replace(load, bases={}), max(1, round(1e9 / load.pps))
     count = load.psns or (1 << 32)
     time = Variable("generated", generated_ns, generated_ns + interval * count - 1, 8, interval)
     streams = []
@@ -201,7 +229,7 @@ def updates(load: Load, reward: float, generated_ns: int) -> list[Stream]:
             # From the end: the trailer's length, then the time.
             writes = (Write("psn", PSN_AT, 4), Write("generated", len(frame) - 10, 8))
             streams.append(
-                load.stream(f"update {job}.{rank}", frame, variables=(_psns(load), time), writes=writes)
+                load.stream(f"update {job}.{rank}", frame, variables=(_psns(load, job), time), writes=writes)
             )
     return streams
 

@@ -84,6 +84,13 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
         metavar="EPOCH",
         help="generation of the jobs (7, or 1=7,2=9): job_epoch",
     )
+    parser.add_argument(
+        "--bases",
+        type=_epochs,
+        default="0",
+        metavar="PSN",
+        help="first PSN of the jobs' generations (123, or 1=123,2=456): `run … join` prints it",
+    )
 
 
 def add_gradients(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +120,7 @@ def add_malformed(parser: argparse.ArgumentParser) -> None:
 def load(options: argparse.Namespace) -> Load:
     """What the options describe."""
     given = vars(options)
-    epochs = given.get("epochs", {})
+    epochs, bases = given.get("epochs", {}), given.get("bases", {})
     return Load(
         appliance=options.appliance,
         appliance_ipv6=options.appliance_ipv6,
@@ -128,6 +135,7 @@ def load(options: argparse.Namespace) -> Load:
         pps=given.get("pps", 1000.0),
         session=given.get("session") or time.time_ns(),
         epochs={job: epochs.get(job, epochs.get(-1, 0)) for job in options.jobs},
+        bases={job: bases.get(job, bases.get(-1, 0)) for job in options.jobs},
         source_mac=options.source_mac,
         destination_mac=options.destination_mac,
     )
@@ -147,6 +155,17 @@ def malformed(options: argparse.Namespace, of: Load) -> list[Stream]:
     """The malformed mix that the options describe."""
     cases = pascaline_malformed.MALFORMED + (pascaline_malformed.REFUSED if options.refused else ())
     return pascaline_malformed.streams(of, cases, of.jobs[0])
+
+
+def reasons() -> dict[str, str]:
+    """By the names of the malformed mix's streams, the label under which the appliance counts them."""
+    cases = pascaline_malformed.MALFORMED + pascaline_malformed.REFUSED
+    return {case.name: pascaline_malformed.counter(case.reason) for case in cases}
+
+
+def nothing(_options: argparse.Namespace, _of: Load) -> list[Stream]:
+    """No load at all."""
+    return []
 
 
 def control(options: argparse.Namespace, of: Load) -> list[Stream]:

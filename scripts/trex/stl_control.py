@@ -1,6 +1,6 @@
-"""TRex profile: every rank joins (or leaves) its jobs, one packet each.
+"""TRex profile: every rank asks to join its jobs, or leaves them, one packet each.
 
-To be repeated until `pascaline_job_members` says that all have.
+A Join counts with the cookie of its answer, which a profile cannot read: `scripts/trex/run … join` joins.
 """
 
 from __future__ import annotations

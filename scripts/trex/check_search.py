@@ -1,0 +1,110 @@
+"""The search for the highest rate, against simulated ports whose answer is known."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+from search import Phases, Search, SearchError, Trial
+
+_LEAST, _MOST = 1_000.0, 10_000_000.0
+_PHASES = Phases(initial_seconds=1.0, final_seconds=10.0, final_width=0.005, intermediate=2)
+# A search that takes more trials than plain bisection to the same width for each goal is none.
+_MOST_TRIALS = 40
+
+_Port = Callable[[float, float], Trial]
+
+
+def _port(capacity: float, ring: int, chance: float, seed: int) -> _Port:
+    """Takes `capacity` packets/s, keeps `ring` for later; beyond half of it, it may lose one packet."""
+    rng = random.Random(seed)
+
+    def measure(rate: float, seconds: float) -> Trial:
+        offered = round(rate * seconds)
+        lost = max(0, offered - round(capacity * seconds) - ring)
+        if rate > capacity / 2 and rng.random() < chance:
+            lost += 1
+        return Trial(rate, seconds, offered, lost)
+
+    return measure
+
+
+def finds_the_knee() -> str:
+    """Capacity and ring are known, hence both answers, whatever the port."""
+    searches = longest = 0
+    for capacity, ring in itertools.product((1_500.0, 33_333.0, 9.7e5, 7.77e6), (0, 512)):
+        port, goals = _port(capacity, ring, 0.0, 0), [0.0, 0.005]
+        search = Search(_LEAST, _MOST, goals, _PHASES)
+        for goal, answer in zip(goals, search.run(port), strict=True):
+            # offered × (1 − goal) = capacity × seconds + ring
+            knee = (capacity + ring / _PHASES.final_seconds) / (1 - goal)
+            name = f"a port of {capacity:g} packets/s with a ring of {ring}, goal {goal:g}"
+            _need(answer.lower is not None and answer.upper is not None, f"{name}: no bounds")
+            assert answer.lower
+            assert answer.upper
+            low, high = answer.lower.rate, answer.upper.rate
+            _need(
+                low <= knee * 1.0001 and knee <= high * 1.0001, f"{name}: {low:g} to {high:g}, not {knee:g}"
+            )
+            _need(
+                (high - low) / high <= _PHASES.final_width * 1.01, f"{name}: as wide as {low:g} to {high:g}"
+            )
+            _need(answer.lower.seconds == _PHASES.final_seconds, f"{name}: a short trial decided")
+            searches += 1
+        longest = max(longest, len(search.trials))
+    _need(longest <= _MOST_TRIALS, f"{longest} trials for one search")
+    return f"{searches} answers, at most {longest} trials for two"
+
+
+def noise_does_not_mislead() -> str:
+    """Now and then a packet is lost below the knee: the NDR may be less, but never more, the PDR is exact."""
+    for seed in range(50):
+        search = Search(_LEAST, _MOST, [0.0, 0.005], _PHASES)
+        strict, partial = search.run(_port(1e6, 0, 0.02, seed))
+        _need(strict.lower is not None and strict.lower.rate <= 1.0001e6, f"seed {seed}: NDR {strict}")
+        assert partial.lower
+        _need(abs(partial.lower.rate * 0.995 / 1e6 - 1) < 0.006, f"seed {seed}: PDR {partial.lower.rate:g}")
+    return "50 noisy ports"
+
+
+def ends_are_told() -> str:
+    """A port that takes everything, one that takes nothing, and one whose losses have no order."""
+    (all_of_it,) = Search(_LEAST, _MOST, [0.0], _PHASES).run(_port(1e9, 0, 0.0, 0))
+    _need(
+        all_of_it.lower is not None and all_of_it.lower.rate == _MOST and not all_of_it.upper, str(all_of_it)
+    )
+    (nothing,) = Search(_LEAST, _MOST, [0.0], _PHASES).run(_port(0.0, 0, 0.0, 0))
+    _need(nothing.lower is None and "none" in nothing.text(), str(nothing))
+    flip = itertools.cycle((0, 1))
+    try:
+        Search(_LEAST, _MOST, [0.0], _PHASES).run(
+            lambda rate, seconds: Trial(rate, seconds, round(rate * seconds), next(flip))
+        )
+    except SearchError as error:
+        return str(error)
+    return "a port that contradicts itself gets an answer within the most trials"
+
+
+def a_slow_generator_ends_it() -> str:
+    """A generator that cannot send so fast is the limit, and no reason to try for ever."""
+    slow = 50_000.0
+
+    def measure(rate: float, seconds: float) -> Trial:
+        real = min(rate, slow)
+        return Trial(real, seconds, round(real * seconds), 0)
+
+    search = Search(_LEAST, _MOST, [0.0], _PHASES)
+    (answer,) = search.run(measure)
+    _need(answer.lower is not None and answer.lower.rate == slow and not answer.upper, str(answer))
+    return f"{len(search.trials)} trials"
+
+
+def _need(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)
+
+
+if __name__ == "__main__":
+    for check in (finds_the_knee, noise_does_not_mislead, ends_are_told, a_slow_generator_ends_it):
+        print(check())
