@@ -1,7 +1,8 @@
-"""scripts/examples: builds all examples, and runs the synchronous one with two ranks against an appliance.
+"""scripts/examples: builds all examples, and runs those that sum against an appliance.
 
-The appliance and each rank have a network namespace of their own. Exit code 0 only if both ranks say that all
-sums are right. Needs root.
+Four ranks of the synchronous example in Rust; then two ranks of the client in plain Python among two of
+`pascaline worker`, all of which check every sum. The appliance and each rank have a network namespace of
+their own. Exit code 0 only if all ranks say that all sums are right. Needs root.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from appliance import UDP_PORT, Appliance, Settings
 from netns import APPLIANCE_ADDRESS, Network
 from process import Child, Failure, Interrupted, Stop
 
-_RANKS = 2
+_RANKS = 4
 _BUILD_SECONDS = 1800.0
 _RUN_SECONDS = 60.0
 _WINDOW = 512
 _WANTED = "all sums are right"
+_PYTHON = build.ROOT / "examples/python/allreduce.py"
+_ELEMENTS, _ITERATIONS = 16384, 3
 
 
 def main(arguments: list[str]) -> int:
@@ -85,15 +88,53 @@ def _run(binary: Path, example: Path, stop: Stop) -> list[str]:
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
         address = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
-        ranks = []
-        for rank, namespace in enumerate(network.workers):
-            command = [str(example), address, str(rank), str(_RANKS)]
-            child = Child(f"rank{rank}", command, files, namespace)
-            cleanup.callback(child.kill)
-            ranks.append(child)
-        if not stop.wait_for(lambda: all(child.exit_code() is not None for child in ranks), _RUN_SECONDS):
-            raise Failure(f"the example is not done after {_RUN_SECONDS:.0f} s", ranks[0].tail())
-        return [_judge(child) for child in ranks]
+        rust = [[str(example), address, str(rank), str(_RANKS)] for rank in range(_RANKS)]
+        said = [_judge(child) for child in _ended(rust, "example", network, files, cleanup, stop)]
+        mixed = [_python(rank) if rank % 2 else _worker(binary, rank) for rank in range(_RANKS)]
+        return said + [_judge_mixed(child) for child in _ended(mixed, "mixed", network, files, cleanup, stop)]
+
+
+def _ended(
+    commands: list[list[str]], name: str, network: Network, files: Path, cleanup: ExitStack, stop: Stop
+) -> list[Child]:
+    """Runs a command in each worker's namespace until all have ended."""
+    ranks = []
+    for rank, (command, namespace) in enumerate(zip(commands, network.workers, strict=True)):
+        ranks.append(Child(f"{name}{rank}", command, files, namespace))
+        cleanup.callback(ranks[-1].kill)
+    if not stop.wait_for(lambda: all(child.exit_code() is not None for child in ranks), _RUN_SECONDS):
+        raise Failure(f"the ranks are not done after {_RUN_SECONDS:.0f} s", ranks[0].tail())
+    return ranks
+
+
+def _python(rank: int) -> list[str]:
+    options = {"--appliance": APPLIANCE_ADDRESS, "--job": 1, "--rank": rank, "--ranks": _RANKS}
+    options |= {"--elements": _ELEMENTS, "--iterations": _ITERATIONS}
+    return [sys.executable, "-B", str(_PYTHON), *(str(word) for pair in options.items() for word in pair)]
+
+
+def _worker(binary: Path, rank: int) -> list[str]:
+    options = {
+        "--appliance": APPLIANCE_ADDRESS,
+        "--job": 1,
+        "--rank": rank,
+        "--ranks": _RANKS,
+        "--dtype": "i32",
+    }
+    options |= {"--elements": _ELEMENTS, "--iterations": _ITERATIONS}
+    words = [str(word) for pair in options.items() for word in pair]
+    return [str(binary), "worker", "allreduce", *words, "--json"]
+
+
+def _judge_mixed(child: Child) -> str:
+    """Both programs say how many sums they found right."""
+    lines = child.out.read_text().splitlines()
+    found = json.loads(lines[-1]) if child.exit_code() == 0 and lines else {}
+    if found.get("verified") != _ITERATIONS:
+        raise Failure(f"{child.name} of Python's client among workers failed", child.tail() or "no output")
+    return (
+        f"rank {found['rank']} among workers and Python's clients: {_ITERATIONS} of {_ITERATIONS} sums right"
+    )
 
 
 def _judge(child: Child) -> str:

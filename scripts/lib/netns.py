@@ -61,16 +61,20 @@ class Network:
     def create(self) -> None:
         """Builds everything. What was built before a failure is removed by `destroy`."""
         for name in self.namespaces:
-            run("ip", "netns", "add", name)
-            in_namespace(name, _without_ipv6)
-            run("ip", "-n", name, "link", "set", "lo", "up")
+            self.add(name)
         for rank, worker in enumerate(self.workers):
             if self.middle:
-                self._pair(worker, "eth0", self.middle, f"w{rank}")
-                self._pair(self.middle, f"a{rank}", self.appliance, f"pas{rank}")
+                self.pair(worker, "eth0", self.middle, f"w{rank}")
+                self.pair(self.middle, f"a{rank}", self.appliance, f"pas{rank}")
             else:
-                self._pair(worker, "eth0", self.appliance, f"pas{rank}")
+                self.pair(worker, "eth0", self.appliance, f"pas{rank}")
             run("ip", "-n", worker, "addr", "add", f"{worker_address(rank)}/24", "dev", "eth0")
+
+    def add(self, name: str) -> None:
+        """Makes one namespace."""
+        run("ip", "netns", "add", name)
+        in_namespace(name, _without_ipv6)
+        run("ip", "-n", name, "link", "set", "lo", "up")
 
     def destroy(self) -> None:
         """Removes every namespace that exists; the links go with them."""
@@ -99,7 +103,8 @@ class Network:
                 return found.group(1) if found else "?"
         raise Failure(f"worker {rank} cannot ping the appliance at {APPLIANCE_ADDRESS}", done.stdout.strip())
 
-    def _pair(self, left: str, left_if: str, right: str, right_if: str) -> None:
+    def pair(self, left: str, left_if: str, right: str, right_if: str) -> None:
+        """A veth pair between two namespaces, both ends up."""
         mtu = ("mtu", str(self.mtu))
         one, other = ("name", left_if, *mtu, "netns", left), ("name", right_if, *mtu, "netns", right)
         run("ip", "link", "add", *one, "type", "veth", "peer", *other)

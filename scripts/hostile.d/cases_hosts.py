@@ -1,0 +1,123 @@
+"""What every host on a segment is exposed to: ARP, ICMP, neighbour discovery, HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import time
+from dataclasses import replace
+
+import bed as beds
+import frames as f
+from appliance import TELEMETRY, fetch
+from frames import BROADCAST
+from netns import APPLIANCE_ADDRESS, in_namespace, worker_address
+from scene import Case, Scene
+
+_HALF_OPEN = 300
+_ANSWER_SECONDS = 2.0
+_STRANGE_HOST = "pascaline.example"
+
+
+def _arp_spoofing(scene: Scene) -> list[bytes]:
+    """Claims of the ranks' addresses, and of the appliance's own, as requests, replies and announcements."""
+    way = scene.way()
+    senders = [*(worker_address(rank) for rank in range(beds.RANKS)), APPLIANCE_ADDRESS, beds.SERVER_ADDRESS]
+    found = []
+    for sender in senders:
+        found += [way.arp(sender, APPLIANCE_ADDRESS, reply=reply) for reply in (True, False)]
+        found.append(replace(way, target_mac=BROADCAST).arp(sender, sender, reply=False))
+    return found
+
+
+def _arp_flood(scene: Scene) -> list[bytes]:
+    way = replace(scene.way(), target_mac=BROADCAST)
+    return [way.arp(f"10.77.0.{1 + number % 253}", APPLIANCE_ADDRESS, reply=False) for number in range(253)]
+
+
+def _echo_flood(scene: Scene) -> list[bytes]:
+    return [scene.way().echo(length, length) for length in range(0, 1400, 7)]
+
+
+def _discovery_flood(scene: Scene) -> list[bytes]:
+    """Neighbour solicitations for the appliance, advertisements in others' names, router advertisements."""
+    found = []
+    for number in range(200):
+        way = replace(scene.way(), source=f"2001:db8::{number + 1:x}", target=beds.APPLIANCE_IPV6)
+        own = f.mac(way.source_mac)
+        solicitation = f.address6(beds.APPLIANCE_IPV6) + b"\1\1" + own
+        advertisement = f.address6(f"2001:db8::{number + 2:x}") + b"\2\1" + own
+        found.append(way.icmp6(135, 0, solicitation))
+        found.append(way.icmp6(136, 0x60000000, advertisement))
+        found.append(way.icmp6(134, 0x40000708, bytes(8) + b"\1\1" + own))
+    return found
+
+
+def _half_open(scene: Scene) -> None:
+    """Requests that never end, and stay open until the case is over."""
+
+    def connect() -> list[socket.socket]:
+        found = []
+        for _ in range(_HALF_OPEN):
+            one = socket.socket()
+            one.settimeout(0.2)
+            with contextlib.suppress(OSError):
+                one.connect(TELEMETRY)
+                one.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: ")
+            found.append(one)
+        return found
+
+    scene.sockets = in_namespace(scene.bed.appliance, connect)
+
+
+def _answers_in_time(scene: Scene) -> list[str]:
+    """The page answers although the requests have not ended."""
+    problems = []
+    start = time.monotonic()
+    try:
+        status, _ = fetch(scene.bed.appliance, TELEMETRY, "/healthz")
+        if status != 200:
+            problems.append(f"/healthz answers with {status} beside {_HALF_OPEN} half-sent requests")
+    except (OSError, http.client.HTTPException) as error:
+        passed = time.monotonic() - start
+        problems.append(f"/healthz: {error!r} after {passed:.1f} s beside {_HALF_OPEN} half-sent requests")
+    for one in scene.sockets:
+        one.close()
+    scene.sockets = []
+    return problems
+
+
+def _foreign_host(scene: Scene) -> list[str]:
+    """A page that believes any Host can be read by a web site whose name leads here (DNS rebinding)."""
+
+    def ask() -> int:
+        connection = http.client.HTTPConnection(*TELEMETRY, timeout=_ANSWER_SECONDS)
+        with contextlib.closing(connection):
+            connection.request("GET", "/metrics", headers={"Host": _STRANGE_HOST})
+            return connection.getresponse().status
+
+    status = in_namespace(scene.bed.appliance, ask)
+    return [f"/metrics answers the Host {_STRANGE_HOST} with {status}"] if status == 200 else []
+
+
+def _trickle(scene: Scene) -> list[bytes]:
+    """So that there is something to compare: what is attacked here is no packet path."""
+    return [scene.way().to_closed_port().frame(bytes(18))]
+
+
+CASES = [
+    Case("arp-spoofing", "claims of the ranks' and the appliance's addresses", _arp_spoofing),
+    Case("arp-flood", "requests for the appliance's address", _arp_flood, ("answered",)),
+    Case("icmp-flood", "echo requests of every length", _echo_flood, ("answered",)),
+    Case("discovery-flood", "IPv6 neighbour and router discovery", _discovery_flood),
+    Case(
+        "http-half-open",
+        f"{_HALF_OPEN} half-sent requests at the telemetry port",
+        _trickle,
+        prepare=_half_open,
+        judge=_answers_in_time,
+        rate=100.0,
+    ),
+    Case("http-foreign-host", "a page under another host's name", _trickle, judge=_foreign_host, rate=100.0),
+]
