@@ -86,7 +86,6 @@ def appliance(binary: Path, bed: Bed, files: Path) -> Appliance:
 def configuration(admin: Path) -> str:
     """The appliance's TOML: as shipped where it is not the matter of a case."""
     main, dataplane = cores()
-    members = ", ".join(f'"{worker_address(rank)}"' for rank in range(RANKS))
     ports = "\n".join(
         f'[[ports]]\nname = "{name}"\ndevice = "{device("af_packet", number, MTU)}"\nmtu = {MTU}\n'
         for number, name in enumerate(("rack", "wire"))
@@ -106,6 +105,25 @@ memory_mb = 512
 [pool]
 slots = 8192
 
+{_jobs()}
+[ps]
+mode = "external"
+address = "{SERVER_ADDRESS}"
+port = {SERVER_PORT}
+listen = "{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
+
+[telemetry]
+listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
+
+[admin]
+listen = "unix:{admin}"
+"""
+
+
+def _jobs() -> str:
+    """As shipped; with `members`; in the shared pool; asynchronous; with many ranks; formed by Joins."""
+    members = ", ".join(f'"{worker_address(rank)}"' for rank in range(RANKS))
+    return f"""\
 [[jobs]]
 id = {OPEN}
 name = "open"
@@ -139,16 +157,4 @@ window = 32
 jobs = "1000-1999"
 from = ["10.77.0.0/24"]
 max_jobs = 16
-
-[ps]
-mode = "external"
-address = "{SERVER_ADDRESS}"
-port = {SERVER_PORT}
-listen = "{SERVER_TELEMETRY[0]}:{SERVER_TELEMETRY[1]}"
-
-[telemetry]
-listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
-
-[admin]
-listen = "unix:{admin}"
 """

@@ -212,7 +212,12 @@ CASES = [
         prepare=_note_bytes,
         judge=_is_no_amplifier,
     ),
-    Case("gradients-of-strangers", "gradients from no rank's address", _strange_gradients, (*REFUSED, *TOLD)),
+    Case(
+        "gradients-of-strangers",
+        "gradients from no rank's address",
+        _strange_gradients,
+        (*REFUSED, *TOLD, *WINDOW),
+    ),
     Case(
         "kinds-of-strangers", "every other kind", _strange_kinds, (*REFUSED, *TOLD, *WINDOW, "unhandled_kind")
     ),

@@ -114,6 +114,10 @@ def _run(binary: Path, wanted: list[Case], form: Form, options: argparse.Namespa
             for case in (case for case in wanted if case.job == job):
                 found.append(measure.measure(case, scene, victims, form))
                 _say(found[-1])
+                if found[-1].stuck:
+                    victims.stop()
+                    appliance.kill_and_restart(stop)
+                    victims.start()
                 appliance.check_running()
             _finish(victims, scene, found[-1])
         code = appliance.stop()

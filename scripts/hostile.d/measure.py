@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ class Found:
     memory_kib: tuple[int, int] = (0, 0)
     buffers: tuple[int, int] = (0, 0)
     problems: list[str] = field(default_factory=list)
+    # Nobody gets a sum any more: the next case needs another appliance.
+    stuck: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """For --json."""
@@ -82,16 +85,22 @@ def measure(case: Case, scene: Scene, victims: Victims, form: Form) -> Found:
         _round(case, scene, victims, form, found, times)
     if not victims.ready(scene.stop):
         found.problems.append("after the attack the workers get no sum")
+        found.stuck = True
     found.allreduces = victims.sums - sums
     found.memory_kib = memory, memory_kib(scene)
     found.buffers = buffers, _buffers(scene)
     found.counted = _grown(before, scene.metrics(), found.controls)
-    found.problems += victims.problems[problems:]
+    found.problems += _distinct(victims.problems[problems:])
     found.problems += _judge(case, found, form)
     if case.judge:
         found.problems += case.judge(scene)
     found.held = not found.problems
     return found
+
+
+def _distinct(problems: list[str]) -> list[str]:
+    """The same set after set is told once."""
+    return [f"{text} ({count} times)" if count > 1 else text for text, count in Counter(problems).items()]
 
 
 def _round(

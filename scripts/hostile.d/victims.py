@@ -18,6 +18,8 @@ _SET_SECONDS = 6.0
 _DEADLINE_SECONDS = 10
 _STOP_SECONDS = 3.0
 _LOOK_SECONDS = 0.01
+_READY_SECONDS = 8.0
+_AFTER_FAILURE_SECONDS = 0.3
 
 
 class Victims:
@@ -77,14 +79,14 @@ class Victims:
         return [(at - took, at) for at, took in self._done]
 
     def ready(self, stop: Stop) -> bool:
-        """Whether allreduces come to an end again, within the time a set may take to form."""
-        before, problems = self.sums, len(self.problems)
+        """Whether allreduces come to an end, within the time a set may take to form."""
+        before = self.sums
 
         def moved() -> bool:
             self.step()
-            return self.sums >= before + 2 or len(self.problems) > problems
+            return self.sums >= before + 2
 
-        return stop.wait_for(moved, 2 * _DEADLINE_SECONDS) and len(self.problems) == problems
+        return stop.wait_for(moved, _READY_SECONDS)
 
     def finish(self, stop: Stop) -> None:
         """Lets the present set come to its end, and judges it."""
@@ -155,4 +157,6 @@ class Victims:
             self.problems.append(f"rank {rank} ended with {child.exit_code()}: {' '.join(words)}")
         self.stop()
         if again:
+            # A set that is refused at once must not be all that this machine does.
+            time.sleep(_AFTER_FAILURE_SECONDS)
             self.start()

@@ -71,6 +71,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def _offline() -> list[tuple[str, Callable[[], str]]]:
     import check_offline as offline
+    import check_search as search
 
     return [
         ("vectors: decoded and encoded as printed", lambda: offline.vectors_agree(_DOCUMENT)),
@@ -80,6 +81,11 @@ def _offline() -> list[tuple[str, Callable[[], str]]]:
         ("profiles: compiled by TRex's client, the same frames", offline.compiled_profiles_agree),
         ("profiles: what TRex cannot do is refused", offline.impossible_streams_are_refused),
         ("runner: its calls fit TRex's client", offline.runner_fits_the_client),
+        ("runner: TRex's Scapy goes first", offline.scapy_of_trex_goes_first),
+        ("search: finds the knee of simulated ports", search.finds_the_knee),
+        ("search: noise does not mislead it", search.noise_does_not_mislead),
+        ("search: says where there is no answer", search.ends_are_told),
+        ("search: a generator that is too slow ends it", search.a_slow_generator_ends_it),
     ]
 
 

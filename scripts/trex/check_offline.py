@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -210,8 +212,12 @@ def runner_fits_the_client() -> str:
         server = client.return_value
         server.get_stats.return_value = {3: {"opackets": 40, "ipackets": 44, "oerrors": 0}}
         trex = TRex("trex1", 3)
+        server.start_capture.return_value = {"id": 5}
+        server.stop_capture.side_effect = lambda _, output: output.append({"binary": b"answer"})
         sent = trex.send(streams, None)
+        heard = trex.ask(streams)
         trex.close()
+    _need(heard == [b"answer"], f"captured: {heard}")
     _need((sent.offered, sent.heard, sent.errors) == (40, 44, 0), f"{sent}")
     added = server.add_streams.call_args.args[0]
     _need(all(isinstance(stream, stl.STLStream) for stream in added) and len(added) == 4, f"{added}")
@@ -220,3 +226,26 @@ def runner_fits_the_client() -> str:
     )
     _need(server.disconnect.called, "the client stays connected")
     return f"{len(server.method_calls)} calls"
+
+
+def scapy_of_trex_goes_first() -> str:
+    """In a folder laid out as TRex's, with PYTHONPATH as docs/trex.md says."""
+    with tempfile.TemporaryDirectory() as folder:
+        trex = Path(folder)
+        interactive = trex / "automation/trex_control_plane/interactive"
+        bundled = trex / "external_libs/scapy-2.4.3/scapy"
+        for path in (interactive, bundled):
+            path.mkdir(parents=True)
+        (bundled / "__init__.py").write_text("")
+        program = "import libraries, scapy; print(scapy.__file__)"
+        environment = os.environ | {"PYTHONPATH": f"{interactive}{os.pathsep}{Path(__file__).parent}"}
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=environment,
+        )
+        _need(done.stdout.strip() == str(bundled / "__init__.py"), done.stdout + done.stderr)
+    return "2.4.3 before this one's"

@@ -27,6 +27,7 @@ from runner import run as run_load
 # DPDK gives the first pcap port this MAC address.
 _PCAP_MAC = "02:70:63:61:70:00"
 _EACH = 25
+_LATER_US = 10_000.0
 # What the appliance does with an update of a synchronous job; docs/protocol.md, section 15.
 _UPDATES_ARE = "unhandled_kind"
 
@@ -98,7 +99,13 @@ def runner_over_an_interface(binary: Path, stop: Stop) -> str:
         _same("a table that balances", "every received packet is accounted for" in table, True)
         refusal = _run_command(bench, "--metrics", url, *gradients, "--jobs", "9", code=2)
         _same("a job that is not there", "job 9 is not configured" in refusal, True)
-    return "3 runs"
+        rates = ("--ndr", "--least-rate", "100", "--most-rate", "400", "--trial-seconds", "0.5", "--json")
+        search = json.loads(
+            _run_command(bench, "--metrics", url, *rates, *gradients, code=0).splitlines()[-1]
+        )
+        answer = search["answers"][0]
+        _same("a search that nothing limits", (answer["lower_pps"], answer["upper_pps"]), (400.0, None))
+    return "4 runs"
 
 
 def _run_command(bench: Bench, *arguments: str, code: int) -> str:
@@ -144,12 +151,13 @@ def _loads(appliance: Appliance, replay: Replay, load: Load) -> int:
     sent("gradients, a stream per job", gradients_per_job(replace(two, psns=psns, dtype=2)), **all_in)
     _results(replay, psns, replace(two, dtype=2), RANKS)
 
-    few = replace(one, first_psn=5000, psns=_EACH)
+    few = replace(one, first_psn=psns, psns=_EACH)
     first, *others = gradients_per_rank(few)
-    sent("one rank's gradients", [first], aggregated=_EACH)
-    sent("the same again", again([first], delay_us=0.0), dropped={"duplicate": _EACH})
-    complete = {"aggregated": _EACH * (RANKS - 1), "results": _EACH, "results_sent": _EACH * RANKS}
-    sent("the other ranks'", others, **complete)
+    later = [replace(stream, delay_us=2 * _LATER_US) for stream in others]
+    # At once: a partial that no rank waits for is given up after a while.
+    twice = [first, *again([first], delay_us=_LATER_US), *later]
+    complete = {"aggregated": _EACH * RANKS, "results": _EACH, "results_sent": _EACH * RANKS}
+    sent("one rank's gradients twice, then the others'", twice, dropped={"duplicate": _EACH}, **complete)
     # Each is answered with the result, to the rank that asked.
     sent(
         "all again",
@@ -167,7 +175,9 @@ def _loads(appliance: Appliance, replay: Replay, load: Load) -> int:
     wanted = Counter[str]()
     for case in cases:
         wanted[counter(case.reason)] += _EACH
-    mix = pascaline_malformed.streams(replace(one, psns=_EACH), tuple(cases), 1)
+    # Behind what has been sent, and within the window.
+    behind = replace(one, first_psn=psns + _EACH, psns=_EACH)
+    mix = pascaline_malformed.streams(behind, tuple(cases), 1)
     sent("malformed and refused", mix, dropped=dict(sorted(wanted.items())))
     return sum(total)
 

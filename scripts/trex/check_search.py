@@ -103,8 +103,3 @@ def a_slow_generator_ends_it() -> str:
 def _need(holds: bool, message: str) -> None:
     if not holds:
         raise AssertionError(message)
-
-
-if __name__ == "__main__":
-    for check in (finds_the_knee, noise_does_not_mislead, ends_are_told, a_slow_generator_ends_it):
-        print(check())

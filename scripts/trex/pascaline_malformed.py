@@ -180,15 +180,13 @@ MALFORMED = tuple(
     replace(case, make=_flipped_source) if case.name == "bad-ip-checksum" else case for case in VECTORS
 )
 
-# No other stream uses it, so that what is refused disturbs nothing.
-_SPARE_PSN = 0x7FFF_FFFF
 _NOBODY = "192.0.2.1"
 
 
 def _refused(**changes: object) -> Callable[[Load, int], bytes]:
     def make(load: Load, job: int) -> bytes:
         fields = {name: value(load, job) if callable(value) else value for name, value in changes.items()}
-        header = load.gradient(job, 0, psn=_SPARE_PSN, **fields)
+        header = load.gradient(job, 0, **fields)
         return load.frame(job, 0, header, Raw(load.elements(1)))
 
     return make
@@ -196,7 +194,7 @@ def _refused(**changes: object) -> Callable[[Load, int], bytes]:
 
 def _too_long(load: Load, job: int) -> bytes:
     longer = replace(load, payload=load.payload + 8)
-    return longer.frame(job, 0, longer.gradient(job, 0, psn=_SPARE_PSN), Raw(longer.elements(1)))
+    return longer.frame(job, 0, longer.gradient(job, 0), Raw(longer.elements(1)))
 
 
 def _elsewhere(**changes: Any) -> Callable[[Load, int], bytes]:
@@ -204,7 +202,7 @@ def _elsewhere(**changes: Any) -> Callable[[Load, int], bytes]:
         other = replace(
             load, **{name: value(load) if callable(value) else value for name, value in changes.items()}
         )
-        return other.frame(job, 0, other.gradient(job, 0, psn=_SPARE_PSN), Raw(other.elements(1)))
+        return other.frame(job, 0, other.gradient(job, 0), Raw(other.elements(1)))
 
     return make
 
