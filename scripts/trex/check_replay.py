@@ -100,9 +100,8 @@ def runner_over_an_interface(binary: Path, stop: Stop) -> str:
         refusal = _run_command(bench, "--metrics", url, *gradients, "--jobs", "9", code=2)
         _same("a job that is not there", "job 9 is not configured" in refusal, True)
         rates = ("--ndr", "--least-rate", "100", "--most-rate", "400", "--trial-seconds", "0.5", "--json")
-        search = json.loads(
-            _run_command(bench, "--metrics", url, *rates, *gradients, code=0).splitlines()[-1]
-        )
+        said = _run_command(bench, "--metrics", url, *rates, *gradients, code=0).splitlines()
+        search = json.loads(next(line for line in said if line.startswith("{")))
         answer = search["answers"][0]
         _same("a search that nothing limits", (answer["lower_pps"], answer["upper_pps"]), (400.0, None))
     return "4 runs"
