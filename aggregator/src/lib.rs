@@ -92,6 +92,7 @@ mod sabotage;
 mod session;
 mod set;
 mod shard;
+mod share;
 mod sink;
 mod slot;
 mod sync;
@@ -105,4 +106,5 @@ pub use request::{Contribution, Gradient, Request, Rules, Shape, Terms, Verb};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
 pub use session::{BURST, Burst, Session, SweepAction};
+pub use share::{Shares, TENANTS, Tenant};
 pub use sink::{Aggregate, BurstSink, Cause, Evicted, Partial, Rejection, Reminded, Sink};

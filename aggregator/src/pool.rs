@@ -22,6 +22,7 @@ use crate::request::{Request, Verb};
 use crate::session::Session;
 use crate::set::{Limit, Set};
 use crate::shard::{Memory, SetHead, Shard};
+use crate::share::Shares;
 use crate::sink::Sink;
 use crate::slot::Slot;
 use kernels::Kernel;
@@ -124,6 +125,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         sets.saturating_mul(size_of::<SetHead>())
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
             .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
+            .saturating_add(lcores * size_of::<Shares>())
             .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<HandedOff<B>>()))
     }
 

@@ -14,6 +14,8 @@ pub enum Sabotage {
     ResultTwice,
     /// A full set gives no slot back.
     SlotNeverFreed,
+    /// A job keeps what it has borrowed, though the owner wants it.
+    ShareKept,
 }
 
 #[cfg(feature = "sabotage")]
@@ -28,8 +30,8 @@ mod switch {
 
     impl Sabotage {
         /// All of them.
-        pub const ALL: [Self; 4] =
-            [Self::WrongVictim, Self::LostBit, Self::ResultTwice, Self::SlotNeverFreed];
+        pub const ALL: [Self; 5] =
+            [Self::WrongVictim, Self::LostBit, Self::ResultTwice, Self::SlotNeverFreed, Self::ShareKept];
 
         /// Does something while this thread's pools have the fault.
         pub fn during<T>(self, act: impl FnOnce() -> T) -> T {

@@ -18,6 +18,7 @@ use crate::key::Key;
 use crate::policy::Region;
 use crate::request::Request;
 use crate::shard::Shard;
+use crate::share::Shares;
 use crate::sink::Sink;
 use crate::slot::Slot;
 
@@ -62,6 +63,11 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
             rings[number] = Some(sender);
         }
         Self { shard, to: rings, from: from.into_boxed_slice(), first_from: 0, sweep_at: 0 }
+    }
+
+    /// Says what part of the shared pool each tenant is sure of from now on.
+    pub fn set_shares(&mut self, shares: &Shares) {
+        *self.shard.memory.shares = shares.clone();
     }
 
     #[inline(always)]

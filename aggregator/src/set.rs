@@ -1,18 +1,24 @@
 //! The choice between the slots of a set.
 
 mod directory;
+mod fair;
 
 use pascaline_buffer::PacketBuf;
 
 use crate::key::Key;
 use crate::policy::ConflictPolicy;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::sabotage::Sabotage;
+use crate::share::Shares;
 use crate::sink::{Aggregate, Cause, Rejection};
 use crate::slot::Slot;
 
 pub(crate) use directory::{Directory, Limit};
+use fair::Claims;
+pub(crate) use fair::may_replace;
 
+/// A result that is older than this part of the age limit may be replaced by whoever wants its slot.
+const RESULTS: u64 = 8;
 /// Slots a set may have.
 pub(crate) const MAX_WAYS: usize = 8;
 
@@ -20,6 +26,9 @@ pub(crate) const MAX_WAYS: usize = 8;
 pub(crate) struct Set<'a, B: PacketBuf, const WORDS: usize> {
     pub(crate) directory: &'a mut Directory,
     pub(crate) slots: &'a mut [Slot<B, WORDS>],
+    /// Its number among those of its owner.
+    pub(crate) number: usize,
+    pub(crate) shares: &'a Shares,
 }
 
 /// What a newcomer gets.
@@ -73,8 +82,26 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         {
             return Choice::Way(way, Cause::Age);
         }
+        // A result outlives the loss of one packet or two, and with that its use.
+        let idle = Limit::of(age_limit / RESULTS);
+        let claims = request.rules.tenant().map(|tenant| self.claims(tenant, request.now, idle));
+        let claims = claims.unwrap_or(Claims::ALL);
+        if let Some(way) = self.by_age(request, age_limit, claims.by_age) {
+            return Choice::Way(way, Cause::Age);
+        }
+        // A result evicts no partial that is still wanted.
+        if request.verb == Verb::Add
+            && let Some(way) = self.given_back(claims.back, request.now)
+        {
+            return Choice::Way(way, Cause::Share);
+        }
+        self.contend(request, &claims)
+    }
+
+    /// The way among these that has had its time.
+    fn by_age(&self, request: &Request, age_limit: u64, among: u8) -> Option<usize> {
         let mut best: Option<((Claim, u64), usize)> = None;
-        for way in self.directory.open_ways() {
+        for way in self.directory.open_ways().filter(|way| among & 1 << way != 0) {
             let Some(slot) = self.slots.get(way) else { break };
             let (age, idle) = (request.now.saturating_sub(slot.first()), u64::from(slot.idle(request.now)));
             let claim = if slot.is_abandoned(request.now, age_limit) {
@@ -88,21 +115,19 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
                 best = Some((claim, way));
             }
         }
-        let by_age = match best {
+        match best {
             Some(((Claim::Abandoned, _), way)) => Some(way),
-            other => self.directory.longest_idle_result().or(other.map(|(_, way)| way)),
-        };
-        match by_age {
-            Some(way) => Choice::Way(way, Cause::Age),
-            None => self.contend(request),
+            other => self.directory.longest_idle_among(among).or(other.map(|(_, way)| way)),
         }
     }
 
-    /// All ways hold partials that are not old: the job's policy decides.
-    fn contend(&mut self, request: &Request) -> Choice {
+    /// All ways that the newcomer may have hold partials that are not old: the job's policy decides.
+    fn contend(&mut self, request: &Request, claims: &Claims) -> Choice {
         // Only what the parameter server can finish is taken from its slot.
-        let held = |way| Some((way, self.slots.get(way)?));
-        let mut contested = self.directory.open_ways().filter_map(held).filter(|(_, slot)| slot.has_server());
+        let held = |way: usize| Some((way, self.slots.get(way)?));
+        let may = |&way: &usize| claims.contested & 1 << way != 0;
+        let mut contested =
+            self.directory.open_ways().filter(may).filter_map(held).filter(|(_, slot)| slot.has_server());
         let longest_idle = |contested: &mut dyn Iterator<Item = (usize, &Slot<B, WORDS>)>| {
             contested.max_by_key(|(_, slot)| slot.idle(request.now)).map(|(way, _)| way)
         };
@@ -122,7 +147,8 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
                 }
             }
         };
-        let lost = Choice::Rejected(Rejection::Conflict);
+        let why = if claims.limited { Rejection::Share } else { Rejection::Conflict };
+        let lost = Choice::Rejected(why);
         won.map_or(lost, |way| Choice::Way(way, Cause::Preempted))
     }
 

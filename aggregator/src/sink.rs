@@ -38,6 +38,8 @@ pub enum Rejection {
     Conflict,
     /// The job holds as many slots as it may.
     Quota,
+    /// All slots of the set hold other PSNs, and of those the job has its share.
+    Share,
     /// The PSN is older than all that its place in the region holds: it has had its result.
     Stale,
     /// Nothing is there of the PSN that is to be sent out.
@@ -64,9 +66,10 @@ pub enum Rejection {
 
 impl Rejection {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Conflict,
         Self::Quota,
+        Self::Share,
         Self::Stale,
         Self::UnknownPsn,
         Self::Duplicate,
@@ -101,6 +104,8 @@ pub enum Cause {
     Age,
     /// Another PSN wanted the slot and won the conflict.
     Preempted,
+    /// Its job held more than its share, and another job wanted its own.
+    Share,
     /// The parameter server fetched it.
     Fetched,
     /// It is complete, but part of it was sent again, so there may be another result: the parameter server

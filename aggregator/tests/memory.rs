@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pascaline_aggregator::{Pool, PoolConfig};
+use pascaline_aggregator::{Pool, PoolConfig, TENANTS};
 use pascaline_buffer::HeapBuf;
 use pascaline_buffer::combine::Kernels;
 
@@ -50,7 +50,8 @@ fn check<const WORDS: usize>(slot: usize) {
             let taken = (HELD.get() - before).cast_unsigned();
             let said = Pool::<HeapBuf, WORDS>::memory_bytes(&config, lcores);
             let rings = lcores * (lcores - 1);
-            assert_eq!(said, 256 / ways * 64 + 256 * slot + FIXED + rings * 1024 * HANDED);
+            let shares = lcores * TENANTS * 4;
+            assert_eq!(said, 256 / ways * 64 + 256 * slot + FIXED + shares + rings * 1024 * HANDED);
             // The rest: the pool's own fields, the sessions, and the counters of the rings.
             let beside = taken - said;
             assert!(beside <= 256 + lcores * 128 + rings * 640, "{beside} bytes beside {said}");

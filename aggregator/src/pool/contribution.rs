@@ -181,7 +181,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
             Choice::Rejected(why) => return sink.rejected(request, packet, why),
         };
-        set.directory.occupy(request.key.tag(), way, request.now);
+        let tenant = request.rules.tenant().unwrap_or_default();
+        set.directory.occupy(request.key.tag(), way, tenant, request.now);
         if quota > 0 {
             held.fetch_add(1, Ordering::Relaxed);
         }

@@ -20,7 +20,10 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let Some(slot) = set.slots.get_mut(way) else { return };
         let (key, partial) = (slot.key(), slot.is_partial());
         let wanted = slot.has_server()
-            && matches!(cause, Cause::Age | Cause::Preempted | Cause::Fetched | Cause::Referred);
+            && matches!(
+                cause,
+                Cause::Age | Cause::Preempted | Cause::Share | Cause::Fetched | Cause::Referred
+            );
         let what = match slot.take(wanted, &mut |packet| sink.recycled(packet)) {
             Contents::Nothing if partial => Evicted::GivenUp,
             Contents::Nothing => return,

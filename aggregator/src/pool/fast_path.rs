@@ -80,7 +80,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             sink.evicted(before, Evicted::Result, Cause::Age);
         }
         slot.open_fast(opening, packet, keep);
-        directory.occupy(gradient.key().tag(), way, now);
+        let tenant = opening.rules.tenant().unwrap_or_default();
+        directory.occupy(gradient.key().tag(), way, tenant, now);
         sink.opened(&gradient.contribution(now));
         true
     }

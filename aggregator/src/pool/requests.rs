@@ -111,7 +111,8 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         };
         match set.slots[way].install(request, packet) {
             Ok(()) => {
-                set.directory.occupy(request.key.tag(), way, request.now);
+                let tenant = request.rules.tenant().unwrap_or_default();
+                set.directory.occupy(request.key.tag(), way, tenant, request.now);
                 set.directory.use_result(way);
                 if let Some(result) = set.slots[way].aggregate() {
                     sink.installed(request, result);

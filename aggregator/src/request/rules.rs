@@ -1,6 +1,7 @@
 //! A job's policy in one word.
 
 use crate::policy::{ConflictPolicy, Order, Policy};
+use crate::share::Tenant;
 
 /// What a job's [`Policy`] says about one packet.
 ///
@@ -12,6 +13,8 @@ pub struct Rules(u64);
 impl Rules {
     const REGION: u64 = 1 << 48;
     const SERVER: u64 = 1 << 49;
+    const SHARED: u64 = 1 << 50;
+    const TENANT: u32 = 52;
 
     /// The rules of a policy.
     #[must_use]
@@ -30,6 +33,20 @@ impl Rules {
     #[must_use]
     pub const fn with_conflict(self, conflict: ConflictPolicy) -> Self {
         Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
+    }
+
+    /// The same for a job that shares the pool with others as this tenant: it is sure of its share, and takes
+    /// no other's.
+    #[must_use]
+    pub const fn of_tenant(self, tenant: Tenant) -> Self {
+        Self(self.0 & !(0xff << Self::TENANT) | Self::SHARED | (tenant.0 as u64) << Self::TENANT)
+    }
+
+    /// The tenant, where shares count.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a byte")]
+    pub(crate) const fn tenant(self) -> Option<Tenant> {
+        if self.0 & Self::SHARED == 0 { None } else { Some(Tenant((self.0 >> Self::TENANT) as u8)) }
     }
 
     pub(crate) const fn word(self) -> u64 {

@@ -1,10 +1,11 @@
 //! Which way of a set holds what, in one cache line.
 
-use wide::{i16x8, u16x8};
+use wide::{i16x8, u8x16, u16x8};
 
 use super::MAX_WAYS;
 use crate::key::Tag;
 use crate::sabotage::Sabotage;
+use crate::share::Tenant;
 
 /// What is looked at before any slot: the tags of the keys, and which slots are in use. It fills a cache
 /// line.
@@ -14,6 +15,8 @@ pub(crate) struct Directory {
     stamps: [u16; MAX_WAYS],
     /// When partials were opened, in units of [`TICK`], wrapping after a minute.
     opened: [u16; MAX_WAYS],
+    /// Whose each way is.
+    tenants: [u8; MAX_WAYS],
     uses: u16,
     used: u8,
     /// Ways with a cached result.
@@ -51,6 +54,7 @@ impl Directory {
             tags: [0; MAX_WAYS],
             stamps: [0; MAX_WAYS],
             opened: [0; MAX_WAYS],
+            tenants: [0; MAX_WAYS],
             uses: 0,
             used: 0,
             results: 0,
@@ -73,8 +77,14 @@ impl Directory {
     /// a younger one; in a set of eight that is harmless.
     #[inline]
     pub(super) fn longest_idle_result(&self) -> Option<usize> {
+        self.longest_idle_among(u8::MAX)
+    }
+
+    /// The same among some ways, a bit for each.
+    #[inline]
+    pub(crate) fn longest_idle_among(&self, among: u8) -> Option<usize> {
         let mut best = None;
-        let mut left = self.results;
+        let mut left = self.results & among;
         while left != 0 {
             let way = left.trailing_zeros() as usize;
             let unused = self.uses.wrapping_sub(self.stamps[way]);
@@ -129,9 +139,10 @@ impl Directory {
 
     /// Notes that a way, which is empty or held a result, is about to hold a key with this tag.
     #[inline(always)]
-    pub(crate) fn occupy(&mut self, tag: Tag, way: usize, now: u64) {
+    pub(crate) fn occupy(&mut self, tag: Tag, way: usize, tenant: Tenant, now: u64) {
         let way = way % MAX_WAYS;
         self.opened[way] = ticks(now);
+        self.tenants[way] = tenant.0;
         self.tags[way] = tag.0;
         self.used |= 1 << way;
         self.results &= !(1 << way);
@@ -148,6 +159,49 @@ impl Directory {
     pub(super) fn empty(&self, ways: usize) -> Option<usize> {
         let empty = (!self.used).trailing_zeros() as usize;
         (empty < ways).then_some(empty)
+    }
+
+    /// The ways that hold something of a tenant's, a bit for each.
+    #[inline]
+    pub(crate) fn ways_of(&self, tenant: Tenant) -> u8 {
+        let mut tenants = [0; 2 * MAX_WAYS];
+        tenants[..MAX_WAYS].copy_from_slice(&self.tenants);
+        let equal = u8x16::new(tenants).simd_eq(u8x16::splat(tenant.0)).to_bitmask();
+        #[expect(clippy::cast_possible_truncation, reason = "eight ways, eight bits")]
+        let equal = equal as u8;
+        equal & self.used
+    }
+
+    /// Whose a way is that holds something.
+    #[inline(always)]
+    pub(super) fn tenant_of(&self, way: usize) -> Tenant {
+        Tenant(self.tenants[way % MAX_WAYS])
+    }
+
+    /// True if a way is empty, or holds something of this tenant's.
+    #[inline(always)]
+    pub(crate) fn is_its_own(&self, way: usize, tenant: Tenant) -> bool {
+        let way = way % MAX_WAYS;
+        self.used & 1 << way == 0 || self.tenants[way] == tenant.0
+    }
+
+    /// The ways with results that were begun before the limit, a bit for each.
+    pub(super) fn stale_results(&self, now: u64, limit: Limit) -> u8 {
+        let ages = u16x8::splat(ticks(now)) - u16x8::new(self.opened);
+        let old = u16x8::splat(limit.0).saturating_sub(ages).simd_eq(u16x8::ZERO).to_bitmask();
+        #[expect(clippy::cast_possible_truncation, reason = "eight ways, eight bits")]
+        let old = old as u8;
+        old & self.results
+    }
+
+    /// The ways that hold results, a bit for each.
+    pub(super) const fn results_mask(&self) -> u8 {
+        self.results
+    }
+
+    /// The ways that hold something, a bit for each.
+    pub(super) const fn used_mask(&self) -> u8 {
+        self.used
     }
 
     /// The ways that hold partials.

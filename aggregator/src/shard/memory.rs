@@ -3,7 +3,9 @@
 use pascaline_buffer::PacketBuf;
 
 use crate::prefetch::prefetch;
-use crate::set::{Directory, Set};
+use crate::session::Place;
+use crate::set::{self, Directory, Set};
+use crate::share::{Shares, Tenant};
 use crate::slot::Slot;
 
 /// The directory of a set: one cache line.
@@ -18,6 +20,7 @@ pub(crate) struct Memory<B: PacketBuf, const WORDS: usize> {
     slots: Box<[Slot<B, WORDS>]>,
     /// A power of two.
     ways: usize,
+    pub(crate) shares: Box<Shares>,
 }
 
 /// A slot, and where it is.
@@ -33,6 +36,7 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
             heads: (0..sets).map(|_| SetHead(Directory::new())).collect(),
             slots: (0..sets * ways).map(|_| Slot::new()).collect(),
             ways,
+            shares: Box::default(),
         }
     }
 
@@ -52,7 +56,8 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
     pub(crate) fn set(&mut self, set: usize) -> Option<Set<'_, B, WORDS>> {
         let first = set * self.ways;
         let slots = self.slots.get_mut(first..first + self.ways)?;
-        Some(Set { directory: &mut self.heads.get_mut(set)?.0, slots })
+        let directory = &mut self.heads.get_mut(set)?.0;
+        Some(Set { directory, slots, number: set, shares: &self.shares })
     }
 
     /// A slot, by its number among all of them.
@@ -79,6 +84,29 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         let (set, number) = (self.set_of(number), number as usize);
         let directory = &mut self.heads.get_mut(set)?.0;
         Some(At { directory, slot: self.slots.get_mut(number)?, way: number & (self.ways - 1) })
+    }
+
+    /// The slot, by number, that a newcomer of a tenant may open where this one is predicted for it: that, or else
+    /// the one of its own result that has been idle longest.
+    #[inline(always)]
+    pub(crate) fn fair(&self, number: u32, tenant: Tenant) -> u32 {
+        let (set, way) = (self.set_of(number), number as usize & (self.ways - 1));
+        match self.heads.get(set) {
+            Some(SetHead(directory)) if directory.is_its_own(way, tenant) => number,
+            Some(SetHead(directory)) => self.fair_among(directory, set, way, tenant),
+            None => Place::NOWHERE,
+        }
+    }
+
+    #[inline(never)]
+    fn fair_among(&self, directory: &Directory, set: usize, way: usize, tenant: Tenant) -> u32 {
+        let way = if set::may_replace(directory, &self.shares, tenant, way, (set, self.ways)) {
+            Some(way)
+        } else {
+            directory.longest_idle_among(directory.ways_of(tenant))
+        };
+        let number = way.and_then(|way| u32::try_from(set * self.ways + way).ok());
+        number.unwrap_or(Place::NOWHERE)
     }
 
     /// All of them.

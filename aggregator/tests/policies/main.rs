@@ -15,6 +15,7 @@ mod quota;
 mod region;
 mod release;
 mod rounds;
+mod share;
 mod threshold;
 
 use common::{Event, Parcel, Who};

@@ -1,0 +1,98 @@
+//! Who gives way to whom among jobs that share a set.
+//!
+//! Each job is sure of its share of the ways. More of them are borrowed: from an owner that does not use them, and
+//! until it wants them. So a job under its share takes a way of one over its share, whatever that holds; a job that
+//! has its share takes its own, what nobody has used for long, and what another one has borrowed more of. Only
+//! between jobs that have borrowed equally much, and among a job's own PSNs, does the conflict policy decide.
+
+use core::cmp::Ordering;
+
+use pascaline_buffer::PacketBuf;
+
+use super::{Directory, Limit, Set};
+use crate::sabotage::Sabotage;
+use crate::share::{Shares, Tenant};
+
+/// Which ways a newcomer may have; a bit for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claims {
+    /// If what they hold has had its time.
+    pub(super) by_age: u8,
+    /// Whatever they hold: they are borrowed from this job.
+    pub(super) back: u8,
+    /// If the conflict policy says so.
+    pub(super) contested: u8,
+    /// The job has its share, and others theirs.
+    pub(super) limited: bool,
+}
+
+impl Claims {
+    /// Where shares do not count.
+    pub(super) const ALL: Self = Self { by_age: u8::MAX, back: 0, contested: u8::MAX, limited: false };
+}
+
+/// Ways of a tenant beyond those it is sure of; negative if it may have more.
+fn borrowed(directory: &Directory, shares: &Shares, tenant: Tenant, set: usize, ways: usize) -> i64 {
+    let held = directory.ways_of(tenant).count_ones();
+    i64::from(held) - i64::from(shares.sure_of(tenant, set, ways))
+}
+
+/// True if a newcomer of a tenant may replace the result of another one: it is under its share, and the other one
+/// over its own.
+pub(crate) fn may_replace(
+    directory: &Directory,
+    shares: &Shares,
+    tenant: Tenant,
+    way: usize,
+    (set, ways): (usize, usize),
+) -> bool {
+    let borrowed = |tenant| borrowed(directory, shares, tenant, set, ways);
+    borrowed(tenant) < 0 && borrowed(directory.tenant_of(way)) > 0 && !Sabotage::ShareKept.is_on()
+}
+
+impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
+    /// Which ways of this set, which is full, a newcomer of a tenant may have. After `idle`, a result is of no
+    /// more use.
+    pub(super) fn claims(&self, tenant: Tenant, now: u64, idle: Limit) -> Claims {
+        let ways = self.slots.len();
+        let borrowed = |tenant| borrowed(self.directory, self.shares, tenant, self.number, ways);
+        let own = self.directory.ways_of(tenant);
+        let stale = self.directory.stale_results(now, idle);
+        // With the newcomer.
+        let mine = borrowed(tenant) + 1;
+        let mut claims = Claims { by_age: own | stale, back: 0, contested: own, limited: mine > 0 };
+        if Sabotage::ShareKept.is_on() {
+            return claims;
+        }
+        if mine <= 0 {
+            // Others hold more than they are sure of, or the set would not be full.
+            (claims.by_age, claims.contested) = (stale, 0);
+        }
+        let mut most = mine.max(0);
+        let mut left = self.directory.used_mask() & !own;
+        while left != 0 {
+            let other = self.directory.tenant_of(left.trailing_zeros() as usize);
+            let (theirs, its) = (borrowed(other), self.directory.ways_of(other));
+            left &= !its;
+            match theirs.cmp(&mine.max(0)) {
+                Ordering::Greater => claims.by_age |= its,
+                Ordering::Equal if mine > 0 => match its & self.directory.results_mask() {
+                    0 => claims.contested |= its,
+                    results => claims.by_age |= results,
+                },
+                _ => {}
+            }
+            if theirs > most {
+                (most, claims.back) = (theirs, its);
+            }
+        }
+        claims
+    }
+
+    /// The partial that goes when its job has to give a way back: the one that has been idle longest.
+    pub(super) fn given_back(&self, among: u8, now: u64) -> Option<usize> {
+        let held = |way: usize| Some((way, self.slots.get(way)?.idle(now)));
+        let partials = self.directory.open_ways().filter(|way| among & 1 << way != 0);
+        partials.filter_map(held).max_by_key(|(_, idle)| *idle).map(|(way, _)| way)
+    }
+}
