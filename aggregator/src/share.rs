@@ -23,8 +23,9 @@ struct Share {
 /// What part of the shared pool each tenant is sure of.
 ///
 /// The shares lie one after the other on a line of the length of a set. Each set lays its ways on it, from an
-/// offset of its own, and a tenant is sure of the ways that end in its share. So all ways of a set are somebody's,
-/// over all sets each tenant has its part to the slot, and no lcore needs to know what another one's sets hold.
+/// offset of its own, and a tenant is sure of the ways that end in its share. So all ways of a set are
+/// somebody's, over all sets each tenant has its part to the slot, and no lcore needs to know what another
+/// one's sets hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shares([Share; TENANTS]);
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pascaline_aggregator::{Policy, Rules, Terms};
+use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
 use pascaline_wire::Datagram;
 use pascaline_wire::fast_path::Expected;
@@ -212,6 +212,10 @@ pub struct Job {
     pub bereft: bool,
     /// How it uses the pool.
     pub policy: Policy,
+    /// As whom it shares the appliance with the other jobs.
+    pub tenant: Tenant,
+    /// Its share is this in proportion to those of the others.
+    pub share: u16,
     /// Where its parameter server is.
     pub server: Server,
     /// What lcores count of it.
@@ -245,6 +249,8 @@ impl Job {
             halted,
             mode: Mode::Sync,
             policy,
+            tenant: Tenant(id.to_be_bytes()[1]),
+            share: 1,
             server,
             bereft: false,
             cells,
@@ -298,9 +304,16 @@ impl Job {
         &self.others
     }
 
+    /// True if it shares the pool, and somebody has joined it.
+    fn shares_the_pool(&self) -> bool {
+        let pool = self.mode == Mode::Sync && self.policy.region.is_none();
+        pool && self.members.iter().any(Option::is_some)
+    }
+
     /// Works out what a table has of it.
     fn settle(&mut self) {
-        self.rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
+        let rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
+        self.rules = if self.policy.region.is_none() { rules.of_tenant(self.tenant) } else { rules };
         self.counts = self.cells.by_rank().clone();
     }
 

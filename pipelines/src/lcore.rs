@@ -26,6 +26,7 @@ use crate::idle::{Idle, IdlePolicy};
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
 use crate::limits::Limits;
+use crate::overload::Overload;
 use crate::server::ServerEnd;
 use crate::setup::Setup;
 use crate::shared::LcoreEnd;
@@ -83,6 +84,9 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     table: Arc<JobTable>,
     version: u64,
     limits: Limits,
+    overload: Box<Overload>,
+    /// A burst of this turn was full.
+    full: bool,
     turns: u64,
     /// How long the last full burst took that was measured.
     full_burst_ns: u64,
@@ -122,6 +126,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let ports = setup.ports.len();
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
+        let mut session = session;
+        session.set_shares(table.shares());
         Self {
             number,
             session,
@@ -138,6 +144,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             table,
             version,
             limits: Limits::default(),
+            overload: Box::default(),
+            full: false,
             turns: 0,
             full_burst_ns: 0,
             departed: false,
@@ -160,6 +168,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Returns the packets received. Work is bounded.
     pub fn turn(&mut self) -> usize {
         if let Some(table) = self.end.newer_table(&mut self.version) {
+            self.session.set_shares(table.shares());
             self.table = table;
             self.end.adopted(self.version);
         }
@@ -174,6 +183,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if busy {
             self.emitter.flush();
         }
+        self.overload.turn(core::mem::take(&mut self.full), self.table.weights());
         self.turns += 1;
         // An idle turn has the time for it.
         if received == 0 || self.turns.is_multiple_of(HOUSEKEEPING) {
@@ -197,6 +207,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             self.emitter.tally.add(Counter::EmptyPolls, 1);
             return 0;
         }
+        self.full |= received == BURST;
         let mut bytes = 0;
         for packet in &packets {
             packet.prefetch();
@@ -261,6 +272,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             setup: &self.setup,
             spread: &mut self.spread,
             limits: &mut self.limits,
+            overload: &mut self.overload,
             server: self.server.as_ref(),
         };
         act(&mut self.session, &mut sink)

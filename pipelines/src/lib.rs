@@ -56,6 +56,7 @@ pub mod jobs;
 pub mod lcore;
 mod limits;
 pub mod membership;
+mod overload;
 mod per_job;
 pub mod server;
 pub mod setup;

@@ -2,6 +2,8 @@
 
 use pascaline_aggregator::Key;
 
+use crate::server::Credit;
+
 /// Least time between two refusals, and between two fan-outs for one PSN, in nanoseconds.
 const INTERVAL_NS: u64 = 1_000_000;
 /// Fan-outs within that time, for all PSNs.
@@ -18,11 +20,13 @@ pub(crate) struct Limits {
     /// When this interval began, and the fan-outs in it.
     since: u64,
     count: u32,
+    /// What jobs may pass on to the parameter server.
+    pub(crate) server: Credit,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { last_refusal: None, fan_outs: [None; PLACES], since: 0, count: 0 }
+        Self { last_refusal: None, fan_outs: [None; PLACES], since: 0, count: 0, server: Credit::default() }
     }
 }
 

@@ -32,6 +32,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Mac;
@@ -106,7 +107,10 @@ impl Membership {
     #[must_use]
     pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
         let state = |spec: JobSpec| (spec.id, JobRecord::new(spec, first_epoch, false, Duration::ZERO));
-        let jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();
+        let mut jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();
+        for (tenant, job) in (0..u8::MAX).chain(core::iter::repeat(u8::MAX)).zip(jobs.values_mut()) {
+            job.tenant = Tenant(tenant);
+        }
         Self {
             jobs,
             admission: None,
@@ -117,6 +121,13 @@ impl Membership {
             answered: [0; Status::ALL.len()],
             ignored: 0,
         }
+    }
+
+    /// A number for one more job that shares the appliance. With more than 255 jobs, the others share the
+    /// last one.
+    fn free_tenant(&self) -> Tenant {
+        let taken = |tenant| self.jobs.values().any(|job| job.tenant == tenant);
+        (0..u8::MAX).map(Tenant).find(|&tenant| !taken(tenant)).unwrap_or(Tenant(u8::MAX))
     }
 
     /// Admits jobs that are formed by Joins alone as well.
@@ -234,6 +245,7 @@ impl Membership {
             Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)))
         };
         if decision.is_ok_and(|decision| decision.changed) {
+            job.tenant = self.free_tenant();
             job.count_by(self.lcores);
             self.jobs.insert(id, job);
         } else {

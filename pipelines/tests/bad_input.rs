@@ -239,7 +239,7 @@ fn beside_the_others() -> Vec<Case> {
 ///
 /// Those of policies and of the parameter server are in `policies.rs`, those of updates in
 /// `updates/bad_input.rs`.
-const NOT_BY_ONE_FRAME: [DropReason; 19] = [
+const NOT_BY_ONE_FRAME: [DropReason; 22] = [
     DropReason::Contention,
     DropReason::Conflict,
     DropReason::ControlFull,
@@ -259,6 +259,9 @@ const NOT_BY_ONE_FRAME: [DropReason; 19] = [
     DropReason::NoRoom,
     DropReason::HandoffFull,
     DropReason::NoServer,
+    DropReason::SlotShare,
+    DropReason::PacketShare,
+    DropReason::ServerShare,
 ];
 
 #[test]

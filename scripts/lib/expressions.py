@@ -19,7 +19,8 @@ _NOT_HERE = """
     dropped_packets_total handed_off_packets_total job_behind_packets job_collisions_total
     job_contended_total job_contributions_bypassed_total job_contributions_evicted_total
     job_contributions_spilled_total job_dropped_packets_total job_epoch job_lost_ranks
-    job_over_quota_total job_partials_given_up_total job_preemptions_total job_rank_behind_packets
+    job_given_back_total job_over_quota_total job_over_share_total job_partials_given_up_total
+    job_preemptions_total job_rank_behind_packets
     job_rank_retransmissions_total job_results_installed_total job_results_nonfinite_total
     job_results_overflowed_total job_results_released_total job_results_replayed_total
     job_server_full_total job_server_lacking no_buffer_total olaf_aggregated_total olaf_dropped_total

@@ -86,6 +86,15 @@ reasons! {
     Conflict => "conflict", "Add slots, lower the job's window, or configure a parameter server.";
     /// The job holds all the slots of its quota; the sender retransmits.
     Quota => "quota", "Raise the job's quota or lower its window.";
+    /// All slots of the set hold other PSNs, and of those the job has its share; the sender retransmits.
+    SlotShare => "slot_share",
+        "Normal while other jobs use their share. Raise the job's `share`, add slots, or lower its window.";
+    /// The lcore has more to do than it can, and the job sends more than its share of what comes to nothing.
+    PacketShare => "packet_share",
+        "Look why its PSNs do not complete. Give the appliance more lcores, or the job a larger `share`.";
+    /// The job has sent the parameter server more than its share of what comes to nothing.
+    ServerShare => "server_share",
+        "Look why the job's PSNs do not complete, or raise the job's `share`.";
     /// The PSN is older than those in its place: it has had its result.
     Stale => "stale", "Normal with losses; the sender gets the result from another rank.";
     /// The pool has nothing of the PSN that a rank wants to be sent out.

@@ -1,9 +1,10 @@
 //! Who gives way to whom among jobs that share a set.
 //!
-//! Each job is sure of its share of the ways. More of them are borrowed: from an owner that does not use them, and
-//! until it wants them. So a job under its share takes a way of one over its share, whatever that holds; a job that
-//! has its share takes its own, what nobody has used for long, and what another one has borrowed more of. Only
-//! between jobs that have borrowed equally much, and among a job's own PSNs, does the conflict policy decide.
+//! Each job is sure of its share of the ways. More of them are borrowed: from an owner that does not use
+//! them, and until it wants them. So a job under its share takes a way of one over its share, whatever that
+//! holds; a job that has its share takes its own, what nobody has used for long, and what another one has
+//! borrowed more of. Only between jobs that have borrowed equally much, and among a job's own PSNs, does the
+//! conflict policy decide.
 
 use core::cmp::Ordering;
 
@@ -37,8 +38,8 @@ fn borrowed(directory: &Directory, shares: &Shares, tenant: Tenant, set: usize, 
     i64::from(held) - i64::from(shares.sure_of(tenant, set, ways))
 }
 
-/// True if a newcomer of a tenant may replace the result of another one: it is under its share, and the other one
-/// over its own.
+/// True if a newcomer of a tenant may replace the result of another one: it is under its share, and the other
+/// one over its own.
 pub(crate) fn may_replace(
     directory: &Directory,
     shares: &Shares,
@@ -51,8 +52,8 @@ pub(crate) fn may_replace(
 }
 
 impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
-    /// Which ways of this set, which is full, a newcomer of a tenant may have. After `idle`, a result is of no
-    /// more use.
+    /// Which ways of this set, which is full, a newcomer of a tenant may have. After `idle`, a result is of
+    /// no more use.
     pub(super) fn claims(&self, tenant: Tenant, now: u64, idle: Limit) -> Claims {
         let ways = self.slots.len();
         let borrowed = |tenant| borrowed(self.directory, self.shares, tenant, self.number, ways);
@@ -60,7 +61,8 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         let stale = self.directory.stale_results(now, idle);
         // With the newcomer.
         let mine = borrowed(tenant) + 1;
-        let mut claims = Claims { by_age: own | stale, back: 0, contested: own, limited: mine > 0 };
+        let limited = mine > 0 && (self.shares.sure_of(tenant, self.number, ways) as usize) < ways;
+        let mut claims = Claims { by_age: own | stale, back: 0, contested: own, limited };
         if Sabotage::ShareKept.is_on() {
             return claims;
         }

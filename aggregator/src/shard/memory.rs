@@ -86,8 +86,8 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         Some(At { directory, slot: self.slots.get_mut(number)?, way: number & (self.ways - 1) })
     }
 
-    /// The slot, by number, that a newcomer of a tenant may open where this one is predicted for it: that, or else
-    /// the one of its own result that has been idle longest.
+    /// The slot, by number, that a newcomer of a tenant may open where this one is predicted for it: that, or
+    /// else the one of its own result that has been idle longest.
     #[inline(always)]
     pub(crate) fn fair(&self, number: u32, tenant: Tenant) -> u32 {
         let (set, way) = (self.set_of(number), number as usize & (self.ways - 1));

@@ -46,9 +46,10 @@ fn what_is_borrowed_is_given_back_at_once_to_its_owner_and_no_more_than_that() {
         assert_eq!(rig.one(&of_job(1, 9, 0, &policy).at(3 * TICK)), limited(1, 9));
         let events = rig.offer(&of_job(1, 9, 0, &policy).at(3 * TICK).priority(9));
         if conflict == ConflictPolicy::Preempt {
-            assert!(
-                matches!(&events[0], Event::Evicted { cause: Cause::Preempted, sum, .. } if sum.key.job() == 1)
-            );
+            let Event::Evicted { cause: Cause::Preempted, sum, .. } = &events[0] else {
+                panic!("{events:?}")
+            };
+            assert_eq!(sum.key.job(), 1);
         } else {
             assert_eq!(events, [limited(1, 9)]);
         }

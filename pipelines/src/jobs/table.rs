@@ -1,6 +1,7 @@
 //! All jobs in one table.
 
 use pascaline_aggregator::prefetch::{prefetch_all, prefetch_value};
+use pascaline_aggregator::{Shares, TENANTS};
 use pascaline_wire::template::PlainHead;
 
 use super::{Flow, Job};
@@ -57,6 +58,9 @@ pub struct JobTable {
     heads: Vec<PlainHead>,
     ranks: Vec<u16>,
     jobs: Vec<Job>,
+    shares: Shares,
+    /// By tenant.
+    weights: Box<[u32; TENANTS]>,
 }
 
 impl Default for JobTable {
@@ -82,7 +86,14 @@ impl JobTable {
             heads: Vec::new(),
             ranks: Vec::new(),
             jobs: Vec::new(),
+            shares: Shares::by_weight(
+                jobs.iter().filter(|job| job.shares_the_pool()).map(|job| (job.tenant, job.share)),
+            ),
+            weights: Box::new([0; TENANTS]),
         };
+        for job in &jobs {
+            table.weights[usize::from(job.tenant.0)] += u32::from(job.share);
+        }
         for (at, job) in (0..NONE).zip(&mut jobs) {
             job.settle();
             table.places[usize::from(job.id)] = table.add_flows(at, job);
@@ -203,6 +214,18 @@ impl JobTable {
         for group in self.groups(job) {
             prefetch_all(self.heads(group));
         }
+    }
+
+    /// What part of the shared pool each of them is sure of.
+    #[must_use]
+    pub const fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// The shares of all jobs, by tenant, in proportion to each other.
+    #[must_use]
+    pub const fn weights(&self) -> &[u32; TENANTS] {
+        &self.weights
     }
 
     /// All jobs.

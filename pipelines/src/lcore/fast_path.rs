@@ -1,5 +1,7 @@
 //! The fast path: gradients that one masked compare recognises.
 
+use std::sync::Arc;
+
 use arrayvec::ArrayVec;
 use pascaline_aggregator::Burst;
 use pascaline_buffer::PacketBuf;
@@ -16,13 +18,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Not inlined, as the next one: inside the turn they would use the stack instead of registers.
     #[inline(never)]
     pub(super) fn sort(
-        &self,
+        &mut self,
         port: usize,
         mac: Mac,
         packets: &mut ArrayVec<I::Buf, BURST>,
         burst: &mut Burst<I::Buf>,
         others: &mut ArrayVec<I::Buf, BURST>,
     ) {
+        if self.overload.is_on() {
+            self.cut(port, mac, packets);
+        }
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         if self.table.is_wide() {
             for packet in packets.iter() {
@@ -39,6 +44,21 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         // Drained, not consumed: that would move the whole array first.
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
+    }
+
+    /// Drops the gradients of jobs that send more than their share while there is more to do than the lcore
+    /// can.
+    #[cold]
+    fn cut(&mut self, port: usize, mac: Mac, packets: &mut ArrayVec<I::Buf, BURST>) {
+        let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
+        let classifier = Classifier { setup: &setup, table: &table, port, mac, now: 0 };
+        for packet in core::mem::take(packets) {
+            let recognised = classifier.recognise(packet.bytes(), &mut Lengths::NONE.clone());
+            match recognised.map(|gradient| gradient.gradient().key().job()) {
+                Some(job) if self.is_over_share(&table, job) => self.drop_over_share(&table, job, packet),
+                _ => packets.push(packet),
+            }
+        }
     }
 
     /// Adds the gradients of a burst.

@@ -20,6 +20,7 @@ use crate::emit::{Emitter, heads, result_header};
 use crate::io::Io;
 use crate::jobs::{Job, JobTable};
 use crate::limits::Limits;
+use crate::overload::Overload;
 use crate::server::{self, ServerEnd};
 use crate::setup::Setup;
 
@@ -34,6 +35,7 @@ pub(crate) struct LcoreSink<'a, I: Io> {
     pub(crate) setup: &'a Setup,
     pub(crate) spread: &'a mut Recorder,
     pub(crate) limits: &'a mut Limits,
+    pub(crate) overload: &'a mut Overload,
     pub(crate) server: Option<&'a ServerEnd<I::Buf>>,
 }
 
@@ -96,6 +98,7 @@ impl<I: Io> LcoreSink<'_, I> {
         self.count(Counter::Completed);
         let table = self.table;
         let Some(job) = Self::job_of(table, result.key) else { return };
+        self.overload.came_to_a_result(job.tenant, result.count);
         let values = result.payload.bytes();
         let made = Made { contributions: result.count, bytes: values.len() };
         match last {
@@ -309,6 +312,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         let no_slot = match why {
             Rejection::Conflict => Some(JobEvent::Collisions),
             Rejection::Quota => Some(JobEvent::OverQuota),
+            Rejection::Share => Some(JobEvent::OverShare),
             Rejection::Contention => Some(JobEvent::Contended),
             Rejection::Stale
             | Rejection::UnknownPsn
@@ -335,6 +339,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         let reason = match why {
             Rejection::Conflict => DropReason::Conflict,
             Rejection::Quota => DropReason::Quota,
+            Rejection::Share => DropReason::SlotShare,
             Rejection::Stale => DropReason::Stale,
             Rejection::UnknownPsn => DropReason::UnknownPsn,
             Rejection::Duplicate => DropReason::Duplicate,

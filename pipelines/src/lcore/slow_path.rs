@@ -33,6 +33,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             match class {
                 Class::Bypass => self.bypass(port, packet),
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
+                Class::Pool(Request { key, .. }, _) if self.is_over_share(&table, key.job()) => {
+                    self.drop_over_share(&table, key.job(), packet);
+                }
                 Class::Pool(request, payload) => {
                     // A trailer is found from the end.
                     if request.partial {
@@ -66,6 +69,19 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if !offers.is_empty() {
             self.offer_updates(now, offers);
         }
+    }
+
+    /// True if a job sends more than its share while there is more to do than the lcore can.
+    pub(super) fn is_over_share(&mut self, table: &JobTable, job: u16) -> bool {
+        self.overload.is_on() && table.get(job).is_some_and(|job| !self.overload.admits(job.tenant))
+    }
+
+    /// Drops a packet of such a job.
+    pub(super) fn drop_over_share(&mut self, table: &JobTable, job: u16, packet: I::Buf) {
+        if let Some(job) = table.get(job) {
+            job.cells.dropped(self.number, DropReason::PacketShare);
+        }
+        self.emitter.discard(packet, DropReason::PacketShare);
     }
 
     /// Gives a packet to the pool, in the part that its job uses.
@@ -115,6 +131,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             Kind::Ack if job.mode == Mode::Olaf => self.acknowledged(by.now, job, datagram, packet),
             _ if job.mode == Mode::Olaf => self.emitter.discard(packet, DropReason::UnhandledKind),
             Kind::Result | Kind::Reminder if bypass => {
+                if header.kind == Kind::Result {
+                    self.limits.server.earn(job.tenant, 0);
+                }
                 server::pass_to_rank(&mut self.emitter, job, header, *payload, packet);
             }
             // Why a contribution was rejected, which the server alone could see.
@@ -127,6 +146,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             }
             Kind::Result => {
                 self.emitter.tally.add(Counter::ServerResults, 1);
+                self.limits.server.earn(job.tenant, job.fan_in);
                 job.cells.count(self.number, JobEvent::ServerResults, 1);
                 packet.truncate(payload.end());
                 // From no rank in particular.
@@ -167,6 +187,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(job) = by.table.get(header.job) else {
             return self.emitter.discard(packet, DropReason::UnknownJob);
         };
+        let now = by.now;
+        if !self.with_pool(|_, sink| sink.may_send(job, now)) {
+            return self.emitter.discard(packet, DropReason::ServerShare);
+        }
         let count = |event, count| job.cells.count(self.number, event, count);
         if !server::pass_on(&mut self.emitter, self.server.as_ref(), job, header, *payload, packet) {
             count(JobEvent::ServerFull, 1);

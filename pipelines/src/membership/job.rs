@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
@@ -137,6 +138,8 @@ pub(super) struct Reset {
 #[derive(Debug)]
 pub(super) struct JobRecord {
     pub(super) spec: JobSpec,
+    /// As whom it shares the appliance: for all its life.
+    pub(super) tenant: Tenant,
     /// It exists by its workers' Joins.
     pub(super) formed: bool,
     pub(super) epoch: u8,
@@ -167,6 +170,7 @@ pub(super) struct JobRecord {
 impl JobRecord {
     pub(super) fn new(spec: JobSpec, epoch: u8, formed: bool, now: Duration) -> Self {
         Self {
+            tenant: Tenant::default(),
             formed,
             epoch,
             payload: None,
@@ -319,7 +323,7 @@ impl JobRecord {
 
     /// The job as lcores see it. `mac` gives the MAC of a port.
     pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
-        let JobSpec { id, fan_in, mode, policy, server, .. } = self.spec;
+        let JobSpec { id, fan_in, mode, policy, share, server, .. } = self.spec;
         let member = |number, endpoint: Endpoint| {
             Member::new(endpoint, mac(endpoint.port), id, number, fan_in, self.epoch)
         };
@@ -333,6 +337,7 @@ impl JobRecord {
         job.halted = self.halted;
         job.mode = mode;
         job.policy = policy;
+        (job.tenant, job.share) = (self.tenant, share);
         job.cells = Arc::clone(&self.cells);
         job.window = Arc::clone(&self.window);
         job.server = match server {

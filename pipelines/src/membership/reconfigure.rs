@@ -54,6 +54,7 @@ impl Membership {
             }
         }
         for (id, spec) in specs {
+            let tenant = self.free_tenant();
             let change = match self.jobs.get_mut(&id) {
                 Some(job) => {
                     let change = job.reconfigure(now, spec);
@@ -66,6 +67,7 @@ impl Membership {
                 None => {
                     let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
                     let mut job = JobRecord::new(spec, epoch, false, now);
+                    job.tenant = tenant;
                     job.count_by(self.lcores);
                     self.jobs.insert(id, job);
                     Some(Reconfigured::Added)

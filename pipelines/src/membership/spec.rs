@@ -60,6 +60,9 @@ pub struct JobSpec {
     pub mode: Mode,
     /// How it uses the pool. Its `server` holds only while there is a [`server`](Self::server) to send to.
     pub policy: Policy,
+    /// What it is sure of, in proportion to the other jobs: slots of the shared pool, packets of a busy
+    /// lcore, room at the parameter server.
+    pub share: u16,
     /// Contributions that complete a PSN, if not all; workers may change it where `partials` is set. Taken to
     /// be at least 1 and at most the fan-in.
     pub threshold: Option<u16>,
@@ -96,6 +99,7 @@ impl JobSpec {
             admitted: None,
             mode: Mode::Sync,
             policy: Policy::default(),
+            share: 1,
             threshold: None,
             partials: false,
             dead_after: Some(Self::DEAD_AFTER),

@@ -29,6 +29,10 @@ named! {
     Collisions => "collisions",
     /// Contributions of a job that held all the slots of its quota.
     OverQuota => "over_quota",
+    /// Contributions of a job that held its share of the slots of their set, and others theirs.
+    OverShare => "over_share",
+    /// Partials of a job evicted because it held more than its share, and another job wanted its own.
+    GivenBack => "given_back",
     /// Contributions of a job for which the ring of their set's owner was full.
     Contended => "contended",
     /// Contributions of a job sent to the parameter server because they found no slot.

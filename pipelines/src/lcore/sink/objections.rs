@@ -52,6 +52,7 @@ impl<I: Io> LcoreSink<'_, I> {
             Rejection::UnknownPsn => (Status::UnknownPsn, 0, request.key.psn()),
             Rejection::Conflict
             | Rejection::Quota
+            | Rejection::Share
             | Rejection::Stale
             | Rejection::Duplicate
             | Rejection::RankOutOfRange

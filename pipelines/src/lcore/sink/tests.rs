@@ -34,24 +34,26 @@ impl Io for Nowhere {
     }
 }
 
+const REASONS: [(Rejection, DropReason); 14] = [
+    (Rejection::Conflict, DropReason::Conflict),
+    (Rejection::Quota, DropReason::Quota),
+    (Rejection::Share, DropReason::SlotShare),
+    (Rejection::Stale, DropReason::Stale),
+    (Rejection::UnknownPsn, DropReason::UnknownPsn),
+    (Rejection::Duplicate, DropReason::Duplicate),
+    (Rejection::RankOutOfRange, DropReason::RankOutOfRange),
+    (Rejection::FanInMismatch, DropReason::FanInMismatch),
+    (Rejection::FanInChanged, DropReason::FanInChanged),
+    (Rejection::LengthChanged, DropReason::LengthChanged),
+    (Rejection::ElementChanged, DropReason::ElementChanged),
+    (Rejection::ElementUnsupported, DropReason::DType),
+    (Rejection::BadCount, DropReason::BadCount),
+    (Rejection::Contention, DropReason::Contention),
+];
+
 /// The rejections include the one that only lcores in a race can bring about.
 #[test]
 fn each_rejection_of_the_pool_is_a_drop_of_its_own_reason() {
-    let rejections = [
-        (Rejection::Conflict, DropReason::Conflict),
-        (Rejection::Quota, DropReason::Quota),
-        (Rejection::Stale, DropReason::Stale),
-        (Rejection::UnknownPsn, DropReason::UnknownPsn),
-        (Rejection::Duplicate, DropReason::Duplicate),
-        (Rejection::RankOutOfRange, DropReason::RankOutOfRange),
-        (Rejection::FanInMismatch, DropReason::FanInMismatch),
-        (Rejection::FanInChanged, DropReason::FanInChanged),
-        (Rejection::LengthChanged, DropReason::LengthChanged),
-        (Rejection::ElementChanged, DropReason::ElementChanged),
-        (Rejection::ElementUnsupported, DropReason::DType),
-        (Rejection::BadCount, DropReason::BadCount),
-        (Rejection::Contention, DropReason::Contention),
-    ];
     let pool = HeapPool::new();
     let (table, setup) = (JobTable::default(), Setup::new(Vec::new(), UdpPorts::single(1), Vec::new()));
     let (mut spread, _reader) = pascaline_telemetry::recorder().unwrap();
@@ -74,8 +76,8 @@ fn each_rejection_of_the_pool_is_a_drop_of_its_own_reason() {
         len: 0,
         now: 0,
     };
-    assert!(rejections.map(|(rejection, _)| rejection) == Rejection::ALL, "none is left out");
-    for (rejection, reason) in rejections {
+    assert!(REASONS.map(|(rejection, _)| rejection) == Rejection::ALL, "none is left out");
+    for (rejection, reason) in REASONS {
         let mut emitter = Emitter::new(Nowhere, 0);
         let mut sink = LcoreSink {
             number: 0,
@@ -85,6 +87,7 @@ fn each_rejection_of_the_pool_is_a_drop_of_its_own_reason() {
             setup: &setup,
             spread: &mut spread,
             limits: &mut Limits::default(),
+            overload: &mut Overload::default(),
             server: None,
         };
         Sink::<HeapBuf>::rejected(&mut sink, &request, pool.alloc(&[], 64), rejection);

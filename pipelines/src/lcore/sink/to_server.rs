@@ -2,7 +2,7 @@
 
 use pascaline_aggregator::{Cause, Evicted, Key, Partial, Request, Verb};
 use pascaline_buffer::PacketBuf;
-use pascaline_telemetry::{Counter, JobEvent};
+use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_wire::Element;
 use pascaline_wire::datagram::Payload;
 use pascaline_wire::header::{Flags, Header, Kind};
@@ -46,6 +46,10 @@ impl<I: Io> LcoreSink<'_, I> {
         if request.verb != Verb::Add || request.inside != 0 || !job.has_server() {
             return Some(packet);
         }
+        if !self.may_send(job, request.now) {
+            self.emitter.discard(packet, DropReason::ServerShare);
+            return None;
+        }
         let header = Header {
             flags: flags(request.overflow, false).with(repeated(request.again)),
             rank: request.rank,
@@ -63,11 +67,25 @@ impl<I: Io> LcoreSink<'_, I> {
         None
     }
 
+    /// True if a job may have one more packet sent to the parameter server; it is counted.
+    pub(crate) fn may_send(&mut self, job: &Job, now: u64) -> bool {
+        let may = self.limits.server.spend(job.tenant, now, self.table.weights());
+        if !may {
+            job.cells.dropped(self.number, DropReason::ServerShare);
+        }
+        may
+    }
+
     /// Sends a partial, or contributions not yet added, to the parameter server. False if nothing was sent,
     /// because the generation is over or there is no room.
     pub(super) fn evict(&mut self, key: Key, what: Evicted<I::Buf>) -> bool {
         let table = self.table;
         let Some(job) = Self::job_of(table, key) else { return false };
+        let now = self.emitter.io.now();
+        if !self.may_send(job, now) {
+            self.give_up(what);
+            return false;
+        }
         match what {
             Evicted::Partial(evicted) => {
                 let Partial { packet, len, element, fan_in, count, overflow, again, priority } = evicted;
@@ -96,6 +114,15 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
+    /// Lets go of what the parameter server does not get; the ranks send it again.
+    fn give_up(&mut self, what: Evicted<I::Buf>) {
+        match what {
+            Evicted::Partial(Partial { packet, .. }) => self.emitter.recycle(packet),
+            Evicted::Originals(originals) => originals.for_each(|(_, packet)| self.emitter.recycle(packet)),
+            Evicted::Result | Evicted::GivenUp => {}
+        }
+    }
+
     /// Counts contributions that went to the parameter server, or for which it had no room.
     pub(super) fn count_eviction(&self, job: &Job, sent: bool, count: u64, bytes: u64) {
         if sent {
@@ -110,6 +137,9 @@ impl<I: Io> LcoreSink<'_, I> {
     pub(super) fn ask_server(&mut self, job: &Job, request: &Request, packet: I::Buf) {
         let header = Self::header_to_server(request.key, Kind::Reminder, request.element, job.fan_in, 0);
         let Some(header) = header else { return self.emitter.recycle(packet) };
+        if !self.may_send(job, request.now) {
+            return self.emitter.discard(packet, DropReason::ServerShare);
+        }
         let nothing = Payload::new(request.offset.into(), 0);
         let header = Header { rank: request.rank, priority: request.priority, ..header };
         server::pass_on(self.emitter, self.server, job, &header, nothing, packet);
@@ -121,6 +151,9 @@ impl<I: Io> LcoreSink<'_, I> {
         if cause == Cause::Preempted {
             self.count(Counter::Preempted);
             self.count_of(key, JobEvent::Preempted);
+        }
+        if cause == Cause::Share {
+            self.count_of(key, JobEvent::GivenBack);
         }
         if cause == Cause::NoRoom {
             self.count(Counter::Conflicts);
