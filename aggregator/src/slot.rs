@@ -287,7 +287,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// In the order of ranks, and for minima and maxima, the bits are the same.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.first & (AGAIN | SERVER) == AGAIN | SERVER
-            && self.element() >> 4 == Op::Sum as u8
+            && Op::from_code(self.element() >> 4).is_some_and(Op::adds)
             && matches!(self.hold, Hold::Open(_))
     }
 

@@ -140,7 +140,7 @@ fn element_unsupported_when_there_is_no_kernel() {
     both(|r| r.element = 0, Rejection::ElementUnsupported);
     both(|r| r.element = 0xff, Rejection::ElementUnsupported);
     both(|r| r.element = 0x06, Rejection::ElementUnsupported);
-    both(|r| r.element = 0x31, Rejection::ElementUnsupported);
+    both(|r| r.element = 0x41, Rejection::ElementUnsupported);
 }
 
 #[test]

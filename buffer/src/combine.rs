@@ -94,8 +94,8 @@ impl Kernels {
     pub fn combine(&self, of: DType, op: Op) -> Option<Combine> {
         let table = self.table(of);
         match (op, &table.sum) {
-            (Op::Sum, Sums::Plain(sum)) => Some(*sum),
-            (Op::Sum, Sums::Wide(_)) => None,
+            (Op::Sum | Op::Mean, Sums::Plain(sum)) => Some(*sum),
+            (Op::Sum | Op::Mean, Sums::Wide(_)) => None,
             (Op::Min, _) => Some(table.min),
             (Op::Max, _) => Some(table.max),
         }
@@ -114,7 +114,12 @@ impl Kernels {
     /// Combines many payloads in a given order.
     #[must_use]
     pub fn in_order(&self, of: DType, op: Op) -> InOrder {
-        self.table(of).in_order[op as usize]
+        let [sum, min, max] = self.table(of).in_order;
+        match op {
+            Op::Sum | Op::Mean => sum,
+            Op::Min => min,
+            Op::Max => max,
+        }
     }
 
     /// Counts infinities and NaNs; always 0 for integers.

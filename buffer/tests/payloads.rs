@@ -38,7 +38,7 @@ fn kernels_go_by_the_book() {
                 let two = kernels.combine(of, op).unwrap_or_else(|| kernels.wide_sum(of).unwrap().only_two);
                 let mut got = into.clone();
                 assert_eq!(two(&mut got, &from), flag, "{} {of:?} {op:?}", kernels.isa);
-                if op == Op::Sum {
+                if op.adds() {
                     got = canonical(of, &got);
                 }
                 assert!(got == expected, "{} {of:?} {op:?}: {got:x?} instead of {expected:x?}", kernels.isa);
@@ -96,7 +96,7 @@ proptest! {
         for kernels in Kernels::available() {
             let mut got = into.clone();
             prop_assert_eq!(kernel(kernels)(&mut got[skews.0..], &from[skews.1..]), flag, "{}", kernels.isa);
-            if op == Op::Sum && !SIXTEEN.contains(&of) {
+            if op.adds() && !SIXTEEN.contains(&of) {
                 // Here the one thing that is not promised is which NaN it is.
                 prop_assert_eq!(
                     canonical(of, &got[skews.0..]), canonical(of, &expected[skews.0..]), "{}", kernels.isa
@@ -147,7 +147,7 @@ proptest! {
         let mut flag = false;
         if inputs == 1 {
             // Not even NaNs change.
-        } else if op == Op::Sum && SIXTEEN.contains(&of) {
+        } else if op.adds() && SIXTEEN.contains(&of) {
             let elements = (0..2 * count).step_by(2);
             expected = elements
                 .flat_map(|at| sum_rounded_once(of, all.iter().map(|input| &input[at..at + 2])))

@@ -135,14 +135,14 @@ impl JobParams {
     #[must_use]
     pub const fn order_of(&self, element: Element) -> Order {
         match element {
-            Element { dtype, op: Op::Sum } if dtype.sums_wide() => Order::Rank,
+            Element { dtype, op } if op.adds() && dtype.sums_wide() => Order::Rank,
             _ => self.order,
         }
     }
 
     /// True if the bits of a result depend on the order in which contributions came.
     pub(crate) const fn depends_on_arrival(&self, element: Element) -> bool {
-        matches!((element.op, self.order_of(element)), (Op::Sum, Order::Arrival))
+        element.op.adds() && matches!(self.order_of(element), Order::Arrival)
     }
 
     /// Bytes that an entry of `len`-byte contributions takes up: in the order of arrival one payload, in the

@@ -66,6 +66,21 @@ codes! {
         Min = 1 "min",
         /// The larger one; of the two zeros that is +0. If either is a NaN, the type's canonical NaN.
         Max = 2 "max",
+        /// A sum on the wire, which each worker divides by the count of its result. A code of its own, so that
+        /// ranks that want sums and ranks that want means disagree.
+        Mean = 3 "mean",
+    }
+}
+
+impl Op {
+    /// True if elements are added.
+    #[must_use]
+    #[inline]
+    pub const fn adds(self) -> bool {
+        match self {
+            Self::Sum | Self::Mean => true,
+            Self::Min | Self::Max => false,
+        }
     }
 }
 

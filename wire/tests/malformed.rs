@@ -139,7 +139,7 @@ fn flags() {
 }
 
 fn dtype() {
-    for element in [0x00, 0x06, 0x0f, 0x31, 0xf1] {
+    for element in [0x00, 0x06, 0x0f, 0x41, 0xf1] {
         assert_eq!(changed(GRADIENT, 45, &[element]), Err(Malformed::DType), "{element:#x}");
     }
 }

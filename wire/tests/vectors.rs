@@ -195,6 +195,7 @@ fn op(op: Op) -> &'static str {
         Op::Sum => "sum",
         Op::Min => "min",
         Op::Max => "max",
+        Op::Mean => "mean",
     }
 }
 

@@ -26,7 +26,8 @@ impl Op {
     #[must_use]
     pub const fn on_the_wire(self) -> wire::Op {
         match self {
-            Self::Sum | Self::Mean => wire::Op::Sum,
+            Self::Sum => wire::Op::Sum,
+            Self::Mean => wire::Op::Mean,
             Self::Min => wire::Op::Min,
             Self::Max => wire::Op::Max,
         }
@@ -39,6 +40,7 @@ impl From<wire::Op> for Op {
             wire::Op::Sum => Self::Sum,
             wire::Op::Min => Self::Min,
             wire::Op::Max => Self::Max,
+            wire::Op::Mean => Self::Mean,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::common::{Event, Parcel, Rig, bytes, config, sum_of, values};
 use crate::{half as of_two, psn, served};
 
 const TYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
-const OPS: [Op; 3] = [Op::Sum, Op::Min, Op::Max];
+const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
 const ELEMENTS: usize = 24;
 
 /// A small number that every type has.
@@ -31,7 +31,7 @@ fn encode(dtype: DType, numbers: impl Iterator<Item = i32>) -> Vec<i32> {
 fn combined(op: Op, ranks: &[u16], at: usize) -> i32 {
     let numbers = ranks.iter().map(|&rank| number(rank, at));
     match op {
-        Op::Sum => numbers.sum(),
+        Op::Sum | Op::Mean => numbers.sum(),
         Op::Min => numbers.min().unwrap(),
         Op::Max => numbers.max().unwrap(),
     }
@@ -105,13 +105,13 @@ fn a_sum_that_is_evicted_is_that_of_those_inside() {
         }
         match &rig.offer(&of_two(psn(1), 0, &policy))[0] {
             Event::Evicted { ranks, sum, .. } => {
-                assert!(op != Op::Sum || !matches!(dtype, DType::F16 | DType::Bf16));
+                assert!(!op.adds() || !matches!(dtype, DType::F16 | DType::Bf16));
                 assert_eq!((ranks.as_slice(), sum.element), ([1, 3].as_slice(), element.code()));
                 let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(op, &[1, 3], at)));
                 assert_eq!(sum.values, expected, "{element:?}");
             }
             Event::Originals { values, .. } => {
-                assert!(op == Op::Sum && matches!(dtype, DType::F16 | DType::Bf16));
+                assert!(op.adds() && matches!(dtype, DType::F16 | DType::Bf16));
                 assert_eq!(*values, [1, 3].map(|rank| (rank, payload(rank))));
             }
             other => panic!("{other:?}"),

@@ -15,7 +15,7 @@ pub(super) struct Table {
     pub(super) sum: Sums,
     pub(super) min: Combine,
     pub(super) max: Combine,
-    /// By [`Op`](super::Op), in the order of its variants.
+    /// Sum, min, max.
     pub(super) in_order: [InOrder; 3],
     pub(super) non_finite: NonFinite,
 }

@@ -155,7 +155,7 @@ pub(crate) fn joined(of: DType, op: Op, a: &[u8], b: &[u8]) -> (Vec<u8>, bool) {
             let (x, y) =
                 (i32::from_le_bytes(a.try_into().unwrap()), i32::from_le_bytes(b.try_into().unwrap()));
             match op {
-                Op::Sum => {
+                Op::Sum | Op::Mean => {
                     let exact = i64::from(x) + i64::from(y);
                     let clamped = exact.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
                     (i32::try_from(clamped).unwrap().to_le_bytes().to_vec(), clamped != exact)
@@ -168,15 +168,15 @@ pub(crate) fn joined(of: DType, op: Op, a: &[u8], b: &[u8]) -> (Vec<u8>, bool) {
             let (x, y) =
                 (f64::from_le_bytes(a.try_into().unwrap()), f64::from_le_bytes(b.try_into().unwrap()));
             match op {
-                Op::Sum => (canonical(of, &(x + y).to_le_bytes()), false),
+                Op::Sum | Op::Mean => (canonical(of, &(x + y).to_le_bytes()), false),
                 _ => chosen(extreme!(op, x, y)),
             }
         }
         DType::F32 | DType::F16 | DType::Bf16 => {
             let (x, y) = (f32_of(of, a), f32_of(of, b));
             match op {
-                Op::Sum if of == DType::F32 => (canonical(of, &(x + y).to_le_bytes()), false),
-                Op::Sum => (rounded(of, x + y), false),
+                Op::Sum | Op::Mean if of == DType::F32 => (canonical(of, &(x + y).to_le_bytes()), false),
+                Op::Sum | Op::Mean => (rounded(of, x + y), false),
                 _ => chosen(extreme!(op, x, y)),
             }
         }

@@ -93,7 +93,7 @@ impl Values {
     fn combine(self, ranks: impl Iterator<Item = Contributor>, operation: usize, index: usize) -> i64 {
         let values = ranks.map(|who| self.whole(who, operation, index));
         match self.element.op {
-            Op::Sum => values.sum(),
+            Op::Sum | Op::Mean => values.sum(),
             Op::Min => values.min().unwrap_or(0),
             Op::Max => values.max().unwrap_or(0),
         }

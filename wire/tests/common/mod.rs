@@ -32,7 +32,7 @@ pub(crate) const KINDS: [Kind; 8] = [
     Kind::Control,
 ];
 pub(crate) const DTYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
-pub(crate) const OPS: [Op; 3] = [Op::Sum, Op::Min, Op::Max];
+pub(crate) const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
 pub(crate) const REQUESTS: [Action; 9] = [
     Action::Join,
     Action::Leave,

@@ -253,10 +253,11 @@ fn partial_results_are_reported_and_passed_on_with_what_they_contain() {
 #[test]
 fn a_complete_result_needs_no_trailer_and_makes_no_report() {
     let (mut session, mut tensor) = partial(Op::Mean);
+    let element = Element { dtype: DType::I32, op: Op::Mean.on_the_wire() };
     for psn in [FIRST, FIRST.wrapping_add(1)] {
         session.handle_datagram(
             us(9),
-            &packet(&Header { psn, ..RESULT }, &6_i32.to_le_bytes().repeat(4)),
+            &packet(&Header { psn, element, ..RESULT }, &6_i32.to_le_bytes().repeat(4)),
             &mut tensor,
         );
     }
