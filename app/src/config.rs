@@ -138,6 +138,8 @@ pub(crate) struct Config {
     pub(crate) admission: Option<AdmissionConfig>,
     pub(crate) ps: PsConfig,
     pub(crate) listen: Option<Located<SocketAddr>>,
+    /// Names under which pages may be asked for, beside addresses and the machine's own.
+    pub(crate) hosts: Vec<String>,
     pub(crate) admin: Option<AdminConfig>,
     /// All of it as it was written.
     pub(crate) written: toml::Table,

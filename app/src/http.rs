@@ -1,7 +1,9 @@
 //! HTTP/1 for pages and the admin API: one server and one client.
 
 pub(crate) mod client;
+mod guests;
 mod idle;
+pub(crate) mod names;
 pub(crate) mod server;
 pub(crate) mod tls;
 

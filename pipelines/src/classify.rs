@@ -145,10 +145,12 @@ impl Classifier<'_> {
     /// host judges it.
     #[cold]
     fn malformed(&self, bytes: &[u8], malformed: Malformed) -> Class {
-        match bytes.first_chunk::<ETH_LEN>() {
-            Some(head) if !head.starts_with(&self.mac.0) => Class::Bypass,
-            _ => malformed.into(),
-        }
+        let others = bytes.first_chunk::<ETH_LEN>().is_some_and(|head| !head.starts_with(&self.mac.0));
+        // Whoever is behind too many tags asks everybody first: where nothing goes on, that is the hint.
+        let asks_in_vain = malformed == Malformed::VlanDepth
+            && bytes.first().is_some_and(|first| first & 1 == 1)
+            && self.setup.ports.get(self.port).is_none_or(|port| port.peer.is_none());
+        if others && !asks_in_vain { Class::Bypass } else { malformed.into() }
     }
 
     #[inline]

@@ -86,6 +86,18 @@ fn below_the_header() -> Vec<Case> {
             frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
             frame
         }),
+        frame(R::VlanDepth, "three tags, to all", |w| {
+            let mut frame = good(w);
+            frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
+            frame[..6].fill(0xff);
+            frame
+        }),
+        frame(R::NotForUs, "three tags, to another", |w| {
+            let mut frame = good(w);
+            frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
+            frame[5] ^= 0x80;
+            frame
+        }),
         byte(R::IpHeader, "IP version 5", IP, |_| 0x55),
         byte(R::IpHeader, "a header of 16 bytes", IP, |_| 0x44),
         byte(R::IpOptions, "a header of 24 bytes", IP, |_| 0x46),

@@ -22,6 +22,7 @@ use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
 use crate::admin::server::Bound;
 use crate::config::Config;
+use crate::http::names::Names;
 use crate::http::server::{Plan, Server};
 use crate::observe::endpoints;
 use crate::observe::metrics::ApplianceGauges;
@@ -65,7 +66,7 @@ pub(crate) fn run(
         .map(|listener| {
             let (page, task) = endpoints::live(config, &telemetry, gauges, clock).start();
             let router = endpoints::plain(&telemetry, &shared).router().merge(page);
-            Plan::pages(listener, router, Some(Box::pin(task))).start()
+            Plan::pages(listener, Names::new(&config.hosts), router, Some(Box::pin(task))).start()
         })
         .transpose()?;
     let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();

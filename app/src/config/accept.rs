@@ -109,6 +109,7 @@ impl Accept<'_> {
             shared_sets: layout.shared_sets(),
             cores,
             listen,
+            hosts: self.hosts(telemetry.hosts.as_deref().unwrap_or_default())?,
             admin: api,
             written,
         };

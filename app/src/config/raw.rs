@@ -136,6 +136,7 @@ pub(super) struct Ps {
 #[serde(deny_unknown_fields)]
 pub(super) struct Telemetry {
     pub(super) listen: Option<Spanned<String>>,
+    pub(super) hosts: Option<Vec<Spanned<String>>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -77,8 +77,16 @@ impl Config {
         if let Some(listen) = &self.ps.listen {
             all.set("ps.listen", listen.value);
         }
+        self.service_settings(&mut all);
+        all.0
+    }
+
+    fn service_settings(&self, all: &mut Settings) {
         if let Some(listen) = &self.listen {
             all.set("telemetry.listen", listen.value);
+        }
+        if !self.hosts.is_empty() {
+            all.list("telemetry.hosts", &self.hosts);
         }
         if let Some(admin) = &self.admin {
             all.set("admin.listen", &admin.listen.value);
@@ -90,7 +98,6 @@ impl Config {
                 all.set("admin.tls_key", tls.key.value.display());
             }
         }
-        all.0
     }
 
     fn port_settings(&self, all: &mut Settings) {

@@ -12,15 +12,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
+use super::guests::{Guest, Guests};
 use super::idle::Idle;
+use super::names::Names;
 
 /// What one client may take, and all of them together.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +49,8 @@ impl Limits {
     /// For pages that anybody may read: streams last for ever, as long as they are read.
     pub(crate) const PAGES: Self = Self {
         connections: 256,
-        // Longer than between two scrapes.
-        head: Duration::from_secs(75),
-        idle: Duration::from_secs(75),
+        head: Duration::from_secs(5),
+        idle: Duration::from_secs(10),
         connection: Duration::MAX,
         head_bytes: 16 * 1024,
         farewell: Duration::from_millis(500),
@@ -84,15 +89,21 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     pub(crate) router: Router,
     pub(crate) background: Option<Background>,
-    /// Counts connections that are closed because there are too many; without it, they wait.
-    pub(crate) rejected: Option<Arc<AtomicU64>>,
+    /// Counts connections that are closed because there are too many.
+    pub(crate) rejected: Arc<AtomicU64>,
 }
 
 impl Plan {
-    /// Pages that anybody may read.
-    pub(crate) fn pages(listener: TcpListener, router: Router, background: Option<Background>) -> Self {
+    /// Pages that anybody may read who asks for them by one of these names.
+    pub(crate) fn pages(
+        listener: TcpListener,
+        names: Names,
+        router: Router,
+        background: Option<Background>,
+    ) -> Self {
         let (listener, limits) = (Listener::Tcp(listener), Limits::PAGES);
-        Self { name: "http", listener, tls: None, limits, router, background, rejected: None }
+        let (router, rejected) = (names.before(router), Arc::default());
+        Self { name: "http", listener, tls: None, limits, router, background, rejected }
     }
 
     /// Serves from a thread of its own, which inherits the caller's cores.
@@ -118,7 +129,8 @@ impl Plan {
         let door = Door {
             router: self.router,
             tls: self.tls.map(TlsAcceptor::from),
-            places: Arc::new(Semaphore::new(self.limits.connections)),
+            name: self.name,
+            guests: Guests::new(self.limits.connections, self.limits.head),
             limits: self.limits,
             rejected: self.rejected,
             open: GracefulShutdown::new(),
@@ -159,9 +171,10 @@ impl Drop for Server {
 struct Door {
     router: Router,
     tls: Option<TlsAcceptor>,
-    places: Arc<Semaphore>,
+    name: &'static str,
+    guests: Arc<Guests>,
     limits: Limits,
-    rejected: Option<Arc<AtomicU64>>,
+    rejected: Arc<AtomicU64>,
     open: GracefulShutdown,
 }
 
@@ -171,34 +184,24 @@ impl Door {
             Listener::Unix(listener, _file) => {
                 let listener = tokio::net::UnixListener::from_std(listener)?;
                 loop {
-                    let place = self.place().await;
-                    self.let_in(place, listener.accept().await.map(|(stream, _)| stream)).await;
+                    self.let_in(listener.accept().await.map(|(stream, _)| stream)).await;
                 }
             }
             Listener::Tcp(listener) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
                 loop {
-                    let place = self.place().await;
                     let accepted = listener.accept().await.map(|(stream, _)| {
                         // Small answers should not wait for more. A system that cannot do it is only slower.
                         let _ = stream.set_nodelay(true);
                         stream
                     });
-                    self.let_in(place, accepted).await;
+                    self.let_in(accepted).await;
                 }
             }
         }
     }
 
-    /// Waits for a place, unless who finds none is to be turned away.
-    async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        match self.rejected {
-            Some(_) => None,
-            None => Arc::clone(&self.places).acquire_owned().await.ok(),
-        }
-    }
-
-    async fn let_in<S>(&self, place: Option<OwnedSemaphorePermit>, accepted: io::Result<S>)
+    async fn let_in<S>(&self, accepted: io::Result<S>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -206,33 +209,34 @@ impl Door {
             // Out of file descriptors, most likely: others are about to be closed.
             return tokio::time::sleep(Duration::from_millis(50)).await;
         };
-        let Some(place) = place.or_else(|| Arc::clone(&self.places).try_acquire_owned().ok()) else {
-            // Closed without a word: words could be waited for.
-            if let Some(rejected) = &self.rejected {
-                rejected.fetch_add(1, Ordering::Relaxed);
+        let entered = self.guests.enter();
+        if entered.as_ref().is_none_or(|(_, for_it)| *for_it) {
+            let closed = self.rejected.fetch_add(1, Ordering::Relaxed) + 1;
+            if closed.is_power_of_two() {
+                tracing::warn!(closed, "too many connections to the server `{}`", self.name);
             }
-            return;
-        };
+        }
+        // Closed without a word: words could be waited for.
+        let Some((guest, _)) = entered else { return };
         let stream = Idle::new(stream, self.limits.idle);
         match &self.tls {
-            None => self.answer(place, async move { Some(stream) }),
+            None => self.answer(guest, async move { Some(stream) }),
             Some(tls) => {
                 let handshake = tokio::time::timeout(self.limits.head, tls.accept(stream));
-                self.answer(place, async move { handshake.await.ok()?.ok() });
+                self.answer(guest, async move { handshake.await.ok()?.ok() });
             }
         }
     }
 
     /// Answers whoever is behind a connection that is being made.
-    fn answer<S>(
-        &self,
-        place: OwnedSemaphorePermit,
-        connecting: impl Future<Output = Option<S>> + Send + 'static,
-    ) where
+    fn answer<S>(&self, guest: Guest, connecting: impl Future<Output = Option<S>> + Send + 'static)
+    where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (limits, open) = (self.limits, self.open.watcher());
-        let service = TowerToHyperService::new(self.router.clone());
+        let leaving = guest.leaving();
+        let guest = Arc::new(guest);
+        let service = Asked { router: TowerToHyperService::new(self.router.clone()), guest };
         let talk = async move {
             let Some(stream) = connecting.await else { return };
             let connection = hyper::server::conn::http1::Builder::new()
@@ -244,9 +248,28 @@ impl Door {
             let _ = open.watch(connection).await;
         };
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(limits.connection, talk).await;
-            drop(place);
+            tokio::select! {
+                _ = tokio::time::timeout(limits.connection, talk) => {}
+                () = leaving => {}
+            }
         });
+    }
+}
+
+/// Answers requests, and takes note of who is being answered.
+struct Asked {
+    router: TowerToHyperService<Router>,
+    guest: Arc<Guest>,
+}
+
+impl Service<Request<Incoming>> for Asked {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (asking, answer) = (self.guest.asks(), self.router.call(request));
+        Box::pin(async move { answer.await.map(|response| asking.with(response)) })
     }
 }
 

@@ -21,6 +21,7 @@ use super::socket::Socket;
 use super::{ServerLoop, earlier};
 use crate::config::{Config, PsMode};
 use crate::http;
+use crate::http::names::Names;
 use crate::http::server::Plan;
 use crate::observe::endpoints::Pages;
 
@@ -68,7 +69,10 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
         process.asynchronous.log_to(file)?;
     }
     let pages = listener
-        .map(|listener| Plan::pages(listener, pages(&process.published, &stop).router(), None).start())
+        .map(|listener| {
+            let (names, router) = (Names::new(&config.hosts), pages(&process.published, &stop).router());
+            Plan::pages(listener, names, router, None).start()
+        })
         .transpose()?;
     process.serve(&stop)?;
     drop(pages);

@@ -8,6 +8,7 @@ mod common;
 mod abuse;
 mod api;
 mod contract;
+mod pages;
 mod remote;
 mod site;
 mod traffic;

@@ -109,3 +109,67 @@ fn what_is_not_safe_is_refused_at_the_start() {
         ended.refused(2, &[says, "appliance.toml:", "remedy: "]);
     }
 }
+
+/// What `explain` says to a server with this configuration, given these options.
+fn explain(port: u16, host: &str, options: &[&str]) -> crate::common::Ended {
+    let at = format!("https://{host}:{port}");
+    pascaline(&[&["explain", "1", "--admin", &at], options].concat())
+}
+
+#[test]
+fn what_init_makes_works_with_explain_and_a_reload_takes_up_another() {
+    let made = |files: &Files, name: &str| {
+        let file = files.path("made.toml");
+        let init = ["init", "--tls", "--name", name, "--interface", "lo", "-o", file.to_str().unwrap()];
+        assert_eq!(pascaline(&init).code, Some(0));
+        ["cert.pem", "key.pem", "token"].map(|name| files.path(name))
+    };
+    let (files, port) = (Files::new(), free_port());
+    let [cert, key, token] = made(&files, "appliance.test");
+    assert_eq!(pascaline(&["check", files.path("made.toml").to_str().unwrap()]).code, Some(0));
+    let again = files.path("made.toml");
+    pascaline(&["init", "--tls", "-o", again.to_str().unwrap()]).refused(1, &["is there already"]);
+    let keys = [("tls_cert", cert.as_path()), ("tls_key", &key), ("token_file", &token)];
+    let mut site = Site::with(files, &listen(port, "127.0.0.1", &keys)).ready();
+    let with = |cert: &Path, token: &Path| {
+        explain(port, "localhost", &["--ca", cert.to_str().unwrap(), "--token-file", token.to_str().unwrap()])
+    };
+    assert_eq!(with(&cert, &token).code, Some(0));
+    // Another pair takes the place of the first.
+    let others = Files::new();
+    let [cert_2, key_2, token_2] = made(&others, "appliance.test");
+    with(&cert_2, &token).refused(1, &["not signed by those of --ca", "remedy: give --ca"]);
+    let old = site.files.write("old.pem", &std::fs::read_to_string(&cert).unwrap());
+    for (from, to) in [(&cert_2, &cert), (&key_2, &key), (&token_2, &token)] {
+        std::fs::copy(from, to).unwrap();
+    }
+    site.signal(nix::sys::signal::Signal::SIGHUP);
+    crate::common::until("the reload", std::time::Duration::from_secs(10), || {
+        site.log().contains("admin.token_file admin.tls_cert").then_some(())
+    });
+    assert_eq!(with(&cert_2, &token_2).code, Some(0));
+    with(&old, &token_2).refused(1, &["not signed by those of --ca"]);
+    // What cannot be used is refused, and the old pair stays in force.
+    std::fs::write(&key, "").unwrap();
+    site.signal(nix::sys::signal::Signal::SIGHUP);
+    crate::common::until("the refusal", std::time::Duration::from_secs(10), || {
+        site.log().contains("there is no private key in it").then_some(())
+    });
+    assert_eq!(with(&cert_2, &token_2).code, Some(0));
+}
+
+#[test]
+fn what_openssl_makes_works_as_it_is() {
+    let (files, port) = (Files::new(), free_port());
+    let (cert, key, token) = (files.path("cert.pem"), files.path("key.pem"), token(&files));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=appliance", "-days", "30"])
+        .args([Path::new("-keyout"), &key, Path::new("-out"), &cert])
+        .output();
+    assert!(made.unwrap().status.success());
+    let keys = [("tls_cert", cert.as_path()), ("tls_key", &key), ("token_file", &token)];
+    let _site = Site::with(files, &listen(port, "127.0.0.1", &keys)).ready();
+    let options = ["--ca", cert.to_str().unwrap(), "--token-file", token.to_str().unwrap()];
+    assert_eq!(explain(port, "localhost", &options).code, Some(0));
+    assert_eq!(explain(port, "127.0.0.1", &options).code, Some(0));
+}

@@ -1,6 +1,5 @@
 //! What is checked of each request before anything else.
 
-use core::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::credentials::InForce;
 use super::problem::Problem;
 use super::routes::CAPTURE_LONGEST;
 use super::serve::Rejected;
+use crate::http::names::is_local;
 
 /// What is asked of a request.
 #[derive(Debug)]
@@ -83,18 +83,3 @@ impl Guard {
         }
     }
 }
-
-/// Whether the value of a `Host` header names the loopback interface.
-fn is_local(host: &[u8]) -> bool {
-    let Ok(host) = core::str::from_utf8(host) else { return false };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost")
-        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests;

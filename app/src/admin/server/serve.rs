@@ -70,7 +70,7 @@ pub(crate) fn serve(
         limits: LIMITS,
         router: guarded(router(orders, BODY), guard),
         background: None,
-        rejected: Some(connections),
+        rejected: connections,
     }
     .start()
 }

@@ -4,12 +4,15 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::choose::{Choice, Port, listed, ranges};
+use super::tls;
 
 /// Where a comment behind a value begins.
 const COLUMN: usize = 36;
+/// Where the admin API listens, if it does so for other machines.
+pub(super) const ADMIN_PORT: u16 = 9466;
 
 /// An annotated configuration of this choice.
-pub(super) fn render(choice: &Choice, addresses: &[IpAddr], ranks: u16) -> String {
+pub(super) fn render(choice: &Choice, addresses: &[IpAddr], ranks: u16, api: Option<&tls::Files>) -> String {
     let mut text = String::from(
         "# A Pascaline appliance, as `pascaline init` found this machine. Keys that are left out \
          have good defaults:\n\
@@ -49,8 +52,22 @@ pub(super) fn render(choice: &Choice, addresses: &[IpAddr], ranks: u16) -> Strin
     text += "\n[telemetry]\n";
     line(&mut text, "listen = \"127.0.0.1:9464\"", "/metrics, /healthz");
     text += "\n[admin]\n";
-    line(&mut text, "listen = \"unix:/run/pascaline/admin.sock\"", "jobs, reload, `pascaline explain`");
+    render_admin(&mut text, api);
     text
+}
+
+fn render_admin(text: &mut String, api: Option<&tls::Files>) {
+    match api {
+        None => {
+            line(text, "listen = \"unix:/run/pascaline/admin.sock\"", "jobs, reload, `pascaline explain`");
+        }
+        Some(tls::Files { cert, key, token }) => {
+            line(text, &format!("listen = \"0.0.0.0:{ADMIN_PORT}\""), "jobs, reload, `pascaline explain`");
+            line(text, &format!("token_file = {token:?}"), "whoever has it may do all of that");
+            line(text, &format!("tls_cert = {cert:?}"), "for clients: --ca; SIGHUP takes up a new one");
+            line(text, &format!("tls_key = {key:?}"), "stays here");
+        }
+    }
 }
 
 fn render_port(text: &mut String, number: usize, port: &Port) {

@@ -34,6 +34,11 @@ impl Accept<'_> {
         self.name(written, what, "-_.", "letters, digits, - _ .")
     }
 
+    /// Names of hosts, as URLs have them.
+    pub(super) fn hosts(&self, written: &[Spanned<String>]) -> Checked<Vec<String>> {
+        written.iter().map(|name| self.name(name, "a host", "-.", "letters, digits, - .")).collect()
+    }
+
     /// The names of all jobs, in their order: by name, too, a job is found.
     pub(super) fn job_names(&self, jobs: &[Spanned<raw::Job>]) -> Checked<Vec<String>> {
         let (mut names, mut taken) = (Vec::new(), BTreeSet::new());

@@ -10,6 +10,7 @@ use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Mome
 
 use super::*;
 use super::{JOBS, RANKS};
+use crate::http::names::Names;
 use crate::http::server::{Plan, Server};
 use crate::observe::endpoints::Pages;
 use crate::observe::explain::Terms;
@@ -162,14 +163,19 @@ fn server() -> (Server, SocketAddr) {
     };
     let live = Live::new(sampler(), || at(1, Vec::new()));
     let (page, task) = live.start();
-    (Plan::pages(listener, pages.router().merge(page), Some(Box::pin(task))).start().unwrap(), address)
+    (
+        Plan::pages(listener, Names::new(&[]), pages.router().merge(page), Some(Box::pin(task)))
+            .start()
+            .unwrap(),
+        address,
+    )
 }
 
 /// The status line and the headers, and where the body begins.
 fn get(address: SocketAddr, path: &str) -> (String, BufReader<TcpStream>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let (mut reader, mut head) = (BufReader::new(stream), String::new());
     while !head.ends_with("\r\n\r\n") {
         assert!(reader.read_line(&mut head).unwrap() > 0, "{path}: {head}");
