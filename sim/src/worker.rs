@@ -134,7 +134,7 @@ impl Worker {
         matches!(self.phase, Phase::Away | Phase::Over(_)) || self.done
     }
 
-    pub(crate) const fn enter(&mut self, phase: Phase, now: u64) {
+    pub(crate) fn enter(&mut self, phase: Phase, now: u64) {
         self.phase = phase;
         self.stage += 1;
         self.since = now;

@@ -12,6 +12,7 @@ use crate::rank_set::RankSet;
 pub use self::reports::{Operation, Operations, RankReport, RankReports, RankState};
 
 mod reports;
+mod texts;
 
 /// The longest trailer: all six elements, the bitmap at its widest, and as many ranks as there may be.
 pub const MAX_LEN: usize = BITMAP_LEN + (2 + 12) + (2 + 7) + (2 + 8) + (2 + Operations::LEN) + RANKS_LEN - 2;

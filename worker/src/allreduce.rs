@@ -5,9 +5,10 @@ use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
-use pascaline_wire::{DType, Element};
+use pascaline_wire::{DType, Element, header};
 
 use crate::counters::Counters;
+use crate::inquiry::Missing;
 use crate::op::Op;
 use crate::priority::Hints;
 use crate::rejection::Rejection;
@@ -95,7 +96,7 @@ pub struct Report {
 }
 
 /// How far an allreduce came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// PSNs with a result.
     pub completed: u32,
@@ -124,6 +125,10 @@ pub struct Progress {
     pub silent: Duration,
     /// What the hosts on the way have reported since then.
     pub unreachable: Option<Unreachable>,
+    /// What the appliance has said of who is missing, since it last got on.
+    pub missing: Option<Box<Missing>>,
+    /// This worker's rank.
+    pub rank: u16,
 }
 
 /// For how long an appliance may be silent before that is worth a word: heartbeats are answered every 100 ms.
@@ -138,6 +143,9 @@ impl fmt::Display for Progress {
             }
             let check = Check::new(self.appliance, self.unreachable);
             write!(f, " has not answered for {:.1?}: {check} ", self.silent)?;
+        }
+        if let Some(missing) = &self.missing {
+            self.tell(missing, f)?;
         }
         if self.incomplete > 0 {
             let ranks = "this worker takes whole ones only (accept_partial = false, --refuse-partial)";
@@ -158,6 +166,32 @@ impl fmt::Display for Progress {
             self.reminders_sent,
             self.received
         )
+    }
+}
+
+impl Progress {
+    /// Says what the appliance knows of why this worker waits.
+    fn tell(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let long = format_args!("packets of {} bytes", usize::from(self.payload) + header::LEN);
+        let others = missing.ranks.as_slice().iter().any(|report| report.rank != self.rank);
+        if missing.ahead > 0 {
+            let ranks = if missing.ahead == 1 { "rank has" } else { "ranks have" };
+            write!(
+                f,
+                "PSN {} is complete and its result was sent ({} {ranks} it), but {long} do not come through \
+                 from the appliance, and short ones do: a firewall, or a path MTU below that. ",
+                missing.psn, missing.ahead
+            )
+        } else if others {
+            write!(f, "waiting for {missing}. ")
+        } else {
+            write!(
+                f,
+                "All ranks are here and wait for PSN {}: {long} of one of them do not get through to the \
+                 appliance, and short ones do (a firewall, or a path MTU below that). ",
+                missing.psn
+            )
+        }
     }
 }
 

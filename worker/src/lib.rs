@@ -33,6 +33,7 @@
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`op`], [`priority`] | dividing sums; how urgent a tensor is |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
+//! | [`inquiry`] | asking who is missing |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
 //! | [`way`] | why packets do not get to the appliance |
 //!
@@ -49,6 +50,7 @@ pub mod asynchronous;
 pub mod cache;
 pub mod counters;
 pub mod identity;
+pub mod inquiry;
 pub mod membership;
 pub mod op;
 pub mod partials;
@@ -68,6 +70,7 @@ pub use asynchronous::{AsyncCounters, AsyncSession, Initial, Push, PushError, Se
 pub use counters::{Counters, Ignored};
 pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
+pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
 pub use op::Op;
 pub use pascaline_wire::RankSet;

@@ -4,6 +4,7 @@
 //! Calling contract: after construction and after each call with a time, send everything that `poll_transmit`
 //! gives, then wait for a datagram or for `poll_timeout`.
 
+use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -11,6 +12,7 @@ use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
+use crate::inquiry::{Inquiry, Missing, query};
 use crate::rejection::{Reason, Rejection};
 use crate::requests::Requests;
 use crate::way::{Check, Unreachable, Way};
@@ -75,6 +77,11 @@ impl Told {
         Self(control::generation(epoch))
     }
 
+    /// The epoch, if an Ack has told it.
+    const fn epoch(self) -> Option<u8> {
+        control::named_generation(self.0)
+    }
+
     /// What to say in a Join's `got`.
     pub(crate) const fn code(self) -> u32 {
         self.0
@@ -113,7 +120,7 @@ pub enum JoinFailure {
         report: Option<Unreachable>,
     },
     /// The job was not complete before the deadline.
-    #[error("only {joined} of {ranks} ranks had joined after {waited:.1?}")]
+    #[error("only {joined} of {ranks} ranks had joined after {waited:.1?}{}", Names(.missing.as_deref()))]
     Incomplete {
         /// Ranks that had joined by the last answer.
         joined: u16,
@@ -121,7 +128,18 @@ pub enum JoinFailure {
         ranks: u16,
         /// How long this worker waited.
         waited: Duration,
+        /// What the appliance has said of the others.
+        missing: Option<Box<Missing>>,
     },
+}
+
+/// Whom a job lacks, at the end of a sentence.
+struct Names<'a>(Option<&'a Missing>);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |missing| write!(f, ": {missing}"))
+    }
 }
 
 /// The join handshake: a first Join asks for the job's generation, the following ones name it.
@@ -136,6 +154,7 @@ pub struct Join {
     asking: Asking,
     started: Duration,
     joined: Option<u16>,
+    inquiry: Inquiry,
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
@@ -146,10 +165,13 @@ impl Join {
     /// since 1970 will do. `spread` is what this worker would like to be granted.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
+        let mut inquiry = Inquiry::default();
+        inquiry.begin(now, deadline);
         Self {
             identity,
             session,
             spread,
+            inquiry,
             told: Told::NOTHING,
             requests: Requests::default(),
             request: [0; CONTROL_LEN],
@@ -176,10 +198,15 @@ impl Join {
 
     /// A request to send, if one is due.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
-        if !self.asking.is_due(now) {
+        let (head, body) = if self.asking.is_due(now) {
+            self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told)
+        } else if let Some(joined) = self.joined
+            && self.inquiry.is_due(now, joined.into())
+        {
+            query(&self.identity, self.told.epoch()?, self.requests.next(), self.session, 0)
+        } else {
             return None;
-        }
-        let (head, body) = self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told);
+        };
         self.request[..header::LEN].copy_from_slice(&head.to_bytes());
         self.request[header::LEN..].copy_from_slice(&body.to_bytes());
         Some(&self.request)
@@ -189,6 +216,10 @@ impl Join {
     /// ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
+        if ack.answers == Some(Action::Query) && ack.session == self.session {
+            self.inquiry.answered(&ack, trailer.as_ref());
+            return None;
+        }
         let mine = ack.answers == Some(Action::Join) && ack.session == self.session;
         if !mine || !self.requests.awaits(header.psn) {
             return None;
@@ -238,8 +269,9 @@ impl Join {
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        let asking = self.asking.poll_timeout();
-        self.closes().map_or(asking, |closes| closes.min(asking))
+        let due =
+            [self.closes(), self.joined.and_then(|_| self.inquiry.poll_timeout())].into_iter().flatten();
+        due.fold(self.asking.poll_timeout(), Duration::min)
     }
 
     /// When refusals on the way are to be believed: not while there are answers.
@@ -249,12 +281,15 @@ impl Join {
 
     /// The failure, if the deadline has passed.
     #[must_use]
-    pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
+    pub fn handle_timeout(&mut self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
         let over = self.asking.is_over(now) || self.closes().is_some_and(|closes| now >= closes);
-        over.then_some(match self.joined {
+        over.then(|| match self.joined {
             None => JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() },
-            Some(joined) => JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited },
+            Some(joined) => {
+                let missing = self.inquiry.take();
+                JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited, missing }
+            }
         })
     }
 

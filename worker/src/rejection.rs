@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pascaline_wire::control::{Control, Status};
-use pascaline_wire::trailer::{Operation, Operations, RankReports};
+use pascaline_wire::trailer::{Operations, RankReports};
 use pascaline_wire::{Element, RankSet, Trailer};
 
 use crate::identity::Identity;
@@ -135,28 +135,35 @@ impl fmt::Display for Text<'_> {
             }
             Reason::Source => write!(f, "{its_job} does not admit rank {rank} from this source address"),
             Reason::StaleSession => {
-                write!(f, "another worker has joined job {job} as rank {rank} since this one did")
+                write!(
+                    f,
+                    "another worker has taken the place of rank {rank} in job {job}, or this one has left"
+                )
             }
             Reason::Generation => {
-                write!(f, "job {job} is in generation {expected}, this worker in {got}: {ANEW}")
+                write!(f, "generation {got} of job {job} is over, and {expected} has begun: {ANEW}")
             }
             Reason::NotMember => write!(f, "rank {rank} is not a member of {its_job}: it must join (again)"),
             Reason::Payload => {
-                let wanted = format_args!("the appliance expects {expected} payload bytes from job {job}");
-                write!(f, "{wanted}, this worker sends {got}")
+                let wanted =
+                    format_args!("the other ranks of job {job} send {expected} payload bytes a packet");
+                write!(f, "{wanted}, rank {rank} was started with {got}: give every rank the same payload")
             }
             Reason::Element => {
-                let wanted =
-                    format_args!("the appliance expects elements of code {expected:#04x} from job {job}");
-                write!(f, "{wanted}, this worker sends {got:#04x}: {DISAGREE}")
+                let (others, mine) = (Named(expected), Named(got));
+                write!(f, "the other ranks of job {job} call {others}, rank {rank} calls {mine}")
             }
             Reason::Spoofed => {
                 write!(f, "packets of rank {rank} in job {job} do not come from {JOINED_FROM}")
             }
             Reason::RanksLost(ranks) => match expected {
-                1 => write!(f, "rank {ranks} of job {job} has died"),
-                count if u32::from(ranks.len()) == count => write!(f, "ranks {ranks} of job {job} have died"),
-                count => write!(f, "{count} ranks of job {job} have died, the first of them rank {ranks}"),
+                1 => write!(f, "rank {ranks} of job {job} has died: {LOST}"),
+                count if u32::from(ranks.len()) == count => {
+                    write!(f, "ranks {ranks} of job {job} have died: {LOST}")
+                }
+                count => {
+                    write!(f, "{count} ranks of job {job} have died, the first of them rank {ranks}: {LOST}")
+                }
             },
             Reason::TakenForDead => {
                 write!(f, "the appliance has taken rank {rank} of job {job} for dead, {SILENT}")
@@ -164,44 +171,48 @@ impl fmt::Display for Text<'_> {
             Reason::Quota => {
                 write!(f, "the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")
             }
-            Reason::Halted => write!(f, "job {job} is suspended: it goes on after a Reset"),
+            Reason::Halted => write!(
+                f,
+                "job {job} is suspended, by a Halt of one of its members or of an operator: it goes on after \
+                 `pascaline job reset {job}` at the appliance"
+            ),
             Reason::UnknownPsn => {
                 write!(f, "the appliance knows nothing of the PSN that was named in job {job}")
             }
             Reason::TooMany => write!(f, "rank {rank} of job {job} asks too often"),
             Reason::Operations(None) => write!(f, "the ranks of job {job} call different operations"),
             Reason::Operations(Some(called)) => {
-                let (most, differing) = (Called(called.most), Called(called.differing));
-                write!(f, "the ranks of job {job} call different operations: {most}, but {differing}")
+                write!(f, "the ranks of job {job} call different operations: {called}")
             }
             Reason::RanksLeft(left) => {
-                write!(f, "a rank of job {job} has left before this operation could be complete")?;
-                left.as_slice().iter().try_for_each(|report| write!(f, "; rank {}", report.rank))
+                write!(f, "job {job} cannot complete this operation: ")?;
+                match left.as_slice() {
+                    [] => f.write_str("a rank has left before it was complete"),
+                    _ => write!(f, "{left}"),
+                }
             }
-            Reason::Taken => {
-                write!(f, "another worker, which is alive, holds rank {rank} of job {job}")
-            }
+            Reason::Taken => write!(
+                f,
+                "another worker, which is alive, is rank {rank} of job {job}: end it, or give this one another rank"
+            ),
             Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
         }
     }
 }
 
-/// An operation of a rank, in words.
-struct Called(Operation);
+/// An element by its code.
+struct Named(u32);
 
-impl fmt::Display for Called {
+impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Operation { rank, element, first, bytes } = self.0;
-        match element {
-            None => write!(f, "rank {rank} none"),
-            Some(Element { dtype, op }) => {
-                write!(f, "rank {rank} the {} of {bytes} bytes of {dtype} from PSN {first}", op.name())
-            }
+        match u8::try_from(self.0).ok().and_then(Element::from_code) {
+            Some(Element { dtype, op }) => write!(f, "{} of {dtype}", op.name()),
+            None => f.write_str("something else"),
         }
     }
 }
 
-const ANEW: &str = "a rank has joined anew, so all of them must";
-const DISAGREE: &str = "the ranks disagree about the element type";
+const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
+const LOST: &str = "silent for longer than the job's `dead_after`";
 const JOINED_FROM: &str = "the address with which that rank joined";
-const SILENT: &str = "since it was silent for too long: it must join again";
+const SILENT: &str = "since it was silent for longer than the job's `dead_after`: it must join again";

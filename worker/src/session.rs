@@ -10,6 +10,7 @@ use crate::answers::Answers;
 use crate::cache::ResultCache;
 use crate::counters::Counters;
 use crate::identity::Membership;
+use crate::inquiry::Inquiry;
 use crate::membership::Left;
 use crate::op::Op;
 use crate::partials::Partials;
@@ -142,6 +143,7 @@ pub struct Session {
     base: Option<u8>,
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u8, Duration)>,
+    inquiry: Inquiry,
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
@@ -176,6 +178,7 @@ impl Session {
             heartbeat: Some(Duration::ZERO),
             base: None,
             previous: None,
+            inquiry: Inquiry::default(),
             appliance: None,
             way: Way::default(),
             too_long: None,
@@ -266,6 +269,7 @@ impl Session {
         }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.patience = deadline;
+        self.inquiry.begin(now, deadline);
         self.operation = Some(Operation {
             element: Element { dtype, op: op.on_the_wire() },
             mean: op == Op::Mean,
@@ -290,6 +294,7 @@ impl Session {
         self.reminder = None;
         self.condition = Condition::Broken;
         self.heartbeat = None;
+        self.inquiry.end();
         // An outsider of the present generation has nothing that anybody could need.
         let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
         self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
@@ -307,7 +312,7 @@ impl Session {
             _ => None,
         };
         let closed = self.operation.as_ref().and_then(|_| self.way.closes());
-        [running, requests, recovery, closed].into_iter().flatten().min()
+        [running, requests, recovery, closed, self.inquiry.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Handles the passing of time; harmless when nothing is due. Call it whenever
@@ -337,6 +342,7 @@ impl Session {
         self.reminder = None;
         self.heartbeat = None;
         self.meter.abandon();
+        self.inquiry.end();
         let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
         let counters = self.counters - operation.before;
         Some(Event::Failed(failure(Progress {
@@ -353,6 +359,8 @@ impl Session {
             appliance: self.appliance,
             silent: self.way.silence(now, operation.started),
             unreachable: self.way.report(),
+            missing: self.inquiry.take(),
+            rank: self.membership.identity.rank,
         })))
     }
 

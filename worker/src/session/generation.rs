@@ -148,6 +148,11 @@ impl Session {
             (None, Some(_)) if late => Err(Ignored::LateRejection.into()),
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
             (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
+            (Some(Action::Query), _) if ack.session == self.membership.session => {
+                self.inquiry.answered(&ack, trailer.as_ref());
+                self.counters.acks += 1;
+                Ok(None)
+            }
             (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }

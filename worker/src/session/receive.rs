@@ -118,6 +118,7 @@ impl Session {
             self.cache.insert(psn, operation.element, self.window.overflowed(psn), bytes);
         }
         self.reminder = None;
+        self.inquiry.end();
         self.meter.end(now);
         self.report = Report {
             packets,

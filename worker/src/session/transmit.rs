@@ -8,6 +8,7 @@ use super::{REMIND_AFTER, Session};
 use crate::allreduce::Operation;
 use crate::answers::Asked;
 use crate::identity::Membership;
+use crate::inquiry::query;
 use crate::window::Standing;
 
 /// Where the bytes lie that follow the header.
@@ -63,13 +64,23 @@ impl Transmit {
 impl Session {
     /// The next packet to send, if there is one.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
-        let mut transmit = self.request(now);
+        let mut transmit = self.request(now).or_else(|| self.inquire(now));
         // While the generation is in doubt, whatever else is sent would be refused.
         if transmit.is_none() && self.rejoin.is_none() {
             transmit = self.answer().or_else(|| self.remind()).or_else(|| self.contribute(now));
         }
         self.counters.packets_sent += u64::from(transmit.is_some());
         transmit
+    }
+
+    /// Asks who is missing, if the operation does not get on.
+    fn inquire(&mut self, now: Duration) -> Option<Transmit> {
+        if !self.inquiry.is_due(now, self.window.completed()) {
+            return None;
+        }
+        let Membership { identity, session, epoch, .. } = self.membership;
+        let (head, body) = query(&identity, epoch, self.requests.next(), session, self.window.una());
+        Some(Transmit::control(&head, &body))
     }
 
     /// An answer to a reminder: what is asked for may have changed since, and some of it may be gone.

@@ -19,7 +19,7 @@ pub(crate) const PAYLOAD: u16 = 16;
 pub(crate) const BYTES: usize = 88;
 pub(crate) const FIRST: u32 = u32::MAX - 1;
 
-const IDENTITY: Identity = Identity { job: JOB, rank: 1, ranks: 4, payload: PAYLOAD };
+pub(crate) const IDENTITY: Identity = Identity { job: JOB, rank: 1, ranks: 4, payload: PAYLOAD };
 pub(crate) const MEMBERSHIP: Membership =
     Membership { identity: IDENTITY, session: 77, requests: 0, epoch: EPOCH, spread: 8 };
 
@@ -183,7 +183,7 @@ fn a_refused_packet_fails_the_allreduce_and_breaks_the_session() {
     let refused = unsolicited(Status::ElementMismatch, 1, 2);
     let event = session.handle_datagram(Duration::from_millis(1), &refused, &mut tensor);
     let Some(Event::Failed(failure)) = event else { panic!("{event:?}") };
-    let text = "rejected: the appliance expects elements of code 0x01 from job 3, this worker sends 0x02";
+    let text = "rejected: the other ranks of job 3 call sum of f32, rank 1 calls sum of i32";
     assert!(failure.to_string().starts_with(text), "{failure}");
     let Failure::Rejected { rejection: Rejection { reason: Reason::Element, .. }, progress } = failure else {
         panic!("{failure}")
@@ -225,7 +225,7 @@ fn the_deadline_says_how_far_it_came() {
         while session.poll_transmit(due).is_some() {}
         assert!(due <= Duration::from_secs(9));
     }
-    let Some(Event::Failed(failure @ Failure::Deadline(progress))) = failed else { panic!("{failed:?}") };
+    let Some(Event::Failed(failure @ Failure::Deadline(progress))) = &failed else { panic!("{failed:?}") };
     assert_eq!((progress.completed, progress.packets, progress.oldest_missing), (1, 6, u32::MAX));
     assert_eq!(progress.elapsed, Duration::from_secs(9));
     // At the ceiling of the timeout, one probe each 100 ms.

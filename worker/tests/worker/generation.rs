@@ -340,7 +340,7 @@ fn lost_ranks_fail_the_allreduce_by_name() {
         let mut session = session;
         let event = handle(&mut session, ms(5), &named(datagram.clone(), &[0, 3]));
         let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };
-        assert_eq!(rejection.to_string(), "ranks 0, 3 of job 3 have died");
+        assert!(rejection.to_string().starts_with("ranks 0, 3 of job 3 have died: "), "{rejection}");
         assert!(accounted(session.counters()));
     }
     // A trailer that disagrees with the body names nobody.
@@ -348,5 +348,5 @@ fn lost_ranks_fail_the_allreduce_by_name() {
     wrong[22 + 19] = 3;
     let event = handle(&mut running().0, ms(5), &wrong);
     let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };
-    assert_eq!(rejection.to_string(), "3 ranks of job 3 have died, the first of them rank 0");
+    assert!(rejection.to_string().starts_with("3 ranks of job 3 have died, the first of them rank 0"));
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::trailer::Bitmap;
+use pascaline_wire::trailer::{self, Bitmap, RankReport, RankReports, RankState};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
 
 use crate::aggregator::{Out, packet};
@@ -107,6 +107,7 @@ impl Job {
         let (status, expected) = match request.action {
             Action::Join => self.join(header.rank, request),
             Action::Leave => self.leave(header, request),
+            Action::Query => return self.query(header, request),
             action => panic!("a worker sent {action:?}"),
         };
         let mut ack = Control {
@@ -126,6 +127,22 @@ impl Job {
         let len = Trailer { bitmap: Some(bitmap), ..Trailer::default() }.emit(&mut trailer).unwrap();
         (ack.expected, ack.got) =
             (u32::try_from(self.lost.len()).unwrap(), u32::from(*self.lost.first().unwrap()));
+        self.ack(header, &ack, &trailer[..len])
+    }
+
+    /// Who has not joined, as far as an Ack has room.
+    fn query(&self, header: &Header, request: &Control) -> Out {
+        let mut ranks = RankReports::EMPTY;
+        for rank in (0..self.ranks).filter(|rank| !self.members.contains_key(rank)) {
+            let _ = ranks.push(RankReport::new(rank, RankState::NeverJoined));
+        }
+        let answers = Some(Action::Query);
+        let ack = Control { answers, psn: request.psn, ..Control::request(Action::Ack, request.session) };
+        if ranks.as_slice().is_empty() {
+            return self.ack(header, &ack, &[]);
+        }
+        let mut trailer = [0; trailer::RANKS_LEN];
+        let len = Trailer { ranks: Some(ranks), ..Trailer::default() }.emit(&mut trailer).unwrap();
         self.ack(header, &ack, &trailer[..len])
     }
 

@@ -9,6 +9,7 @@ mod datagrams;
 mod driver;
 mod gather;
 mod generation;
+mod inquiry;
 mod job;
 mod leaving;
 mod membership;

@@ -129,7 +129,7 @@ fn pending_keeps_asking_and_ok_admits() {
     });
     assert_eq!(join.handle_datagram(&pending), None);
     assert_eq!(join.joined(), Some(2));
-    let incomplete = JoinFailure::Incomplete { joined: 2, ranks: 3, waited: ms(2000) };
+    let incomplete = JoinFailure::Incomplete { joined: 2, ranks: 3, waited: ms(2000), missing: None };
     assert_eq!(join.handle_timeout(ms(3000)).as_ref(), Some(&incomplete));
     assert_eq!(incomplete.to_string(), "only 2 of 3 ranks had joined after 2.0s");
     // To a Join that has not been sent: another's, damaged on its way.
@@ -166,18 +166,31 @@ fn each_refusal_gives_its_error() {
         (Status::RankOutOfRange, "rank 2 is out of range: the appliance's job 1 has 4 ranks, 0 to 3"),
         (Status::FanInMismatch, "the appliance's job 1 has 4 ranks, this worker was started with 3"),
         (Status::SourceRefused, "the appliance's job 1 does not admit rank 2 from this source address"),
-        (Status::StaleSession, "another worker has joined job 1 as rank 2 since this one did"),
+        (Status::StaleSession, "another worker has taken the place of rank 2 in job 1, or this one has left"),
         (Status::NotMember, "rank 2 is not a member of the appliance's job 1: it must join (again)"),
-        (Status::PayloadMismatch, "the appliance expects 4 payload bytes from job 1, this worker sends 3"),
         (
-            Status::ElementMismatch,
-            "the appliance expects elements of code 0x04 from job 1, this worker sends 0x03: \
-             the ranks disagree about the element type",
+            Status::PayloadMismatch,
+            "the other ranks of job 1 send 4 payload bytes a packet, rank 2 was started with 3: give every \
+             rank the same payload",
         ),
+        (Status::ElementMismatch, "the other ranks of job 1 call sum of bf16, rank 2 calls sum of f16"),
         (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
-        (Status::RankLost, "4 ranks of job 1 have died, the first of them rank 0"),
+        (
+            Status::RankLost,
+            "4 ranks of job 1 have died, the first of them rank 0: silent for longer than the job's `dead_after`",
+        ),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
-        (Status::Halted, "job 1 is suspended: it goes on after a Reset"),
+        (
+            Status::Halted,
+            "job 1 is suspended, by a Halt of one of its members or of an operator: it goes on after \
+             `pascaline job reset 1` at the appliance",
+        ),
+        (
+            Status::RankTaken,
+            "another worker, which is alive, is rank 2 of job 1: end it, or give this one another rank",
+        ),
+        (Status::RankLeft, "job 1 cannot complete this operation: a rank has left before it was complete"),
+        (Status::OperationMismatch, "the ranks of job 1 call different operations"),
         (Status::UnknownPsn, "the appliance knows nothing of the PSN that was named in job 1"),
         (
             Status::RankSpoofed,
@@ -221,7 +234,13 @@ fn all_ranks_that_have_died_are_named() {
     let both = lost(&[0, 1]);
     let ranks = Box::new([0, 1].into_iter().collect());
     assert_eq!((&both.reason, both.expected), (&Reason::RanksLost(ranks), 2));
-    assert_eq!(both.to_string(), "ranks 0, 1 of job 1 have died");
-    assert_eq!(lost(&[1]).to_string(), "rank 1 of job 1 has died");
+    assert_eq!(
+        both.to_string(),
+        "ranks 0, 1 of job 1 have died: silent for longer than the job's `dead_after`"
+    );
+    assert_eq!(
+        lost(&[1]).to_string(),
+        "rank 1 of job 1 has died: silent for longer than the job's `dead_after`"
+    );
     assert_eq!((lost(&[2]).reason, lost(&[2]).rank), (Reason::TakenForDead, 2));
 }

@@ -237,7 +237,7 @@ impl Rank {
 
     /// Handles what is due.
     pub(crate) fn on_timeout(&mut self, now: Duration, plan: &Plan) -> Next {
-        match &self.phase {
+        match &mut self.phase {
             Phase::Joining(join) => assert_eq!(join.handle_timeout(now), None),
             Phase::Running | Phase::Leaving => {
                 let session = self.session.as_mut().unwrap();

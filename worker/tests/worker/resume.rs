@@ -139,7 +139,7 @@ fn all_ranks_that_are_lost_are_named_within_a_heartbeat() {
         };
         let ranks = Box::new([1, 2].into_iter().collect());
         assert_eq!((&rejection.reason, rejection.expected), (&Reason::RanksLost(ranks), 2));
-        assert!(failure.to_string().starts_with("rejected: ranks 1, 2 of job 3 have died ("), "{failure}");
+        assert!(failure.to_string().starts_with("rejected: ranks 1, 2 of job 3 have died: "), "{failure}");
         assert!(*at >= ms(2_000) && *at < ms(2_101), "{at:?}");
     }
 }

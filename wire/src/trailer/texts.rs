@@ -1,0 +1,71 @@
+//! What reports of ranks say in words: errors, logs, pages and `explain` take them from here.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::reports::{Operation, Operations, RankReport, RankReports, RankState};
+
+impl fmt::Display for RankReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {}", self.rank)?;
+        if self.port != 0 {
+            write!(f, " ({} port {})", self.address, self.port)?;
+        }
+        let silent = Duration::from_millis(self.silent_ms.into());
+        match self.state {
+            RankState::NeverJoined => return f.write_str(" has never joined"),
+            RankState::Left => f.write_str(" has left")?,
+            RankState::Lost => write!(f, " has died: it was silent for {silent:.1?}")?,
+            RankState::Silent => write!(f, " is silent for {silent:.1?}")?,
+            RankState::Behind => f.write_str(" is alive")?,
+            RankState::Here => f.write_str(" is alive and waits as well")?,
+        }
+        match self.behind {
+            0 => Ok(()),
+            1 => f.write_str(", behind by 1 packet"),
+            behind => write!(f, ", behind by {behind} packets"),
+        }
+    }
+}
+
+impl fmt::Display for RankReports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, report) in self.as_slice().iter().enumerate() {
+            let comma = if place == 0 { "" } else { "; " };
+            write!(f, "{comma}{report}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { most, differing } = self;
+        write!(
+            f,
+            "rank {} calls {}, the others (rank {} is one) ",
+            differing.rank,
+            Call(differing),
+            most.rank
+        )?;
+        write!(f, "call {}", Call(most))
+    }
+}
+
+/// An operation, whoever calls it.
+struct Call<'a>(&'a Operation);
+
+impl fmt::Display for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Operation { element, first, bytes, .. } = *self.0;
+        match element {
+            None => f.write_str("nothing"),
+            Some(element) => {
+                write!(f, "{} of {bytes} bytes of {} at PSN {first}", element.op.name(), element.dtype)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

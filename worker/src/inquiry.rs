@@ -1,0 +1,118 @@
+//! Asking who is missing: a worker whose operation or Join does not get on asks the appliance, so that its
+//! error can name ranks and what is known of them (protocol, section 9, Query).
+
+use core::fmt;
+use core::time::Duration;
+
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::trailer::{RankReports, RankState};
+use pascaline_wire::{Element, Header, Kind, Trailer};
+
+use crate::identity::Identity;
+
+/// For how long nothing gets on until a worker asks; earlier where its deadline is near.
+pub const STALLED: Duration = Duration::from_secs(1);
+/// How often it asks from then on.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// What is known of those who are missing at a PSN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The PSN that was asked about.
+    pub psn: u32,
+    /// Ranks that have its result already, as far as is known: more than none if it has been sent.
+    pub ahead: u32,
+    /// What is known of ranks that are missing, of seven at the most.
+    pub ranks: RankReports,
+}
+
+impl Missing {
+    /// True if the rank is among them.
+    #[must_use]
+    pub fn names(&self, rank: u16) -> bool {
+        self.ranks.as_slice().iter().any(|report| report.rank == rank && report.state != RankState::Here)
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ranks.as_slice().is_empty() {
+            return f.write_str("no rank is missing");
+        }
+        write!(f, "{}", self.ranks)
+    }
+}
+
+/// When to ask, and what the latest answer was.
+#[derive(Debug, Default)]
+pub(crate) struct Inquiry {
+    /// How far it had come when it last got on.
+    reached: u32,
+    /// When to ask; never, where nothing runs.
+    next: Option<Duration>,
+    patience: Duration,
+    answer: Option<Box<Missing>>,
+}
+
+impl Inquiry {
+    /// Something begins that may take until `deadline` from now.
+    pub(crate) fn begin(&mut self, now: Duration, deadline: Duration) {
+        self.patience = STALLED.min(deadline / 3);
+        self.reached = 0;
+        self.gets_on(now);
+    }
+
+    /// It is over.
+    pub(crate) fn end(&mut self) {
+        self.next = None;
+    }
+
+    fn gets_on(&mut self, now: Duration) {
+        self.next = Some(now.saturating_add(self.patience));
+        self.answer = None;
+    }
+
+    /// Whether to ask now, having come so far.
+    pub(crate) fn is_due(&mut self, now: Duration, reached: u32) -> bool {
+        if self.next.is_none_or(|next| now < next) {
+            return false;
+        }
+        if reached != self.reached {
+            self.reached = reached;
+            self.gets_on(now);
+            return false;
+        }
+        self.next = Some(now.saturating_add(EVERY));
+        true
+    }
+
+    /// When to ask next.
+    pub(crate) const fn poll_timeout(&self) -> Option<Duration> {
+        self.next
+    }
+
+    /// The answer to a Query.
+    pub(crate) fn answered(&mut self, ack: &Control, trailer: Option<&Trailer>) {
+        if self.next.is_some() && ack.status == Status::Ok {
+            let ranks = trailer.and_then(|trailer| trailer.ranks).unwrap_or(RankReports::EMPTY);
+            self.answer = Some(Box::new(Missing { psn: ack.psn, ahead: ack.got, ranks }));
+        }
+    }
+
+    /// The latest answer since it last got on.
+    pub(crate) fn take(&mut self) -> Option<Box<Missing>> {
+        self.answer.take()
+    }
+}
+
+/// A Query about a PSN.
+pub(crate) fn query(
+    identity: &Identity,
+    epoch: u8,
+    number: u32,
+    session: u64,
+    psn: u32,
+) -> (Header, Control) {
+    let body = Control { psn, ..Control::request(Action::Query, session) };
+    (identity.header(Kind::Control, Element::F32_SUM, number, epoch), body)
+}

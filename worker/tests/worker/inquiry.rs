@@ -1,0 +1,129 @@
+//! A worker that does not get on asks who is missing, and its error says so.
+
+use std::time::Duration;
+
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::trailer::{self, RankReport, RankReports, RankState};
+use pascaline_wire::{Element, Flags, Header, Kind, Trailer};
+use pascaline_worker::inquiry::STALLED;
+use pascaline_worker::{Event, Failure, Join, JoinFailure, Session};
+
+use crate::datagrams::{FIRST, IDENTITY, MEMBERSHIP};
+
+const DEADLINE: Duration = Duration::from_secs(9);
+
+/// The answer to a Query, as it was sent.
+fn answer(sent: &[u8], status: Status, ahead: u32, reports: &[RankReport]) -> Vec<u8> {
+    let (header, body) = Header::parse(sent).unwrap();
+    let query = Control::parse(body).unwrap();
+    let flags = if reports.is_empty() { Flags::NONE } else { Flags::TRAILER };
+    let ack = Control {
+        status,
+        answers: Some(query.action),
+        psn: query.psn,
+        got: ahead,
+        ..Control::request(Action::Ack, query.session)
+    };
+    let mut datagram = Header { flags, ..header }.to_bytes().to_vec();
+    datagram.extend(ack.to_bytes());
+    let mut ranks = RankReports::EMPTY;
+    assert!(reports.iter().all(|report| ranks.push(*report)));
+    if !reports.is_empty() {
+        let mut out = [0; trailer::RANKS_LEN];
+        let len = Trailer { ranks: Some(ranks), ..Trailer::default() }.emit(&mut out).unwrap();
+        datagram.extend(&out[..len]);
+    }
+    datagram
+}
+
+/// Runs a session whose contributions nobody answers until it fails, and answers its queries.
+fn starved(status: Status, ahead: u32, reports: &[RankReport]) -> (Failure, Vec<(Duration, u32)>) {
+    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+    session.start(Duration::ZERO, 64, Element::I32_SUM, DEADLINE).unwrap();
+    let mut asked = Vec::new();
+    let mut tensor = [0; 64];
+    loop {
+        let now = session.poll_timeout().unwrap();
+        if let Some(Event::Failed(failure)) = session.handle_timeout(now) {
+            return (failure, asked);
+        }
+        while let Some(packet) = session.poll_transmit(now) {
+            let datagram = [&packet.header, session.payload(&packet, &tensor)].concat();
+            let (header, body) = Header::parse(&datagram).unwrap();
+            if header.kind == Kind::Control && Control::parse(body).unwrap().action == Action::Query {
+                asked.push((now, Control::parse(body).unwrap().psn));
+                let answer = answer(&datagram, status, ahead, reports);
+                assert_eq!(session.handle_datagram(now, &answer, &mut tensor), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn it_asks_about_its_oldest_psn_well_before_the_deadline_and_names_who_is_missing() {
+    let silent = RankReport { silent_ms: 3_200, behind: 12, ..RankReport::new(2, RankState::Silent) };
+    let (failure, asked) = starved(Status::Ok, 0, &[silent]);
+    assert_eq!(asked[0], (STALLED, FIRST));
+    assert!(asked.iter().all(|(at, psn)| *psn == FIRST && *at < DEADLINE));
+    let text = failure.to_string();
+    assert!(text.contains("waiting for rank 2 is silent for 3.2s, behind by 12 packets"), "{text}");
+    let Failure::Deadline(progress) = failure else { panic!("{text}") };
+    assert!(progress.missing.is_some_and(|missing| missing.names(2) && !missing.names(1)));
+}
+
+#[test]
+fn results_that_were_sent_and_do_not_arrive_are_told() {
+    let (failure, _) = starved(Status::Ok, 2, &[]);
+    let text = failure.to_string();
+    assert!(text.contains("is complete and its result was sent (2 ranks have it)"), "{text}");
+    assert!(text.contains("firewall") && text.contains("MTU"), "{text}");
+}
+
+#[test]
+fn where_nobody_is_missing_somebodys_packets_do_not_get_through() {
+    let (failure, _) = starved(Status::Ok, 0, &[]);
+    assert!(failure.to_string().contains("All ranks are here"), "{failure}");
+}
+
+#[test]
+fn an_appliance_that_does_not_answer_queries_says_nothing() {
+    let (failure, asked) = starved(Status::Unsupported, 0, &[]);
+    assert!(asked.len() > 10, "asked again and again: {}", asked.len());
+    let Failure::Deadline(progress) = failure else { panic!("{failure}") };
+    assert_eq!(progress.missing, None);
+}
+
+#[test]
+fn who_has_never_joined_is_named() {
+    let mut join = Join::new(IDENTITY, 77, 8, Duration::ZERO, DEADLINE);
+    let reports = [RankReport::new(0, RankState::NeverJoined)];
+    let mut asked = 0;
+    let failure = loop {
+        let now = join.poll_timeout();
+        if let Some(failure) = join.handle_timeout(now) {
+            break failure;
+        }
+        let Some(sent) = join.poll_transmit(now).map(<[u8]>::to_vec) else { continue };
+        let (header, body) = Header::parse(&sent).unwrap();
+        let request = Control::parse(body).unwrap();
+        if request.action == Action::Query {
+            asked += 1;
+            assert_eq!(header.epoch, 9, "the generation that it has been told");
+            join.handle_datagram(&answer(&sent, Status::Ok, 0, &reports));
+        } else {
+            let head = Header { epoch: 9, count: 2, ..header };
+            let pending = Control {
+                status: Status::Pending,
+                answers: Some(Action::Join),
+                ..Control::request(Action::Ack, 77)
+            };
+            join.handle_datagram(&[&head.to_bytes()[..], &pending.to_bytes()].concat());
+        }
+    };
+    assert!(asked > 10, "{asked}");
+    assert!(
+        failure.to_string().ends_with("ranks had joined after 9.0s: rank 0 has never joined"),
+        "{failure}"
+    );
+    assert!(matches!(failure, JoinFailure::Incomplete { joined: 2, .. }));
+}
