@@ -61,29 +61,23 @@ def _spoofed_joins(scene: Scene) -> list[bytes]:
     ]
 
 
-def _proven(scene: Scene, joins: list[tuple[int, Body]], *, job: int, fan_in: int) -> list[bytes]:
+def _proven(scene: Scene, joins: list[tuple[Header, Body]]) -> list[bytes]:
     """Joins from the attacker's own address with the cookies that the appliance gives it for them."""
     way = scene.way()
-
-    def frame(rank: int, body: Body) -> bytes:
-        return way.frame(f.control(Header(job=job, rank=rank, fan_in=fan_in), body))
-
-    asked = {(rank, body.session): body for rank, body in joins}
+    asked = {(header.job, header.rank, body.session): (header, body) for header, body in joins}
     found = []
-    for answer in scene.ask(frame(rank, body) for rank, body in joins):
-        body = asked.get((answer.header.rank, answer.body.session))
-        if body:
+    for answer in scene.ask(way.frame(f.control(header, body)) for header, body in joins):
+        header, body = asked.get((answer.header.job, answer.header.rank, answer.body.session), (None, None))
+        if header and body:
             got = 0x10000 + answer.header.epoch
-            found.append(frame(answer.header.rank, replace(body, cookie=answer.body.cookie, got=got)))
+            found.append(way.frame(f.control(header, replace(body, cookie=answer.body.cookie, got=got))))
     return found
 
 
 def _proven_joins(scene: Scene) -> list[bytes]:
     """A stranger who has proven his own address wants the ranks of workers that are alive."""
-    joins = [
-        (rank, Body(session=scene.random.getrandbits(64))) for rank in range(beds.RANKS) for _ in range(8)
-    ]
-    return _proven(scene, joins, job=scene.job, fan_in=beds.RANKS)
+    headers = [Header(job=scene.job, rank=rank) for rank in range(beds.RANKS) for _ in range(8)]
+    return _proven(scene, [(header, Body(session=scene.random.getrandbits(64))) for header in headers])
 
 
 def _replayed_cookies(scene: Scene) -> list[bytes]:
@@ -160,18 +154,16 @@ def _asking(epoch: int) -> list[bytes]:
 
 def _own_wide_joins(scene: Scene) -> list[bytes]:
     """The same by somebody who proves his address for each rank."""
-    joins = [(rank, Body(session=1 + rank)) for rank in range(_WIDE_RANKS)]
-    frames = _proven(scene, joins, job=beds.WIDE, fan_in=_WIDE_RANKS)
+    headers = [Header(job=beds.WIDE, rank=rank, fan_in=_WIDE_RANKS) for rank in range(_WIDE_RANKS)]
+    frames = _proven(scene, [(header, Body(session=1 + header.rank)) for header in headers])
     epochs = {int.from_bytes(frame[42 + 36 + 3 : 42 + 36 + 4]) for frame in frames}
     return frames + [scene.way().frame(datagram) for epoch in epochs for datagram in _asking(epoch) * 100]
 
 
 def _many_jobs(scene: Scene) -> list[bytes]:
     """Jobs of one rank, as many as may be, and more."""
-    found = []
-    for job in range(1000, 1064):
-        found += _proven(scene, [(0, Body(session=job))], job=job, fan_in=1)
-    return found
+    headers = [Header(job=job, rank=0, fan_in=1) for job in range(1000, 1064)]
+    return _proven(scene, [(header, Body(session=header.job)) for header in headers])
 
 
 def _is_no_amplifier(scene: Scene) -> list[str]:

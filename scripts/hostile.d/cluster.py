@@ -24,8 +24,8 @@ RANK = beds.RANKS - 1
 _JOIN_SECONDS = 10.0
 _STOP_SECONDS = 3.0
 # In so long a healthy job applies dozens of updates.
-_ADVANCE_SECONDS = 1.5
-_LISTEN_SECONDS = 0.5
+_ADVANCE_SECONDS = 1.0
+_LISTEN_SECONDS = 0.3
 _LARGEST = 1e6
 _ACK_TO_UPDATES = 5
 _HEADERS = 42

@@ -42,7 +42,7 @@ class Form:
 
 
 FULL = Form(rounds=4, slots=12, slot_seconds=0.35, judge_ratio=True)
-QUICK = Form(rounds=1, slots=4, slot_seconds=0.3, judge_ratio=False)
+QUICK = Form(rounds=1, slots=4, slot_seconds=0.2, judge_ratio=False)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from metrics import Metrics
 from netns import APPLIANCE_ADDRESS, in_namespace, worker_address
 from process import Stop
 
-_ANSWER_SECONDS = 0.5
+_ANSWER_SECONDS = 0.25
 _ETHERTYPE_ALL = 3
 _HEADERS = 42
 

@@ -84,7 +84,7 @@ class Victims:
 
         def moved() -> bool:
             self.step()
-            return self.sums >= before + 2
+            return self.sums > before
 
         return stop.wait_for(moved, _READY_SECONDS)
 
