@@ -32,8 +32,8 @@ FIRST_PORT = 41000
 SERVER_PORT = 16421
 SERVER_TELEMETRY = ("127.0.0.1", 9465)
 # The jobs of the configuration: as shipped; with `members`; in the shared pool; asynchronous; of
-# 1,024 ranks.
-OPEN, LISTED, SHARED, ASYNCHRONOUS, WIDE = 1, 2, 3, 4, 5
+# 1,024 ranks; neighbours.
+OPEN, LISTED, SHARED, ASYNCHRONOUS, WIDE, NEIGHBOUR, NEIGHBOUR_SHARED = 1, 2, 3, 4, 5, 6, 7
 MTU = 1500
 
 
@@ -152,6 +152,17 @@ id = {WIDE}
 name = "wide"
 fan_in = 1024
 window = 32
+
+[[jobs]]
+id = {NEIGHBOUR}
+name = "neighbour"
+fan_in = 2
+
+[[jobs]]
+id = {NEIGHBOUR_SHARED}
+name = "neighbour-shared"
+fan_in = 2
+profile = "dsa"
 
 [admission]
 jobs = "1000-1999"

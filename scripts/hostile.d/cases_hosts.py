@@ -13,10 +13,23 @@ import frames as f
 from appliance import TELEMETRY, fetch
 from frames import BROADCAST
 from netns import APPLIANCE_ADDRESS, in_namespace, worker_address
+from process import Failure
 from scene import Case, Scene
 
 _HALF_OPEN = 300
 _ANSWER_SECONDS = 2.0
+_NONSENSE = (
+    b"\0" * 64,
+    b"GET\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b'POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{"id"',
+    b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"DELETE /api/v1/jobs/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"PATCH /api/v1/jobs/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n[[[[[[[[[",
+    b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000,
+)
 _STRANGE_HOST = "pascaline.example"
 
 
@@ -101,6 +114,23 @@ def _foreign_host(scene: Scene) -> list[str]:
     return [f"/metrics answers the Host {_STRANGE_HOST} with {status}"] if status == 200 else []
 
 
+def _refuses_nonsense(scene: Scene) -> list[str]:
+    """The admin API answers each malformed request with an error or not at all, and then a good one."""
+    for request in _NONSENSE:
+        with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
+            client.settimeout(_ANSWER_SECONDS)
+            client.connect(str(scene.files / "admin.sock"))
+            client.sendall(request)
+            answer = client.recv(64)
+            if answer.startswith(b"HTTP/1.1 2"):
+                return [f"the admin API takes {request[:40]!r}"]
+    try:
+        scene.appliance.admin("/api/v1/status")
+    except Failure as failure:
+        return [failure.whole]
+    return []
+
+
 def _trickle(scene: Scene) -> list[bytes]:
     """So that there is something to compare: what is attacked here is no packet path."""
     return [scene.way().to_closed_port().frame(bytes(18))]
@@ -118,6 +148,9 @@ CASES = [
         prepare=_half_open,
         judge=_answers_in_time,
         rate=100.0,
+    ),
+    Case(
+        "admin-nonsense", "malformed requests at the admin API", _trickle, judge=_refuses_nonsense, rate=100.0
     ),
     Case("http-foreign-host", "a page under another host's name", _trickle, judge=_foreign_host, rate=100.0),
 ]

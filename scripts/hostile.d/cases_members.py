@@ -11,6 +11,7 @@ from frames import Body, Header
 from scene import Case, Scene
 
 _MANY = 2000
+_FEW = 20.0
 _WRONG = (*WINDOW, *REFUSED, *TOLD)
 # Statuses of an Ack that would end an operation, if its receiver believed it.
 _FATAL = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 18, 19, 20)
@@ -117,6 +118,7 @@ def _unreachable(scene: Scene) -> list[bytes]:
 
 CASES = [
     Case("psns-far-ahead", "gradients 256 and 100,000 PSNs ahead", _far_ahead, _WRONG),
+    Case("psns-far-ahead-few", "the same, but only a few", _far_ahead, _WRONG, rate=_FEW),
     Case("psns-far-ahead-shared", "the same in the shared pool", _far_ahead, _WRONG, job=beds.SHARED),
     Case("spray", "random PSNs in every generation", _spray, _WRONG),
     Case("spray-shared", "the same in the shared pool", _spray, _WRONG, job=beds.SHARED),
@@ -127,6 +129,7 @@ CASES = [
     Case("results", "Results that were never made", _results, _WRONG),
     # What goes to workers the appliance does not see; who believed it would end, or have a wrong sum.
     Case("acks-to-workers", "Acks that say that all is over, to the workers", _acks_to_workers, wire="eth0"),
+    Case("acks-to-workers-few", "the same, but only a few", _acks_to_workers, wire="eth0", rate=_FEW),
     Case("results-to-workers", "forged Results, to the workers", _results_to_workers, wire="eth0"),
     Case("reminders-to-workers", "forged Reminders, to the workers", _reminders_to_workers, wire="eth0"),
     Case("icmp-to-workers", "forged ICMP errors, to the workers", _unreachable, wire="eth0", rate=2000.0),

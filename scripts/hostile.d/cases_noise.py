@@ -116,8 +116,13 @@ def _bad_layers(scene: Scene) -> list[bytes]:
 
 def _tags(count: int) -> Case:
     def make(scene: Scene) -> list[bytes]:
-        tags = ((0x88A8, 200), (0x8100, 100), (0x8100, 7))[:count]
-        return [replace(scene.way(), tags=tags).frame(gradient(scene)) for _ in range(64)]
+        # A priority tag has number 0.
+        numbers = [(0x8100, 0), (0x8100, 100)] if count == 1 else [(0x88A8, 200)]
+        ways = [
+            replace(scene.way(), tags=(first, *((0x8100, 100), (0x8100, 7))[: count - 1]))
+            for first in numbers
+        ]
+        return [way.frame(gradient(scene)) for way in ways for _ in range(32)]
 
     named = ("vlan_depth",) if count > 2 else (*REFUSED, *WINDOW)
     words = ("one VLAN tag", "a service tag around a tag", "three VLAN tags")

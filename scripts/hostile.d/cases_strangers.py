@@ -13,6 +13,7 @@ from process import run
 from scene import Case, Scene
 
 _MANY = 1000
+_FEW = 20.0
 _JOINS = ("answered", "control_full", *REFUSED)
 # What comes back may be as much as what was said, and ARP.
 _SLACK_BYTES = 64_000
@@ -188,6 +189,7 @@ def _is_open_to_others(scene: Scene) -> list[str]:
 
 CASES = [
     Case("joins", "Joins for the ranks of live workers, any session, no proof", _joins, _JOINS),
+    Case("joins-few", "the same, but only a few: no limit of a rate", _joins, _JOINS, rate=_FEW),
     Case("joins-listed", "the same for a job with `members`", _joins, _JOINS, job=beds.LISTED),
     Case("joins-as-ranks", "Joins from the ranks' own addresses", _joins_as_ranks, _JOINS),
     Case("joins-as-ranks-listed", "the same with `members`", _joins_as_ranks, _JOINS, job=beds.LISTED),

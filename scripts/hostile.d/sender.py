@@ -46,7 +46,7 @@ def send(
     Returns how many of each were sent. What the device has no room for is given up, as a wire would; so is
     what is late by more than a moment, where others hold the processor.
     """
-    sent, late = [0, 0], int(rate * _LATE_SECONDS)
+    sent, late = [0, 0], max(1, int(rate * _LATE_SECONDS))
     with contextlib.closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as raw:
         raw.bind((interface, 0))
         due = 0
