@@ -264,7 +264,7 @@ impl Worker {
         match &mut self.phase {
             Phase::Joining(join) => match join.handle_datagram(datagram)? {
                 Ok(membership) => {
-                    let session = Session::new(membership, plan.in_flight, 0);
+                    let session = Session::new(membership, plan.in_flight);
                     self.session = Some(if plan.accept_partial { session.accept_partial() } else { session });
                     self.begin_anew(membership.epoch);
                     Some(Milestone::Joined(membership.epoch))

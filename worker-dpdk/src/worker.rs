@@ -53,7 +53,7 @@ impl DpdkWorker {
         let membership = link
             .handshake(&mut join, origin)
             .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
-        let mut session = Session::new(membership, config.in_flight, 0);
+        let mut session = Session::new(membership, config.in_flight);
         if config.accept_partial {
             session = session.accept_partial();
         }

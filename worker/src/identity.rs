@@ -87,4 +87,8 @@ pub struct Membership {
     pub epoch: u8,
     /// How far a PSN may run ahead of the oldest one without a result; at least 1.
     pub spread: u16,
+    /// The first PSN of the generation, if it goes on with no other.
+    pub base: u32,
+    /// What proves this worker's address to the appliance.
+    pub cookie: u64,
 }

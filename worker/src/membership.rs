@@ -149,6 +149,8 @@ pub struct Join {
     session: u64,
     spread: u16,
     told: Told,
+    /// From the latest Ack: it proves that this worker is where its requests say that it is.
+    cookie: u64,
     requests: Requests,
     request: [u8; CONTROL_LEN],
     asking: Asking,
@@ -161,8 +163,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// Begins to join. `session` must be larger than in any earlier session of the same rank; nanoseconds
-    /// since 1970 will do. `spread` is what this worker would like to be granted.
+    /// Begins to join. `session` is a random number that nobody else knows. `spread` is what
+    /// this worker would like to be granted.
     #[must_use]
     pub fn new(identity: Identity, session: u64, spread: u16, now: Duration, deadline: Duration) -> Self {
         let mut inquiry = Inquiry::default();
@@ -173,6 +175,7 @@ impl Join {
             spread,
             inquiry,
             told: Told::NOTHING,
+            cookie: 0,
             requests: Requests::default(),
             request: [0; CONTROL_LEN],
             asking: Asking::new(now, deadline),
@@ -207,6 +210,7 @@ impl Join {
         } else {
             return None;
         };
+        let body = Control { cookie: self.cookie, ..body };
         self.request[..header::LEN].copy_from_slice(&head.to_bytes());
         self.request[header::LEN..].copy_from_slice(&body.to_bytes());
         Some(&self.request)
@@ -227,7 +231,7 @@ impl Join {
         match ack.status {
             Status::Ok | Status::Pending => {}
             Status::WrongEpoch => {
-                self.hear(header.epoch);
+                self.hear(header.epoch, ack.cookie);
                 return None;
             }
             Status::TooMany => return None,
@@ -236,7 +240,7 @@ impl Join {
         self.joined = Some(header.count);
         if ack.status == Status::Pending {
             // What else it says may be about another generation than the one that this Join will count in.
-            self.hear(header.epoch);
+            self.hear(header.epoch, ack.cookie);
             return None;
         }
         if ack.payload != self.identity.payload {
@@ -252,14 +256,17 @@ impl Join {
             requests: self.requests.latest(),
             epoch: header.epoch,
             spread: ack.window,
+            base: ack.psn,
+            cookie: ack.cookie,
         }))
     }
 
-    /// Takes note of the job's generation; a Join that named another, or none, has not counted.
-    fn hear(&mut self, epoch: u8) {
-        let told = Told::generation(epoch);
-        if self.told != told {
-            self.told = told;
+    /// Takes note of the job's generation and of the cookie; a Join that named another, or none, has not
+    /// counted.
+    fn hear(&mut self, epoch: u8, cookie: u64) {
+        let news = (Told::generation(epoch), cookie);
+        if (self.told, self.cookie) != news {
+            (self.told, self.cookie) = news;
             // What was asked with another generation in mind may be answered as if it had been meant.
             self.requests.outdate();
             self.asking.begin_again();

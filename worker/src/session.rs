@@ -154,10 +154,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a member that keeps up to `in_flight` packets in flight. All ranks must agree on
-    /// `first_psn`, usually 0.
+    /// The session of a member that keeps up to `in_flight` packets in flight.
     #[must_use]
-    pub fn new(membership: Membership, in_flight: u16, first_psn: u32) -> Self {
+    pub fn new(membership: Membership, in_flight: u16) -> Self {
+        let first_psn = membership.base;
         Self {
             membership,
             in_flight,

@@ -129,7 +129,7 @@ impl AsyncSession {
             }
         };
         Self {
-            member: Session::new(membership, 1, 0),
+            member: Session::new(membership, 1),
             epoch: membership.epoch,
             settings,
             control: Control::new(settings.policy, settings.seed),

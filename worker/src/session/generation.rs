@@ -33,6 +33,22 @@ pub const HEARTBEAT: Duration = Duration::from_millis(100);
 /// meanwhile, and which repeats what it has to say.
 const LATE: Duration = Duration::from_secs(1);
 
+/// What a request says of the sender's operation.
+struct Called {
+    cookie: u64,
+    element: Option<Element>,
+    una: u32,
+    first: u32,
+    bytes: u64,
+}
+
+impl Called {
+    fn describe(&self, join: Control) -> Control {
+        let &Self { cookie, element, una: psn, first, bytes } = self;
+        Control { cookie, element, psn, first, bytes, ..join }
+    }
+}
+
 /// Asking to go on in the job's next generation.
 #[derive(Debug)]
 pub(super) struct Rejoin {
@@ -102,9 +118,21 @@ impl Session {
         self.leaving.is_some() || self.condition == Condition::Broken
     }
 
+    fn called(&self) -> Called {
+        let (cookie, una) = (self.membership.cookie, self.window.una());
+        match &self.operation {
+            None => Called { cookie, element: None, una, first: una, bytes: 0 },
+            Some(operation) => {
+                let (element, bytes) = (Some(operation.element), operation.tensor_len as u64);
+                Called { cookie, element, una, first: operation.start, bytes }
+            }
+        }
+    }
+
     /// The request that is due, if one is.
     pub(super) fn request(&mut self, now: Duration) -> Option<Transmit> {
         let Membership { identity, session, epoch, spread, .. } = self.membership;
+        let called = self.called();
         if let Some(rejoin) = &mut self.rejoin {
             let due = rejoin.asking.is_due(now);
             return due.then(|| {
@@ -115,20 +143,21 @@ impl Session {
                 };
                 let number = self.requests.next();
                 let (head, body) = identity.join(number, session, spread, resume, rejoin.told);
-                Transmit::control(&head, &body)
+                Transmit::control(&head, &called.describe(body))
             });
         }
         if let Some(leaving) = &mut self.leaving {
             return leaving.is_due(now).then(|| {
                 let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
-                Transmit::control(&head, &Control::request(Action::Leave, session))
+                let leave = Control::request(Action::Leave, session);
+                Transmit::control(&head, &Control { psn: called.una, first: called.first, ..leave })
             });
         }
         self.heartbeat.take_if(|at| *at <= now)?;
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.counters.heartbeats_sent += 1;
         let (head, body) = identity.join(self.requests.next(), session, spread, 0, Told::generation(epoch));
-        Some(Transmit::control(&head, &body))
+        Some(Transmit::control(&head, &called.describe(body)))
     }
 
     /// Handles a control packet.
@@ -189,6 +218,11 @@ impl Session {
             return Err(Ignored::LateAnswer.into());
         }
         let told = Told::generation(header.epoch);
+        if core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie
+            && let Some(rejoin) = &mut self.rejoin
+        {
+            rejoin.asking.begin_again();
+        }
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
         let lives = header.epoch == self.membership.epoch && !anew;
         match (ack.status, &mut self.rejoin) {
@@ -278,7 +312,8 @@ impl Session {
         let mut event = None;
         if anew {
             self.previous = Some((epoch, now.saturating_add(LATE)));
-            self.start_anew(now, Membership { epoch: header.epoch, spread: ack.window, ..self.membership });
+            let (epoch, spread, base) = (header.epoch, ack.window, ack.psn);
+            self.start_anew(now, Membership { epoch, spread, base, ..self.membership });
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.base = agreed;
@@ -332,6 +367,7 @@ impl Session {
     fn start_anew(&mut self, now: Duration, membership: Membership) {
         self.membership = membership;
         let packets = self.window.end().wrapping_sub(self.first_psn);
+        self.first_psn = membership.base;
         self.forget();
         self.window.begin(packets);
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));

@@ -11,7 +11,7 @@ use nix::poll::PollFlags;
 
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
-use super::worker::{handshake, session_number};
+use super::worker::{handshake, session_number, unix_ns};
 use super::{Config, JoinError};
 use crate::asynchronous::session::MOST_OUTSTANDING;
 use crate::asynchronous::{
@@ -185,7 +185,7 @@ impl AsyncWorker {
     pub fn push(&mut self, gradient: &[f32], reward: f32) -> Result<Push, PushError> {
         // What has arrived may end the wait for an earlier update.
         self.poll();
-        let push = self.session.push(self.origin.elapsed(), session_number(), gradient, reward)?;
+        let push = self.session.push(self.origin.elapsed(), unix_ns(), gradient, reward)?;
         self.flush();
         Ok(push)
     }

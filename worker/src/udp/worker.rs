@@ -84,7 +84,7 @@ impl Worker {
         let membership = handshake(&socket, &mut join, origin, &mut buffer)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
-        let mut session = Session::new(membership, config.in_flight, 0).at(config.appliance);
+        let mut session = Session::new(membership, config.in_flight).at(config.appliance);
         if config.accept_partial {
             session = session.accept_partial();
         }
@@ -237,9 +237,14 @@ impl Worker {
     }
 }
 
-/// Nanoseconds since 1970: a number that no earlier session of a rank has had.
+/// A number that no earlier session of a rank has had.
 #[must_use]
 pub fn session_number() -> u64 {
+    unix_ns()
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn unix_ns() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
 }

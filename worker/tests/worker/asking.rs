@@ -45,7 +45,7 @@ impl DerefMut for Asking {
 /// A session that has sent a heartbeat, its first request, and whose first allreduce has four packets in
 /// flight.
 pub(crate) fn running() -> (Asking, Vec<u8>) {
-    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4));
     assert_eq!(request(&mut session, ms(0)).0.psn, 1);
     assert_eq!(session.start(ms(0), BYTES, Element::I32_SUM, Duration::from_secs(9)), Ok(true));
     assert_eq!(sent(&mut session, ms(0)).len(), 4);
@@ -63,6 +63,7 @@ pub(crate) fn ack(answers: Action, status: Status, epoch: u8, expected: u32) -> 
         payload: PAYLOAD,
         window: MEMBERSHIP.spread,
         expected,
+        psn: FIRST,
         ..Control::request(Action::Ack, MEMBERSHIP.session)
     };
     let rank = MEMBERSHIP.identity.rank;

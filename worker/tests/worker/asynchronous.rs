@@ -92,7 +92,8 @@ const EPOCH: u8 = 9;
 
 fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
-    let membership = Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1 };
+    let membership =
+        Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1, base: 0, cookie: 0 };
     let settings = Settings { floats: 3, outstanding: NonZeroU16::MIN, policy, seed: 1 };
     let mut session = AsyncSession::new(membership, settings, initial);
     // The first heartbeat.
@@ -218,7 +219,8 @@ fn an_update_without_answer_is_given_up_and_the_next_one_is_sent() {
 #[test]
 fn more_than_one_may_be_under_way_if_configured_and_an_answer_ends_all_before_it() {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
-    let membership = Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1 };
+    let membership =
+        Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1, base: 0, cookie: 0 };
     let outstanding = NonZeroU16::new(u16::MAX).unwrap();
     let settings = Settings { floats: 3, outstanding, policy: Policy::AtWill, seed: 1 };
     let mut session = AsyncSession::new(membership, settings, Initial::Nothing);

@@ -20,8 +20,15 @@ pub(crate) const BYTES: usize = 88;
 pub(crate) const FIRST: u32 = u32::MAX - 1;
 
 pub(crate) const IDENTITY: Identity = Identity { job: JOB, rank: 1, ranks: 4, payload: PAYLOAD };
-pub(crate) const MEMBERSHIP: Membership =
-    Membership { identity: IDENTITY, session: 77, requests: 0, epoch: EPOCH, spread: 8 };
+pub(crate) const MEMBERSHIP: Membership = Membership {
+    identity: IDENTITY,
+    session: 77,
+    requests: 0,
+    epoch: EPOCH,
+    spread: 8,
+    base: FIRST,
+    cookie: 0,
+};
 
 pub(crate) const RESULT: Header = Header {
     kind: Kind::Result,
@@ -40,7 +47,7 @@ pub(crate) const RESULT: Header = Header {
 
 /// A session whose first allreduce has four packets in flight.
 pub(crate) fn running() -> (Session, Vec<u8>) {
-    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+    let mut session = Session::new(MEMBERSHIP, 4);
     assert_eq!(session.start(Duration::ZERO, BYTES, Element::I32_SUM, Duration::from_secs(9)), Ok(true));
     while session.poll_transmit(Duration::ZERO).is_some() {}
     assert_eq!(session.in_flight(), 4);
@@ -238,7 +245,7 @@ fn the_deadline_says_how_far_it_came() {
 
 #[test]
 fn what_cannot_start() {
-    let mut session = Session::new(MEMBERSHIP, 4, 0);
+    let mut session = Session::new(MEMBERSHIP, 4);
     let mut start = |bytes| session.start(Duration::ZERO, bytes, Element::F32_SUM, Duration::from_secs(1));
     assert_eq!(start(0), Ok(false));
     assert_eq!(start(5), Err(StartError::Ragged { bytes: 5, size: 4 }));

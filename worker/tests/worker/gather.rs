@@ -24,7 +24,7 @@ fn results(session: &mut Session, tensor: &mut [u8], now: Duration, psns: core::
 
 #[test]
 fn they_gather_while_many_are_in_flight_and_more_are_to_come() {
-    let mut session = Session::new(Membership { spread: 128, ..MEMBERSHIP }, IN_FLIGHT, 0);
+    let mut session = Session::new(Membership { spread: 128, base: 0, ..MEMBERSHIP }, IN_FLIGHT);
     let mut tensor = vec![0; PACKETS * 16];
     assert_eq!(session.may_gather(), None, "no operation");
     session.start(Duration::ZERO, tensor.len(), Element::I32_SUM, Duration::from_secs(9)).unwrap();
@@ -51,7 +51,7 @@ fn they_gather_while_many_are_in_flight_and_more_are_to_come() {
 fn they_do_not_gather_where_a_round_trip_is_short_nor_for_long_where_it_is_long() {
     for (round_trip, expected) in [(3_199, None), (3_200, Some(200)), (7_999, Some(499)), (80_000, Some(500))]
     {
-        let mut session = Session::new(Membership { spread: 128, ..MEMBERSHIP }, IN_FLIGHT, 0);
+        let mut session = Session::new(Membership { spread: 128, base: 0, ..MEMBERSHIP }, IN_FLIGHT);
         let mut tensor = vec![0; PACKETS * 16];
         session.start(Duration::ZERO, tensor.len(), Element::I32_SUM, Duration::from_secs(9)).unwrap();
         fill(&mut session, Duration::ZERO);

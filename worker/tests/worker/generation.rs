@@ -21,9 +21,13 @@ fn while_it_waits_it_shows_that_it_is_alive() {
     };
     assert_eq!(heartbeats(&mut session, HEARTBEAT - ms(1)), []);
     let join = Control {
+        element: Some(RESULT.element),
         payload: PAYLOAD,
         window: MEMBERSHIP.spread,
         got: control::generation(EPOCH),
+        psn: FIRST,
+        first: FIRST,
+        bytes: BYTES as u64,
         ..Control::request(Action::Join, MEMBERSHIP.session)
     };
     assert_eq!(heartbeats(&mut session, HEARTBEAT), [(0, join)]);
@@ -41,7 +45,7 @@ fn while_it_waits_it_shows_that_it_is_alive() {
 
 #[test]
 fn it_shows_that_it_is_alive_before_the_first_allreduce_and_after_a_generation_lost() {
-    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4));
     assert_eq!(session.poll_timeout(), None, "only for drivers that tend it");
     assert_eq!(request(&mut session, ms(1)).1.action, Action::Join);
     assert_eq!(sent(&mut session, ms(2)), []);
@@ -277,7 +281,7 @@ fn a_job_that_is_unknown_after_a_restart_is_joined_again() {
 
 #[test]
 fn a_generation_that_starts_from_nothing_is_one_of_partial_results_too() {
-    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST).accept_partial());
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4).accept_partial());
     request(&mut session, ms(0));
     session.start(ms(0), 32, Element::I32_SUM, ms(900)).unwrap();
     sent(&mut session, ms(0));

@@ -38,7 +38,7 @@ fn answer(sent: &[u8], status: Status, ahead: u32, reports: &[RankReport]) -> Ve
 
 /// Runs a session whose contributions nobody answers until it fails, and answers its queries.
 fn starved(status: Status, ahead: u32, reports: &[RankReport]) -> (Failure, Vec<(Duration, u32)>) {
-    let mut session = Session::new(MEMBERSHIP, 4, FIRST);
+    let mut session = Session::new(MEMBERSHIP, 4);
     session.start(Duration::ZERO, 64, Element::I32_SUM, DEADLINE).unwrap();
     let mut asked = Vec::new();
     let mut tensor = [0; 64];

@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) ranks: u16,
     spread: u16,
     pub(crate) epoch: u8,
+    /// The first PSN of a generation that is not resumed.
+    pub(crate) base: u32,
     members: BTreeMap<u16, Member>,
     left: BTreeMap<u16, u64>,
     /// Sessions that are over, in whatever generation.
@@ -43,6 +45,7 @@ impl Job {
             ranks,
             spread,
             epoch,
+            base: 0,
             members: BTreeMap::new(),
             left: BTreeMap::new(),
             over: BTreeSet::new(),
@@ -53,7 +56,7 @@ impl Job {
 
     /// The same configuration after a start of the appliance.
     pub(crate) fn restarted(&self, epoch: u8) -> Self {
-        Self::new(self.id, self.ranks, self.spread, epoch)
+        Self { base: self.base, ..Self::new(self.id, self.ranks, self.spread, epoch) }
     }
 
     /// Ranks that take part.
@@ -116,6 +119,7 @@ impl Job {
             payload: request.payload,
             window: self.spread,
             expected,
+            psn: self.base,
             ..Control::request(Action::Ack, request.session)
         };
         if status != Status::RankLost {

@@ -11,10 +11,13 @@ use crate::asking::{Asking, NEXT, ack, handle, ms, rejoining, request, sent, to}
 
 /// A session that is leaving, with its first request sent.
 fn leaving() -> Asking {
-    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4));
     session.leave(ms(0), ms(500));
     let (header, leave) = request(&mut session, ms(0));
-    assert_eq!(leave, Control::request(Action::Leave, MEMBERSHIP.session));
+    assert_eq!(
+        leave,
+        Control { psn: FIRST, first: FIRST, ..Control::request(Action::Leave, MEMBERSHIP.session) }
+    );
     assert_eq!((header.rank, header.epoch), (1, EPOCH));
     session
 }
@@ -54,7 +57,7 @@ fn waiting(ranks: u32) -> Vec<u8> {
 /// Has every result of an allreduce that might have taken 30 s, and begins to leave at 10 ms, with a linger
 /// limit of 500 ms.
 fn done() -> Asking {
-    let mut session = Asking::new(Session::new(MEMBERSHIP, 4, FIRST));
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4));
     session.start(ms(0), 16, Element::I32_SUM, ms(30_000)).unwrap();
     sent(&mut session, ms(0));
     let event = session.handle_datagram(ms(10), &packet(&RESULT, &[5; 16]), &mut [1; 16]);

@@ -106,7 +106,7 @@ impl Rank {
                 let Some(end) = join.handle_datagram(&bytes) else { return Next::Nothing };
                 let membership = end.expect("admitted");
                 assert_eq!(membership.spread, plan.spread);
-                let session = Session::new(membership, plan.in_flight, plan.first_psn);
+                let session = Session::new(membership, plan.in_flight);
                 self.session = Some(if plan.accept_partial { session.accept_partial() } else { session });
                 self.phase = Phase::Pausing;
                 return Next::Pause;

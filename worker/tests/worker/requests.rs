@@ -186,7 +186,7 @@ fn a_flood_of_reminders_is_answered_once_a_millisecond_for_each_psn() {
     }
     assert_eq!(answers, [9, 10], "the contribution was sent at the start");
     // And never more than a batch in a millisecond, for whatever PSNs.
-    let mut many = Session::new(pascaline_worker::Membership { spread: 600, ..MEMBERSHIP }, 600, 0);
+    let mut many = Session::new(pascaline_worker::Membership { spread: 600, base: 0, ..MEMBERSHIP }, 600);
     let mut tensor = vec![1; 600 * 16];
     many.start(us(0), tensor.len(), Element::I32_SUM, Duration::from_secs(9)).unwrap();
     sent(&mut many, us(0), &tensor);
@@ -199,7 +199,7 @@ fn a_flood_of_reminders_is_answered_once_a_millisecond_for_each_psn() {
 
 /// The session of rank 1 of 4 that accepts partial results, in an allreduce of two packets of this operation.
 fn partial(op: Op) -> (Session, Vec<u8>) {
-    let mut session = Session::new(MEMBERSHIP, 4, FIRST).accept_partial();
+    let mut session = Session::new(MEMBERSHIP, 4).accept_partial();
     let deadline = Duration::from_secs(9);
     let request = Request { bytes: 32, dtype: DType::I32, op, deadline, hints: Hints::default() };
     assert_eq!(session.start_with(us(0), &request), Ok(true));

@@ -90,6 +90,7 @@ pub(crate) fn run(plan: &Plan, seed: u64) -> End {
         away: Duration::ZERO,
     };
     world.aggregator.threshold = plan.threshold;
+    world.aggregator.job.base = plan.first_psn;
     for (number, &(at, _)) in plan.upsets.iter().enumerate() {
         world.schedule(at, Happening::Upset(number));
     }

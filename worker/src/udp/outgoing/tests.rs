@@ -10,8 +10,9 @@ use crate::identity::{Identity, Membership};
 /// A session with `packets` packets to send, the last of 8 bytes, and its tensor.
 fn running(payload: u16, packets: usize) -> (Session, Vec<u8>) {
     let identity = Identity { job: 1, rank: 0, ranks: 2, payload };
-    let membership = Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256 };
-    let mut session = Session::new(membership, 256, 0);
+    let membership =
+        Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256, base: 0, cookie: 0 };
+    let mut session = Session::new(membership, 256);
     let bytes = usize::from(payload) * (packets - 1) + 8;
     session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
     (session, (0..=255).cycle().take(bytes).collect())
