@@ -34,6 +34,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
             .as_ref()
             .map(|members| members.iter().map(|&address| Address::from(address)).collect()),
         policy: job.policy,
+        share: job.share,
         threshold: Some(job.needed),
         partials: job.partials,
         dead_after: job.dead_after,

@@ -23,7 +23,7 @@ use crate::admin::server::{
 };
 use crate::config::{Config, ConfigError};
 use crate::http::server::Server;
-use crate::observe::explain::{Diagnosis, Evidence, Terms, diagnose};
+use crate::observe::explain::{Diagnosis, Evidence, Neighbour, Terms, diagnose};
 
 /// Orders that one turn carries out.
 const ORDERS: usize = 8;
@@ -336,9 +336,19 @@ impl Operator {
         let terms = if status.formed { Terms::of_formed(config) } else { Terms::of_job(config, status.id) };
         let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
         let (job, counted) = (self.summary(status), cells.read());
-        let late = cells.who_is_late(self.facts.clock.now_ns());
-        let Diagnosis { aggregated, share, bytes, summary, reasons } =
-            diagnose(&Evidence { status, name: &job.name, counted: &counted, late: &late, terms });
+        let now_ns = self.facts.clock.now_ns();
+        let late = cells.who_is_late(now_ns);
+        let neighbours = self.neighbours(site);
+        let known = Evidence {
+            status,
+            name: &job.name,
+            counted: &counted,
+            late: &late,
+            terms,
+            neighbours: &neighbours,
+            now_ns,
+        };
+        let Diagnosis { aggregated, share, bytes, summary, reasons } = diagnose(&known);
         let events = JobEvent::ALL.iter().map(|&event| (event.name().to_owned(), counted.get(event)));
         let drops = DropReason::ALL.iter().filter(|&&reason| counted.dropped(reason) > 0);
         let drops = drops.map(|&reason| (format!("dropped_{}", reason.name()), counted.dropped(reason)));
@@ -351,6 +361,13 @@ impl Operator {
             reasons,
             counters: events.chain(drops).collect(),
         }
+    }
+
+    fn neighbours(&self, site: &Site<'_>) -> Vec<Neighbour> {
+        let config = &self.running.config;
+        let name = |id| config.jobs.iter().find(|job| job.id == id).map_or("", |job| &job.name);
+        let counts = site.plane.membership().counts();
+        counts.iter().map(|(id, cells)| Neighbour::new(*id, name(*id), &cells.read())).collect()
     }
 
     fn effective(&self) -> EffectiveConfig {

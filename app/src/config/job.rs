@@ -32,6 +32,8 @@ pub(crate) struct JobConfig {
     pub(crate) movable: bool,
     /// How the job uses the pool.
     pub(crate) policy: Policy,
+    /// What it is sure of beside the other jobs, in proportion to theirs.
+    pub(crate) share: u16,
     /// Contributions that complete a PSN at first; SetH may change it.
     pub(crate) needed: u16,
     /// Whether SetH and FBcast are admitted: PSNs may complete with fewer contributions than all. Only in

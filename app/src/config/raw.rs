@@ -103,6 +103,7 @@ pub(super) struct Job {
     pub(super) partial_after: Option<Spanned<String>>,
     pub(super) order: Option<Spanned<Named<Order>>>,
     pub(super) quota: Option<Spanned<u32>>,
+    pub(super) share: Option<Spanned<u16>>,
     pub(super) server: Option<Spanned<bool>>,
     pub(super) dead_after: Option<Spanned<String>>,
     pub(super) on_death: Option<Spanned<Named<OnDeath>>>,

@@ -51,7 +51,14 @@ impl Config {
         for job in &self.jobs {
             write!(f, "  job {} {:?}: {} ranks, window {}; ", job.id, job.name, job.fan_in, job.window)?;
             match job.mode {
-                Mode::Sync => write!(f, "{}; complete with {}", Told(&job.policy), job.needed)?,
+                Mode::Sync => {
+                    let (policy, percent) = (Told(&job.policy), 100.0 * self.part(job.share));
+                    write!(
+                        f,
+                        "{policy}, share {} ({percent:.0} %); complete with {}",
+                        job.share, job.needed
+                    )?;
+                }
                 Mode::Olaf => write!(f, "olaf, updates of up to {} bytes", self.max_update())?,
             }
             if job.partials {
@@ -63,6 +70,13 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The part of everything that a job with this share is sure of while all jobs are there.
+    pub(crate) fn part(&self, share: u16) -> f64 {
+        let sync = self.jobs.iter().filter(|job| job.mode == Mode::Sync);
+        let all: u32 = sync.map(|job| u32::from(job.share)).sum();
+        f64::from(share) / f64::from(all.max(u32::from(share)).max(1))
     }
 
     fn told_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,9 +9,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use self::causes::{COUNTED, Count};
+pub(crate) use self::neighbours::Neighbour;
 use crate::config::{Config, PsMode};
 
 mod causes;
+mod neighbours;
 
 /// A share is called all of it from here on: what lacks is under way.
 const ALL: f64 = 0.999_5;
@@ -28,6 +30,9 @@ pub(crate) struct Terms {
     pub(crate) quota: u32,
     /// Whether it sends updates, which have nothing to do with the pool.
     pub(crate) asynchronous: bool,
+    /// Its share, and what part of everything that is while all jobs are there; 0 for an unknown job.
+    pub(crate) share: u16,
+    pub(crate) part: f64,
 }
 
 impl Terms {
@@ -35,7 +40,8 @@ impl Terms {
     pub(crate) fn of_job(config: &Config, id: u16) -> Self {
         let Some(job) = config.jobs.iter().find(|job| job.id == id) else { return Self::default() };
         let terms = Self::new(config, job.policy.server, job.policy.quota);
-        Self { asynchronous: job.mode == Mode::Olaf, ..terms }
+        let (share, part) = (job.share, config.part(job.share));
+        Self { asynchronous: job.mode == Mode::Olaf, share, part, ..terms }
     }
 
     /// Jobs that are formed by Joins.
@@ -46,7 +52,7 @@ impl Terms {
 
     fn new(config: &Config, server: bool, quota: u32) -> Self {
         let server = server && !matches!(config.ps.mode.value, PsMode::None);
-        Self { server, quota, asynchronous: false }
+        Self { server, quota, asynchronous: false, share: 1, part: config.part(1) }
     }
 }
 
@@ -59,6 +65,10 @@ pub(crate) struct Evidence<'a> {
     /// Ranks that others wait for, the longest first.
     pub(crate) late: &'a [Late],
     pub(crate) terms: Terms,
+    /// All jobs.
+    pub(crate) neighbours: &'a [Neighbour],
+    /// The time on the lcores' clock, in nanoseconds.
+    pub(crate) now_ns: u64,
 }
 
 /// Whether the job is aggregated here, and why not.
@@ -189,6 +199,7 @@ fn reasons(known: &Evidence<'_>) -> Vec<Reason> {
     server(known, &mut all);
     members(known, &mut all);
     stragglers(known, &mut all);
+    all.extend(neighbours::reason(known));
     let mut counted: Vec<Reason> = COUNTED.iter().filter_map(|cause| cause.reason(known)).collect();
     // Of those that are counted, the most frequent first.
     counted.sort_by_key(|reason| core::cmp::Reverse(reason.count));

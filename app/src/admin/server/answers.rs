@@ -137,6 +137,8 @@ pub(crate) struct JobTerms {
     pub(crate) order: String,
     /// Partials at the same time; 0 for any number.
     pub(crate) quota: u32,
+    /// What it is sure of beside the other jobs, in proportion to theirs.
+    pub(crate) share: u16,
     /// Contributions that complete a PSN.
     pub(crate) threshold: u16,
     /// After how many seconds a partial is sent out as it is; none for never.

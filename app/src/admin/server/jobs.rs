@@ -39,6 +39,7 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         conflict: job.policy.conflict.name().to_owned(),
         order: job.policy.order.name().to_owned(),
         quota: job.policy.quota,
+        share: job.share,
         threshold: job.needed,
         partial_after_seconds: (!partial_after.is_zero()).then_some(partial_after.as_secs_f64()),
         server: job.policy.server,

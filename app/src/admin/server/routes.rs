@@ -246,6 +246,7 @@ pub(super) struct NewJob {
     partial_after: Option<String>,
     order: Option<String>,
     quota: Option<u32>,
+    share: Option<u16>,
     server: Option<bool>,
     dead_after: Option<String>,
     on_death: Option<String>,

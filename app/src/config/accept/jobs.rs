@@ -22,6 +22,9 @@ const DEFAULT_WINDOW: u16 = 512;
 /// Packets that all ranks of a job together may have under way with the default window: more ranks get a
 /// narrower one. It also bounds what a job keeps whose partials keep every contribution's packet.
 const UNDER_WAY: u16 = 32_768;
+/// The share of a job that says nothing of it, and the largest.
+const DEFAULT_SHARE: u16 = 1;
+const MOST_SHARE: u16 = 1000;
 /// The widest window of all.
 const MOST_WINDOW: u16 = 1 << 14;
 /// Three heartbeats: one may be lost, and one may be on its way.
@@ -188,6 +191,7 @@ impl Accept<'_> {
             mode,
             movable: mode == Mode::Sync && job.server.is_none() && Self::addressing(job).is_none(),
             policy,
+            share: self.within(job.share.as_ref(), DEFAULT_SHARE, 1, MOST_SHARE, "share")?,
             needed: chosen.needed,
             partials: chosen.partials,
             dead_after: self.dead_after(job)?,

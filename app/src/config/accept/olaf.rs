@@ -43,6 +43,7 @@ impl Accept<'_> {
             (job.partial_after.as_ref().map(|at| self.unused(at, "partial_after"))),
             (job.order.as_ref().map(|at| self.unused(at, "order"))),
             (job.quota.as_ref().map(|at| self.unused(at, "quota"))),
+            (job.share.as_ref().map(|at| self.unused(at, "share"))),
         ];
         if let Some(error) = useless.into_iter().flatten().next() {
             return Err(error);

@@ -101,6 +101,7 @@ fn every_mistake_names_its_place_and_a_remedy() {
         (job("conflict = \"coin\""), "\"coin\"", "no meaning"),
         (job("profile = \"dsa\""), "\"dsa\"", "no meaning"),
         (job("quota = 7"), "7", "no meaning"),
+        (job("share = 2"), "2", "no meaning"),
         (job("threshold = 0.5"), "0.5", "no meaning"),
         (job("").replace("\"olaf\"", "\"async\""), "\"async\"", "\"sync\", \"olaf\""),
         (job("").replace(PS, "[ps]\nmode = \"none\"\n"), "\"olaf\"", "a process of its own"),

@@ -101,6 +101,7 @@ fn single_keys_override_the_profile() {
     assert!(!dsa("server = false").policy.server);
     assert_eq!(dsa("addressing = \"region\"").policy.region, REGION);
     assert_eq!(dsa("quota = 100").policy.quota, 100);
+    assert_eq!((dsa("").share, dsa("share = 3").share), (1, 3));
     assert_eq!(job("profile = \"switchml\"\naddressing = \"shared\"").policy, Policy::default());
     assert_eq!(
         job("conflict = \"preempt\"").policy.conflict,
@@ -212,6 +213,8 @@ fn every_mistake_in_a_policy_names_its_place() {
         (&format!("{region}region_slots = 64\nwindow = 65"), "65", "out of range"),
         (&format!("{region}region_slots = 64\nquota = 65"), "65", "out of range"),
         ("quota = 4097", "4097", "out of range"),
+        ("share = 0", "0", "share = 0 is out of range"),
+        ("share = 1001", "1001", "out of range"),
         ("order = \"rank\"\nquota = 0", "0", "out of range"),
         ("addressing = \"shared\"\nthreshold = 1", "1", "needs a region"),
         ("server = true\nthreshold = 1", "1", "exclude each other"),

@@ -36,7 +36,9 @@ impl Cause {
         let [without, with] = self.text;
         let text = if known.terms.server { with } else { without };
         let quota = known.terms.quota.to_string();
-        let told = || text.replace("{n}", &count.to_string()).replace("{quota}", &quota);
+        let share = format!("{} ({:.0} %)", known.terms.share, 100.0 * known.terms.part);
+        let told =
+            || text.replace("{n}", &count.to_string()).replace("{quota}", &quota).replace("{share}", &share);
         (count > 0).then(|| Reason {
             count: Some(count),
             text: told(),
@@ -64,7 +66,7 @@ const MISMATCHES: [DropReason; 7] = [
     DropReason::BadCount,
 ];
 
-pub(super) const COUNTED: [Cause; 13] = [
+pub(super) const COUNTED: [Cause; 17] = [
     cause(
         "collision",
         Count::Event(JobEvent::Collisions),
@@ -85,6 +87,44 @@ pub(super) const COUNTED: [Cause; 13] = [
                 the parameter server.",
         ],
         "raise the job's quota, or lower its window",
+    ),
+    cause(
+        "slot-share",
+        Count::Event(JobEvent::OverShare),
+        [
+            "Slot share: {n} contributions came while the job held its share of the slots, {share}, and \
+                other jobs theirs; they had to be sent again.",
+            "Slot share: {n} contributions came while the job held its share of the slots, {share}, and \
+                other jobs theirs; they went to the parameter server.",
+        ],
+        "raise the job's share or [pool] slots, lower its window, or give it a region of its own",
+    ),
+    cause(
+        "given-back",
+        Count::Event(JobEvent::GivenBack),
+        both(
+            "Given back: {n} partials lost slots that the job had borrowed beyond its share, {share}, \
+                because the owner wanted them.",
+        ),
+        "raise the job's share or [pool] slots, or lower its window",
+    ),
+    cause(
+        "packet-share",
+        Count::Drops(&[DropReason::PacketShare]),
+        both(
+            "Packet share: {n} packets were dropped: the lcore had more to do than it can, and of what comes \
+                to no result the job sent more than its share, {share}.",
+        ),
+        "look why the job's PSNs do not complete (a straggler?); raise its share, or add lcores",
+    ),
+    cause(
+        "server-share",
+        Count::Drops(&[DropReason::ServerShare]),
+        both(
+            "Server share: {n} packets for the parameter server were dropped: of what comes to no result the \
+                job sent it more than its share, {share}.",
+        ),
+        "look why the job's PSNs do not complete (a straggler?), or raise its share",
     ),
     cause(
         "preempted",

@@ -11,7 +11,7 @@ fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
 
 fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Diagnosis {
     let terms = Terms { quota: 32, ..Terms::default() };
-    diagnose(&Evidence { status, name: "", counted, late, terms })
+    diagnose(&Evidence { status, name: "", counted, late, terms, neighbours: &[], now_ns: 0 })
 }
 
 const RUNNING: JobStatus = JobStatus {
@@ -56,7 +56,15 @@ fn a_parameter_server_that_is_not_here_comes_first() {
     }
     let terms = Terms { asynchronous: true, ..Terms::default() };
     let status = JobStatus { server: ServerState::Missing, ..RUNNING };
-    let told = diagnose(&Evidence { status: &status, name: "", counted: &nothing, late: &[], terms });
+    let told = diagnose(&Evidence {
+        status: &status,
+        name: "",
+        counted: &nothing,
+        late: &[],
+        terms,
+        neighbours: &[],
+        now_ns: 0,
+    });
     assert!(told.summary.ends_with("has not come; no update is applied."), "{}", told.summary);
 }
 
@@ -71,8 +79,16 @@ fn what_went_elsewhere_is_a_share_with_its_reasons_by_weight() {
         (JobEvent::Collisions, 9),
         (JobEvent::Bypassed, 5),
     ];
-    let (counted, terms) = (counted(&counts, &[]), Terms { server: true, quota: 32, asynchronous: false });
-    let told = diagnose(&Evidence { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+    let (counted, terms) = (counted(&counts, &[]), Terms { server: true, quota: 32, ..Terms::default() });
+    let told = diagnose(&Evidence {
+        status: &RUNNING,
+        name: "a",
+        counted: &counted,
+        late: &[],
+        terms,
+        neighbours: &[],
+        now_ns: 0,
+    });
     assert_eq!((told.aggregated, told.share), ("partly", Some(0.75)));
     assert_eq!(kinds(&told), ["collision", "bypass", "quota"]);
     assert!(told.summary.contains("75.0 % of its bytes. Collisions: 9 contributions"), "{}", told.summary);
@@ -131,9 +147,80 @@ fn of_an_asynchronous_job_the_pool_knows_nothing() {
     cells.answered(0, 5);
     cells.count(0, JobEvent::BypassedBytes, 200);
     cells.dropped(0, DropReason::NotMember);
-    let terms = Terms { asynchronous: true, server: true, quota: 0 };
+    let terms = Terms { asynchronous: true, server: true, ..Terms::default() };
     let counted = cells.read();
-    let told = diagnose(&Evidence { status: &RUNNING, name: "a", counted: &counted, late: &[], terms });
+    let told = diagnose(&Evidence {
+        status: &RUNNING,
+        name: "a",
+        counted: &counted,
+        late: &[],
+        terms,
+        neighbours: &[],
+        now_ns: 0,
+    });
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
     assert!(told.summary.contains("3 have come, and its server has answered 1 of those"), "{}", told.summary);
+}
+
+/// A limited tenant learns which limit, what its share is, and what to change.
+#[test]
+fn a_job_that_is_limited_is_told_by_what_and_what_to_change() {
+    let counts = [(JobEvent::OverShare, 90), (JobEvent::GivenBack, 7)];
+    let counted = counted(&counts, &[DropReason::PacketShare, DropReason::ServerShare]);
+    let terms = Terms { server: true, share: 2, part: 0.25, ..Terms::default() };
+    let (status, late, neighbours) = (&RUNNING, &[], &[]);
+    let told =
+        diagnose(&Evidence { status, name: "", counted: &counted, late, terms, neighbours, now_ns: 0 });
+    assert_eq!(kinds(&told), ["slot-share", "given-back", "packet-share", "server-share"]);
+    assert_eq!(
+        told.reasons[0].text,
+        "Slot share: 90 contributions came while the job held its share of the slots, 2 (25 %), and other \
+            jobs theirs; they went to the parameter server."
+    );
+    assert_eq!(told.reasons[0].count, Some(90));
+    assert!(
+        told.reasons
+            .iter()
+            .all(|reason| reason.text.contains("share, 2 (25 %)") || reason.text.contains("slots, 2 (25 %)"))
+    );
+    assert!(told.reasons.iter().all(|reason| reason.remedy.contains("share")), "{:?}", told.reasons);
+    assert!(told.summary.contains("Slot share: 90"), "{}", told.summary);
+}
+
+/// Who is slowed learns by whom.
+#[test]
+fn a_job_that_is_slowed_is_told_by_whom() {
+    const NOW: u64 = 9_000_000_000;
+    let of = |packets: u32, heard: u64, aggregated: u64, limited: u64| {
+        let cells = JobCells::new(1, 2);
+        (0..packets).for_each(|psn| assert!(cells.ranks_of(0).heard(0, psn, Moment::at(heard))));
+        cells.count(0, JobEvent::Aggregated, aggregated);
+        cells.count(0, JobEvent::OverShare, limited);
+        cells.read()
+    };
+    let neighbours = [
+        Neighbour::new(RUNNING.id, "self", &of(60_000, NOW, 0, 0)),
+        Neighbour::new(9, "greedy", &of(50_000, NOW, 10, 777)),
+        Neighbour::new(10, "fine", &of(50_000, NOW, 49_990, 0)),
+        Neighbour::new(11, "gone", &of(55_000, 1, 0, 0)),
+        Neighbour::new(12, "small", &of(500, NOW, 0, 0)),
+    ];
+    let counted = counted(&[(JobEvent::AggregatedBytes, 8)], &[]);
+    let (status, late, terms) = (&RUNNING, &[], Terms::default());
+    let evidence =
+        Evidence { status, name: "", counted: &counted, late, terms, neighbours: &neighbours, now_ns: NOW };
+    let told = diagnose(&evidence);
+    assert_eq!(kinds(&told), ["neighbour"]);
+    assert_eq!(
+        told.reasons[0].text,
+        "Slowed by job 9 \"greedy\": of its 50000 packets 49990 came to no result, and take time on the \
+            lcore; 777 were held back, since it has its share."
+    );
+    assert!(told.reasons[0].remedy.starts_with("`pascaline explain 9` says why"));
+    let told = diagnose(&Evidence { neighbours: &neighbours[2..], ..evidence });
+    assert!(
+        told.reasons.is_empty(),
+        "who completes its PSNs, is small or gone, is no matter: {:?}",
+        told.reasons
+    );
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use pascaline_telemetry::{Counter, DropReason, Gauge, Load, Reading, Times as Recorded};
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, JobInput};
 use super::jobs::{Former, tell};
+use crate::observe::explain::Neighbour;
+
 use super::{Drop, Flow, JOBS, Lcore, Pool, Port, Quantiles, Series, Snapshot, Times, Traffic};
 
 /// The counters of the pool that a snapshot has.
@@ -53,9 +55,11 @@ impl Sampler {
         jobs.sort_by(|one, other| busy(other).total_cmp(&busy(one)).then(one.id.cmp(&other.id)));
         jobs.truncate(JOBS);
         jobs.sort_by_key(|job| job.id);
+        let neighbour = |job: &JobInput| Neighbour::new(job.status.id, &job.name, &job.reading);
+        let neighbours: Vec<Neighbour> = inputs.jobs.iter().map(neighbour).collect();
         for job in &mut jobs {
             let input = inputs.jobs.iter().find(|input| input.status.id == job.id);
-            job.told = input.map(|input| tell(input, inputs.lcore_ns)).unwrap_or_default();
+            job.told = input.map(|input| tell(input, &neighbours, inputs.lcore_ns)).unwrap_or_default();
         }
         let snapshot = Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
