@@ -18,6 +18,8 @@ impl Errno {
     pub const EXIST: Self = Self(17);
     /// Out of memory.
     pub const NOMEM: Self = Self(12);
+    /// EINVAL.
+    pub const INVAL: Self = Self(22);
     /// Not supported.
     pub const NOTSUP: Self = Self(95);
 

@@ -239,17 +239,16 @@ def _cores(lcores: int) -> list[int]:
 
 
 def configuration(network: Network, settings: Settings, admin: Path) -> str:
-    """The appliance's TOML: one port per worker."""
+    """The appliance's TOML."""
     main, *dataplane = places = _cores(settings.lcores)
     floats = "" if len(set(places)) == len(places) else "float = true\n"
-    ranks = range(len(network.workers))
-    fan_in = settings.fan_in or len(ranks)
+    fan_in = settings.fan_in or len(network.workers)
     members = ", ".join(f'"{worker_address(rank)}"' for rank in range(fan_in))
     ports = "\n".join(
-        f'[[ports]]\nname = "p{rank}"\n'
-        f'device = "{device(settings.driver, rank, network.mtu, settings.ring, settings.lcores)}"\n'
+        f'[[ports]]\nname = "p{port}"\n'
+        f'device = "{device(settings.driver, port, network.mtu, settings.ring, settings.lcores)}"\n'
         f"mtu = {network.mtu}\n"
-        for rank in ranks
+        for port in range(network.ports)
     )
     policy = _policy(settings)
     jobs = "\n".join(

@@ -75,14 +75,14 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         # Registered before it exists: whatever happens from here on, it is removed.
         cleanup.callback(_remove, network, files, keep=options.keep)
         files.mkdir(mode=0o700)
-        _say(f"{options.workers} workers, each in a network namespace with a veth pair to the appliance's")
+        _say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
         network.create()
         stop.check()
         bad = impairment.choose(binary, network, rates, files, options.impairment)
         cleanup.callback(bad.stop)
         bad.start(stop)
 
-        appliance = Appliance(binary, network, _settings(options), files)
+        appliance = Appliance(binary, network, _settings(options, network), files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
         _say(f"appliance ready, {options.driver} ports; every worker pings it")
@@ -143,7 +143,13 @@ def _ping(network: Network, workers: int, stop: Stop) -> list[str]:
     return pings
 
 
-def _settings(options: Options) -> Settings:
+def _far(network: Network) -> str:
+    if not network.racks:
+        return "to the appliance's"
+    return f"to the bridge of its rack, of which each of the appliance's {network.ports} ports has one"
+
+
+def _settings(options: Options, network: Network) -> Settings:
     window = max(_LEAST_WINDOW, options.in_flight)
     if options.policy not in _WITH_SERVER:
         window = min(window, options.pool_slots)
@@ -155,7 +161,8 @@ def _settings(options: Options) -> Settings:
         options.order,
         options.jobs,
         # A machine that is busy elsewhere must not look like a reload that loses packets.
-        ring=4096 if options.reload else 0,
+        # And the frames of a rack come to one port at a time.
+        ring=4096 if options.reload or network.racks else 0,
         udp_ports=options.udp_ports,
         lcores=options.lcores,
     )

@@ -5,6 +5,11 @@ appliance's ends have no address: DPDK owns them. With `middle`, each pair is cu
 in a namespace between, where the frames can be tampered with:
 
     worker i: eth0 ── w{i} :middle: a{i} ── pas{i} :appliance
+
+More workers than the appliance may have ports share them, as in racks: a namespace for each rack, with a
+bridge that joins its workers' links and one to the appliance.
+
+    worker i: eth0 ── s{i} :rack r, bridge: uplink ── pas{r} :appliance
 """
 
 from __future__ import annotations
@@ -27,8 +32,13 @@ from process import Failure, run
 APPLIANCE_ADDRESS = "10.77.0.254"
 NAMESPACES = Path("/run/netns")
 KEPT = "kept"
+# DPDK has 32 ports; over AF_XDP the 32nd does not open.
+MOST_PORTS = 31
+# Workers behind one port, where there are more than that.
+RACK = 16
 
 _NAME = re.compile(r"pas-(\d+)-[a-z0-9]+")
+_BRIDGE = "bridge"
 _CLONE_NEWNET = 0x40000000
 _T = TypeVar("_T")
 
@@ -52,22 +62,38 @@ class Network:
         self.appliance = f"{prefix}-app"
         self.middle = f"{prefix}-mid" if middle else None
         self.workers = [f"{prefix}-w{rank}" for rank in range(workers)]
+        racks = -(-workers // RACK) if workers > MOST_PORTS else 0
+        self.racks = [f"{prefix}-r{rack}" for rack in range(racks)]
 
     @property
     def namespaces(self) -> list[str]:
         """All names, whether they exist yet or not."""
-        return [self.appliance, *([self.middle] if self.middle else []), *self.workers]
+        return [self.appliance, *([self.middle] if self.middle else []), *self.racks, *self.workers]
+
+    @property
+    def ports(self) -> int:
+        """Of the appliance: one per worker, or one per rack."""
+        return len(self.racks) or len(self.workers)
 
     def create(self) -> None:
         """Builds everything. What was built before a failure is removed by `destroy`."""
         for name in self.namespaces:
             self.add(name)
+        for port, rack in enumerate(self.racks):
+            run("ip", "-n", rack, "link", "add", "name", _BRIDGE, "mtu", str(self.mtu), "type", "bridge")
+            run("ip", "-n", rack, "link", "set", _BRIDGE, "up")
+            self.pair(rack, "uplink", self.appliance, f"pas{port}")
+            run("ip", "-n", rack, "link", "set", "uplink", "master", _BRIDGE)
         for rank, worker in enumerate(self.workers):
+            rack = self.racks[rank // RACK] if self.racks else None
+            far = (rack, f"s{rank}") if rack else (self.appliance, f"pas{rank}")
             if self.middle:
                 self.pair(worker, "eth0", self.middle, f"w{rank}")
-                self.pair(self.middle, f"a{rank}", self.appliance, f"pas{rank}")
+                self.pair(self.middle, f"a{rank}", *far)
             else:
-                self.pair(worker, "eth0", self.appliance, f"pas{rank}")
+                self.pair(worker, "eth0", *far)
+            if rack:
+                run("ip", "-n", rack, "link", "set", f"s{rank}", "master", _BRIDGE)
             run("ip", "-n", worker, "addr", "add", f"{worker_address(rank)}/24", "dev", "eth0")
 
     def add(self, name: str) -> None:
@@ -83,9 +109,9 @@ class Network:
                 run("ip", "netns", "del", name)
 
     def ends(self) -> list[tuple[str, str]]:
-        """Both ends of every link that is not cut in two: the workers' first."""
-        ours = [(worker, "eth0") for worker in self.workers]
-        return ours + [(self.appliance, f"pas{rank}") for rank in range(len(self.workers))]
+        """Both ends of every link to the appliance that is not cut in two: the far ones first."""
+        far = [(rack, "uplink") for rack in self.racks] or [(worker, "eth0") for worker in self.workers]
+        return far + [(self.appliance, f"pas{port}") for port in range(self.ports)]
 
     def link(self, name: str, interface: str) -> dict[str, Any]:
         """What the kernel has counted at an interface."""

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from netns import MOST_PORTS, RACK
+
 _ROOT = Path(__file__).resolve().parents[2]
 # Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
 _HEADERS = 50
+# Workers, of all jobs.
+MOST = 64
 # Updates that a worker of --mode olaf may have unanswered.
 OUTSTANDING = 64
 # `default` says nothing in the configuration.
@@ -22,6 +26,7 @@ examples:
   scripts/demo                                       ten allreduces of 16 MiB by four workers
   scripts/demo --json | tail -n1 | python3 -m json.tool
   scripts/demo --workers 8 --bytes 4MiB --dtype i32
+  scripts/demo --workers 64 --bytes 256KiB           four racks, with a DPDK port each
   scripts/demo --loss 1 --duplicate 1 --reorder 1    the same over a bad network
   scripts/demo --mtu 9000 --payload 8192
   scripts/demo --policy dsa --jobs 2 --loss 1 --pool-slots 64
@@ -138,7 +143,14 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         default="sync",
         help="allreduce, or asynchronous updates (default sync)",
     )
-    add("--workers", type=_between(1, 64), default=4, metavar="N", help="ranks (default 4)")
+    add(
+        "--workers",
+        type=_between(1, MOST),
+        default=4,
+        metavar="N",
+        help=f"ranks (default 4; times --jobs at most {MOST}: each is a process that waits for a processor). "
+        f"Up to {MOST_PORTS} have a DPDK port each; more share ports, {RACK} behind a bridge, as in racks",
+    )
     add(
         "--allreduces",
         type=_between(1, 10**6),
@@ -274,8 +286,8 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
     if options.payload + _HEADERS > options.mtu:
         largest = (options.mtu - _HEADERS) // 8 * 8
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
-    if options.workers * options.jobs > 64:
-        parser.error("--workers times --jobs is at most 64")
+    if options.workers * options.jobs > MOST:
+        parser.error(f"--workers times --jobs is at most {MOST}")
     if options.reload and (options.loss or options.duplicate or options.reorder or options.restart_appliance):
         parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
     if options.binary and not options.binary.is_file():

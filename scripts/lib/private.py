@@ -18,6 +18,7 @@ def rename(network: Network, prefix: str) -> None:
     owner = f"{prefix}-{os.getpid()}"
     network.appliance = f"{owner}-app"
     network.workers = [f"{owner}-w{rank}" for rank in range(len(network.workers))]
+    network.racks = [f"{owner}-r{rack}" for rack in range(len(network.racks))]
 
 
 def directory(prefix: str) -> Path:

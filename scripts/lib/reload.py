@@ -169,7 +169,7 @@ class Reloads:
 def _frames(network: Network) -> _Frames:
     """A veth counts a frame as sent when its other end has it, and what that could not take as dropped."""
     ends = [network.link(name, interface) for name, interface in network.ends()]
-    workers = ends[: len(network.workers)]
+    workers = ends[: network.ports]
     return _Frames(
         sent=sum(end["tx"]["packets"] for end in workers),
         received=sum(end["rx"]["packets"] for end in workers),

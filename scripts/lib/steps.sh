@@ -166,6 +166,12 @@ demo_rank_order() {
     [[ -n ${sums[0]} && ${sums[0]} == "${sums[1]}" ]]
 }
 
+# More workers than DPDK knows ports: those of a rack share one.
+demo_racks() {
+    demo --workers 64 --bytes 64KiB --allreduces 2 -- "${all_good[@]/workers == 4/workers == 64}" \
+        'allreduces == 2'
+}
+
 demo_two_lcores() {
     demo --bytes 1MiB --allreduces 3 --lcores 2 --udp-ports 2 -- "${all_good[@]}" 'allreduces == 3'
 }
@@ -286,6 +292,7 @@ port_steps() {
     step "demo: reloaded again and again" demo_reload
     step "demo: restarted with a parameter server" demo_preemption --restart-appliance
     step "demo: the order of ranks" demo_rank_order
+    step "demo: 64 workers in racks" demo_racks
     step "demo: two lcores, PSNs spread over UDP ports" demo_two_lcores
     step "demo: asynchronous updates, Olaf beside FIFO" demo_olaf
     step "demo: gives up in time" demo_gives_up

@@ -79,7 +79,7 @@ fn remedy(step: Step, errno: Errno) -> &'static str {
         (Step::RxQueue | Step::Start, Errno::NOMEM) => {
             "; the pool may have fewer packets than the rings take"
         }
-        (Step::RxQueue, _) => "; the pool's packets may be too small for the MTU",
+        (Step::RxQueue, Errno::INVAL) => "; the pool's packets may be too small for the MTU",
         _ => "",
     }
 }
