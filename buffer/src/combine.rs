@@ -129,13 +129,7 @@ impl Kernels {
     }
 
     const fn table(&self, of: DType) -> &'static Table {
-        match of {
-            DType::F32 => &self.set.f32,
-            DType::F64 => &self.set.f64,
-            DType::I32 => &self.set.i32,
-            DType::F16 => &self.set.f16,
-            DType::Bf16 => &self.set.bf16,
-        }
+        &self.set[of.place()]
     }
 }
 

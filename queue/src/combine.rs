@@ -49,20 +49,16 @@ impl Combiner {
     /// The kernel for an element; `None` if it cannot be combined.
     #[inline]
     pub(crate) fn kernel(&self, element: Element) -> Option<&Kernel> {
-        // The codes are 1, 2, … without a gap.
-        const { assert!(DType::ALL[DType::ALL.len() - 1] as usize == DType::ALL.len()) }
-        let kernel = self.kernels.get(element.dtype as usize - 1)?.as_ref();
+        let kernel = self.kernels.get(element.dtype.place())?.as_ref();
         if element.op == Op::Sum { kernel } else { None }
     }
 }
 
 impl Kernel {
     fn new(dtype: DType, combine: Combine, kernels: &Kernels) -> Option<Self> {
-        let float = match dtype {
-            DType::F32 | DType::F16 | DType::Bf16 => Some(Float::F32),
-            DType::F64 => Some(Float::F64),
-            DType::I32 => None,
-        };
+        // Narrower floats are added in binary32.
+        let float = if dtype.size() == 8 { Float::F64 } else { Float::F32 };
+        let float = dtype.is_float().then_some(float);
         let (add, form) = match kernels.wide_sum(dtype) {
             Some(wide) => (kernels.f32_sum, Form::Wide(wide)),
             None => (kernels.combine(dtype, Op::Sum)?, Form::Plain),

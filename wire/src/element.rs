@@ -21,6 +21,15 @@ codes! {
 }
 
 impl DType {
+    /// Its place in [`ALL`](Self::ALL).
+    #[must_use]
+    #[inline]
+    pub const fn place(self) -> usize {
+        // The codes are 1, 2, … without a gap.
+        const { assert!(Self::ALL[Self::ALL.len() - 1] as usize == Self::ALL.len()) }
+        self as usize - 1
+    }
+
     /// Bytes per element.
     #[must_use]
     #[inline]
@@ -60,14 +69,17 @@ impl fmt::Display for DType {
 codes! {
     /// How two elements become one.
     pub enum Op {
-        /// Addition. Integers saturate; floats follow IEEE 754, rounded to nearest even.
+        /// Addition. Integers saturate; floats follow IEEE 754, rounded to nearest even. 16-bit floats are
+        /// added in binary32 and rounded at the end.
         Sum = 0 "sum",
         /// The smaller one; of the two zeros that is -0. If either is a NaN, the type's canonical NaN.
         Min = 1 "min",
         /// The larger one; of the two zeros that is +0. If either is a NaN, the type's canonical NaN.
         Max = 2 "max",
-        /// A sum on the wire, which each worker divides by the count of its result. A code of its own, so that
-        /// ranks that want sums and ranks that want means disagree.
+        /// The sum divided by the number of ranks inside. What travels is the sum, under a code of its own,
+        /// so that ranks that want sums and ranks that want means disagree. Each worker divides, once, in
+        /// binary64, and rounds to the element type: to nearest, and from halfway to even, integers too. So
+        /// an `i32` mean of 1 and 2 is 2, and the mean of a saturated sum is too near 0.
         Mean = 3 "mean",
     }
 }

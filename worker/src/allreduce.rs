@@ -7,9 +7,9 @@ use core::time::Duration;
 
 use pascaline_wire::{DType, Element, header};
 
+use crate::Op;
 use crate::counters::Counters;
 use crate::inquiry::Missing;
-use crate::op::Op;
 use crate::priority::Hints;
 use crate::rejection::Rejection;
 use crate::way::{Check, Unreachable, largest_payload};

@@ -49,10 +49,10 @@ pub mod answers;
 pub mod asynchronous;
 pub mod cache;
 pub mod counters;
+pub mod element;
 pub mod identity;
 pub mod inquiry;
 pub mod membership;
-pub mod op;
 pub mod partials;
 pub mod pipeline;
 pub mod priority;
@@ -68,17 +68,17 @@ pub mod window;
 pub use allreduce::{Failure, Partial, Progress, Report, Request};
 pub use asynchronous::{AsyncCounters, AsyncSession, Initial, Push, PushError, Settings, Slope};
 pub use counters::{Counters, Ignored};
+pub use element::Element;
 pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
 pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
-pub use op::Op;
-pub use pascaline_wire::RankSet;
+pub use pascaline_wire::{Op, RankSet};
 pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
 pub use session::{Event, Session, StartError, Transmit};
 pub use udp::{
-    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, Element,
-    JoinError, Worker, session_number,
+    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, JoinError,
+    Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

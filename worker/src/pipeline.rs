@@ -21,8 +21,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
+use crate::Op;
 use crate::allreduce::Partial;
-use crate::op::Op;
 use crate::priority::Hints;
 use crate::udp::{AllreduceError, Worker};
 

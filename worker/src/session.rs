@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use pascaline_wire::Element;
 
+use crate::Op;
 use crate::allreduce::{Failure, Operation, Progress, Report, Request};
 use crate::answers::Answers;
 use crate::cache::ResultCache;
@@ -12,7 +13,6 @@ use crate::counters::Counters;
 use crate::identity::Membership;
 use crate::inquiry::Inquiry;
 use crate::membership::Left;
-use crate::op::Op;
 use crate::partials::Partials;
 use crate::priority::{Hints, Meter};
 use crate::recovery::Recovery;
@@ -271,7 +271,7 @@ impl Session {
         self.patience = deadline;
         self.inquiry.begin(now, deadline);
         self.operation = Some(Operation {
-            element: Element { dtype, op: op.on_the_wire() },
+            element: Element { dtype, op },
             mean: op == Op::Mean,
             priority: self.meter.begin(now, hints),
             start,

@@ -13,14 +13,12 @@ use crate::membership::JoinFailure;
 use crate::session::StartError;
 
 mod asynchronous;
-mod element;
 mod outgoing;
 mod socket;
 mod transfer;
 mod worker;
 
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
-pub use element::Element;
 pub use worker::{Departure, Worker, session_number};
 
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a

@@ -92,8 +92,8 @@ fn told(files: &tls::Files, names: &[String]) -> String {
     let tls::Files { cert, key, token } = files;
     let (cert, key, token) = (cert.display(), key.display(), token.display());
     format!(
-        "{cert}, {key} and {token} written, for {}; the user that runs the appliance must be able to read them\n\
-         ask with: pascaline explain JOB --admin https://{}:{} --ca {cert} --token-file {token}",
+        "{cert}, {key} and {token} written, for {}; the user that runs the appliance must be able to read \
+         them\nask with: pascaline explain JOB --admin https://{}:{} --ca {cert} --token-file {token}",
         names.join(", "),
         names.first().map_or("localhost", String::as_str),
         render::ADMIN_PORT

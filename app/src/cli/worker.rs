@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
-use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, RankSet, StartError, bf16, f16};
+use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, RankSet, StartError, with_element};
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
@@ -168,13 +168,7 @@ pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(REFUSED));
         }
     };
-    match args.dtype {
-        DType::F32 => run::<f32>(args, elements, appliance),
-        DType::F64 => run::<f64>(args, elements, appliance),
-        DType::I32 => run::<i32>(args, elements, appliance),
-        DType::F16 => run::<f16>(args, elements, appliance),
-        DType::Bf16 => run::<bf16>(args, elements, appliance),
-    }
+    with_element!(args.dtype, T => run::<T>(args, elements, appliance))
 }
 
 /// What has happened so far.

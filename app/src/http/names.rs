@@ -1,5 +1,5 @@
-//! Under which names pages may be asked for, and from which pages: a browser must not be made to read them for
-//! somebody whose name has been pointed at this machine (DNS rebinding).
+//! Under which names pages may be asked for, and from which pages: a browser must not be made to read them
+//! for somebody whose name has been pointed at this machine (DNS rebinding).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl Names {
         let named = |known: &String| known.eq_ignore_ascii_case(name.trim_end_matches('.'));
         if address(name).is_none() && !self.0.iter().any(named) {
             return Some(
-                "the Host is no name of this machine\n  remedy: use an address or localhost, or add the name to \
-                 `hosts` in [telemetry]\n",
+                "the Host is no name of this machine\n  remedy: use an address or localhost, or add the name \
+                 to `hosts` in [telemetry]\n",
             );
         }
         let origin = text(header::ORIGIN)?;

@@ -5,8 +5,10 @@ mod wide;
 
 pub(super) use element::{Max, Min, Sum};
 
+use pascaline_wire::DType;
+
 use super::half::{Bf16, F16};
-use super::set::{Set, Sums, Table};
+use super::set::{Set, Sums, Table, set};
 use element::{Element, Exact, Rule, Widened};
 
 /// `into[i] += from[i]` in binary32.
@@ -77,10 +79,14 @@ macro_rules! sixteen {
     };
 }
 
-pub(super) static SET: Set = Set {
-    f32: plain!(f32, 4),
-    f64: plain!(f64, 8),
-    i32: plain!(i32, 4),
-    f16: sixteen!(F16),
-    bf16: sixteen!(Bf16),
-};
+const fn table(of: DType) -> Table {
+    match of {
+        DType::F32 => plain!(f32, 4),
+        DType::F64 => plain!(f64, 8),
+        DType::I32 => plain!(i32, 4),
+        DType::F16 => sixteen!(F16),
+        DType::Bf16 => sixteen!(Bf16),
+    }
+}
+
+pub(super) static SET: Set = set!(table);

@@ -1,8 +1,11 @@
 //! One function per kernel: what an instruction set fills in.
 
+use pascaline_wire::DType;
+
 use super::{Combine, InOrder, NonFinite, WideSum};
 
 /// How a type is added.
+#[derive(Clone, Copy)]
 pub(super) enum Sums {
     /// Each payload as it is.
     Plain(Combine),
@@ -11,6 +14,7 @@ pub(super) enum Sums {
 }
 
 /// The kernels of one element type.
+#[derive(Clone, Copy)]
 pub(super) struct Table {
     pub(super) sum: Sums,
     pub(super) min: Combine,
@@ -20,11 +24,21 @@ pub(super) struct Table {
     pub(super) non_finite: NonFinite,
 }
 
-/// The kernels of all element types.
-pub(super) struct Set {
-    pub(super) f32: Table,
-    pub(super) f64: Table,
-    pub(super) i32: Table,
-    pub(super) f16: Table,
-    pub(super) bf16: Table,
+/// The kernels of all element types, in the order of [`DType::ALL`].
+pub(super) type Set = [Table; DType::ALL.len()];
+
+/// The set of a function that gives the table of a type.
+macro_rules! set {
+    ($table:path) => {{
+        use pascaline_wire::DType;
+
+        let mut all = [$table(DType::ALL[0]); DType::ALL.len()];
+        let mut next = 1;
+        while next < all.len() {
+            all[next] = $table(DType::ALL[next]);
+            next += 1;
+        }
+        all
+    }};
 }
+pub(super) use set;

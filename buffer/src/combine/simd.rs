@@ -66,13 +66,17 @@ macro_rules! kernels {
             }
         }
 
-        static SET: Set = Set {
-            f32: plain::<F32>(),
-            f64: plain::<F64>(),
-            i32: plain::<I32>(),
-            f16: sixteen::<ExactF16, Widened<F16>, Paired<F16>>(),
-            bf16: sixteen::<ExactBf16, Widened<Bf16>, Paired<Bf16>>(),
-        };
+        const fn table(of: pascaline_wire::DType) -> Table {
+            match of {
+                pascaline_wire::DType::F32 => plain::<F32>(),
+                pascaline_wire::DType::F64 => plain::<F64>(),
+                pascaline_wire::DType::I32 => plain::<I32>(),
+                pascaline_wire::DType::F16 => sixteen::<ExactF16, Widened<F16>, Paired<F16>>(),
+                pascaline_wire::DType::Bf16 => sixteen::<ExactBf16, Widened<Bf16>, Paired<Bf16>>(),
+            }
+        }
+
+        static SET: Set = $crate::combine::set::set!(table);
     };
 }
 

@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 use pascaline_wire::{DType, Element, Op};
-use pascaline_worker::{bf16, f16};
+use pascaline_worker::{Element as _, with_element};
 
 use super::Contributor;
 use crate::random::mix;
@@ -130,39 +130,18 @@ fn hash(who: Contributor, operation: usize, index: usize) -> u64 {
 }
 
 /// The largest whole number: that of eight ranks must not need more bits than the type has.
-const fn most(element: Element) -> u64 {
-    match element.dtype {
-        DType::F32 | DType::F64 | DType::I32 => 60_000,
-        DType::F16 => 255,
-        DType::Bf16 => 31,
-    }
+fn most(element: Element) -> u64 {
+    with_element!(element.dtype, T => 60_000.min((1 << (T::DIGITS - 3)) - 1))
 }
 
 /// Appends a whole number as an element's bytes.
 fn encode(element: Element, value: i64, into: &mut impl Extend<u8>) {
-    let small = i32::try_from(value).unwrap_or(i32::MAX);
-    #[expect(clippy::cast_precision_loss, reason = "below 2²⁴")]
-    let single = small as f32;
-    match element.dtype {
-        DType::F32 => into.extend(single.to_le_bytes()),
-        DType::F64 => into.extend(f64::from(small).to_le_bytes()),
-        DType::F16 => into.extend(f16::from_f32(single).to_le_bytes()),
-        DType::Bf16 => into.extend(bf16::from_f32(single).to_le_bytes()),
-        DType::I32 => into.extend(small.to_le_bytes()),
-    }
+    let value = f64::from(i32::try_from(value).unwrap_or(i32::MAX));
+    with_element!(element.dtype, T => T::nearest(value).write(into));
 }
 
 /// An element in words.
 pub(crate) fn decode(element: Element, bytes: &[u8]) -> String {
-    match (element.dtype, bytes) {
-        (DType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
-        (DType::F64, &[a, b, c, d, e, f, g, h]) => f64::from_le_bytes([a, b, c, d, e, f, g, h]).to_string(),
-        (DType::I32, &[a, b, c, d]) => i32::from_le_bytes([a, b, c, d]).to_string(),
-        (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_string(),
-        (DType::Bf16, &[a, b]) => bf16::from_le_bytes([a, b]).to_string(),
-        _ => format!("{bytes:02x?}"),
-    }
+    let value = with_element!(element.dtype, T => T::read(bytes).map(T::value));
+    value.map_or_else(|| format!("{bytes:02x?}"), |value| value.to_string())
 }
-
-#[cfg(test)]
-mod tests;

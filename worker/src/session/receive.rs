@@ -8,7 +8,7 @@ use super::{Event, Session};
 use crate::allreduce::Report;
 use crate::answers::Asked;
 use crate::counters::{Ignored, Unusable};
-use crate::op::divide;
+use crate::element::divide;
 use crate::window::Standing;
 
 /// What a datagram has led to, or why to nothing.

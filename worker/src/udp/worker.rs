@@ -9,16 +9,16 @@ use nix::poll::PollFlags;
 use pascaline_wire::{UdpPorts, control, header, trailer};
 use zerocopy::IntoBytes as _;
 
-use super::element::{self, Element};
 use super::outgoing::Cutting;
 use super::socket::{BATCH, Socket};
 use super::transfer::{Transfer, transient};
 use super::{AllreduceError, Config, JoinError};
+use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::counters::Counters;
+use crate::element::Element;
 use crate::identity::{Identity, Membership};
 use crate::membership::{Join, JoinFailure, Left};
-use crate::op::Op;
 use crate::priority::Hints;
 use crate::session::{Event, Session};
 
@@ -122,7 +122,7 @@ impl Worker {
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
         let tensor = tensor.as_mut_bytes();
-        let (bytes, dtype) = (tensor.len(), element::dtype::<T>());
+        let (bytes, dtype) = (tensor.len(), T::DTYPE);
         let request = Request { bytes, dtype, op, deadline: self.config.deadline, hints };
         if self.session.start_with(self.origin.elapsed(), &request)? {
             let event = self.drive(tensor).map_err(|(what, source)| AllreduceError::Io { what, source })?;

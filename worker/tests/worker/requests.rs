@@ -218,7 +218,7 @@ fn partial_result(psn: u32, inside: &[u16], value: i32) -> Vec<u8> {
 fn partial_results_are_reported_and_passed_on_with_what_they_contain() {
     for (op, value, expected) in [(Op::Sum, 10, 10), (Op::Mean, 10, 3), (Op::Max, 10, 10)] {
         let (mut session, mut tensor) = partial(op);
-        let element = Element { dtype: DType::I32, op: op.on_the_wire() };
+        let element = Element { dtype: DType::I32, op };
         let with = |mut datagram: Vec<u8>| {
             datagram[3] = element.code();
             datagram
@@ -253,7 +253,7 @@ fn partial_results_are_reported_and_passed_on_with_what_they_contain() {
 #[test]
 fn a_complete_result_needs_no_trailer_and_makes_no_report() {
     let (mut session, mut tensor) = partial(Op::Mean);
-    let element = Element { dtype: DType::I32, op: Op::Mean.on_the_wire() };
+    let element = Element { dtype: DType::I32, op: Op::Mean };
     for psn in [FIRST, FIRST.wrapping_add(1)] {
         session.handle_datagram(
             us(9),

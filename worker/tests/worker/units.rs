@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use pascaline_wire::{DType, Element};
 use pascaline_worker::answers::{Answers, INTERVAL, PER_INTERVAL};
 use pascaline_worker::cache::ResultCache;
-use pascaline_worker::op::divide;
+use pascaline_worker::element::divide;
 use pascaline_worker::partials::Partials;
 use pascaline_worker::recovery::{CONGESTED, Recovery};
 use pascaline_worker::rtt::{self, Rtt};

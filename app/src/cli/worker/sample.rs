@@ -49,10 +49,6 @@ pub(super) trait Sample: Element + Copy + Default + PartialOrd + core::fmt::Debu
     const ROUNDOFF: f64;
     /// The smallest positive number.
     const TINY: f64;
-    /// The nearest element, of two the even one.
-    fn nearest(value: f64) -> Self;
-    /// Exact.
-    fn value(self) -> f64;
     /// The sum in the order given, as an appliance makes it.
     fn sum_in_order(addends: &[Self]) -> Self;
 
@@ -153,15 +149,6 @@ impl Sample for i32 {
     const ROUNDOFF: f64 = 0.0;
     const TINY: f64 = 1.0;
 
-    #[expect(clippy::cast_possible_truncation, reason = "whole, and within range")]
-    fn nearest(value: f64) -> Self {
-        value.round_ties_even() as Self
-    }
-
-    fn value(self) -> f64 {
-        f64::from(self)
-    }
-
     fn sum_in_order(addends: &[Self]) -> Self {
         addends.iter().sum()
     }
@@ -173,15 +160,6 @@ impl Sample for f32 {
     const ROUNDOFF: f64 = 1.0 / 16_777_216.0;
     const TINY: f64 = 1.401_298_464_324_817e-45;
 
-    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
-    fn nearest(value: f64) -> Self {
-        value as Self
-    }
-
-    fn value(self) -> f64 {
-        f64::from(self)
-    }
-
     fn sum_in_order(addends: &[Self]) -> Self {
         addends.iter().sum()
     }
@@ -192,14 +170,6 @@ impl Sample for f64 {
     const SCALE: i32 = 52;
     const ROUNDOFF: f64 = Self::EPSILON / 2.0;
     const TINY: f64 = 5e-324;
-
-    fn nearest(value: f64) -> Self {
-        value
-    }
-
-    fn value(self) -> f64 {
-        self
-    }
 
     fn sum_in_order(addends: &[Self]) -> Self {
         addends.iter().sum()
@@ -213,14 +183,6 @@ impl Sample for f16 {
     const ROUNDOFF: f64 = 1.0 / 2_048.0;
     const TINY: f64 = 1.0 / 16_777_216.0;
 
-    fn nearest(value: f64) -> Self {
-        Self::from_f64(value)
-    }
-
-    fn value(self) -> f64 {
-        self.to_f64()
-    }
-
     fn sum_in_order(addends: &[Self]) -> Self {
         Self::from_f32(addends.iter().map(|addend| addend.to_f32()).sum())
     }
@@ -232,14 +194,6 @@ impl Sample for bf16 {
     const ROUNDOFF: f64 = 1.0 / 256.0;
     /// 2⁻¹³³
     const TINY: f64 = 9.183_549_615_799_121e-41;
-
-    fn nearest(value: f64) -> Self {
-        Self::from_f64(value)
-    }
-
-    fn value(self) -> f64 {
-        self.to_f64()
-    }
 
     fn sum_in_order(addends: &[Self]) -> Self {
         Self::from_f32(addends.iter().map(|addend| addend.to_f32()).sum())

@@ -1,3 +1,5 @@
+use pascaline_worker::{bf16, f16};
+
 use super::parse::{appliance, bind, duration, size};
 use super::report::median;
 use super::sample::{Check, Op, Order, Sample, stream};

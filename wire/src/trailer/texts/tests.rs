@@ -43,8 +43,8 @@ fn operations_are_told_with_their_values() {
     let differing = Operation { rank: 2, bytes: (1 << 20) + 4, ..most };
     assert_eq!(
         Operations { most, differing }.to_string(),
-        "rank 2 calls sum of 1048580 bytes of f32 at PSN 7, the others (rank 0 is one) call sum of 1048576 bytes \
-         of f32 at PSN 7"
+        "rank 2 calls sum of 1048580 bytes of f32 at PSN 7, the others (rank 0 is one) call sum of 1048576 \
+         bytes of f32 at PSN 7"
     );
     let idle = Operation { element: None, bytes: 0, ..differing };
     assert!(Operations { most, differing: idle }.to_string().starts_with("rank 2 calls nothing, the others"));

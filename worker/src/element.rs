@@ -1,0 +1,115 @@
+//! The Rust types of elements.
+
+use half::{bf16, f16};
+pub use pascaline_wire::DType;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, [`f16`](crate::f16),
+/// [`bf16`](crate::bf16).
+pub trait Element: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
+    /// Its name on the wire.
+    const DTYPE: DType;
+    /// Bits of the significand, or of an integer's magnitude.
+    const DIGITS: u32;
+
+    /// The nearest element, of two the even one.
+    #[must_use]
+    fn nearest(value: f64) -> Self;
+
+    /// The same number; exact.
+    #[must_use]
+    fn value(self) -> f64;
+
+    /// From bytes as on the wire; `None` if there are too few or too many.
+    #[must_use]
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Self::read_from_bytes(bytes).ok()
+    }
+
+    /// Appends its bytes as on the wire.
+    fn write(self, into: &mut impl Extend<u8>) {
+        into.extend(self.as_bytes().iter().copied());
+    }
+}
+
+macro_rules! elements {
+    ($($element:ident: $dtype:ident, $digits:expr, $nearest:expr, $value:expr;)+) => {$(
+        impl sealed::Sealed for $element {}
+
+        impl Element for $element {
+            const DTYPE: DType = DType::$dtype;
+            const DIGITS: u32 = $digits;
+
+            #[inline]
+            #[allow(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+            fn nearest(value: f64) -> Self {
+                ($nearest)(value)
+            }
+
+            #[inline]
+            fn value(self) -> f64 {
+                ($value)(self)
+            }
+        }
+    )+};
+}
+
+elements! {
+    f32: F32, Self::MANTISSA_DIGITS, |value| value as Self, f64::from;
+    f64: F64, Self::MANTISSA_DIGITS, |value| value, |value| value;
+    i32: I32, 31, |value: f64| value.round_ties_even() as Self, f64::from;
+    f16: F16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
+    bf16: Bf16, Self::MANTISSA_DIGITS, Self::from_f64, Self::to_f64;
+}
+
+/// Does something with the Rust type of an element type: `with_element!(dtype, T => size_of::<T>())`.
+#[macro_export]
+macro_rules! with_element {
+    ($dtype:expr, $type:ident => $act:expr) => {
+        match $dtype {
+            $crate::element::DType::F32 => {
+                type $type = f32;
+                $act
+            }
+            $crate::element::DType::F64 => {
+                type $type = f64;
+                $act
+            }
+            $crate::element::DType::I32 => {
+                type $type = i32;
+                $act
+            }
+            $crate::element::DType::F16 => {
+                type $type = $crate::f16;
+                $act
+            }
+            $crate::element::DType::Bf16 => {
+                type $type = $crate::bf16;
+                $act
+            }
+        }
+    };
+}
+
+/// Divides every element, little endian as on the wire, by `count`. Bytes that do not fill an element are
+/// left alone, and a count of 0 counts as 1.
+///
+/// The quotient is rounded twice, to `f64` and to the element, and is still the nearest one: a quotient by at
+/// most 1,024 that is not halfway between two elements is farther from there than the rounding to `f64` moves
+/// it.
+pub fn divide(dtype: DType, bytes: &mut [u8], count: u16) {
+    let count = f64::from(count.max(1));
+    with_element!(dtype, T => each::<T>(bytes, |value| T::nearest(value.value() / count)));
+}
+
+fn each<T: Element>(bytes: &mut [u8], mean: impl Fn(T) -> T) {
+    for place in bytes.chunks_exact_mut(size_of::<T>()) {
+        if let Some(value) = T::read(place) {
+            place.copy_from_slice(mean(value).as_bytes());
+        }
+    }
+}
