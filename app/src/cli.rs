@@ -53,9 +53,9 @@ enum Command {
     Ps(parameter_server::PsArgs),
     /// Check a configuration file without touching any device
     ///
-    /// Refuses what `run` would refuse on this machine: keys and values, cores, memory, the files of the admin
-    /// API; whether devices are there, `pascaline doctor` says. Prints what the configuration amounts to:
-    /// ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine; 2: it is
+    /// Refuses what `run` would refuse on this machine: keys and values, cores, memory, the files of the
+    /// admin API; whether devices are there, `pascaline doctor` says. Prints what the configuration amounts
+    /// to: ports, memory, how each job uses the pool, the parameter server. Exit code 0: it is fine; 2: it is
     /// not, and the error names line, column and remedy.
     #[command(after_help = "Examples:
   pascaline check conf/appliance.toml

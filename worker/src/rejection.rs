@@ -134,14 +134,8 @@ impl fmt::Display for Text<'_> {
                 write!(f, "{its_job} has {expected} ranks, this worker was started with {got}")
             }
             Reason::Source => write!(f, "{its_job} does not admit rank {rank} from this source address"),
-            Reason::StaleSession => {
-                write!(
-                    f,
-                    "another worker has taken the place of rank {rank} in job {job}, or this one has left"
-                )
-            }
-            Reason::Generation => {
-                write!(f, "generation {got} of job {job} is over, and {expected} has begun: {ANEW}")
+            Reason::StaleSession | Reason::Generation | Reason::Taken | Reason::TakenForDead => {
+                self.replaced(f)
             }
             Reason::NotMember => write!(f, "rank {rank} is not a member of {its_job}: it must join (again)"),
             Reason::Payload => {
@@ -156,18 +150,7 @@ impl fmt::Display for Text<'_> {
             Reason::Spoofed => {
                 write!(f, "packets of rank {rank} in job {job} do not come from {JOINED_FROM}")
             }
-            Reason::RanksLost(ranks) => match expected {
-                1 => write!(f, "rank {ranks} of job {job} has died: {LOST}"),
-                count if u32::from(ranks.len()) == count => {
-                    write!(f, "ranks {ranks} of job {job} have died: {LOST}")
-                }
-                count => {
-                    write!(f, "{count} ranks of job {job} have died, the first of them rank {ranks}: {LOST}")
-                }
-            },
-            Reason::TakenForDead => {
-                write!(f, "the appliance has taken rank {rank} of job {job} for dead, {SILENT}")
-            }
+            Reason::RanksLost(ranks) => died(f, job, expected, ranks),
             Reason::Quota => {
                 write!(f, "the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")
             }
@@ -185,18 +168,44 @@ impl fmt::Display for Text<'_> {
                 write!(f, "the ranks of job {job} call different operations: {called}")
             }
             Reason::RanksLeft(left) => {
-                write!(f, "job {job} cannot complete this operation: ")?;
-                match left.as_slice() {
-                    [] => f.write_str("a rank has left before it was complete"),
-                    _ => write!(f, "{left}"),
-                }
+                let nobody = left.as_slice().is_empty();
+                let who: &dyn fmt::Display =
+                    if nobody { &"a rank has left before it was complete" } else { left };
+                write!(f, "job {job} cannot complete this operation: {who}")
             }
-            Reason::Taken => write!(
-                f,
-                "another worker, which is alive, is rank {rank} of job {job}: end it, or give this one another rank"
-            ),
             Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
         }
+    }
+}
+
+impl Text<'_> {
+    /// Another life of the rank, or of the job, is the one that counts.
+    fn replaced(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Rejection { job, rank, expected, got, ref reason } = self.0;
+        match reason {
+            Reason::StaleSession => {
+                let gone = "or this one has left";
+                write!(f, "another worker has taken the place of rank {rank} in job {job}, {gone}")
+            }
+            Reason::Taken => {
+                let end = "end it, or give this one another rank";
+                write!(f, "another worker, which is alive, is rank {rank} of job {job}: {end}")
+            }
+            Reason::TakenForDead => {
+                write!(f, "the appliance has taken rank {rank} of job {job} for dead, {SILENT}")
+            }
+            _ => write!(f, "generation {got} of job {job} is over, and {expected} has begun: {ANEW}"),
+        }
+    }
+}
+
+fn died(f: &mut fmt::Formatter<'_>, job: u16, count: u32, ranks: &RankSet) -> fmt::Result {
+    if count == 1 {
+        write!(f, "rank {ranks} of job {job} has died: {LOST}")
+    } else if u32::from(ranks.len()) == count {
+        write!(f, "ranks {ranks} of job {job} have died: {LOST}")
+    } else {
+        write!(f, "{count} ranks of job {job} have died, the first of them rank {ranks}: {LOST}")
     }
 }
 

@@ -177,7 +177,8 @@ fn each_refusal_gives_its_error() {
         (Status::Unsupported, "the appliance does not support what job 1 asks of it"),
         (
             Status::RankLost,
-            "4 ranks of job 1 have died, the first of them rank 0: silent for longer than the job's `dead_after`",
+            "4 ranks of job 1 have died, the first of them rank 0: silent for longer than the job's \
+             `dead_after`",
         ),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
         (
