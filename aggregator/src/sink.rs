@@ -56,6 +56,9 @@ pub enum Rejection {
     LengthChanged,
     /// The element type or operation differs from that of the contributions inside.
     ElementChanged,
+    /// It is the last PSN of the sender's operation and not of that of the contributions inside, or the other
+    /// way round.
+    OperationChanged,
     /// The pool has no kernel for the element type and operation.
     ElementUnsupported,
     /// The count field is not what the kind of packet demands.
@@ -66,7 +69,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Conflict,
         Self::Quota,
         Self::Share,
@@ -78,6 +81,7 @@ impl Rejection {
         Self::FanInChanged,
         Self::LengthChanged,
         Self::ElementChanged,
+        Self::OperationChanged,
         Self::ElementUnsupported,
         Self::BadCount,
         Self::Contention,

@@ -17,7 +17,7 @@ mod time;
 use core::num::NonZeroU32;
 
 use pascaline_buffer::PacketBuf;
-use pascaline_wire::{Op, RankSet};
+use pascaline_wire::{Element, RankSet};
 
 use crate::contributions::{Contributions, Originals};
 use crate::key::Key;
@@ -121,7 +121,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         Key::from_bits(self.name & (u64::MAX >> 8))
     }
 
-    /// Element type and operation, as the header's code.
+    /// Element type and operation, as [in a request](Request::element).
     #[inline(always)]
     pub(crate) const fn element(&self) -> u8 {
         self.name.to_be_bytes()[0]
@@ -252,10 +252,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     pub(crate) fn disagrees(&self, request: &Request) -> Option<Rejection> {
         if request.fan_in != self.fan_in() {
             Some(Rejection::FanInChanged)
-        } else if request.element != self.element() {
+        } else if (request.element ^ self.element()) & !Element::LAST != 0 {
             Some(Rejection::ElementChanged)
         } else if request.len != self.len() {
             Some(Rejection::LengthChanged)
+        } else if request.element != self.element() {
+            Some(Rejection::OperationChanged)
         } else {
             None
         }
@@ -287,7 +289,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// In the order of ranks, and for minima and maxima, the bits are the same.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.first & (AGAIN | SERVER) == AGAIN | SERVER
-            && Op::from_code(self.element() >> 4).is_some_and(Op::adds)
+            && Element::from_byte(self.element()).is_some_and(|element| element.op.adds())
             && matches!(self.hold, Hold::Open(_))
     }
 

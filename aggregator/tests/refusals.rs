@@ -148,7 +148,7 @@ fn every_code_that_is_an_element_is_supported() {
     for code in 0..=u8::MAX {
         let mut rig = Rig::new(1, 1);
         let event = rig.one(&Parcel::add(KEY, 0, 3, &[7, 300]).with(|r| r.element = code));
-        assert_eq!(matches!(event, Event::Opened(_)), Element::from_code(code).is_some(), "code {code}");
+        assert_eq!(matches!(event, Event::Opened(_)), Element::from_byte(code).is_some(), "code {code}");
     }
 }
 

@@ -307,7 +307,7 @@ impl Classifier<'_> {
             needed: job.needed,
             count: header.count,
             inside: 0,
-            element: header.element.code(),
+            element: header.element.byte(header.flags.has(Flags::FIN)),
             overflow: header.flags.has(Flags::OVERFLOW),
             again: header.flags.has(Flags::RETRANSMISSION),
             partial: payload.total > payload.len,

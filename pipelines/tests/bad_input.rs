@@ -234,6 +234,13 @@ fn beside_the_others() -> Vec<Case> {
             0,
             0x12,
         ),
+        byte(R::ElementChanged, "a mean among sums", HEADER + 3, |_| 0x32).told(
+            Status::ElementMismatch,
+            0,
+            0x32,
+        ),
+        byte(R::OperationChanged, "the end of an operation that goes on", HEADER + 2, |_| Flags::FIN.bits())
+            .told(Status::PayloadMismatch, 0, 8),
         Case {
             reason: R::Duplicate,
             what: "the contribution of a rank that is inside",

@@ -2,7 +2,7 @@
 
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::trailer::Bitmap;
-use pascaline_wire::{Element, Header, Kind};
+use pascaline_wire::{Element, Flags, Header, Kind};
 
 use crate::combine::Combiner;
 use crate::config::JobParams;
@@ -54,6 +54,16 @@ pub(crate) fn same_element(expected: Element, got: Element) -> Result<(), Reject
 /// Whether two contributions have the same length.
 pub(crate) fn same_len(expected: usize, got: usize) -> Result<(), Rejection> {
     if expected == got { Ok(()) } else { Err(Rejection::payload(expected, got)) }
+}
+
+/// Whether two contributions are both the last ones of their ranks' operations, or neither is.
+pub(crate) fn same_end(expected: Flags, got: Flags) -> Result<(), Rejection> {
+    let [expected, got] = [expected, got].map(|flags| flags.has(Flags::FIN));
+    if expected == got {
+        Ok(())
+    } else {
+        Err(Rejection::new(RejectReason::OperationMismatch, u16::from(expected), u16::from(got)))
+    }
 }
 
 /// The one rank inside a gradient.

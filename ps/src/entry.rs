@@ -82,7 +82,8 @@ impl Content {
     /// Whether a packet can be combined with what is there.
     pub(crate) fn check(&self, header: &Header, payload: &[u8]) -> Result<(), Rejection> {
         check::same_element(self.element, header.element)?;
-        check::same_len(self.len, payload.len())
+        check::same_len(self.len, payload.len())?;
+        check::same_end(self.marks.flags, header.flags)
     }
 
     /// Takes a contribution or partial of which no rank is there yet.

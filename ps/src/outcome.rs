@@ -49,6 +49,8 @@ pub enum RejectReason {
     PayloadMismatch,
     /// The element type or operation is not the job's or differs from the other contributions'.
     ElementMismatch,
+    /// The last PSN of the sender's operation and not of the other contributions', or the other way round.
+    OperationMismatch,
     /// `count` is not what this kind of packet must have: 1 in a gradient.
     WrongCount,
     /// The bitmap is missing where it is needed, names ranks that cannot be, or has another number of ranks
@@ -68,7 +70,7 @@ pub enum RejectReason {
 
 impl RejectReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Unexpected,
         Self::UnknownJob,
         Self::WrongEpoch,
@@ -76,6 +78,7 @@ impl RejectReason {
         Self::RankOutOfRange,
         Self::PayloadMismatch,
         Self::ElementMismatch,
+        Self::OperationMismatch,
         Self::WrongCount,
         Self::WrongBitmap,
         Self::Overlap,
@@ -96,6 +99,7 @@ impl RejectReason {
             Self::RankOutOfRange => "rank_out_of_range",
             Self::PayloadMismatch => "payload_mismatch",
             Self::ElementMismatch => "element_mismatch",
+            Self::OperationMismatch => "operation_mismatch",
             Self::WrongCount => "wrong_count",
             Self::WrongBitmap => "wrong_bitmap",
             Self::Overlap => "overlap",
@@ -114,7 +118,7 @@ impl RejectReason {
             Self::WrongEpoch => Some(Status::WrongEpoch),
             Self::FanInMismatch => Some(Status::FanInMismatch),
             Self::RankOutOfRange => Some(Status::RankOutOfRange),
-            Self::PayloadMismatch => Some(Status::PayloadMismatch),
+            Self::PayloadMismatch | Self::OperationMismatch => Some(Status::PayloadMismatch),
             Self::ElementMismatch => Some(Status::ElementMismatch),
             Self::Unexpected
             | Self::WrongCount
@@ -132,7 +136,7 @@ impl RejectReason {
     /// has found out itself, and tells; where it disagrees with the server, one of them has not heard of a
     /// change yet.
     pub(crate) const fn is_told(self) -> bool {
-        matches!(self, Self::PayloadMismatch | Self::ElementMismatch)
+        matches!(self, Self::PayloadMismatch | Self::ElementMismatch | Self::OperationMismatch)
     }
 }
 

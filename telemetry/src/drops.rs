@@ -77,6 +77,9 @@ reasons! {
     LengthChanged => "length_changed", "Start all workers with the same payload and tensor sizes.";
     /// The element type or operation differs from that of the contributions inside.
     ElementChanged => "element_changed", "Start all workers with the same data type and operation.";
+    /// The last packet of its rank's operation, and not of the other ranks', or the other way round.
+    OperationChanged => "operation_changed",
+        "Let all ranks make the same calls, in the same order: the workers' error says which differ.";
     /// The count field is not what the kind of packet demands.
     BadCount => "bad_count", "The worker speaks another version of the protocol.";
     /// The rank's contribution is inside already.

@@ -111,6 +111,9 @@ impl Element {
     /// Saturating sums of 32-bit integers.
     pub const I32_SUM: Self = Self::sum(DType::I32);
 
+    /// Beside a code, in the same byte: the packet is the last one of its operation. No code has this bit.
+    pub const LAST: u8 = 0x80;
+
     /// Sums of a type.
     #[must_use]
     pub const fn sum(dtype: DType) -> Self {
@@ -130,6 +133,20 @@ impl Element {
             (Some(dtype), Some(op)) => Some(Self { dtype, op }),
             (None, _) | (_, None) => None,
         }
+    }
+
+    /// The element of a byte that may have [`LAST`](Self::LAST).
+    #[must_use]
+    #[inline]
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        Self::from_code(byte & !Self::LAST)
+    }
+
+    /// The code on the wire, with [`LAST`](Self::LAST) of a packet that is the last one of its operation.
+    #[must_use]
+    #[inline]
+    pub const fn byte(self, last: bool) -> u8 {
+        self.code() | if last { Self::LAST } else { 0 }
     }
 
     /// The code on the wire.

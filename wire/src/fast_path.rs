@@ -167,7 +167,7 @@ pub struct Lengths {
 /// Parts of the words that the pool compares, worked out once for all frames that say the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words {
-    /// The element's code, in the highest byte.
+    /// The element's code, with [`Element::LAST`] where it applies, in the highest byte.
     pub element: u64,
     /// The length of the payload in bytes, in the upper half.
     pub payload_len: u32,
@@ -199,11 +199,11 @@ impl Lengths {
         &self.words
     }
 
-    /// Both lengths, the noteworthy flags and the element, of the words at `IP` and `UDP_LEN` as they lie in
+    /// Both lengths, the flags that matter and the element, of the words at `IP` and `UDP_LEN` as they lie in
     /// memory; between them, the longest payload that there may be. Never 0: each frame has lengths.
     #[inline(always)]
     const fn said(ip: u64, udp: u64, most: u16) -> u64 {
-        const MASK: u64 = 0xff00_0000_0000_ffff | (NOTEWORTHY as u64) << 48;
+        const MASK: u64 = 0xff00_0000_0000_ffff | ((NOTEWORTHY | Flags::FIN.bits()) as u64) << 48;
         udp.to_le() & MASK | ip.to_le() & 0xffff_0000 | (most as u64) << 32
     }
 
@@ -219,8 +219,9 @@ impl Lengths {
         let right = usize::from(total) == usize::from(udp_len) + plain::UDP - plain::IP
             && (1..=most).contains(&payload_len)
             && payload_len & SIZE_MASK[usize::from(element)] == 0;
-        let (end, noteworthy) = (usize::from(udp_len) + plain::UDP, flags != 0);
-        let words = Words::new(element, payload_len, noteworthy);
+        let (end, noteworthy) = (usize::from(udp_len) + plain::UDP, flags & NOTEWORTHY != 0);
+        let last = if flags & Flags::FIN.bits() != 0 { Element::LAST } else { 0 };
+        let words = Words::new(element | last, payload_len, noteworthy);
         right.then_some(Self { said, end, payload_len, noteworthy, words })
     }
 }

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
-use pascaline_wire::{DType, Element, header};
+use pascaline_wire::{DType, Element, Flags, header};
 
 use crate::Op;
 use crate::counters::Counters;
@@ -51,6 +51,17 @@ impl Operation {
     pub(crate) fn range(&self, psn: u32) -> Range<usize> {
         let begin = (psn.wrapping_sub(self.start) as usize).saturating_mul(self.payload).min(self.tensor_len);
         begin..begin.saturating_add(self.payload).min(self.tensor_len)
+    }
+
+    /// The flag of the operation's last PSN; none of any other.
+    pub(crate) fn end_flag(&self, psn: u32) -> Flags {
+        if self.range(psn).end == self.tensor_len { Flags::FIN } else { Flags::NONE }
+    }
+
+    /// The flags of the result of a PSN, in which an element has saturated or not.
+    pub(crate) fn result_flags(&self, psn: u32, overflowed: bool) -> Flags {
+        let flags = self.end_flag(psn);
+        if overflowed { flags.with(Flags::OVERFLOW) } else { flags }
     }
 
     /// Takes note of a result that contains these of the job's ranks only.

@@ -5,15 +5,15 @@
 
 use core::time::Duration;
 
-use pascaline_wire::Element;
+use pascaline_wire::{Element, Flags};
 
 /// What is known about a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// Its element type and operation.
     pub element: Element,
-    /// Whether an element saturated.
-    pub overflowed: bool,
+    /// Its flags: whether an element saturated, whether it is the last one of its operation.
+    pub flags: Flags,
     /// When it was last sent in answer to a reminder.
     pub reminded_at: Option<Duration>,
     psn: u32,
@@ -46,13 +46,13 @@ impl ResultCache {
     }
 
     /// Caches a result in place of the one that is a ring's length older. Cuts `bytes` at the payload length.
-    pub fn insert(&mut self, psn: u32, element: Element, overflowed: bool, bytes: &[u8]) {
+    pub fn insert(&mut self, psn: u32, element: Element, flags: Flags, bytes: &[u8]) {
         let at = (psn & self.mask) as usize;
         let bytes = &bytes[..bytes.len().min(self.payload)];
         self.bytes[at * self.payload..][..bytes.len()].copy_from_slice(bytes);
         // Never more than `payload`, which came as u16.
         let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        self.entries[at] = Some(Entry { element, overflowed, reminded_at: None, psn, len });
+        self.entries[at] = Some(Entry { element, flags, reminded_at: None, psn, len });
     }
 
     /// What is known about the result of a PSN, if it is cached.

@@ -12,13 +12,15 @@ pub(super) struct Kernel {
     pub(super) in_order: Option<InOrder>,
 }
 
-/// The kernels by element code.
+/// The kernels by an element's byte.
 pub(super) fn table(kernels: &Kernels) -> Box<[Kernel; 256]> {
     let mut table = Box::new([Kernel { combine: None, in_order: None }; 256]);
     for element in Element::all() {
         let Element { dtype, op } = element;
         let (combine, in_order) = (kernels.combine(dtype, op), Some(kernels.in_order(dtype, op)));
-        table[usize::from(element.code())] = Kernel { combine, in_order };
+        for last in [false, true] {
+            table[usize::from(element.byte(last))] = Kernel { combine, in_order };
+        }
     }
     table
 }

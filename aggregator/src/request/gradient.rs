@@ -37,14 +37,14 @@ impl Terms {
         Self { name, spread_job, ranks: Ranks::new(rank, needed), fan_in, region }
     }
 
-    /// A contribution to this PSN, of this element and of `len` bytes.
+    /// A contribution to this PSN, with this byte for its element and of `len` bytes.
     #[must_use]
     #[inline(always)]
     pub const fn gradient(&self, psn: u32, element: u8, len: u16) -> Gradient {
         self.gradient_of(psn, (element as u64) << 56, (len as u32) << 16, u32::MAX)
     }
 
-    /// The same from words that are put together already: the element in the highest byte, the length in the
+    /// The same from words that are put together already: the element's byte in the highest one, the length in the
     /// upper half, and all ones unless the contribution is [noteworthy](Gradient::noteworthy), which leaves
     /// the lower half.
     #[must_use]
@@ -105,7 +105,7 @@ impl Gradient {
         Key::from_bits(self.name & (u64::MAX >> 8))
     }
 
-    /// Element type and operation, as the header's code.
+    /// Element type and operation, as [in a request](Request::element).
     #[must_use]
     #[inline(always)]
     pub const fn element(&self) -> u8 {

@@ -257,11 +257,12 @@ pub fn heads<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<Heads> {
     Heads::new(&result_header(result)?, result.payload.bytes().len()).ok()
 }
 
-/// The flags of a packet with values.
+/// The flags of a packet with values, of which this is the element's byte.
 #[inline]
 #[must_use]
-pub fn flags(overflow: bool, trailer: bool) -> Flags {
-    let overflow = if overflow { Flags::OVERFLOW } else { Flags::NONE };
+pub fn flags(element: u8, overflow: bool, trailer: bool) -> Flags {
+    let last = if element & Element::LAST != 0 { Flags::FIN } else { Flags::NONE };
+    let overflow = if overflow { last.with(Flags::OVERFLOW) } else { last };
     if trailer { overflow.with(Flags::TRAILER) } else { overflow }
 }
 
@@ -271,14 +272,14 @@ pub fn flags(overflow: bool, trailer: bool) -> Flags {
 #[must_use]
 pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
     Some(Header {
-        flags: flags(result.overflow, result.partial),
+        flags: flags(result.element, result.overflow, result.partial),
         psn: result.key.psn(),
         fan_in: result.fan_in,
         count: result.count,
         priority: result.round,
         ..Header::about(
             Kind::Result,
-            Element::from_code(result.element)?,
+            Element::from_byte(result.element)?,
             result.key.job(),
             result.key.epoch(),
         )

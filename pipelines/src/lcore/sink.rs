@@ -113,7 +113,7 @@ impl<I: Io> LcoreSink<'_, I> {
 
     /// Counts a result that is no number.
     fn look_at(&mut self, job: &Job, element: u8, values: &[u8]) {
-        let float = Element::from_code(element).map(|element| element.dtype).filter(|dtype| dtype.is_float());
+        let float = Element::from_byte(element).map(|element| element.dtype).filter(|dtype| dtype.is_float());
         if float.is_some_and(|dtype| (self.kernels.non_finite(dtype))(values) > 0) {
             self.emitter.tally.add(Counter::NonFinite, SAMPLED);
             job.cells.count(self.number, JobEvent::NonFinite, SAMPLED);
@@ -153,7 +153,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch()) else {
             return;
         };
-        let Some(element) = Element::from_code(request.element) else { return };
+        let Some(element) = Element::from_byte(request.element) else { return };
         for rank in inside.missing(job.fan_in).iter().filter(|&rank| rank != request.rank) {
             let header = Header {
                 rank,
@@ -322,6 +322,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
             | Rejection::FanInChanged
             | Rejection::LengthChanged
             | Rejection::ElementChanged
+            | Rejection::OperationChanged
             | Rejection::ElementUnsupported
             | Rejection::BadCount => None,
         };
@@ -348,6 +349,7 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
             Rejection::FanInChanged => DropReason::FanInChanged,
             Rejection::LengthChanged => DropReason::LengthChanged,
             Rejection::ElementChanged => DropReason::ElementChanged,
+            Rejection::OperationChanged => DropReason::OperationChanged,
             Rejection::ElementUnsupported => DropReason::DType,
             Rejection::BadCount => DropReason::BadCount,
             Rejection::Contention => DropReason::Contention,

@@ -151,7 +151,7 @@ fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>
         return false;
     }
     let header = Header {
-        flags: flags(update.overflow, true),
+        flags: flags(0, update.overflow, true),
         rank: update.worker,
         psn: update.psn,
         fan_in: job.fan_in,

@@ -86,7 +86,7 @@ impl Session {
         }
         if operation.mean {
             // Others that lack the result need the sum.
-            self.cache.insert(psn, operation.element, overflowed, payload);
+            self.cache.insert(psn, operation.element, operation.result_flags(psn, overflowed), payload);
             divide(operation.element.dtype, place, header.count);
         }
         if let Some(completion) = self.window.complete(psn, overflowed) {
@@ -115,7 +115,8 @@ impl Session {
         for back in (1..=uncopied).rev() {
             let psn = end.wrapping_sub(back);
             let bytes = tensor.get(operation.range(psn)).unwrap_or_default();
-            self.cache.insert(psn, operation.element, self.window.overflowed(psn), bytes);
+            let flags = operation.result_flags(psn, self.window.overflowed(psn));
+            self.cache.insert(psn, operation.element, flags, bytes);
         }
         self.reminder = None;
         self.inquiry.end();

@@ -106,17 +106,15 @@ impl Session {
             |operation| {
                 let range = operation.range(psn);
                 let source = Source::Tensor { begin: range.start, end: range.end };
-                (operation, self.window.overflowed(psn), source)
+                (operation, operation.result_flags(psn, self.window.overflowed(psn)), source)
             },
         );
-        let (element, overflowed, source) = match running {
+        let (element, mut flags, source) = match running {
             // A mean's tensor holds quotients; others need the sum.
-            Some((operation, overflowed, source)) if !operation.mean => {
-                (operation.element, overflowed, source)
-            }
+            Some((operation, flags, source)) if !operation.mean => (operation.element, flags, source),
             _ => {
                 let entry = self.cache.entry(psn)?;
-                (entry.element, entry.overflowed, Source::Cached { psn })
+                (entry.element, entry.flags, Source::Cached { psn })
             }
         };
         let identity = &self.membership.identity;
@@ -125,10 +123,7 @@ impl Session {
             None => identity.ranks,
         };
         let partial = (count != identity.ranks).then_some(psn);
-        let mut flags = Flags::NONE;
-        for (flag, set) in
-            [(Flags::OVERFLOW, overflowed), (Flags::BYPASS, bypass), (Flags::TRAILER, partial.is_some())]
-        {
+        for (flag, set) in [(Flags::BYPASS, bypass), (Flags::TRAILER, partial.is_some())] {
             flags = if set { flags.with(flag) } else { flags };
         }
         let header = Header {
@@ -205,7 +200,7 @@ fn contribution(
 ) -> Transmit {
     let header = Header {
         count: 1,
-        flags,
+        flags: flags.with(operation.end_flag(psn)),
         priority,
         ..membership.identity.header(Kind::Gradient, operation.element, psn, membership.epoch)
     };

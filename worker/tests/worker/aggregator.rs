@@ -103,6 +103,7 @@ impl Aggregator {
                 assert!(there.values().all(|other| other.len() == payload.len()));
                 if self.job.is_complete() && there.len() >= needed {
                     let (flags, body) = combine(h.element, there, ranks);
+                    let flags = if h.flags.has(Flags::FIN) { flags.with(Flags::FIN) } else { flags };
                     let head = Header { flags, count: u16::try_from(there.len()).unwrap(), ..*h };
                     return self.publish(&head, &body, conditions, random);
                 }

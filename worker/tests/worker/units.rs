@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use half::{bf16, f16};
-use pascaline_wire::{DType, Element};
+use pascaline_wire::{DType, Element, Flags};
 use pascaline_worker::answers::{Answers, INTERVAL, PER_INTERVAL};
 use pascaline_worker::cache::ResultCache;
 use pascaline_worker::element::divide;
@@ -302,14 +302,16 @@ fn cached_results_are_the_last_ones() {
     for offset in 0..20 {
         let psn = (u32::MAX - 9).wrapping_add(offset);
         let bytes = psn.to_le_bytes();
-        cache.insert(psn, Element::F32_SUM, offset == 19, &bytes[..if offset == 19 { 3 } else { 4 }]);
+        let last = offset == 19;
+        let flags = if last { Flags::OVERFLOW } else { Flags::NONE };
+        cache.insert(psn, Element::F32_SUM, flags, &bytes[..if last { 3 } else { 4 }]);
     }
     for psn in 5..=8 {
         assert_eq!(cache.bytes(psn), psn.to_le_bytes());
-        assert!(!cache.entry(psn).unwrap().overflowed);
+        assert_eq!(cache.entry(psn).unwrap().flags, Flags::NONE);
     }
     assert_eq!(cache.bytes(9), [9, 0, 0]);
-    assert!(cache.entry(9).unwrap().overflowed);
+    assert_eq!(cache.entry(9).unwrap().flags, Flags::OVERFLOW);
     assert!(cache.entry(1).is_none() && cache.entry(10).is_none());
     assert!(cache.bytes(u32::MAX).is_empty());
 }

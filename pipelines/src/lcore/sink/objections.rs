@@ -40,14 +40,16 @@ impl<I: Io> LcoreSink<'_, I> {
     pub(super) fn explain(&mut self, request: &Request, why: Rejection) {
         let Some(job) = self.job(request.key) else { return };
         let Some(member) = job.member(request.rank) else { return };
-        let Some(element) = Element::from_code(request.element) else { return };
+        let Some(element) = Element::from_byte(request.element) else { return };
         let (status, expected, got) = match why {
             Rejection::FanInMismatch | Rejection::FanInChanged => {
                 (Status::FanInMismatch, u32::from(job.fan_in), u32::from(request.fan_in))
             }
-            Rejection::LengthChanged => (Status::PayloadMismatch, 0, u32::from(request.len)),
+            Rejection::LengthChanged | Rejection::OperationChanged => {
+                (Status::PayloadMismatch, 0, u32::from(request.len))
+            }
             Rejection::ElementChanged | Rejection::ElementUnsupported => {
-                (Status::ElementMismatch, 0, u32::from(request.element))
+                (Status::ElementMismatch, 0, u32::from(element.code()))
             }
             Rejection::UnknownPsn => (Status::UnknownPsn, 0, request.key.psn()),
             Rejection::Conflict

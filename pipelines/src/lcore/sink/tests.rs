@@ -34,7 +34,7 @@ impl Io for Nowhere {
     }
 }
 
-const REASONS: [(Rejection, DropReason); 14] = [
+const REASONS: [(Rejection, DropReason); 15] = [
     (Rejection::Conflict, DropReason::Conflict),
     (Rejection::Quota, DropReason::Quota),
     (Rejection::Share, DropReason::SlotShare),
@@ -46,6 +46,7 @@ const REASONS: [(Rejection, DropReason); 14] = [
     (Rejection::FanInChanged, DropReason::FanInChanged),
     (Rejection::LengthChanged, DropReason::LengthChanged),
     (Rejection::ElementChanged, DropReason::ElementChanged),
+    (Rejection::OperationChanged, DropReason::OperationChanged),
     (Rejection::ElementUnsupported, DropReason::DType),
     (Rejection::BadCount, DropReason::BadCount),
     (Rejection::Contention, DropReason::Contention),

@@ -26,7 +26,7 @@ impl<I: Io> LcoreSink<'_, I> {
             psn: key.psn(),
             fan_in,
             count,
-            ..Header::about(kind, Element::from_code(element)?, key.job(), key.epoch())
+            ..Header::about(kind, Element::from_byte(element)?, key.job(), key.epoch())
         })
     }
 
@@ -51,7 +51,7 @@ impl<I: Io> LcoreSink<'_, I> {
             return None;
         }
         let header = Header {
-            flags: flags(request.overflow, false).with(repeated(request.again)),
+            flags: flags(request.element, request.overflow, false).with(repeated(request.again)),
             rank: request.rank,
             priority: request.priority,
             ..header
@@ -91,7 +91,7 @@ impl<I: Io> LcoreSink<'_, I> {
                 let Partial { packet, len, element, fan_in, count, overflow, again, priority } = evicted;
                 let header = Self::header_to_server(key, Kind::Partial, element, fan_in, count);
                 let Some(header) = header else { return false };
-                let flags = flags(overflow, true).with(repeated(again));
+                let flags = flags(element, overflow, true).with(repeated(again));
                 let header = Header { flags, priority, ..header };
                 let sent = server::send(self.emitter, self.server, job, &header, packet);
                 self.count_eviction(job, sent, u64::from(count), u64::from(count) * u64::from(len));
@@ -99,7 +99,7 @@ impl<I: Io> LcoreSink<'_, I> {
             }
             Evicted::Originals(originals) => {
                 let (element, fan_in, priority) = (originals.element, originals.fan_in, originals.priority);
-                let flags = flags(originals.overflow, false).with(repeated(originals.again));
+                let flags = flags(element, originals.overflow, false).with(repeated(originals.again));
                 let header = Self::header_to_server(key, Kind::Gradient, element, fan_in, 1);
                 let Some(header) = header else { return false };
                 originals.fold(false, |any, (rank, packet)| {
