@@ -11,6 +11,8 @@
 mod lanes;
 mod payload;
 mod wide;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 /// The entry points of an instruction set, and its `SET`.
 ///

@@ -19,36 +19,9 @@ super::kernels!("avx2,f16c,popcnt");
 /// what makes the register of integers and turns it back. Parts are whole 32-bit words.
 macro_rules! register {
     ($element:literal, $in_a_row:literal, $from:path, $into:path) => {
-        const BYTES: usize = 32;
-        const ELEMENT: usize = $element;
-        const IN_A_ROW: usize = $in_a_row;
-
-        #[inline]
-        #[target_feature(enable = "avx2,f16c,popcnt")]
-        unsafe fn load(from: *const u8) -> Self {
-            // SAFETY: the caller's promise; any alignment will do.
-            Self($from(unsafe { core::arch::x86_64::_mm256_loadu_si256(from.cast()) }))
-        }
-
-        #[inline]
-        #[target_feature(enable = "avx2,f16c,popcnt")]
-        unsafe fn store(self, to: *mut u8) {
-            // SAFETY: the caller's promise; any alignment will do.
-            unsafe { core::arch::x86_64::_mm256_storeu_si256(to.cast(), $into(self.0)) };
-        }
-
-        #[inline]
-        #[target_feature(enable = "avx2,f16c,popcnt")]
-        unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-            // SAFETY: the caller's promise.
-            Self($from(unsafe { super::part::load(from, bytes) }))
-        }
-
-        #[inline]
-        #[target_feature(enable = "avx2,f16c,popcnt")]
-        unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-            // SAFETY: the caller's promise.
-            unsafe { super::part::store(to, bytes, $into(self.0)) };
+        $crate::combine::simd::x86::register! {
+            "avx2,f16c,popcnt", 32, $element, $in_a_row,
+            core::arch::x86_64::_mm256_loadu_si256, core::arch::x86_64::_mm256_storeu_si256, $from, $into
         }
     };
 }

@@ -19,35 +19,9 @@ super::kernels!("avx512f,avx512dq,avx512bw,popcnt");
 /// the register of integers and turns it back.
 macro_rules! register {
     ($element:literal, $from:path, $into:path) => {
-        const BYTES: usize = 64;
-        const ELEMENT: usize = $element;
-
-        #[inline]
-        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-        unsafe fn load(from: *const u8) -> Self {
-            // SAFETY: the caller's promise; any alignment will do.
-            Self($from(unsafe { core::arch::x86_64::_mm512_loadu_si512(from.cast()) }))
-        }
-
-        #[inline]
-        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-        unsafe fn store(self, to: *mut u8) {
-            // SAFETY: the caller's promise; any alignment will do.
-            unsafe { core::arch::x86_64::_mm512_storeu_si512(to.cast(), $into(self.0)) };
-        }
-
-        #[inline]
-        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-        unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-            // SAFETY: the caller's promise.
-            Self($from(unsafe { super::part::load(from, bytes) }))
-        }
-
-        #[inline]
-        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-        unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-            // SAFETY: the caller's promise.
-            unsafe { super::part::store(to, bytes, $into(self.0)) };
+        $crate::combine::simd::x86::register! {
+            "avx512f,avx512dq,avx512bw,popcnt", 64, $element, 1,
+            core::arch::x86_64::_mm512_loadu_si512, core::arch::x86_64::_mm512_storeu_si512, $from, $into
         }
     };
 }

@@ -18,13 +18,34 @@ use super::super::lanes::{Lanes, Sums};
 use super::float::F32;
 use super::sixteen::Convert;
 
-/// A 16-bit type as these registers convert it.
-pub(super) trait Split: Copy {
-    /// The same values in binary32.
-    unsafe fn widen(narrow: __m256i) -> [__m256; 2];
-    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the
-    /// canonical one.
-    unsafe fn narrow(wide: [__m256; 2]) -> __m256i;
+super::super::x86::paired! {
+    "avx2,f16c,popcnt", 32, __m256i, __m256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_ps,
+    more {
+        // Two registers each, of 16.
+        const ABREAST: usize = 4;
+
+        /// Mostly there is no NaN among them.
+        #[inline]
+        #[target_feature(enable = "avx2,f16c,popcnt")]
+        unsafe fn store_all<const N: usize>(all: [Self; N], to: *mut u8) {
+            let mut nans = _mm256_setzero_ps();
+            for Self([a, b], _) in all {
+                nans = _mm256_or_ps(nans, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b));
+            }
+            let none = _mm256_movemask_ps(nans) == 0;
+            for (index, one) in all.into_iter().enumerate() {
+                // SAFETY: the caller's promise; this function has the instruction set.
+                unsafe {
+                    let to = to.add(index * Self::BYTES);
+                    if none {
+                        _mm256_storeu_si256(to.cast(), S::narrow(one.0));
+                    } else {
+                        one.store(to);
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Split for F16 {
@@ -90,72 +111,4 @@ fn rounded(wide: __m256) -> __m256i {
     let bits = _mm256_castps_si256(wide);
     let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
     _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even)
-}
-
-/// 16 floats of 16 bits that have become binary32.
-#[derive(Clone, Copy)]
-pub(super) struct Paired<S>([__m256; 2], PhantomData<S>);
-
-// SAFETY: one load, and for each register one store, of 256 bits, for unaligned addresses.
-unsafe impl<S: Split> Lanes for Paired<S> {
-    const BYTES: usize = 32;
-    const ELEMENT: usize = 2;
-    // Two registers each, of 16.
-    const ABREAST: usize = 4;
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        let narrow = unsafe { _mm256_loadu_si256(from.cast()) };
-        // SAFETY: this function has the instruction set.
-        Self(unsafe { S::widen(narrow) }, PhantomData)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: this function has the instruction set.
-        let narrow = unsafe { S::narrow([F32(self.0[0]).settled().0, F32(self.0[1]).settled().0]) };
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_storeu_si256(to.cast(), narrow) };
-    }
-
-    /// Mostly there is no NaN among them.
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn store_all<const N: usize>(all: [Self; N], to: *mut u8) {
-        let mut nans = _mm256_setzero_ps();
-        for Self([a, b], _) in all {
-            nans = _mm256_or_ps(nans, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b));
-        }
-        let none = _mm256_movemask_ps(nans) == 0;
-        for (index, one) in all.into_iter().enumerate() {
-            // SAFETY: the caller's promise; this function has the instruction set.
-            unsafe {
-                let to = to.add(index * Self::BYTES);
-                if none {
-                    _mm256_storeu_si256(to.cast(), S::narrow(one.0));
-                } else {
-                    one.store(to);
-                }
-            }
-        }
-    }
-}
-
-impl<S: Split> Sums for Paired<S> {
-    super::super::never_saturates!();
-
-    #[inline]
-    #[target_feature(enable = "avx2,f16c,popcnt")]
-    unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
-        Self([_mm256_add_ps(self.0[0], other.0[0]), _mm256_add_ps(self.0[1], other.0[1])], PhantomData)
-    }
-
-    /// Storing does it.
-    #[inline]
-    unsafe fn settled(self) -> Self {
-        self
-    }
 }

@@ -19,13 +19,23 @@ use super::float::F32;
 use super::part;
 use super::sixteen::Convert;
 
-/// A 16-bit type as these registers convert it.
-pub(super) trait Split: Copy {
-    /// The same values in binary32.
-    unsafe fn widen(narrow: __m512i) -> [__m512; 2];
-    /// The nearest values in the same places, to even where two are as near. `wide` has no NaNs but the
-    /// canonical one.
-    unsafe fn narrow(wide: [__m512; 2]) -> __m512i;
+super::super::x86::paired! {
+    "avx512f,avx512dq,avx512bw,popcnt", 64, __m512i, __m512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_ps,
+    more {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+        unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
+            // SAFETY: the caller's promise.
+            Self::widen(unsafe { part::load(from, bytes) })
+        }
+
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
+        unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { part::store(to, bytes, self.narrow()) };
+        }
+    }
 }
 
 impl Split for F16 {
@@ -73,74 +83,4 @@ fn rounded(wide: __m512) -> __m512i {
     let bits = _mm512_castps_si512(wide);
     let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
     _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even)
-}
-
-/// 32 floats of 16 bits that have become binary32.
-#[derive(Clone, Copy)]
-pub(super) struct Paired<S>([__m512; 2], PhantomData<S>);
-
-impl<S: Split> Paired<S> {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    fn widen(narrow: __m512i) -> Self {
-        // SAFETY: this function has the instruction set.
-        Self(unsafe { S::widen(narrow) }, PhantomData)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    fn narrow(self) -> __m512i {
-        // SAFETY: this function has the instruction set.
-        unsafe { S::narrow([F32(self.0[0]).settled().0, F32(self.0[1]).settled().0]) }
-    }
-}
-
-// SAFETY: loads and stores of 512 bits, for unaligned addresses, or of as many bytes.
-unsafe impl<S: Split> Lanes for Paired<S> {
-    const BYTES: usize = 64;
-    const ELEMENT: usize = 2;
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
-        Self::widen(unsafe { _mm512_loadu_si512(from.cast()) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_si512(to.cast(), self.narrow()) };
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
-        // SAFETY: the caller's promise.
-        Self::widen(unsafe { part::load(from, bytes) })
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { part::store(to, bytes, self.narrow()) };
-    }
-}
-
-impl<S: Split> Sums for Paired<S> {
-    super::super::never_saturates!();
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
-    unsafe fn sum(self, other: Self, (): &mut ()) -> Self {
-        Self([_mm512_add_ps(self.0[0], other.0[0]), _mm512_add_ps(self.0[1], other.0[1])], PhantomData)
-    }
-
-    /// Storing does it.
-    #[inline]
-    unsafe fn settled(self) -> Self {
-        self
-    }
 }
