@@ -3,6 +3,7 @@
 mod accounting;
 mod bring_up;
 mod capture;
+mod commands;
 mod control;
 mod fits;
 mod jobs;

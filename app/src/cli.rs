@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use crate::admin::client as explain;
+use crate::admin::{client as explain, command};
 use crate::config::{Config, ConfigError};
 use crate::observe::top;
 use crate::{appliance, parameter_server};
@@ -76,6 +76,7 @@ enum Command {
     )]
     Worker(WorkerCommand),
     Explain(explain::ExplainArgs),
+    Job(command::JobArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
     Top(top::TopArgs),
@@ -101,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
         Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
         Command::Explain(args) => explain::explain(args),
+        Command::Job(args) => command::job(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
         Command::Top(args) => top::run(args),

@@ -262,6 +262,10 @@ impl Classifier<'_> {
         if !job.window.has(datagram.header.psn) {
             return Err((DropReason::OutsideWindow, None));
         }
+        if action == Action::FBcast && !job.control.admit(datagram.header.rank) {
+            let (none, rank) = (0u16, datagram.header.rank);
+            return Err(reject(DropReason::Control, Status::NotPermitted, none, rank));
+        }
         let verb = if action == Action::FBcast { Verb::Release } else { Verb::Remind };
         let payload = Payload::new(datagram.payload.offset.into(), 0);
         let request = self.to_pool(verb, job, &Datagram { payload, ..*datagram });

@@ -21,7 +21,9 @@ use pascaline_wire::frame::Mac;
 
 use crate::capture::Capture;
 use crate::jobs::{Job, ServedJobs};
-use crate::membership::{Admission, Answer, ControlRequest, Event, JobSpec, Membership, Reconfigured, Reply};
+use crate::membership::{
+    Admission, Answer, Command, ControlRequest, Event, JobSpec, Membership, Reconfigured, Refused, Reply,
+};
 use crate::setup::Setup;
 use crate::shared::{ControlEnd, LcoreEnd};
 
@@ -124,6 +126,19 @@ impl ControlPlane {
         let done = self.membership.reconfigure(now, specs, admission);
         self.changed |= !done.is_empty();
         done
+    }
+
+    /// Carries out an order of an operator; the next turn puts it in force. Gives what has followed.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing has changed.
+    pub fn command(&mut self, now: Duration, job: u16, command: Command) -> Result<Vec<Event>, Refused> {
+        let obeyed = self.membership.command(now, job, command)?;
+        self.changed |= obeyed.changed;
+        match obeyed.psn {
+            Some(order) if !self.end.order(order) => Err(Refused::Busy),
+            _ => Ok(obeyed.events),
+        }
     }
 
     /// Who belongs to which job.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::membership::Rights;
 use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
 use pascaline_wire::Datagram;
@@ -203,6 +204,8 @@ pub struct Job {
     pub needed: u16,
     /// True if results may be partial: members may have PSNs sent out before they are complete.
     pub partials: bool,
+    /// Which of them may.
+    pub control: Rights,
     /// True if the job is suspended.
     pub halted: bool,
     /// How its workers train together.
@@ -246,6 +249,7 @@ impl Job {
             payload,
             needed,
             partials,
+            control: Rights::default(),
             halted,
             mode: Mode::Sync,
             policy,

@@ -35,6 +35,7 @@ use sink::LcoreSink;
 
 mod fast_path;
 mod housekeeping;
+mod orders;
 mod sink;
 mod slow_path;
 mod updates;

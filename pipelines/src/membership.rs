@@ -21,6 +21,7 @@ mod job;
 mod join;
 mod leave;
 mod liveness;
+mod operator;
 mod rate;
 mod reconfigure;
 mod reply;
@@ -42,11 +43,12 @@ use crate::jobs::JobTable;
 pub use entry::{APPLIANCE, Entry, Role};
 use job::{Decision, JobRecord, Phase};
 pub use liveness::Event;
+pub use operator::{Command, Obeyed, PsnOrder, Refused};
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
 pub use server::{SILENCE, ServerState};
-pub use spec::{Admission, JobSpec, OnDeath, ServerMode};
+pub use spec::{Admission, JobSpec, OnDeath, Rights, ServerMode};
 pub use state::JobState;
 
 /// A job's state for metrics.

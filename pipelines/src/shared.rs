@@ -8,12 +8,14 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::capture::Capture;
 use crate::jobs::JobTable;
-use crate::membership::{ControlRequest, Reply};
+use crate::membership::{ControlRequest, PsnOrder, Reply};
 
 /// Control requests that may wait for the control plane.
 const REQUESTS: usize = 1024;
 /// Answers that may wait for an lcore.
 const REPLIES: usize = 256;
+/// Orders of an operator that may wait for an lcore.
+const ORDERS: usize = 16;
 
 #[derive(Debug)]
 struct Table {
@@ -29,6 +31,7 @@ pub struct LcoreEnd {
     seen: Arc<AtomicU64>,
     requests: Arc<ArrayQueue<ControlRequest>>,
     replies: Arc<ArrayQueue<Reply>>,
+    orders: Arc<ArrayQueue<PsnOrder>>,
     stop: Arc<AtomicBool>,
     wall: Arc<AtomicU64>,
     capture: Arc<Capture>,
@@ -72,6 +75,11 @@ impl LcoreEnd {
         if self.replies.is_empty() { None } else { self.replies.pop() }
     }
 
+    /// The next order of an operator.
+    pub(crate) fn order(&self) -> Option<PsnOrder> {
+        self.orders.pop()
+    }
+
     /// Unix time in nanoseconds, at a time of the lcores' clock.
     #[inline]
     #[must_use]
@@ -100,6 +108,8 @@ pub(crate) struct ControlEnd {
     seen: Vec<Arc<AtomicU64>>,
     requests: Arc<ArrayQueue<ControlRequest>>,
     replies: Vec<Arc<ArrayQueue<Reply>>>,
+    /// To the first lcore: each takes the packets of every PSN.
+    orders: Arc<ArrayQueue<PsnOrder>>,
     stop: Arc<AtomicBool>,
     wall: Arc<AtomicU64>,
     capture: Arc<Capture>,
@@ -124,6 +134,7 @@ impl ControlEnd {
                 seen: Arc::new(AtomicU64::new(0)),
                 requests: Arc::clone(&requests),
                 replies: Arc::new(ArrayQueue::new(REPLIES)),
+                orders: Arc::new(ArrayQueue::new(ORDERS)),
                 stop: Arc::clone(&stop),
                 wall: Arc::clone(&wall),
                 capture: Arc::clone(&capture),
@@ -134,6 +145,7 @@ impl ControlEnd {
             seen: ends.iter().map(|end| Arc::clone(&end.seen)).collect(),
             requests,
             replies: ends.iter().map(|end| Arc::clone(&end.replies)).collect(),
+            orders: ends.first().map_or_else(|| Arc::new(ArrayQueue::new(1)), |end| Arc::clone(&end.orders)),
             stop,
             wall,
             capture,
@@ -175,6 +187,11 @@ impl ControlEnd {
     /// Gives an answer to the lcore whose request it answers. False if there is no room.
     pub(crate) fn reply(&self, lcore: usize, reply: Reply) -> bool {
         self.replies.get(lcore).is_some_and(|queue| queue.push(reply).is_ok())
+    }
+
+    /// Gives an operator's order to an lcore. False if there is no room.
+    pub(crate) fn order(&self, order: PsnOrder) -> bool {
+        self.orders.push(order).is_ok()
     }
 
     /// Tells the lcores what Unix time it is when their clock shows `lcore_ns`, both in nanoseconds.

@@ -351,3 +351,22 @@ fn policies_are_each_jobs_own() {
     assert_eq!(values(&heard[0].body), [1111, -4]);
     bench.end();
 }
+
+#[test]
+fn an_operator_has_a_psn_sent_out_and_asked_for() {
+    use pascaline_pipelines::membership::Command;
+    let (mut bench, workers) = four(&threshold(4, 0));
+    contribute(&mut bench, &workers, &[0, 2], 1);
+    let order = |bench: &mut Bench, command| {
+        bench.appliance.plane.command(std::time::Duration::ZERO, workers[0].job, command).unwrap();
+        bench.settle();
+    };
+    bench.clock.advance(2 * MS);
+    order(&mut bench, Command::Help(1));
+    let asked: Vec<u16> = bench.heard(0).iter().map(|heard| heard.header.rank).collect();
+    assert_eq!(asked, [1, 3], "those that the PSN lacks");
+    order(&mut bench, Command::FBcast(1));
+    assert_partials(&mut bench, &workers, 1, &[0, 2]);
+    assert_eq!(bench.appliance.get(Counter::Released), 1);
+    bench.end();
+}

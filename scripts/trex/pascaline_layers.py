@@ -88,6 +88,7 @@ STATUSES = dict(
             "operation_mismatch",
             "rank_left",
             "rank_taken",
+            "not_permitted",
         )
     )
 )

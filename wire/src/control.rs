@@ -155,6 +155,8 @@ codes! {
         RankLeft = 19 "rank_left",
         /// A live worker holds the rank.
         RankTaken = 20 "rank_taken",
+        /// The job's configuration does not let the sender command it.
+        NotPermitted = 21 "not_permitted",
     }
 }
 
@@ -182,6 +184,7 @@ impl fmt::Display for Status {
             Self::OperationMismatch => "the ranks call different operations",
             Self::RankLeft => "a rank has left too early",
             Self::RankTaken => "a live worker holds the rank",
+            Self::NotPermitted => "not for this rank to command",
         })
     }
 }

@@ -68,6 +68,8 @@ pub enum Reason {
     RanksLeft(Box<RankReports>),
     /// Another worker, which is alive, holds the rank.
     Taken,
+    /// The job's configuration lets others command it, or nobody.
+    NotPermitted,
 }
 
 impl Rejection {
@@ -103,6 +105,7 @@ impl Rejection {
                 Reason::RanksLeft(Box::new(left.unwrap_or(RankReports::EMPTY)))
             }
             Status::RankTaken => Reason::Taken,
+            Status::NotPermitted => Reason::NotPermitted,
         };
         Some(identity.rejection(reason, ack.expected, ack.got))
     }
@@ -172,6 +175,9 @@ impl fmt::Display for Text<'_> {
                 let who: &dyn fmt::Display =
                     if nobody { &"a rank has left before it was complete" } else { left };
                 write!(f, "job {job} cannot complete this operation: {who}")
+            }
+            Reason::NotPermitted => {
+                write!(f, "rank {rank} may not command job {job}: its `control` is for others")
             }
             Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
         }

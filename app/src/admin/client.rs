@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use axum::body::Bytes;
+use axum::http::StatusCode;
 use clap::Args;
 use serde_json::Value;
 
@@ -16,17 +18,30 @@ pub(crate) struct Where {
     /// Its admin API: unix:PATH, ADDRESS:PORT, or https://HOST:PORT
     #[arg(
         long,
+        global = true,
         value_name = "WHERE",
         env = "PASCALINE_ADMIN",
         default_value = "unix:/run/pascaline/admin.sock"
     )]
     admin: Address,
     /// The file with its token, if it asks for one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The certificates (PEM) that one for https:// must be signed by
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
+}
+
+impl Where {
+    /// Who asks there.
+    pub(super) fn client(&self) -> anyhow::Result<Client> {
+        let Self { admin, token_file, ca } = self;
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
+        };
+        let token = token_file.as_ref().map(read).transpose()?;
+        Client::new(admin.clone(), token.map(|token| token.trim().to_owned()), ca.as_deref())
+    }
 }
 
 /// Say whether a job is aggregated here, and if not, why
@@ -52,13 +67,8 @@ pub(crate) struct ExplainArgs {
 
 /// Asks why, and prints the answer.
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let Where { admin, token_file, ca } = &args.at;
-    let read = |file: &PathBuf| {
-        std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
-    };
-    let token = token_file.as_ref().map(read).transpose()?;
-    let client = Client::new(admin.clone(), token.map(|token| token.trim().to_owned()), ca.as_deref())?;
-    let answer = get(&client, &format!("/api/v1/jobs/{}/explain", segment(&args.job)))?;
+    let path = format!("/api/v1/jobs/{}/explain", segment(&args.job));
+    let answer = answered(args.at.client()?.get(&path)?)?;
     if args.json {
         println!("{answer}");
     } else {
@@ -68,8 +78,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The JSON object that a request is answered with.
-fn get(client: &Client, path: &str) -> anyhow::Result<Value> {
-    let (status, body) = client.get(path)?;
+pub(super) fn answered((status, body): (StatusCode, Bytes)) -> anyhow::Result<Value> {
     let answer: Value = serde_json::from_slice(&body)
         .with_context(|| format!("the answer, with status {status}, is not JSON: is this an admin API?"))?;
     if status.is_success() {
@@ -80,7 +89,7 @@ fn get(client: &Client, path: &str) -> anyhow::Result<Value> {
 }
 
 /// A text as one segment of a path (RFC 3986, section 2.3: what need not be escaped).
-fn segment(text: &str) -> String {
+pub(super) fn segment(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));

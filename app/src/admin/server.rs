@@ -7,6 +7,7 @@
 
 mod answers;
 mod body;
+mod command;
 mod credentials;
 mod guard;
 mod jobs;
@@ -19,6 +20,7 @@ mod serve;
 mod token;
 
 pub(crate) use answers::*;
+pub(crate) use command::{Commanded, JobCommand};
 pub(crate) use credentials::{Credentials, InForce};
 pub(crate) use jobs::{summary, terms};
 pub(crate) use listener::{Bound, bind};

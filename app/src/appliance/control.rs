@@ -236,7 +236,7 @@ fn tell_change(Decided { request, answer }: &Decided) {
 }
 
 /// Tells the operator what time brought about.
-fn tell_event(event: &Event) {
+pub(super) fn tell_event(event: &Event) {
     match event {
         Event::Lost { job, epoch, ranks, on_death: OnDeath::Fail } => {
             error!(job, epoch, ?ranks, "nothing is heard of these ranks: the others' operations fail");

@@ -39,6 +39,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         partials: job.partials,
         dead_after: job.dead_after,
         on_death: job.on_death,
+        control: job.control,
         server: server(config, job.policy.server),
         ..JobSpec::new(job.id, job.fan_in)
     }

@@ -15,11 +15,12 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::capture::Capture;
+use super::commands;
 use super::running::Running;
 use crate::admin::server::{
-    self as admin, AdminStatus, Bound, Credentials, Draining, EffectiveConfig, Explanation, InForce,
-    JobDetail, JobKey, JobSummary, Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem,
-    Rejected, ReloadReport, Reloads, Reply, Respond, Status, serve,
+    self as admin, AdminStatus, Bound, Commanded, Credentials, Draining, EffectiveConfig, Explanation,
+    InForce, JobDetail, JobKey, JobSummary, Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus,
+    Problem, Rejected, ReloadReport, Reloads, Reply, Respond, Status, serve,
 };
 use crate::config::{Config, ConfigError};
 use crate::http::server::Server;
@@ -153,6 +154,15 @@ impl Operator {
             let done = self.reload(site);
             return self.conclude("reload", done, reply);
         }
+        if let Order::Command(key, command, reply) = order {
+            let done = self.find(&key, site).and_then(|job| {
+                let done = commands::command(site, &job, command)?;
+                Ok(Commanded { done, job: self.summary(&self.find(&JobKey::Number(job.id), site)?) })
+            });
+            let changed = done.is_ok();
+            reply.respond(done);
+            return changed;
+        }
         let (now, plane) = (site.now, &mut *site.plane);
         let (what, done, reply) = match order {
             Order::Create(keys, reply) => ("create", self.running.create(now, keys, plane), reply),
@@ -242,7 +252,11 @@ impl Operator {
                 reply.respond(Ok(Draining { open, limit_seconds: limit.as_secs_f64() }));
             }
             // They change something, and have been carried out.
-            Order::Reload(_) | Order::Create(..) | Order::Change(..) | Order::Delete(..) => {}
+            Order::Command(..)
+            | Order::Reload(_)
+            | Order::Create(..)
+            | Order::Change(..)
+            | Order::Delete(..) => {}
             Order::Explain(key, reply) => {
                 reply.respond(self.find(&key, site).map(|status| self.explain(&status, site)));
             }

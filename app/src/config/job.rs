@@ -8,7 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use pascaline_aggregator::Policy;
 use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::OnDeath;
+use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Settings;
 
 use super::Located;
@@ -43,6 +43,8 @@ pub(crate) struct JobConfig {
     pub(crate) dead_after: Option<Duration>,
     /// What happens then.
     pub(crate) on_death: OnDeath,
+    /// Which members may reset and suspend it by packets.
+    pub(crate) control: Rights,
 }
 
 /// Which jobs may be formed by their workers' Joins alone.

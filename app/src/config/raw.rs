@@ -3,7 +3,7 @@
 use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_dpdk::Hugepages;
 use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::OnDeath;
+use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
 use serde::Deserialize;
@@ -107,6 +107,7 @@ pub(super) struct Job {
     pub(super) server: Option<Spanned<bool>>,
     pub(super) dead_after: Option<Spanned<String>>,
     pub(super) on_death: Option<Spanned<Named<OnDeath>>>,
+    pub(super) control: Option<Spanned<Named<Rights>>>,
 }
 
 #[derive(Debug, Deserialize)]

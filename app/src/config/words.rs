@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_dpdk::Hugepages;
 use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::OnDeath;
+use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -114,6 +114,7 @@ words! {
     Mode { Sync = "sync", Olaf = "olaf" }
     OnDeath { Fail = "fail", Continue = "continue" }
     Profile { Dsa = "dsa", Atp = "atp", Switchml = "switchml", Iswitch = "iswitch", Panama = "panama" }
+    Rights { Members = "member", RankZero = "rank0", Operator = "operator" }
     ServerMode { Embedded = "embedded", External = "external", None = "none" }
     Training { Olaf = "olaf", Staleness = "staleness" }
 }

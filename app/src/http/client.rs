@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use http_body_util::{BodyExt as _, Empty, Limited};
+use axum::http::request::Builder;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -105,19 +106,32 @@ impl Client {
     /// # Errors
     /// There is no answer, or it is not over in time.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+        self.request(Request::get(path), String::new())
+    }
+
+    /// What a POST with this JSON is answered with.
+    ///
+    /// # Errors
+    /// There is no answer, or it is not over in time.
+    pub(crate) fn post(&self, path: &str, json: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+        self.request(Request::post(path).header(header::CONTENT_TYPE, "application/json"), json.to_owned())
+    }
+
+    fn request(&self, request: Builder, body: String) -> anyhow::Result<(StatusCode, Bytes)> {
         self.runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, self.ask(path)).await.context("the appliance does not answer")?
+            let asked = tokio::time::timeout(PATIENCE, self.ask(request, body));
+            asked.await.context("the appliance does not answer")?
         })
     }
 
-    async fn ask(&self, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    async fn ask(&self, request: Builder, body: String) -> anyhow::Result<(StatusCode, Bytes)> {
         match &self.at {
             Address::Unix(socket) => {
                 let stream = UnixStream::connect(socket).await.with_context(|| {
                     let asked = "is the appliance running, with [admin] in its configuration?";
                     format!("{}: {asked}", socket.display())
                 })?;
-                self.talk(stream, "localhost", path).await
+                self.talk(stream, "localhost", request, body).await
             }
             Address::Tcp { host, port, .. } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
@@ -125,30 +139,36 @@ impl Client {
                 let url = self.at.to_string();
                 let name = url.split_once("://").map_or(url.as_str(), |(_, name)| name);
                 match &self.tls {
-                    None => self.talk(stream, name, path).await,
+                    None => self.talk(stream, name, request, body).await,
                     Some(tls) => {
                         let server = ServerName::try_from(host.clone())?;
                         let stream =
                             tls.connect(server, stream).await.map_err(|error| refused(host, error))?;
-                        self.talk(stream, name, path).await
+                        self.talk(stream, name, request, body).await
                     }
                 }
             }
         }
     }
 
-    async fn talk<S>(&self, stream: S, host: &str, path: &str) -> anyhow::Result<(StatusCode, Bytes)>
+    async fn talk<S>(
+        &self,
+        stream: S,
+        host: &str,
+        request: Builder,
+        body: String,
+    ) -> anyhow::Result<(StatusCode, Bytes)>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         // It ends with the answer, and what goes wrong with it is seen there.
         tokio::spawn(connection);
-        let mut request = Request::get(path).header(header::HOST, host);
+        let mut request = request.header(header::HOST, host);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
+        let response = sender.send_request(request.body(Full::<Bytes>::from(body))?).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LONGEST).collect().await;
         Ok((status, body.map_err(anyhow::Error::from_boxed)?.to_bytes()))

@@ -238,8 +238,9 @@ fn members(known: &Evidence<'_>, all: &mut Vec<Reason>) {
         all.push(Reason { count: Some(u64::from(missing)), text, ..Reason::plain("not-member", remedy) });
     }
     if halted {
-        let text = "A worker has suspended the job (Halt).".to_owned();
-        all.push(Reason { text, ..Reason::plain("halted", "have a worker reset it (Reset)") });
+        let text = "Halted: a worker or an operator has suspended the job.".to_owned();
+        let remedy = format!("pascaline job reset {}; its workers join anew", known.status.id);
+        all.push(Reason { text, ..Reason::plain("halted", &remedy) });
     }
 }
 

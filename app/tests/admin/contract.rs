@@ -105,6 +105,10 @@ fn answers_are_as_documented() {
         ("DELETE", "/api/v1/jobs/{job}", "8", "", 404),
         ("POST", "/api/v1/jobs/{job}/capture", "1", r#"{"seconds": 1}"#, 200),
         ("POST", "/api/v1/jobs/{job}/capture", "77", "", 404),
+        ("POST", "/api/v1/jobs/{job}/command", "1", r#"{"command": "halt"}"#, 200),
+        ("POST", "/api/v1/jobs/{job}/command", "1", r#"{"command": "help", "psn": 7}"#, 409),
+        ("POST", "/api/v1/jobs/{job}/command", "1", "{}", 400),
+        ("POST", "/api/v1/jobs/{job}/command", "77", r#"{"command": "reset"}"#, 404),
         ("POST", "/api/v1/reload", "", "", 200),
         ("POST", "/api/v1/drain", "", "", 202),
     ] {

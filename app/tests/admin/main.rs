@@ -7,6 +7,7 @@ mod common;
 
 mod abuse;
 mod api;
+mod by_hand;
 mod contract;
 mod pages;
 mod remote;

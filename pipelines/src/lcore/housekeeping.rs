@@ -15,6 +15,7 @@ const LAST_TURNS: usize = 100_000;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub(super) fn housekeeping(&mut self) {
+        self.carry_out_orders();
         let table = Arc::clone(&self.table);
         let now = self.emitter.io.now();
         self.emitter.swept_at = now;

@@ -85,7 +85,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 
     /// Gives a packet to the pool, in the part that its job uses.
-    fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
+    pub(super) fn offer(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
         let job = table.get(request.key.job());
         let region = job.and_then(|job| job.policy.region);
         if let Some(job) = job.filter(|_| request.verb == Verb::Add) {

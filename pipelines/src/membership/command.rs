@@ -14,6 +14,9 @@ impl JobRecord {
             return Ok(Decision::of(Status::Ok));
         }
         self.check_member(request)?;
+        if !self.spec.control.admit(request.header.rank) {
+            return Err(Decision::new(Status::NotPermitted, 0, u32::from(request.header.rank)));
+        }
         match action {
             Action::Reset => Ok(self.reset(request)),
             Action::SetH => self.set_h(request.control.expected),

@@ -158,7 +158,7 @@ pub(super) struct JobRecord {
     /// Lcores, which all give out results.
     lcores: usize,
     /// The PSNs that the generation may have under way.
-    window: Arc<PsnWindow>,
+    pub(super) window: Arc<PsnWindow>,
     /// When the first of those that are forming the generation joined.
     pub(super) since: Duration,
     /// The last sign of life of anybody.
@@ -334,6 +334,7 @@ impl JobRecord {
         let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
         job.needed = self.needed();
         job.partials = self.spec.partials;
+        job.control = self.spec.control;
         job.halted = self.halted;
         job.mode = mode;
         job.policy = policy;

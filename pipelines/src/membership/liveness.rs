@@ -120,7 +120,7 @@ impl JobRecord {
     }
 
     /// Ranks have died. True if lcores need a new table.
-    fn lose(&mut self, now: Duration, lost: &[u16], events: &mut Vec<Event>) -> bool {
+    pub(super) fn lose(&mut self, now: Duration, lost: &[u16], events: &mut Vec<Event>) -> bool {
         if lost.is_empty() {
             return false;
         }

@@ -19,6 +19,19 @@ pub enum OnDeath {
     Continue,
 }
 
+/// Who may reset and suspend a job, change its threshold and send out partials by packets. Operators may
+/// anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rights {
+    /// Any member.
+    #[default]
+    Members,
+    /// The member with rank 0.
+    RankZero,
+    /// No member.
+    Operator,
+}
+
 /// Where a job's parameter server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServerMode {
@@ -75,6 +88,8 @@ pub struct JobSpec {
     pub on_death: OnDeath,
     /// Where its parameter server is.
     pub server: ServerMode,
+    /// Who may command it.
+    pub control: Rights,
 }
 
 impl JobSpec {
@@ -105,6 +120,7 @@ impl JobSpec {
             dead_after: Some(Self::DEAD_AFTER),
             on_death: OnDeath::default(),
             server: ServerMode::default(),
+            control: Rights::default(),
         }
     }
 }

@@ -151,3 +151,69 @@ fn halt_suspends_the_job_until_a_reset() {
     assert_eq!(halted(&plane), (false, false));
     plane.form(&mut workers);
 }
+
+#[test]
+fn rights_bind_members_and_not_operators() {
+    use pascaline_pipelines::membership::{Command, Rights};
+    for (control, by_0, by_1) in
+        [(Rights::Members, true, true), (Rights::RankZero, true, false), (Rights::Operator, false, false)]
+    {
+        for (rank, may) in [(0, by_0), (1, by_1)] {
+            let (mut plane, workers) = Plane::complete(JobSpec { control, ..partials(2) });
+            if may {
+                plane.expect(&workers[rank], Halt, (Ok, 7, 2, true));
+            } else {
+                for action in [Halt, Reset, SetH] {
+                    let refused = (Status::NotPermitted, 0, u32::try_from(rank).unwrap());
+                    plane.refuses_values(&workers[rank], action, (1, 0), refused);
+                }
+            }
+            assert!(plane.membership.command(plane.now, JOB, Command::Halt).is_ok());
+            assert!(plane.membership.status()[0].halted);
+        }
+    }
+}
+
+#[test]
+fn an_operators_reset_heals_a_halted_job_and_frees_its_ranks() {
+    use pascaline_pipelines::membership::{Command, Refused};
+    let (mut plane, mut workers) = Plane::complete(partials(2));
+    let order = |plane: &mut Plane, command| plane.membership.command(plane.now, JOB, command);
+    assert!(order(&mut plane, Command::SetH(1)).unwrap().changed);
+    assert!(order(&mut plane, Command::Halt).unwrap().changed);
+    assert_eq!((needed(&plane), plane.membership.status()[0].halted), (1, true));
+    assert!(!order(&mut plane, Command::Halt).unwrap().changed, "it is already");
+    assert_eq!(order(&mut plane, Command::SetH(3)), Err(Refused::Threshold { asked: 3, ranks: 2 }));
+    assert_eq!(order(&mut plane, Command::FBcast(1)), Err(Refused::Halted));
+    let unknown = plane.membership.command(plane.now, 99, Command::Reset);
+    assert_eq!(unknown, Err(Refused::UnknownJob));
+    assert!(order(&mut plane, Command::Reset).unwrap().changed);
+    assert_eq!((needed(&plane), plane.membership.status()[0].halted), (2, false));
+    assert_eq!(plane.membership.status()[0].joined, 0);
+    plane.refuses(&workers[0], Halt, WrongEpoch, 8, 7);
+    // Whoever comes now has the rank, whatever its session and address are.
+    for worker in &mut workers {
+        worker.session = 3;
+        worker.udp_port += 1000;
+    }
+    plane.form(&mut workers);
+    assert_eq!(plane.membership.status()[0].joined, 2);
+}
+
+#[test]
+fn an_operator_declares_a_rank_gone() {
+    use pascaline_pipelines::membership::{Command, Event, OnDeath, Refused};
+    let (mut plane, _) = Plane::complete(JobSpec::new(JOB, 2));
+    let order = |plane: &mut Plane, rank| plane.membership.command(plane.now, JOB, Command::Leave(rank));
+    assert_eq!(order(&mut plane, 2), Err(Refused::NoSuchRank { asked: 2, ranks: 2 }));
+    let obeyed = order(&mut plane, 1).unwrap();
+    let lost = Event::Lost { job: JOB, epoch: 7, ranks: vec![1], on_death: OnDeath::Fail };
+    assert_eq!((obeyed.changed, obeyed.events), (true, vec![lost]));
+    assert!(plane.membership.status()[0].broken);
+    assert_eq!(order(&mut plane, 1), Err(Refused::NotMember { rank: 1 }));
+    // Of a generation that is forming it is simply not there any more.
+    let mut plane = Plane::new(JobSpec::new(JOB, 2));
+    plane.join(&Worker { epoch: 7, ..ranks(2)[0] });
+    assert!(order(&mut plane, 0).unwrap().changed);
+    assert_eq!(plane.membership.status()[0].joined, 0);
+}

@@ -148,6 +148,8 @@ pub(crate) struct JobTerms {
     /// After how many silent seconds a rank is lost; none for never.
     pub(crate) dead_after_seconds: Option<f64>,
     pub(crate) on_death: String,
+    /// Which members may reset and suspend it by packets: `member`, `rank0`, `operator` for none.
+    pub(crate) control: String,
 }
 
 /// What a change of the configuration has come to.

@@ -45,5 +45,6 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         server: job.policy.server,
         dead_after_seconds: job.dead_after.map(|after| after.as_secs_f64()),
         on_death: job.on_death.name().to_owned(),
+        control: job.control.name().to_owned(),
     }
 }

@@ -23,6 +23,7 @@ use super::routes;
         routes::delete,
         routes::explain,
         routes::capture,
+        routes::command,
         routes::config,
         routes::reload,
         routes::drain,

@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::answers::{
     CaptureRequest, Captured, Draining, EffectiveConfig, Explanation, JobDetail, Jobs, ReloadReport, Status,
 };
+use super::command::{Commanded, JobCommand};
 use super::problem::Problem;
 
 /// Orders that may wait: the control plane takes some every millisecond.
@@ -64,6 +65,7 @@ pub(crate) enum Order {
     Reload(Reply<ReloadReport>),
     Drain(Reply<Draining>),
     Config(Reply<EffectiveConfig>),
+    Command(JobKey, JobCommand, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
 }
 

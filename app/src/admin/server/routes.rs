@@ -15,6 +15,7 @@ use super::answers::{
     CaptureRequest, Captured, Draining, EffectiveConfig, Explanation, JobDetail, Jobs, ReloadReport, Status,
 };
 use super::body::JsonBody;
+use super::command::{Commanded, JobCommand};
 use super::openapi;
 use super::orders::{JobKey, Order, Orders};
 use super::problem::Problem;
@@ -33,6 +34,7 @@ pub(super) fn router(orders: Orders, body_bytes: usize) -> Router {
         .route("/api/v1/jobs/{job}", get(job).patch(change).delete(delete))
         .route("/api/v1/jobs/{job}/explain", get(explain))
         .route("/api/v1/jobs/{job}/capture", post(capture))
+        .route("/api/v1/jobs/{job}/command", post(command))
         .route("/api/v1/config", get(config))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/drain", post(drain))
@@ -174,6 +176,25 @@ pub(super) async fn capture(
     Ok((headers, pcap).into_response())
 }
 
+/// Commands a job, as `pascaline job` does: reset, halt, help, fbcast, seth, leave. Lcores carry out help and
+/// fbcast a moment later.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{job}/command", params(("job" = String, Path, description = "Number or name")),
+    request_body(content = JobCommand, content_type = "application/json"),
+    responses(
+        (status = 200, body = Commanded), (status = 400, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem)
+    )
+)]
+pub(super) async fn command(
+    State(orders): State<Orders>,
+    job: Job,
+    JsonBody(command): JsonBody<JobCommand>,
+) -> Answer<Commanded> {
+    let key = key(job)?;
+    orders.ask(|reply| Order::Command(key, command, reply)).await.map(Json)
+}
+
 /// The configuration in force.
 #[utoipa::path(get, path = "/api/v1/config", responses((status = 200, body = EffectiveConfig)))]
 pub(super) async fn config(State(orders): State<Orders>) -> Answer<EffectiveConfig> {
@@ -250,4 +271,5 @@ pub(super) struct NewJob {
     server: Option<bool>,
     dead_after: Option<String>,
     on_death: Option<String>,
+    control: Option<String>,
 }

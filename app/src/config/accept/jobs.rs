@@ -196,6 +196,7 @@ impl Accept<'_> {
             partials: chosen.partials,
             dead_after: self.dead_after(job)?,
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),
+            control: word(job.control.as_ref()).unwrap_or_default(),
         })
     }
 

@@ -1,0 +1,112 @@
+//! `pascaline job`: controlling a job by hand.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::client::{Where, answered, segment};
+
+const EXAMPLES: &str = "\
+Examples:
+  pascaline job halt 1           # until:
+  pascaline job reset 1          # also frees a rank that somebody holds
+  pascaline job leave 1 3        # do not wait until rank 3 is found dead
+  pascaline job seth resnet 6    # 6 contributions complete a PSN
+  pascaline job help 1 4711
+  pascaline job fbcast 1 4711 --json
+  pascaline job reset 1 --admin https://appliance:9466 --ca ca.pem --token-file token
+
+Members can send the same as packets, as `control` of the job allows.
+
+Exit status: 0: done; 1: refused, or no answer.";
+
+/// Control a job by hand: reset it, suspend it, and the other control messages of iSwitch
+///
+/// Asks a running appliance over its admin API. JOB is a job's number or name.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct JobArgs {
+    #[command(subcommand)]
+    order: Order,
+    /// Print the answer as one JSON object
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    at: Where,
+}
+
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// End the generation and a Halt with it; free every rank: all workers join anew
+    #[command(after_help = "Example:\n  pascaline job reset 1")]
+    Reset {
+        /// The job's number or name
+        job: String,
+    },
+    /// Suspend the job until a reset
+    #[command(after_help = "Example:\n  pascaline job halt 1")]
+    Halt {
+        /// The job's number or name
+        job: String,
+    },
+    /// Give the result of a PSN out again, or ask the ranks that it lacks
+    #[command(after_help = "Example:\n  pascaline job help 1 4711")]
+    Help {
+        /// The job's number or name
+        job: String,
+        /// The packet sequence number
+        psn: u32,
+    },
+    /// Have so many contributions complete a PSN, until the next reset
+    #[command(after_help = "Example:\n  pascaline job seth 1 6")]
+    Seth {
+        /// The job's number or name
+        job: String,
+        /// The threshold, from 1 to the number of ranks
+        h: u16,
+    },
+    /// Send out what there is of a PSN, without the ranks that it lacks
+    #[command(after_help = "Example:\n  pascaline job fbcast 1 4711")]
+    Fbcast {
+        /// The job's number or name
+        job: String,
+        /// The packet sequence number
+        psn: u32,
+    },
+    /// Take a rank for gone, without waiting until it is found dead
+    #[command(after_help = "Example:\n  pascaline job leave 1 3")]
+    Leave {
+        /// The job's number or name
+        job: String,
+        /// The rank
+        rank: u16,
+    },
+}
+
+impl Order {
+    /// The job, and the order as the admin API takes it.
+    fn asked(&self) -> (&str, Value) {
+        match self {
+            Self::Reset { job } => (job, json!({"command": "reset"})),
+            Self::Halt { job } => (job, json!({"command": "halt"})),
+            Self::Help { job, psn } => (job, json!({"command": "help", "psn": psn})),
+            Self::Seth { job, h } => (job, json!({"command": "seth", "h": h})),
+            Self::Fbcast { job, psn } => (job, json!({"command": "fbcast", "psn": psn})),
+            Self::Leave { job, rank } => (job, json!({"command": "leave", "rank": rank})),
+        }
+    }
+}
+
+/// Gives the order, and prints what has come of it.
+pub(crate) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
+    let (job, order) = args.order.asked();
+    let path = format!("/api/v1/jobs/{}/command", segment(job));
+    let answer = answered(args.at.client()?.post(&path, &order.to_string())?)?;
+    if args.json {
+        println!("{answer}");
+    } else {
+        println!("{}", answer["done"].as_str().unwrap_or_default());
+    }
+    Ok(ExitCode::SUCCESS)
+}
