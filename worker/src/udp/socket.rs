@@ -200,16 +200,17 @@ fn shared(local: SocketAddr) -> io::Result<UdpSocket> {
 fn prepare(udp: &UdpSocket, peer: SocketAddr, buffer: usize) -> io::Result<()> {
     udp.connect(peer)?;
     udp.set_nonblocking(true)?;
-    // Reports of hosts on the way reach only who asks for them. A datagram that is too long for the path must
-    // be an error: an appliance cannot aggregate fragments.
+    // Reports of hosts on the way reach only who asks for them. A datagram that is too long for the interface
+    // must be an error: an appliance cannot aggregate fragments. What ICMP says of the path's MTU is not
+    // heeded: anybody can say it, and the kernel would believe it for ten minutes.
     match peer {
         SocketAddr::V4(_) => {
             setsockopt(udp, sockopt::Ipv4RecvErr, &true)?;
-            set_ip_mtu_discover(udp, Ipv4PathMtuDiscovery::DO)?;
+            set_ip_mtu_discover(udp, Ipv4PathMtuDiscovery::PROBE)?;
         }
         SocketAddr::V6(_) => {
             setsockopt(udp, sockopt::Ipv6RecvErr, &true)?;
-            set_ipv6_mtu_discover(udp, Ipv6PathMtuDiscovery::DO)?;
+            set_ipv6_mtu_discover(udp, Ipv6PathMtuDiscovery::PROBE)?;
         }
     }
     // Only root may exceed the system's limits; whatever size is granted is taken, a small buffer costs

@@ -20,6 +20,8 @@ const SEND_PATIENCE: Duration = Duration::from_millis(10);
 
 /// Attempts at sending a batch while the system reports errors, most of which earlier packets have caused.
 const SEND_ATTEMPTS: u32 = 3;
+/// How often in a row packets have to be too long before that is believed.
+const TOO_LONG_ATTEMPTS: u32 = 8;
 
 /// What moving batches needs. Made anew for each operation: the system's structures hold pointers, so a
 /// worker that kept them could not move to another thread.
@@ -90,7 +92,7 @@ impl<'a> Transfer<'a> {
     /// overwrite the payloads.
     fn send(&mut self, count: usize, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
         let mut batch = &self.batch[..count];
-        let mut attempts = 0;
+        let (mut attempts, mut too_long) = (0, 0);
         while !batch.is_empty() && attempts < SEND_ATTEMPTS {
             let to = place(self.ports, &batch[0]);
             let same = batch.iter().take_while(|packet| place(self.ports, packet) == to).count();
@@ -108,6 +110,11 @@ impl<'a> Transfer<'a> {
                 }
                 // The queue of errors has more of it.
                 Err(error) if is_unreachable(error) => {}
+                // An ICMP message causes it once, and may be forged; an interface causes it each time.
+                Err(Errno::EMSGSIZE) if too_long < TOO_LONG_ATTEMPTS => {
+                    too_long += 1;
+                    continue;
+                }
                 Err(Errno::EMSGSIZE) => {
                     session.note_too_long(self.socket.path_mtu());
                     break;
