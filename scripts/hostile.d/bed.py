@@ -72,6 +72,12 @@ class Bed(Network):
             run("ip", "-n", self.bridge, "link", "set", port, "master", "rack")
         run("ip", "-n", self.bridge, "link", "set", "rack", "up")
 
+    def forget(self) -> None:
+        """Empties what the workers' kernels have learnt of routes and neighbours."""
+        for name in self.workers:
+            run("ip", "-n", name, "route", "flush", "cache")
+            run("ip", "-n", name, "neigh", "flush", "all")
+
     def mac(self, namespace: str, interface: str = "eth0") -> str:
         """The MAC address of an interface."""
         words = run("ip", "-n", namespace, "-o", "link", "show", "dev", interface).stdout.split()

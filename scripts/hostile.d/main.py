@@ -117,6 +117,7 @@ def _run(binary: Path, wanted: list[Case], form: Form, options: argparse.Namespa
                 if found[-1].stuck:
                     victims.stop()
                     appliance.kill_and_restart(stop)
+                    bed.forget()
                     victims.start()
                 appliance.check_running()
             _finish(victims, scene, found[-1])

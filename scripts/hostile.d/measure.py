@@ -74,7 +74,12 @@ def measure(case: Case, scene: Scene, victims: Victims, form: Form) -> Found:
     found = Found(case.name, case.about)
     sums, problems = victims.sums, len(victims.problems)
     if not victims.ready(scene.stop):
-        found.problems.append("before the attack the workers get no sum")
+        found.problems += [
+            "before the attack the workers get no sum",
+            *_distinct(victims.problems[problems:]),
+        ]
+        found.stuck = True
+        return found
     if case.prepare:
         case.prepare(scene)
     before, memory, buffers = scene.metrics(), memory_kib(scene), _buffers(scene)

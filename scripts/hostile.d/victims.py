@@ -151,10 +151,11 @@ class Victims:
     def _fail(self, *, again: bool = True) -> None:
         """Says what the first that failed said, ends the others, and starts another set."""
         self.sets += 1
-        failed = [(r, c) for r, c in enumerate(self._children) if c.exit_code() not in (0, None)]
-        for rank, child in failed[:1] or [(0, self._children[0])]:
-            words = [line for line in child.tail().splitlines() if not line.startswith("{")]
-            self.problems.append(f"rank {rank} ended with {child.exit_code()}: {' '.join(words)}")
+        failed = [child for child in self._children if child.exit_code() not in (0, None)]
+        for child in failed[:1] or self._children[:1]:
+            words = " ".join(line for line in child.tail().splitlines() if not line.startswith("{"))
+            # Without the counts in brackets: the same failure is the same text.
+            self.problems.append(f"a rank ended with {child.exit_code()}: {words.split(' (')[0]}")
         self.stop()
         if again:
             # A set that is refused at once must not be all that this machine does.

@@ -85,15 +85,15 @@ class Network:
             self.pair(rack, "uplink", self.appliance, f"pas{port}")
             run("ip", "-n", rack, "link", "set", "uplink", "master", _BRIDGE)
         for rank, worker in enumerate(self.workers):
-            rack = self.racks[rank // RACK] if self.racks else None
-            far = (rack, f"s{rank}") if rack else (self.appliance, f"pas{rank}")
+            own = self.racks[rank // RACK] if self.racks else None
+            far = (own, f"s{rank}") if own else (self.appliance, f"pas{rank}")
             if self.middle:
                 self.pair(worker, "eth0", self.middle, f"w{rank}")
                 self.pair(self.middle, f"a{rank}", *far)
             else:
                 self.pair(worker, "eth0", *far)
-            if rack:
-                run("ip", "-n", rack, "link", "set", f"s{rank}", "master", _BRIDGE)
+            if own:
+                run("ip", "-n", own, "link", "set", f"s{rank}", "master", _BRIDGE)
             run("ip", "-n", worker, "addr", "add", f"{worker_address(rank)}/24", "dev", "eth0")
 
     def add(self, name: str) -> None:
