@@ -28,7 +28,7 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
-pub(crate) use job::{AdmissionConfig, JobConfig, PsConfig, PsMode};
+pub(crate) use job::{AdmissionConfig, Checkpoint, JobConfig, PsConfig, PsMode};
 pub(crate) use server::ServerLimits;
 
 /// Bytes of a configuration file: thousands of jobs.
@@ -171,7 +171,10 @@ impl Config {
         })?;
         // It has just been read as something more particular.
         let written = toml::from_str(text).unwrap_or_default();
-        accept::Accept { file, text }.config(raw, written)
+        // Ports that lead nowhere leave only the host itself to talk to.
+        let null = |port: &raw::Port| port.device.get_ref().starts_with("net_null");
+        let no_wire = raw.ports.get_ref().iter().all(|port| null(port.get_ref()));
+        accept::Accept { file, text, no_wire }.config(raw, written)
     }
 
     /// An error at a value of this configuration, found when it was put to use.

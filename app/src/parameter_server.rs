@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 mod asynchronous;
+mod checkpoints;
 pub(crate) mod embedded;
 mod process;
 mod registrar;

@@ -335,7 +335,8 @@ impl Classifier<'_> {
             return Class::FromServer(*datagram);
         }
         let bypass = header.flags.has(Flags::BYPASS);
-        if bypass && !self.table.get(header.job).is_some_and(Job::has_server) {
+        let asked = self.table.get(header.job);
+        if bypass && !asked.is_some_and(|job| job.has_server() || job.mode == Mode::Olaf) {
             return Class::Bypass;
         }
         let job = match self.member_of(datagram) {
@@ -349,8 +350,11 @@ impl Classifier<'_> {
         if !asynchronous && !job.window.has(header.psn) {
             return rejected(*datagram, (DropReason::OutsideWindow, None));
         }
-        if bypass {
+        if bypass && job.has_server() {
             return Class::ToServer(*datagram);
+        }
+        if bypass {
+            return rejected(*datagram, reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16));
         }
         if asynchronous {
             return rejected(*datagram, (DropReason::UnhandledKind, None));

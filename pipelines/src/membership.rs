@@ -87,6 +87,9 @@ pub struct Elapsed {
     pub events: Vec<Event>,
 }
 
+/// Codes of statuses, with those that are none.
+const CODES: usize = Status::ALL[Status::ALL.len() - 1] as usize + 1;
+
 /// All jobs' memberships.
 #[derive(Debug)]
 pub struct Membership {
@@ -99,7 +102,7 @@ pub struct Membership {
     next_epochs: BTreeMap<u16, u8>,
     first_epoch: u8,
     strangers: Strangers,
-    answered: [u64; Status::ALL.len()],
+    answered: [u64; CODES],
     ignored: u64,
 }
 
@@ -120,7 +123,7 @@ impl Membership {
             next_epochs: BTreeMap::new(),
             first_epoch,
             strangers: Strangers::default(),
-            answered: [0; Status::ALL.len()],
+            answered: [0; CODES],
             ignored: 0,
         }
     }

@@ -24,6 +24,7 @@ use pascaline_queue::{Config, ConfigError, Update};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::trailer::QueueState;
 
+use crate::classify::Objection;
 use crate::emit::Emitter;
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
@@ -50,6 +51,12 @@ pub(crate) struct Offer<B> {
     pub(crate) port: usize,
     pub(crate) update: Update,
     pub(crate) packet: B,
+}
+
+/// An update that was not taken, and what its worker should know.
+pub(crate) struct Refused {
+    pub(crate) update: Update,
+    pub(crate) why: Objection,
 }
 
 /// What lcores know of a port's queue.
@@ -119,13 +126,14 @@ impl<B> UpdateEnd<B> {
 }
 
 impl<B: PacketBuf> UpdateEnd<B> {
-    /// Takes in a burst of updates, or leaves them with those who own their queues. `unix_ns` is now.
+    /// Takes in a burst of updates, or leaves them with those who own their queues. `unix_ns` is now. Gives
+    /// one of those that were refused: no more are answered at a time.
     pub(crate) fn offer<I: Io<Buf = B>>(
         &mut self,
         emitter: &mut Emitter<I>,
         offers: ArrayVec<Offer<B>, BURST>,
         unix_ns: u64,
-    ) {
+    ) -> Option<Refused> {
         // All look-ups first, so that the processor does them at the same time; then what they will meet.
         let mut ahead = ArrayVec::<_, BURST>::new();
         for Offer { port, update, .. } in &offers {
@@ -137,9 +145,12 @@ impl<B: PacketBuf> UpdateEnd<B> {
                 egress.queue().prefetch(prediction);
             }
         }
+        let mut refused = None;
         for Offer { port, update, packet } in offers {
             match (self.owned.get_mut(port), self.shared.get(port)) {
-                (Some(Some(egress)), _) => egress.enqueue(emitter, unix_ns, update, packet),
+                (Some(Some(egress)), _) => {
+                    refused = egress.enqueue(emitter, unix_ns, update, packet).or(refused);
+                }
                 (_, Some(shared)) => match shared.inbox.push((update, packet)) {
                     Ok(()) => emitter.tally.add(Counter::HandedOff, 1),
                     Err((_, packet)) => {
@@ -150,18 +161,19 @@ impl<B: PacketBuf> UpdateEnd<B> {
                 (_, None) => emitter.discard(packet, DropReason::NoServer),
             }
         }
+        refused
     }
 
     /// The owner's share of a turn: takes in what others have left, sends off what may leave, and publishes.
-    /// Work is bounded. True if there was anything to do.
+    /// Work is bounded. True if there was anything to do, and one of the updates that were refused.
     pub(crate) fn turn<I: Io<Buf = B>>(
         &mut self,
         emitter: &mut Emitter<I>,
         table: &JobTable,
         now: u64,
         unix_ns: u64,
-    ) -> bool {
-        let mut busy = false;
+    ) -> (bool, Option<Refused>) {
+        let (mut busy, mut refused) = (false, None);
         for port in 0..self.owned.len() {
             let (Some(Some(_)), Some(shared)) = (self.owned.get(port), self.shared.get(port)) else {
                 continue;
@@ -181,7 +193,7 @@ impl<B: PacketBuf> UpdateEnd<B> {
                 busy = true;
             }
             if !offers.is_empty() {
-                self.offer(emitter, offers, unix_ns);
+                refused = self.offer(emitter, offers, unix_ns).or(refused);
             }
             let (Some(Some(egress)), Some(shared)) = (self.owned.get_mut(port), self.shared.get(port)) else {
                 continue;
@@ -191,7 +203,7 @@ impl<B: PacketBuf> UpdateEnd<B> {
             shared.state.store(pack(state), Ordering::Relaxed);
             egress.publish(&shared.counts, state);
         }
-        busy
+        (busy, refused)
     }
 
     /// The end of the lcore: drops what has been left in any inbox. Whoever has left something there is still

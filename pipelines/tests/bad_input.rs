@@ -258,7 +258,7 @@ fn beside_the_others() -> Vec<Case> {
 ///
 /// Those of policies and of the parameter server are in `policies.rs`, those of updates in
 /// `updates/bad_input.rs`.
-const NOT_BY_ONE_FRAME: [DropReason; 22] = [
+const NOT_BY_ONE_FRAME: [DropReason; 23] = [
     DropReason::Contention,
     DropReason::Conflict,
     DropReason::ControlFull,
@@ -270,6 +270,7 @@ const NOT_BY_ONE_FRAME: [DropReason; 22] = [
     DropReason::ServerFull,
     DropReason::UpdateMissing,
     DropReason::RewardNotFinite,
+    DropReason::UpdateNotFinite,
     DropReason::FromTheFuture,
     DropReason::UpdateTooLong,
     DropReason::UpdateQueueFull,

@@ -16,6 +16,11 @@
 //!     kind: Kind::Update, flags: Flags::TRAILER, element: Element::F32_SUM, job: 1, rank: 2, psn: 0,
 //!     fan_in: 3, count: 2, priority: 0, wnd_cap: 0, tree: 0, epoch: 7,
 //! };
+//! // The weights that a worker begins with.
+//! let first = Header { kind: Kind::Gradient, flags: Flags::BYPASS, psn: u32::MAX, count: 1, ..header };
+//! let mut datagram = first.to_bytes().to_vec();
+//! datagram.extend([0.0_f32, 0.0].into_iter().flat_map(f32::to_le_bytes));
+//! assert_eq!(server.handle_datagram(0, &datagram), AsyncOutcome::Initialised);
 //! let update = trailer::Update { reward: 1.0, generated_ns: 1000 };
 //! let mut datagram = header.to_bytes().to_vec();
 //! // The sum of two workers' gradients.
@@ -32,12 +37,14 @@
 //! ```
 
 pub mod age;
+mod kept;
 mod outcome;
 pub mod pace;
 pub mod rule;
 mod server;
 
 pub use age::{Age, jain};
+pub use kept::{Kept, NotKept};
 pub use outcome::{AsyncCounters, AsyncOutcome};
 pub use pace::Pace;
 pub use rule::{Combined, Rule};

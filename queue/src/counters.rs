@@ -24,7 +24,7 @@ impl UpdateCount {
 /// Of contributions, with those that [wait](crate::UpdateQueue::waiting):
 ///
 /// ```text
-/// accepted = departed + waiting + full + low_reward + displaced + superseded
+/// accepted = departed + waiting + full + low_reward + displaced + superseded + lapsed
 /// ```
 ///
 /// Of updates the same, with `aggregated` on the right-hand side too.
@@ -44,6 +44,8 @@ pub struct Counters {
     pub displaced: UpdateCount,
     /// Given up for a newer one of the same worker, or for one of another generation.
     pub superseded: UpdateCount,
+    /// Given up when it was its turn: there was nobody to send it to.
+    pub lapsed: UpdateCount,
     rejected: [u64; Rejection::ALL.len()],
 }
 

@@ -159,6 +159,15 @@ impl<B: PacketBuf> UpdateQueue<B> {
         Some(head.depart(&self.combiner))
     }
 
+    /// Gives up the head, locked or not: nobody is there whom it could go to. Gives its packet.
+    pub fn discard(&mut self) -> Option<B> {
+        let head = self.waiting.pop_front()?;
+        self.head = self.head.wrapping_add(1);
+        self.locked = 0;
+        self.counters.lapsed.add(head.update().count);
+        Some(head.depart(&self.combiner).packet)
+    }
+
     /// The waiting updates, the head first. Takes time in proportion.
     pub fn waiting(&self) -> impl ExactSizeIterator<Item = Update> {
         self.waiting.iter().map(Waiting::seen)

@@ -175,6 +175,7 @@ impl Cluster {
                         outstanding: NonZeroU16::new(self.plan.outstanding).unwrap_or(NonZeroU16::MIN),
                         policy: self.plan.policy,
                         seed: u64::from(membership.identity.rank),
+                        patience: Duration::from_nanos(DEADLINE),
                     };
                     let session = AsyncSession::new(membership, settings, Initial::Nothing);
                     (member.stage, member.next_push) = (Stage::Training(Box::new(session)), now);

@@ -113,6 +113,8 @@ reasons! {
     UpdateMissing => "update_missing", "The worker sends no update trailer: docs/protocol.md, section 15.";
     /// The reward of the update is infinite or not a number.
     RewardNotFinite => "reward_not_finite", "Look at the training: it has diverged.";
+    /// A value of the update is infinite or not a number.
+    UpdateNotFinite => "update_not_finite", "Look at the training: it has diverged.";
     /// The update was generated later than now, by more than clocks may differ.
     FromTheFuture => "from_the_future", "Synchronise the clocks of workers and appliance (NTP or PTP).";
     /// The update is longer than a segment of the queue, or than the job's workers have agreed on.
@@ -129,7 +131,7 @@ reasons! {
     NoRoom => "no_room", "Lower the worker's payload to half of what fits.";
     /// The lcore that owns the queue of updates took no more.
     HandoffFull => "handoff_full", "Use fewer lcores for updates, or let workers send less often.";
-    /// The job's parameter server has not registered.
+    /// The job's parameter server has not registered, or has gone.
     NoServer => "no_server", "Start `pascaline ps` with the appliance's configuration.";
     /// The control plane had no room for the request.
     ControlFull => "control_full", "Normal when many workers join at once: they ask again.";

@@ -157,6 +157,23 @@ codes! {
         RankTaken = 20 "rank_taken",
         /// The job's configuration does not let the sender command it.
         NotPermitted = 21 "not_permitted",
+        /// An update was dropped: the job's parameter server is not here.
+        NoServer = 24 "no_server",
+        /// An update was dropped: one of its values, or its reward, is infinite or NaN.
+        NotFinite = 25 "not_finite",
+        /// An update was dropped: by the appliance's clock it was generated in the future.
+        FromTheFuture = 26 "from_the_future",
+        /// An update was dropped: a worker's own has `count` 1.
+        BadCount = 27 "bad_count",
+        /// An update was dropped: others had a higher reward.
+        LowReward = 28 "low_reward",
+        /// An update was dropped: it would have made the model infinite or NaN.
+        Diverges = 29 "diverges",
+        /// An update was dropped: it has no update trailer.
+        NoUpdate = 30 "no_update",
+        /// An update was dropped: the parameter server has no model yet, or none any more. Whoever is told
+        /// offers the weights that it has.
+        NoModel = 31 "no_model",
     }
 }
 
@@ -185,6 +202,14 @@ impl fmt::Display for Status {
             Self::RankLeft => "a rank has left too early",
             Self::RankTaken => "a live worker holds the rank",
             Self::NotPermitted => "not for this rank to command",
+            Self::NoServer => "the job's parameter server is not here",
+            Self::NotFinite => "a value is infinite or not a number",
+            Self::FromTheFuture => "generated in the future, by the appliance's clock",
+            Self::BadCount => "an update counts as one",
+            Self::LowReward => "others had a higher reward",
+            Self::Diverges => "it would have made the model infinite",
+            Self::NoUpdate => "no update trailer",
+            Self::NoModel => "the parameter server has no model",
         })
     }
 }

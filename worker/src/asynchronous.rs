@@ -14,7 +14,7 @@ pub mod session;
 
 pub use control::{Control, Heard, Policy, Slope};
 pub use counters::{AsyncCounters, AsyncIgnored};
-pub use session::{AsyncSession, Initial, Push, PushError, Settings};
+pub use session::{AsyncSession, Initial, Push, PushError, Settings, Why};
 
 use pascaline_wire::header;
 

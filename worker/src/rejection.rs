@@ -70,6 +70,8 @@ pub enum Reason {
     Taken,
     /// The job's configuration lets others command it, or nobody.
     NotPermitted,
+    /// An update was not taken.
+    Update(Status),
 }
 
 impl Rejection {
@@ -106,6 +108,14 @@ impl Rejection {
             }
             Status::RankTaken => Reason::Taken,
             Status::NotPermitted => Reason::NotPermitted,
+            Status::NoServer
+            | Status::NotFinite
+            | Status::FromTheFuture
+            | Status::BadCount
+            | Status::LowReward
+            | Status::Diverges
+            | Status::NoUpdate
+            | Status::NoModel => Reason::Update(ack.status),
         };
         Some(identity.rejection(reason, ack.expected, ack.got))
     }
@@ -178,6 +188,9 @@ impl fmt::Display for Text<'_> {
             }
             Reason::NotPermitted => {
                 write!(f, "rank {rank} may not command job {job}: its `control` is for others")
+            }
+            Reason::Update(status) => {
+                write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
             }
             Reason::Unsupported => write!(f, "the appliance does not support what job {job} asks of it"),
         }

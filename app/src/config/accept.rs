@@ -40,6 +40,8 @@ const MOST_NAP: Duration = Duration::from_millis(100);
 pub(super) struct Accept<'a> {
     pub(super) file: &'a Path,
     pub(super) text: &'a str,
+    /// No port leads anywhere.
+    pub(super) no_wire: bool,
 }
 
 impl Accept<'_> {

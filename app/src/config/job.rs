@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -91,6 +92,19 @@ pub(crate) struct PsConfig {
     pub(crate) limits: ServerLimits,
     /// How it trains jobs of mode "olaf".
     pub(crate) training: Settings,
+    /// Where it keeps their models.
+    pub(crate) checkpoint: Checkpoint,
+}
+
+/// Where models are kept while no server runs. Workers have the latest weights besides.
+#[derive(Debug, Clone)]
+pub(crate) enum Checkpoint {
+    /// Where the service manager says that state belongs, if it says so.
+    Default,
+    /// In this directory.
+    In(Located<PathBuf>),
+    /// Nowhere.
+    No,
 }
 
 /// A policy in a few words.

@@ -132,6 +132,8 @@ pub(super) struct Ps {
     pub(super) learning_rate: Option<Spanned<f64>>,
     pub(super) half_age: Option<Spanned<String>>,
     pub(super) weights_to: Option<Spanned<Named<Audience>>>,
+    pub(super) reward_memory: Option<Spanned<String>>,
+    pub(super) checkpoint: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

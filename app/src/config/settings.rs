@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use humantime::format_duration;
 use pascaline_pipelines::IdlePolicy;
 
+use super::job::Checkpoint;
 use super::words::Word as _;
 use super::{Config, PsMode};
 
@@ -72,6 +73,9 @@ impl Config {
                 all.set("ps.address", address);
                 all.set("ps.appliance", appliance);
             }
+        }
+        if let Checkpoint::In(directory) = &self.ps.checkpoint {
+            all.set("ps.checkpoint", directory.value.display());
         }
         all.set("ps.memory_mb", self.ps.limits.config.capacity.bytes >> 20);
         if let Some(listen) = &self.ps.listen {

@@ -11,6 +11,7 @@ use pascaline_ps::asynchronous::{AsyncJob, AsyncOutcome, AsyncServer, Settings};
 use pascaline_wire::{Header, Kind, Trailer};
 use tracing::{info, warn};
 
+use super::checkpoints::Checkpoints;
 use super::snapshot::{Ages, AsyncSnapshot, ClusterSnapshot};
 use pascaline_pipelines::jobs::ServedJob;
 
@@ -27,11 +28,17 @@ pub(super) struct AsyncLoop {
     /// The jobs of this kind.
     jobs: BTreeSet<u16>,
     log: Option<BufWriter<File>>,
+    checkpoints: Option<Checkpoints>,
 }
 
 impl AsyncLoop {
     pub(super) fn new(settings: Settings, jobs: impl IntoIterator<Item = u16>) -> Self {
-        Self { server: AsyncServer::new(settings), jobs: jobs.into_iter().collect(), log: None }
+        Self {
+            server: AsyncServer::new(settings),
+            jobs: jobs.into_iter().collect(),
+            log: None,
+            checkpoints: None,
+        }
     }
 
     /// Writes a line into a file for each update that arrives from here on.
@@ -39,6 +46,21 @@ impl AsyncLoop {
         let made = File::create(file).with_context(|| format!("creating {}", file.display()))?;
         self.log = Some(BufWriter::new(made));
         Ok(())
+    }
+
+    /// Goes on with the models that were kept in a directory, and keeps them there.
+    pub(super) fn keep_in(&mut self, directory: &Path) -> anyhow::Result<()> {
+        let (checkpoints, models) = Checkpoints::open(directory, self.jobs.iter().copied())?;
+        models.into_iter().for_each(|kept| self.server.restore(kept));
+        self.checkpoints = Some(checkpoints);
+        Ok(())
+    }
+
+    /// Keeps models, if it is time.
+    pub(super) fn keep(&mut self, now: Duration) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.keep(now, &self.server);
+        }
     }
 
     /// Whether a job trains asynchronously.
@@ -52,6 +74,12 @@ impl AsyncLoop {
         if self.server.clusters().all(|(there, cluster)| there != id || *cluster.job() != wanted) {
             info!(job = id, epoch, ranks = fan_in, payload, "serving asynchronously");
             self.server.set_job(id, wanted);
+            match self.server.keep(id) {
+                Some(kept) => {
+                    info!(job = id, version = kept.version, "it goes on with the model that there is")
+                }
+                None => info!(job = id, "there is no model: workers are asked for theirs"),
+            }
         }
     }
 
@@ -114,11 +142,15 @@ impl AsyncLoop {
             counters: *self.server.counters(),
             clusters: clusters.collect(),
             fairness: self.server.fairness(unix_ns),
+            checkpoints: self.checkpoints.as_ref().map(Checkpoints::counts),
         })
     }
 
-    /// Writes out what the log still holds back.
+    /// Writes out what the log still holds back, and what models have come to.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.finish(&self.server);
+        }
         self.log.as_mut().map_or(Ok(()), std::io::Write::flush).context("writing the log of updates")
     }
 }

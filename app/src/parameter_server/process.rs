@@ -19,7 +19,7 @@ use super::registrar::{Answer, Registrar};
 use super::snapshot::{Count, Published};
 use super::socket::Socket;
 use super::{ServerLoop, earlier};
-use crate::config::{Config, PsMode};
+use crate::config::{Checkpoint, Config, PsMode};
 use crate::http;
 use crate::http::names::Names;
 use crate::http::server::Plan;
@@ -34,7 +34,10 @@ const SILENCE: Duration = Duration::from_secs(2);
 ///
 /// Reads the same file as the appliance: `[ps]` must have mode = "external", an address of this host and, if
 /// it is not 16421, a port. The server tells the appliance where it is, and needs no privileges. It may be
-/// started before or after the appliance, and restarted at any time: what it held is collected again.
+/// started before or after the appliance, and restarted at any time. What it held of synchronous jobs is
+/// collected again. The model of an asynchronous job goes on from the file that was kept of it, if
+/// `checkpoint` in [ps] or $STATE_DIRECTORY names a directory; else a worker is asked for the latest weights.
+/// A file that is damaged is an error.
 ///
 /// When it ends, with 0, it prints what it has done. Exit code 2: the configuration cannot be put to use; 1:
 /// something failed later.
@@ -162,6 +165,11 @@ impl Process {
             admission.map(|admission| admission.jobs.clone()),
             jobs,
         );
+        let training = !asynchronous.is_empty();
+        let mut asynchronous = AsyncLoop::new(config.ps.training, asynchronous);
+        if training {
+            keep_models(config, &mut asynchronous)?;
+        }
         info!(file = %file.display(), %address, %appliance, jobs, "ready");
         Ok(Self {
             socket,
@@ -172,7 +180,7 @@ impl Process {
                 .collect(),
             registrar,
             server: ServerLoop::new(config.ps.limits),
-            asynchronous: AsyncLoop::new(config.ps.training, asynchronous),
+            asynchronous,
             counts: Counts::default(),
             published: Published::default(),
         })
@@ -190,6 +198,7 @@ impl Process {
             if self.counts.serves_sent > 0 {
                 silence.look(now, self.counts.answers);
             }
+            self.asynchronous.keep(now);
             if now >= publish_at {
                 self.published.publish(self.snapshot());
                 publish_at = now.saturating_add(PUBLISH);
@@ -284,6 +293,24 @@ impl Counts {
             }
         }
         self.answers += 1;
+    }
+}
+
+/// Sees to it that models are kept where the configuration says, or the service manager.
+fn keep_models(config: &Config, models: &mut AsyncLoop) -> anyhow::Result<()> {
+    let default = std::env::var_os("STATE_DIRECTORY").filter(|it| !it.is_empty()).map(PathBuf::from);
+    let remedy = "restore the file or delete it: then a worker is asked for the latest weights; \
+        or let checkpoint in [ps] name a directory that can be written";
+    match (&config.ps.checkpoint, default) {
+        (Checkpoint::In(directory), _) => {
+            let kept = models.keep_in(&directory.value);
+            kept.map_err(|error| config.error(directory, format_args!("{error:#}"), remedy).into())
+        }
+        (Checkpoint::Default, Some(directory)) => models.keep_in(&directory).context(remedy),
+        _ => {
+            info!("no model is kept on disk: after a restart a worker is asked for the latest weights");
+            Ok(())
+        }
     }
 }
 

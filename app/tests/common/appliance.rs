@@ -41,11 +41,14 @@ pub(crate) struct Wanted {
     /// A single queue, however many lcores there are.
     pub(crate) one_queue: bool,
     /// Job [`OLAF_JOB`], whose workers send updates: a rank on each host but the last, where its server is;
-    /// behind a queue of eight at a million bits per second.
+    /// behind a queue of eight at a million bits per second. And [`SERVED_JOB`], of the same ranks.
     pub(crate) olaf: bool,
     /// Job [`EARLY_JOB`], whose PSNs are complete without the last of its ranks.
     pub(crate) early: bool,
 }
+
+/// The job beside [`OLAF_JOB`] that sums with the help of the same server.
+pub(crate) const SERVED_JOB: u16 = 6;
 
 /// See [`Wanted::early`].
 pub(crate) const EARLY_JOB: u16 = 5;
@@ -114,7 +117,12 @@ fn jobs(network: &Network, wanted: Wanted) -> String {
     if wanted.olaf {
         let (ranks, server) = (ranks - 1, address(u8::try_from(ranks - 1).unwrap()));
         write!(text, "\n[[jobs]]\nid = {OLAF_JOB}\nfan_in = {ranks}\nmode = \"olaf\"\n").unwrap();
-        write!(text, "\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n").unwrap();
+        write!(
+            text,
+            "\n[ps]\nmode = \"external\"\naddress = \"{server}\"\nport = {SERVER_PORT}\n\
+             \n[[jobs]]\nid = {SERVED_JOB}\nfan_in = {ranks}\nprofile = \"dsa\"\nquota = 8\n"
+        )
+        .unwrap();
     }
     if wanted.early {
         write!(text, "\n[[jobs]]\nid = {EARLY_JOB}\nfan_in = {ranks}\nprofile = \"iswitch\"\n").unwrap();
@@ -155,6 +163,11 @@ impl<'a> Appliance<'a> {
             (healthy && this.log().contains("ready")).then_some(true)
         });
         if ready { Ok(this) } else { Err(this.process.wait(SOON)) }
+    }
+
+    /// Its configuration.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.files.path("appliance.toml")
     }
 
     /// The socket of its admin API.

@@ -27,9 +27,13 @@ impl Classifier<'_> {
             let (right, got) = (job.payload, payload.len);
             return Err(reject(DropReason::UpdateTooLong, Status::PayloadMismatch, right, got));
         }
-        let about = trailer.and_then(|trailer| trailer.update).ok_or((DropReason::UpdateMissing, None))?;
+        if header.count != 1 {
+            return Err(reject(DropReason::BadCount, Status::BadCount, 1u16, header.count));
+        }
+        let about = trailer.and_then(|trailer| trailer.update);
+        let about = about.ok_or_else(|| reject(DropReason::UpdateMissing, Status::NoUpdate, 0u16, 0u16))?;
         let Server::External { endpoint, .. } = &job.server else {
-            return Err((DropReason::NoServer, None));
+            return Err(reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16));
         };
         let update = Update {
             cluster: u32::from(job.id),

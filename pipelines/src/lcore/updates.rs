@@ -1,35 +1,56 @@
 //! Updates and the answers to them, as an lcore comes across them.
 
+use std::sync::Arc;
+
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{DropReason, JobEvent, Moment};
 use pascaline_wire::Datagram;
+use pascaline_wire::control::Status;
+use pascaline_wire::datagram::Payload;
+use pascaline_wire::header::{Header, Kind};
 use pascaline_wire::trailer::Trailer;
 
 use super::Lcore;
+use crate::classify::Objection;
 use crate::io::{BURST, Io};
 use crate::jobs::{Job, Server};
-use crate::updates::{Offer, acknowledge, answered};
+use crate::updates::{Offer, Refused, acknowledge, answered};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
-    /// Takes in a burst's updates.
+    /// Takes in a burst's updates. What is no number is kept out here, before it is combined with anything.
     pub(super) fn offer_updates(&mut self, now: u64, offers: ArrayVec<Offer<I::Buf>, BURST>) {
         let unix_ns = self.end.unix_ns(now);
-        for Offer { update, .. } in &offers {
+        let mut sound = ArrayVec::new();
+        let mut refused = None;
+        for Offer { port, update, packet } in offers {
             if let Some(job) = u16::try_from(update.cluster).ok().and_then(|id| self.table.get(id)) {
                 job.cells.ranks_of(self.number).heard(update.worker, update.psn, Moment::at(now));
                 job.cells.count(self.number, JobEvent::UpdateBytes, u64::from(update.len));
             }
+            let values = Payload::new(update.offset.into(), update.len.into()).of(packet.bytes());
+            if (self.kernels.non_finite(update.element.dtype))(values) == 0 {
+                // As many as came.
+                let _ = sound.try_push(Offer { port, update, packet });
+            } else {
+                self.emitter.discard(packet, DropReason::UpdateNotFinite);
+                let (expected, got) = (0, 0);
+                refused =
+                    Some(Refused { update, why: Objection { status: Status::NotFinite, expected, got } });
+            }
         }
         match &mut self.updates {
-            Some(updates) => updates.offer(&mut self.emitter, offers, unix_ns),
+            Some(updates) => {
+                refused = updates.offer(&mut self.emitter, sound, unix_ns).or(refused);
+            }
             // A job that is configured so comes with queues; a driver without them has none to drain them.
             None => {
-                for offer in offers {
+                for offer in sound {
                     self.emitter.discard(offer.packet, DropReason::NoServer);
                 }
             }
         }
+        self.tell(now, refused);
     }
 
     /// This lcore's share of the queues' work in a turn. True if there was any.
@@ -37,7 +58,26 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub(super) fn update_queues(&mut self) -> bool {
         let Some(updates) = &mut self.updates else { return false };
         let now = self.emitter.io.now();
-        updates.turn(&mut self.emitter, &self.table, now, self.end.unix_ns(now))
+        let (busy, refused) = updates.turn(&mut self.emitter, &self.table, now, self.end.unix_ns(now));
+        self.tell(now, refused);
+        busy
+    }
+
+    /// Tells a worker why its update was not taken.
+    fn tell(&mut self, now: u64, refused: Option<Refused>) {
+        let Some(Refused { update, why }) = refused else { return };
+        let table = Arc::clone(&self.table);
+        let job = u16::try_from(update.cluster).ok().and_then(|id| table.get(id));
+        let Some(job) = job.filter(|job| job.epoch == update.epoch) else { return };
+        let Some(member) = job.member(update.worker) else { return };
+        let header = Header {
+            rank: update.worker,
+            psn: update.psn,
+            fan_in: job.fan_in,
+            count: update.count,
+            ..Header::about(Kind::Update, update.element, job.id, job.epoch)
+        };
+        self.with_pool(|_, sink| sink.refuse(now, &member.endpoint, &header, why));
     }
 
     /// An answer of a cluster's server.

@@ -75,8 +75,8 @@ impl Fate {
 /// here. The last class has no bound.
 pub const AGGREGATIONS: [u32; 12] = [0, 1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 64];
 const CLASSES: usize = AGGREGATIONS.len() + 1;
-/// Contributions that came, departed, and were given up in each of four ways.
-const CONTRIBUTIONS: usize = 6;
+/// Contributions that came, departed, and were given up in each of five ways.
+const CONTRIBUTIONS: usize = 7;
 
 /// What has been counted since the last publication.
 #[derive(Debug, Default)]
@@ -174,8 +174,8 @@ fn bump(published: &AtomicU64, count: u64) {
 }
 
 fn contributions(queue: &Counters) -> [u64; CONTRIBUTIONS] {
-    let Counters { accepted, departed, full, low_reward, displaced, superseded, .. } = queue;
-    [accepted, departed, full, low_reward, displaced, superseded].map(|tally| tally.contributions)
+    let Counters { accepted, departed, full, low_reward, displaced, superseded, lapsed, .. } = queue;
+    [accepted, departed, full, low_reward, displaced, superseded, lapsed].map(|tally| tally.contributions)
 }
 
 /// What a queue had counted at one time.
@@ -225,7 +225,7 @@ impl QueueReading {
     /// Each is the sum of the updates' counts; the first is that of all others and of what waits.
     #[must_use]
     pub fn contributions(&self) -> [(&'static str, u64); CONTRIBUTIONS] {
-        let names = ["accepted", "departed", "full", "low_reward", "displaced", "superseded"];
+        let names = ["accepted", "departed", "full", "low_reward", "displaced", "superseded", "lapsed"];
         core::array::from_fn(|at| (names[at], self.contributions[at]))
     }
 }

@@ -8,11 +8,13 @@ use pascaline_queue::{
     ConfigError, Departure, EnqueueOutcome, Enqueued, Rejection, Shaper, Update, UpdateQueue,
 };
 use pascaline_telemetry::{Counter, DropReason};
+use pascaline_wire::control::Status;
 use pascaline_wire::header::{Header, Kind};
 use pascaline_wire::trailer::{self, QueueState, Trailer};
 
 use super::counts::{Fate, FateCounts, QueueCounts};
-use super::{PortQueue, is_present};
+use super::{PortQueue, Refused, is_present};
+use crate::classify::Objection;
 use crate::emit::{Emitter, flags};
 use crate::io::{BURST, Io};
 use crate::jobs::{Job, JobTable, Server};
@@ -58,7 +60,7 @@ impl<B> Egress<B> {
 }
 
 impl<B: PacketBuf> Egress<B> {
-    /// Offers an update to the queue, and accounts for its packet.
+    /// Offers an update to the queue, and accounts for its packet. Says what its worker should know.
     #[inline]
     pub(super) fn enqueue<I: Io<Buf = B>>(
         &mut self,
@@ -66,7 +68,7 @@ impl<B: PacketBuf> Egress<B> {
         unix_ns: u64,
         update: Update,
         packet: B,
-    ) {
+    ) -> Option<Refused> {
         let Enqueued { outcome, recycled } = self.queue.enqueue(unix_ns, update, packet);
         self.tally.add(Fate::of(outcome));
         match dropped(outcome) {
@@ -76,6 +78,7 @@ impl<B: PacketBuf> Egress<B> {
         if let Some(recycled) = recycled {
             emitter.recycle(recycled);
         }
+        objection(outcome, &update).map(|why| Refused { update, why })
     }
 
     /// Sends off what the shaper and the port let go. True if anything left.
@@ -98,7 +101,7 @@ impl<B: PacketBuf> Egress<B> {
                 .filter(|job| matches!(job.server, Server::External { .. }));
             let Some(job) = to else {
                 // Its generation is over, or its server is gone.
-                if let Some(Departure { packet, .. }) = self.queue.dequeue() {
+                if let Some(packet) = self.queue.discard() {
                     emitter.recycle(packet);
                 }
                 self.tally.add(Fate::Stale);
@@ -163,6 +166,38 @@ fn send<I: Io>(emitter: &mut Emitter<I>, job: &Job, departure: Departure<I::Buf>
         emitter.tally.add(Counter::ServerSent, 1);
     }
     sent
+}
+
+/// What a worker should know of an update that was offered: mistakes, and a reward too low; not what is
+/// ordinary in a queue that is full.
+fn objection(outcome: EnqueueOutcome, update: &Update) -> Option<Objection> {
+    let (status, got) = match outcome {
+        EnqueueOutcome::LowReward => (Status::LowReward, 0),
+        EnqueueOutcome::Rejected(rejection) => match rejection {
+            Rejection::RewardNotFinite => (Status::NotFinite, 0),
+            Rejection::FromTheFuture => (Status::FromTheFuture, 0),
+            Rejection::TooLong | Rejection::BadLength | Rejection::LengthChanged => {
+                (Status::PayloadMismatch, u32::from(update.len))
+            }
+            Rejection::ElementUnsupported | Rejection::ElementChanged => {
+                (Status::ElementMismatch, u32::from(update.element.code()))
+            }
+            Rejection::ClusterOutOfRange
+            | Rejection::CountZero
+            | Rejection::CountOverflow
+            | Rejection::NoRoom => {
+                return None;
+            }
+        },
+        EnqueueOutcome::Appended
+        | EnqueueOutcome::Aggregated
+        | EnqueueOutcome::Replaced
+        | EnqueueOutcome::Renewed
+        | EnqueueOutcome::Preferred
+        | EnqueueOutcome::Outdated
+        | EnqueueOutcome::Full => return None,
+    };
+    Some(Objection { status, expected: 0, got })
 }
 
 /// Why an update that was offered is counted as dropped; none if it went into the queue.

@@ -70,32 +70,42 @@ fn said_of_updates() -> Vec<Case> {
             "a reward that is not a number",
             Some(Rejection::RewardNotFinite),
             rewarded(f32::NAN),
-        ),
+        )
+        .told(Status::NotFinite, 0, 0),
         case(
             R::RewardNotFinite,
             "an infinite reward",
             Some(Rejection::RewardNotFinite),
             rewarded(f32::NEG_INFINITY),
+        )
+        .told(Status::NotFinite, 0, 0),
+        case(R::LowReward, "a reward below the waiting one's", None, rewarded(-2.5)).told(
+            Status::LowReward,
+            0,
+            0,
         ),
-        case(R::LowReward, "a reward below the waiting one's", None, rewarded(-2.5)),
         case(
             R::FromTheFuture,
             "generated later than clocks differ",
             Some(Rejection::FromTheFuture),
             |worker, now| update(worker, 9, &[3; 16], 0.0, now + 1_000_000_001),
-        ),
+        )
+        .told(Status::FromTheFuture, 0, 0),
         case(
             R::FromTheFuture,
             "generated at the end of time",
             Some(Rejection::FromTheFuture),
             |worker, _| update(worker, 9, &[3; 16], 0.0, u64::MAX),
-        ),
+        )
+        .told(Status::FromTheFuture, 0, 0),
         case(R::UpdateMissing, "no trailer", None, move |worker, _| {
             worker.frame(&worker.header(Kind::Update, 9, 1), &good())
-        }),
+        })
+        .told(Status::NoUpdate, 0, 0),
         case(R::UpdateMissing, "a trailer that says something else", None, move |worker, _| {
             changed(worker, |_, trailer| (trailer.update, trailer.auth) = (None, Some(7)), &good())
-        }),
+        })
+        .told(Status::NoUpdate, 0, 0),
         case(R::Trailer, "a trailer cut off", None, move |worker, _| {
             worker.frame(&Header { flags: Flags::TRAILER, ..worker.header(Kind::Update, 9, 1) }, &good())
         }),
@@ -112,32 +122,44 @@ fn payloads() -> Vec<Case> {
         .told(Status::PayloadMismatch, 1024, 1028),
         case(R::UpdateTooLong, "longer than a segment", Some(Rejection::TooLong), |worker, now| {
             update(worker, 9, &[3; 200], 0.0, now)
-        }),
+        })
+        .told(Status::PayloadMismatch, 0, 800),
         case(R::PayloadLength, "no whole number of elements", None, move |worker, _| {
             changed(worker, |_, _| (), &good()[1..])
         }),
         case(R::PayloadLength, "no elements", None, |worker, _| changed(worker, |_, _| (), &[])),
-        case(R::BadCount, "of no update", Some(Rejection::CountZero), move |worker, _| {
+        case(R::BadCount, "of no update", None, move |worker, _| {
             changed(worker, |header, _| header.count = 0, &good())
-        }),
-        case(
-            R::BadCount,
-            "of more updates than can be counted",
-            Some(Rejection::CountOverflow),
-            move |worker, _| changed(worker, |header, _| header.count = u16::MAX, &good()),
-        ),
+        })
+        .told(Status::BadCount, 1, 0),
+        case(R::BadCount, "that counts as two", None, move |worker, _| {
+            changed(worker, |header, _| header.count = 2, &good())
+        })
+        .told(Status::BadCount, 1, 2),
+        case(R::UpdateNotFinite, "a value that is not a number", None, |worker, _| {
+            changed(worker, |header, _| header.element = Element::F32_SUM, &f32::NAN.to_le_bytes())
+        })
+        .told(Status::NotFinite, 0, 0),
+        case(R::UpdateNotFinite, "an infinity at the end", None, |worker, _| {
+            let values = [[0; 60].to_vec(), f32::NEG_INFINITY.to_le_bytes().to_vec()].concat();
+            changed(worker, |header, _| header.element = Element::F32_SUM, &values)
+        })
+        .told(Status::NotFinite, 0, 0),
         case(
             R::LengthChanged,
             "shorter than the waiting one",
             Some(Rejection::LengthChanged),
             |worker, now| update(worker, 9, &[3; 15], 0.0, now),
-        ),
+        )
+        .told(Status::PayloadMismatch, 0, 60),
         case(R::ElementChanged, "of other elements", Some(Rejection::ElementChanged), move |worker, _| {
             changed(worker, |header, _| header.element = Element::F32_SUM, &good())
-        }),
+        })
+        .told(Status::ElementMismatch, 0, Element::F32_SUM.code().into()),
         case(R::DType, "a minimum", Some(Rejection::ElementUnsupported), move |worker, _| {
             changed(worker, |header, _| header.element.op = Op::Min, &good())
-        }),
+        })
+        .told(Status::ElementMismatch, 0, Element { op: Op::Min, ..Element::I32_SUM }.code().into()),
     ]
 }
 
@@ -226,6 +248,8 @@ fn no_reason_of_the_queue_is_without_a_case() {
             // A packet of an unknown job is none of the queue's business, and the parser has looked at the
             // length.
             Rejection::ClusterOutOfRange | Rejection::BadLength => true,
+            // Nor can a worker's own update count as none or as many.
+            Rejection::CountZero | Rejection::CountOverflow => true,
             _ => false,
         };
         assert_ne!(covered, elsewhere, "{rejection}");

@@ -1,5 +1,7 @@
 //! What becomes of a datagram, and how often that was.
 
+use pascaline_wire::control::Status;
+
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -29,11 +31,15 @@ pub enum AsyncOutcome {
     WrongModel,
     /// A value that is NaN or infinite, and would be part of the weights for ever.
     NotFinite,
+    /// Its values are numbers, and would have made weights NaN or infinite.
+    Diverges,
+    /// There is no model yet, or none any more: workers are asked for theirs.
+    NoModel,
 }
 
 impl AsyncOutcome {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Applied,
         Self::LowReward,
         Self::Initialised,
@@ -46,6 +52,8 @@ impl AsyncOutcome {
         Self::NoUpdate,
         Self::WrongModel,
         Self::NotFinite,
+        Self::Diverges,
+        Self::NoModel,
     ];
 
     /// The outcome as it appears in metrics and reports.
@@ -64,7 +72,33 @@ impl AsyncOutcome {
             Self::NoUpdate => "no_update",
             Self::WrongModel => "wrong_model",
             Self::NotFinite => "not_finite",
+            Self::Diverges => "diverges",
+            Self::NoModel => "no_model",
         }
+    }
+}
+
+impl AsyncOutcome {
+    /// What the sender is told of an update that was not taken; `None` if it was, or if nothing is known of a
+    /// sender who could be told.
+    #[must_use]
+    pub const fn told(self) -> Option<Status> {
+        Some(match self {
+            Self::LowReward => Status::LowReward,
+            Self::WrongMember => Status::BadCount,
+            Self::NoUpdate => Status::NoUpdate,
+            Self::WrongModel => Status::PayloadMismatch,
+            Self::NotFinite => Status::NotFinite,
+            Self::Diverges => Status::Diverges,
+            Self::NoModel => Status::NoModel,
+            Self::Applied
+            | Self::Initialised
+            | Self::NotFirst
+            | Self::Malformed
+            | Self::Unexpected
+            | Self::UnknownJob
+            | Self::WrongEpoch => return None,
+        })
     }
 }
 

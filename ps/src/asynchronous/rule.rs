@@ -29,7 +29,7 @@ impl Combined {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
     /// Olaf's (section 2.1): an update counts only if its reward is higher than the highest one so far, r_i >
-    /// r_g. Then g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
+    /// r_g; so far in this generation of the job, and not before [`Settings::memory`](super::Settings). Then g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
     ///
     /// The paper does not say what the average is of an update that stands for c: here g_a counts as one and
     /// each contribution as one, g_a ← (g_a + c · g̅) / (1 + c). For c = 1 that is the paper's; in which
@@ -61,10 +61,23 @@ pub(super) struct Model {
     weights: Vec<f32>,
     /// g_a; empty before the first update that counts.
     average: Vec<f32>,
-    /// r_g.
-    reward: Option<f32>,
+    /// r_g, and when it was last reached or raised.
+    reward: Option<(f32, u64)>,
     /// How often the weights have changed.
     version: u64,
+    /// What the weights would become, until it is known that they are numbers.
+    next: Vec<f32>,
+}
+
+/// What a model makes of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It has changed the weights.
+    Applied,
+    /// Its reward is not high enough for the rule.
+    LowReward,
+    /// It would have made weights infinite or NaN. Nothing has changed.
+    Diverges,
 }
 
 /// An update, as a rule sees it.
@@ -76,15 +89,17 @@ pub(super) struct Gradient<'a> {
     pub(super) count: u16,
     pub(super) reward: f32,
     pub(super) age: Duration,
+    /// Unix time.
+    pub(super) now: u64,
 }
 
 impl Gradient<'_> {
-    fn floats(&self) -> impl Iterator<Item = f32> {
+    fn floats(&self) -> impl Iterator<Item = f32> + Clone {
         floats(self.payload)
     }
 }
 
-fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
+fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> + Clone {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
 }
 
@@ -99,11 +114,6 @@ impl Model {
         Self { weights: floats(weights).collect(), ..Self::default() }
     }
 
-    /// A model that begins with zeros.
-    pub(super) fn zeros(floats: usize) -> Self {
-        Self { weights: vec![0.0; floats], ..Self::default() }
-    }
-
     pub(super) fn weights(&self) -> &[f32] {
         &self.weights
     }
@@ -112,45 +122,74 @@ impl Model {
         self.version
     }
 
-    pub(super) const fn reward(&self) -> Option<f32> {
-        self.reward
+    pub(super) fn reward(&self) -> Option<f32> {
+        self.reward.map(|(reward, _)| reward)
     }
 
-    /// Has an update change the weights. False if its reward is not high enough for the rule.
-    pub(super) fn apply(&mut self, rule: Rule, gradient: &Gradient<'_>) -> bool {
+    /// g_a; empty before the first update that counts.
+    pub(super) fn average(&self) -> &[f32] {
+        &self.average
+    }
+
+    /// A model as it was kept.
+    pub(super) fn kept(weights: Vec<f32>, average: Vec<f32>, version: u64) -> Self {
+        Self { weights, average, version, ..Self::default() }
+    }
+
+    /// Forgets r_g: what rewards were worth before says nothing about what comes now.
+    pub(super) const fn forget_reward(&mut self) {
+        self.reward = None;
+    }
+
+    /// Has an update change the weights, if it may. r_g is forgotten after `memory` without one that counts.
+    pub(super) fn apply(&mut self, rule: Rule, memory: Duration, gradient: &Gradient<'_>) -> Judged {
+        let recent = |(_, at): &(f32, u64)| Duration::from_nanos(gradient.now.saturating_sub(*at)) < memory;
+        let best = self.reward.filter(recent).map(|(best, _)| best);
+        self.next.clear();
         match rule {
-            Rule::Olaf { .. } if self.reward.is_some_and(|best| gradient.reward <= best) => return false,
+            Rule::Olaf { .. } if best.is_some_and(|best| gradient.reward <= best) => {
+                return Judged::LowReward;
+            }
             Rule::Olaf { rate } => {
-                self.fold(gradient);
-                for (weight, average) in self.weights.iter_mut().zip(&self.average) {
-                    *weight += rate * average;
-                }
+                let (old, new) = self.shares(gradient);
+                let average = self.average.iter().copied().chain(core::iter::repeat(0.0));
+                let folded = gradient.floats().zip(average).map(|(value, there)| old * there + new * value);
+                // The weights first, then what the average becomes.
+                self.next
+                    .extend(self.weights.iter().zip(folded.clone()).map(|(weight, it)| weight + rate * it));
+                self.next.extend(folded);
             }
             Rule::Staleness { rate, half } => {
                 let alpha = 1.0 / (1.0 + gradient.age.as_secs_f32() / half.as_secs_f32());
                 let step =
                     rate * alpha * f32::from(gradient.count) * gradient.combined.to_mean(gradient.count);
-                for (weight, value) in self.weights.iter_mut().zip(gradient.floats()) {
-                    *weight += step * value;
-                }
+                let moved = self.weights.iter().zip(gradient.floats());
+                self.next.extend(moved.map(|(weight, value)| weight + step * value));
             }
         }
-        self.reward = Some(self.reward.map_or(gradient.reward, |best| best.max(gradient.reward)));
+        if !self.next.iter().all(|value| value.is_finite()) {
+            return Judged::Diverges;
+        }
+        let (weights, average) = self.next.split_at(self.weights.len());
+        self.weights.copy_from_slice(weights);
+        if !average.is_empty() {
+            self.average.clear();
+            self.average.extend_from_slice(average);
+        }
+        let best = best.map_or(gradient.reward, |best| best.max(gradient.reward));
+        self.reward = Some((best, gradient.now));
         self.version += 1;
-        true
+        Judged::Applied
     }
 
-    /// g_a ← (g_a + c · g̅) / (1 + c); the first time g_a ← g̅.
-    fn fold(&mut self, gradient: &Gradient<'_>) {
-        let to_mean = gradient.combined.to_mean(gradient.count);
+    /// The shares of g_a and of the payload in what g_a becomes: g_a ← (g_a + c · g̅) / (1 + c); the first
+    /// time g_a ← g̅.
+    fn shares(&self, gradient: &Gradient<'_>) -> (f32, f32) {
+        let (to_mean, count) = (gradient.combined.to_mean(gradient.count), f32::from(gradient.count));
         if self.average.is_empty() {
-            self.average.extend(gradient.floats().map(|value| value * to_mean));
-            return;
-        }
-        let count = f32::from(gradient.count);
-        let (old, new) = (1.0 / (1.0 + count), count * to_mean / (1.0 + count));
-        for (average, value) in self.average.iter_mut().zip(gradient.floats()) {
-            *average = old * *average + new * value;
+            (0.0, to_mean)
+        } else {
+            (1.0 / (1.0 + count), count * to_mean / (1.0 + count))
         }
     }
 }

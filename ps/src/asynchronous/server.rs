@@ -3,12 +3,14 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
+use pascaline_wire::control::Status;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, trailer};
 
 use super::age::{Age, jain};
+use super::kept::Kept;
 use super::outcome::{AsyncCounters, AsyncOutcome};
 use super::pace::Pace;
-use super::rule::{Combined, Gradient, Model, Rule, all_finite};
+use super::rule::{Combined, Gradient, Judged, Model, Rule, all_finite};
 
 /// Replies that may wait for the driver.
 const MOST_REPLIES: usize = 1024;
@@ -33,12 +35,16 @@ pub struct Settings {
     pub combined: Combined,
     /// To whom weights go.
     pub audience: Audience,
+    /// With Olaf's rule: for how long the highest reward counts, if nothing reaches or exceeds it. One that
+    /// nobody can reach again, sent by mistake, must not end training.
+    pub memory: Duration,
 }
 
 impl Default for Settings {
-    /// Olaf's rule for sums, and weights for the whole cluster.
+    /// Olaf's rule for sums, weights for the whole cluster, and a minute for the highest reward.
     fn default() -> Self {
-        Self { rule: Rule::default(), combined: Combined::Sum, audience: Audience::Cluster }
+        let (rule, memory) = (Rule::default(), Duration::from_secs(60));
+        Self { rule, combined: Combined::Sum, audience: Audience::Cluster, memory }
     }
 }
 
@@ -101,6 +107,14 @@ impl Cluster {
         &self.job
     }
 
+    /// Checks the values of a packet.
+    fn check(&self, header: &Header, payload: &[u8]) -> Result<(), AsyncOutcome> {
+        if header.element != Element::F32_SUM || !self.fits(payload.len()) {
+            return Err(AsyncOutcome::WrongModel);
+        }
+        if all_finite(payload) { Ok(()) } else { Err(AsyncOutcome::NotFinite) }
+    }
+
     /// Whether that many bytes are the model's length, or could be where there is none yet.
     fn fits(&self, bytes: usize) -> bool {
         match &self.model {
@@ -126,6 +140,8 @@ struct Reply {
     /// For that rank alone.
     alone: bool,
     with_weights: bool,
+    /// Why it was not taken.
+    why: Option<Status>,
 }
 
 /// The parameter server of asynchronous jobs.
@@ -134,6 +150,9 @@ struct Reply {
 /// age is measured with it. After [`handle_datagram`](Self::handle_datagram), call
 /// [`next_reply`](Self::next_reply) until there is none and send what it writes to the appliance. A lost
 /// reply is a lost packet: nobody waits for it for ever.
+///
+/// A server without a model, as after a restart, makes none up: it tells who sends an update, and takes the
+/// weights that the first worker offers then.
 #[derive(Debug)]
 pub struct AsyncServer {
     settings: Settings,
@@ -141,6 +160,8 @@ pub struct AsyncServer {
     pace: Pace,
     replies: VecDeque<Reply>,
     counters: AsyncCounters,
+    /// Models for jobs that are not served yet.
+    kept: BTreeMap<u16, Kept>,
 }
 
 impl AsyncServer {
@@ -153,16 +174,39 @@ impl AsyncServer {
             pace: Pace::default(),
             replies: VecDeque::with_capacity(MOST_REPLIES),
             counters: AsyncCounters::default(),
+            kept: BTreeMap::new(),
         }
     }
 
+    /// Has a job begin with a model that was kept, once it is served, unless its workers join with another
+    /// length.
+    pub fn restore(&mut self, kept: Kept) {
+        self.kept.insert(kept.job, kept);
+    }
+
+    /// A job's model, to be kept; `None` while there is none.
+    #[must_use]
+    pub fn keep(&self, job: u16) -> Option<Kept> {
+        let model = self.clusters.get(&job)?.model.as_ref()?;
+        let (weights, average) = (model.weights().to_vec(), model.average().to_vec());
+        Some(Kept { job, version: model.version(), weights, average })
+    }
+
     /// Serves a job, or its next generation. The model outlives generations, since what has been learned is
-    /// not undone by a worker that has started anew, unless its length changes.
+    /// not undone by a worker that has started anew, unless its length changes. The highest reward does not.
     pub fn set_job(&mut self, id: u16, job: AsyncJob) {
         match self.clusters.get_mut(&id) {
-            Some(cluster) if cluster.job.payload == job.payload => cluster.job = job,
+            Some(cluster) if cluster.job.payload == job.payload => {
+                if let Some(model) = cluster.model.as_mut().filter(|_| cluster.job.epoch != job.epoch) {
+                    model.forget_reward();
+                }
+                cluster.job = job;
+            }
             _ => {
-                self.clusters.insert(id, Cluster { job, model: None, age: None });
+                let mut cluster = Cluster { job, model: None, age: None };
+                let kept = self.kept.remove(&id).filter(|kept| cluster.fits(4 * kept.weights.len()));
+                cluster.model = kept.map(|kept| Model::kept(kept.weights, kept.average, kept.version));
+                self.clusters.insert(id, cluster);
             }
         }
     }
@@ -190,55 +234,77 @@ impl AsyncServer {
             return Err(AsyncOutcome::Unexpected);
         }
         let (payload, trailer) = header.payload(body).map_err(|_| AsyncOutcome::Malformed)?;
-        let cluster = self.clusters.get_mut(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
+        let cluster = self.clusters.get(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
         cluster.job.admit(header)?;
-        let settings = self.settings;
-        if initial && cluster.model.is_some() {
-            self.reply(Reply::initial(header));
-            return Ok(AsyncOutcome::NotFirst);
+        let update = trailer.and_then(|trailer| trailer.update);
+        let outcome = if initial {
+            self.offered(unix_ns, header, payload)
+        } else {
+            self.updated(unix_ns, header, payload, update)
+        };
+        if let Err(why) = outcome {
+            // Who is inside of a combined update is not known.
+            let alone = header.count <= 1;
+            let update = update.unwrap_or(trailer::Update { reward: 0.0, generated_ns: 0 });
+            let why = why.told();
+            self.reply(Reply {
+                alone,
+                with_weights: false,
+                why,
+                count: header.count,
+                update,
+                ..Reply::to(header)
+            });
         }
-        if header.element != Element::F32_SUM || !cluster.fits(payload.len()) {
-            return Err(AsyncOutcome::WrongModel);
-        }
-        if !all_finite(payload) {
-            return Err(AsyncOutcome::NotFinite);
-        }
-        if initial {
+        outcome
+    }
+
+    /// Initial weights.
+    fn offered(
+        &mut self,
+        unix_ns: u64,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<AsyncOutcome, AsyncOutcome> {
+        let cluster = self.clusters.get_mut(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
+        let first = cluster.model.is_none();
+        if first {
+            cluster.check(header, payload)?;
             cluster.model = Some(Model::new(payload));
             cluster.age = Some(Age::new(unix_ns));
-            self.reply(Reply::initial(header));
-            return Ok(AsyncOutcome::Initialised);
         }
-        let update = trailer.and_then(|trailer| trailer.update).filter(|update| update.reward.is_finite());
-        let update = update.ok_or(AsyncOutcome::NoUpdate)?;
+        self.reply(Reply::to(header));
+        Ok(if first { AsyncOutcome::Initialised } else { AsyncOutcome::NotFirst })
+    }
+
+    fn updated(
+        &mut self,
+        unix_ns: u64,
+        header: &Header,
+        payload: &[u8],
+        update: Option<trailer::Update>,
+    ) -> Result<AsyncOutcome, AsyncOutcome> {
+        let cluster = self.clusters.get_mut(&header.job).ok_or(AsyncOutcome::UnknownJob)?;
+        let Settings { rule, combined, audience, memory } = self.settings;
+        let update = update.filter(|update| update.reward.is_finite()).ok_or(AsyncOutcome::NoUpdate)?;
+        cluster.check(header, payload)?;
+        let model = cluster.model.as_mut().ok_or(AsyncOutcome::NoModel)?;
+        let age = Duration::from_nanos(unix_ns.saturating_sub(update.generated_ns));
+        let (count, reward, now) = (header.count, update.reward, unix_ns);
+        let judged = model.apply(rule, memory, &Gradient { payload, combined, count, reward, age, now });
+        if judged == Judged::Diverges {
+            return Err(AsyncOutcome::Diverges);
+        }
         // It has arrived, whatever the rule makes of it.
         cluster.age.get_or_insert_with(|| Age::new(unix_ns)).receive(unix_ns, update.generated_ns);
-        let model = cluster.model.get_or_insert_with(|| Model::zeros(payload.len() / size_of::<f32>()));
-        let age = Duration::from_nanos(unix_ns.saturating_sub(update.generated_ns));
-        let applied = model.apply(
-            settings.rule,
-            &Gradient {
-                payload,
-                combined: settings.combined,
-                count: header.count,
-                reward: update.reward,
-                age,
-            },
-        );
         let pause = self.pace.on_update(header.job, Duration::from_nanos(unix_ns), age);
-        self.counters.contributions += u64::from(header.count);
-        let alone = settings.audience == Audience::Worker;
-        self.reply(Reply {
-            job: header.job,
-            rank: header.rank,
-            psn: header.psn,
-            count: header.count,
-            update,
-            pause,
-            alone,
-            with_weights: alone || applied,
-        });
-        Ok(if applied { AsyncOutcome::Applied } else { AsyncOutcome::LowReward })
+        self.counters.contributions += u64::from(count);
+        let alone = audience == Audience::Worker;
+        let applied = judged == Judged::Applied;
+        let outcome = if applied { AsyncOutcome::Applied } else { AsyncOutcome::LowReward };
+        let (with_weights, why) = (alone || applied, outcome.told());
+        self.reply(Reply { count, update, pause, alone, with_weights, why, ..Reply::to(header) });
+        Ok(outcome)
     }
 
     fn reply(&mut self, reply: Reply) {
@@ -267,7 +333,7 @@ impl AsyncServer {
             psn: reply.psn,
             fan_in: cluster.job.fan_in,
             count: reply.count,
-            priority: 0,
+            priority: reply.why.map_or(0, |why| why as u16),
             wnd_cap: reply.pause,
             tree: 0,
             epoch: cluster.job.epoch,
@@ -308,7 +374,7 @@ impl AsyncServer {
 
 impl Reply {
     /// The answer to initial weights: those that there are, for whoever has asked.
-    const fn initial(header: &Header) -> Self {
+    const fn to(header: &Header) -> Self {
         Self {
             job: header.job,
             rank: header.rank,
@@ -318,6 +384,7 @@ impl Reply {
             pause: 0,
             alone: true,
             with_weights: true,
+            why: None,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use pascaline_ps::asynchronous::{AsyncJob, AsyncOutcome, AsyncServer, Audience, Combined, Rule, Settings};
+use pascaline_ps::asynchronous::{
+    AsyncJob, AsyncOutcome, AsyncServer, Audience, Combined, Kept, NotKept, Rule, Settings,
+};
+use pascaline_wire::control::Status;
 use pascaline_wire::trailer::Update;
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
 use proptest::prelude::*;
@@ -65,7 +68,29 @@ fn server(rule: Rule) -> AsyncServer {
 fn with(settings: Settings) -> AsyncServer {
     let mut server = AsyncServer::new(settings);
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
+    begin(&mut server, JOB);
     server
+}
+
+/// A worker offers zeros.
+fn begin(server: &mut AsyncServer, job: u16) {
+    let mut zeros = weights(&[0.0, 0.0]);
+    zeros.header.job = job;
+    assert_eq!(server.handle_datagram(0, &zeros.datagram()), AsyncOutcome::Initialised);
+    replies(server);
+}
+
+/// A server whose job nobody has offered weights for.
+fn empty(settings: Settings) -> AsyncServer {
+    let mut server = AsyncServer::new(settings);
+    server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
+    server
+}
+
+/// Why the update was not taken that a reply answers.
+fn told(reply: &(Header, Vec<f32>, Update)) -> Option<Status> {
+    let code = u8::try_from(reply.0.priority).unwrap();
+    (code > 0).then(|| Status::from_code(code).unwrap())
 }
 
 fn replies(server: &mut AsyncServer) -> Vec<(Header, Vec<f32>, Update)> {
@@ -124,7 +149,7 @@ fn old_updates_count_less() {
 
 #[test]
 fn the_first_weights_win() {
-    let mut server = server(Rule::Olaf { rate: 1.0 });
+    let mut server = empty(Settings { rule: Rule::Olaf { rate: 1.0 }, ..Settings::default() });
     assert_eq!(server.handle_datagram(SECOND, &weights(&[1.0, 2.0]).datagram()), AsyncOutcome::Initialised);
     let mut second = weights(&[5.0, 5.0]);
     second.header.rank = 2;
@@ -153,6 +178,7 @@ fn replies_say_what_they_answer_and_go_to_the_cluster_or_to_the_worker() {
             let expected = Header {
                 kind: Kind::Ack,
                 flags: if alone { Flags::TRAILER.with(Flags::BYPASS) } else { Flags::TRAILER },
+                priority: if reward < 1.0 { Status::LowReward as u16 } else { 0 },
                 ..sent.header
             };
             assert_eq!((header, Some(*update)), (&expected, sent.update));
@@ -190,6 +216,7 @@ fn a_generation_ends_and_the_model_does_not() {
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 11, payload: 16 });
     assert_eq!(server.weights(JOB), None, "another model");
     server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
+    begin(&mut server, JOB);
     server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
     assert!(server.remove_job(JOB) && !server.remove_job(JOB));
     assert_eq!(replies(&mut server), [], "nobody is left to be answered");
@@ -219,7 +246,7 @@ fn bad_input_changes_nothing_and_has_a_reason() {
         (AsyncOutcome::NotFinite, |packet| packet.values[1] = f32::NAN),
         (AsyncOutcome::NotFinite, |packet| packet.values[0] = f32::NEG_INFINITY),
     ];
-    let mut server = server(Rule::default());
+    let mut server = empty(Settings::default());
     server.handle_datagram(SECOND, &weights(&[1.0, 2.0]).datagram());
     replies(&mut server);
     for (number, (outcome, damage)) in cases.into_iter().enumerate() {
@@ -229,10 +256,126 @@ fn bad_input_changes_nothing_and_has_a_reason() {
         assert_eq!(server.handle_datagram(2 * SECOND, &packet.datagram()), outcome, "case {number}");
         assert_eq!(server.counters().outcome(outcome), before + 1);
         assert_eq!(server.weights(JOB), Some(&[1.0, 2.0][..]), "case {number}");
-        assert_eq!(replies(&mut server), [], "case {number}");
+        // Whoever is known is told, and alone unless others may be inside.
+        let answers = replies(&mut server);
+        let expected = outcome.told().filter(|_| outcome != AsyncOutcome::WrongMember);
+        assert_eq!(
+            answers.iter().map(told).collect::<Vec<_>>(),
+            Vec::from_iter(expected.map(Some)),
+            "{number}"
+        );
+        for (header, values, _) in answers {
+            assert_eq!((header.rank, header.psn, values), (1, 17, vec![]), "case {number}");
+            assert!(header.flags.has(Flags::BYPASS), "case {number}");
+        }
     }
     assert_eq!(server.handle_datagram(0, &[0; header::LEN]), AsyncOutcome::Malformed);
     assert_eq!(server.counters().received(), 17);
+}
+
+#[test]
+fn what_would_make_the_model_infinite_is_refused_before_it_is_taken() {
+    for rule in [Rule::Olaf { rate: 8.0 }, Rule::Staleness { rate: 8.0, half: Duration::from_secs(1) }] {
+        let mut server = server(rule);
+        server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
+        replies(&mut server);
+        // Finite by themselves. Three workers may be inside: all are told.
+        for (count, values) in [(1, [3.0e38, 0.0]), (3, [f32::MAX, f32::MAX])] {
+            let outcome = server.handle_datagram(SECOND, &update(count, 2.0, &values).datagram());
+            assert_eq!((outcome, server.weights(JOB)), (AsyncOutcome::Diverges, Some(&[8.0, 8.0][..])));
+            let answers = replies(&mut server);
+            assert_eq!((answers.len(), told(&answers[0])), (1, Some(Status::Diverges)));
+            assert_eq!(answers[0].0.flags.has(Flags::BYPASS), count == 1);
+        }
+        // Nor has it left a trace in the reward or in the average of gradients.
+        assert_eq!(server.clusters().next().unwrap().1.reward(), Some(1.0));
+        let next = update(1, 1.5, &[1.0, 1.0]).datagram();
+        assert_eq!(server.handle_datagram(SECOND, &next), AsyncOutcome::Applied);
+        assert_eq!(server.weights(JOB), Some(&[16.0, 16.0][..]));
+    }
+}
+
+#[test]
+fn the_highest_reward_ends_with_the_generation_and_with_time() {
+    let memory = Duration::from_secs(10);
+    let mut server = with(Settings { rule: Rule::Olaf { rate: 1.0 }, memory, ..Settings::default() });
+    let push = |server: &mut AsyncServer, at: u64, epoch, reward| {
+        let mut packet = update(1, reward, &[1.0, 1.0]);
+        packet.header.epoch = epoch;
+        server.handle_datagram(at * SECOND, &packet.datagram())
+    };
+    assert_eq!(push(&mut server, 1, 9, 3.4e38), AsyncOutcome::Applied);
+    assert_eq!(push(&mut server, 10, 9, 5.0), AsyncOutcome::LowReward);
+    assert_eq!(push(&mut server, 11, 9, 5.0), AsyncOutcome::Applied, "nothing has reached it for so long");
+    assert_eq!(push(&mut server, 12, 9, 4.0), AsyncOutcome::LowReward);
+    server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
+    assert_eq!(push(&mut server, 12, 9, 4.0), AsyncOutcome::LowReward, "the same generation");
+    server.set_job(JOB, AsyncJob { fan_in: 3, epoch: 10, payload: 8 });
+    assert_eq!(push(&mut server, 12, 10, 4.0), AsyncOutcome::Applied);
+    assert_eq!(server.weights(JOB), Some(&[3.0, 3.0][..]), "the model has gone on");
+}
+
+#[test]
+fn a_server_without_a_model_asks_for_one_and_makes_none_up() {
+    let mut server = empty(Settings { rule: Rule::Olaf { rate: 1.0 }, ..Settings::default() });
+    let sent = update(1, 1.0, &[1.0, 1.0]);
+    assert_eq!(server.handle_datagram(SECOND, &sent.datagram()), AsyncOutcome::NoModel);
+    assert_eq!(server.weights(JOB), None);
+    let answers = replies(&mut server);
+    assert_eq!((answers.len(), told(&answers[0]), &answers[0].1[..]), (1, Some(Status::NoModel), &[][..]));
+    // The worker's latest weights.
+    server.handle_datagram(SECOND, &weights(&[100.0, 7.0]).datagram());
+    assert_eq!(server.handle_datagram(SECOND, &sent.datagram()), AsyncOutcome::Applied);
+    assert_eq!(server.weights(JOB), Some(&[101.0, 8.0][..]));
+}
+
+#[test]
+fn a_model_that_was_kept_goes_on() {
+    let rule = Rule::Olaf { rate: 1.0 };
+    let mut before = server(rule);
+    assert_eq!(empty(Settings::default()).keep(JOB), None);
+    before.handle_datagram(SECOND, &update(1, 1.0, &[4.0, 8.0]).datagram());
+    let bytes = before.keep(JOB).unwrap().to_bytes();
+    let kept = Kept::from_bytes(&bytes).unwrap();
+    assert_eq!(kept, Kept { job: JOB, version: 1, weights: vec![4.0, 8.0], average: vec![4.0, 8.0] });
+    let mut after = AsyncServer::new(Settings { rule, ..Settings::default() });
+    after.restore(kept.clone());
+    after.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
+    for server in [&mut before, &mut after] {
+        server.handle_datagram(SECOND, &update(1, 2.0, &[2.0, 0.0]).datagram());
+        assert_eq!(
+            server.weights(JOB),
+            Some(&[7.0, 12.0][..]),
+            "with the average of gradients that there was"
+        );
+    }
+    let mut other = AsyncServer::new(Settings::default());
+    other.restore(kept);
+    other.set_job(JOB, AsyncJob { fan_in: 3, epoch: 9, payload: 16 });
+    assert_eq!(other.weights(JOB), None, "another length");
+}
+
+#[test]
+fn a_damaged_file_is_none() {
+    let kept = Kept { job: 1, version: 1 << 40, weights: vec![1.0, 2.0, 3.0], average: vec![] };
+    let bytes = kept.to_bytes();
+    assert_eq!(Kept::from_bytes(&bytes), Ok(kept.clone()));
+    let with = |at: usize, to: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = to;
+        Kept::from_bytes(&bytes)
+    };
+    assert_eq!(with(0, b'p'), Err(NotKept::Foreign));
+    assert_eq!(with(8, 2), Err(NotKept::Format(2)));
+    assert!(matches!(with(12, 9), Err(NotKept::Length { got: 44, .. })));
+    for at in (10..12).chain(16..24).chain(28..44) {
+        assert!(matches!(with(at, 0x55), Err(NotKept::Damaged { .. })), "byte {at}");
+    }
+    for short in 0..bytes.len() {
+        assert!(Kept::from_bytes(&bytes[..short]).is_err());
+    }
+    let infinite = Kept { weights: vec![f32::INFINITY], ..kept };
+    assert_eq!(Kept::from_bytes(&infinite.to_bytes()), Err(NotKept::NotFinite));
 }
 
 #[test]
@@ -242,12 +385,12 @@ fn replies_nobody_fetches_are_given_up_and_counted() {
         server.handle_datagram(SECOND, &update(1, 1.0, &[1.0, 1.0]).datagram());
     }
     assert_eq!(replies(&mut server).len(), 1024);
-    assert_eq!((server.counters().replies, server.counters().replies_lost), (1024, 6));
+    assert_eq!((server.counters().replies, server.counters().replies_lost), (1 + 1024, 6));
 }
 
 #[test]
 fn ages_and_fairness() {
-    let mut server = with(Settings::default());
+    let mut server = empty(Settings::default());
     server.set_job(JOB + 1, AsyncJob { fan_in: 3, epoch: 9, payload: 8 });
     let other = |mut packet: Packet, generated| {
         packet.header.job = JOB + 1;
@@ -310,6 +453,6 @@ proptest! {
         }
         datagram.truncate(cut);
         server.handle_datagram(SECOND, &datagram);
-        prop_assert_eq!(server.counters().received(), 1);
+        prop_assert_eq!(server.counters().received(), 2);
     }
 }

@@ -1,6 +1,7 @@
 //! Every update and every datagram of an asynchronous worker is counted, once.
 
 use pascaline_wire::Malformed;
+use pascaline_wire::control::Status;
 
 use crate::counters::{Unusable, reasons};
 
@@ -26,6 +27,11 @@ impl From<AsyncIgnored> for Unusable<AsyncIgnored> {
     }
 }
 
+/// Where a status is among all of them: their codes have gaps.
+fn place(status: Status) -> Option<usize> {
+    Status::ALL.iter().position(|one| *one == status)
+}
+
 /// What an asynchronous worker has done.
 ///
 /// After every call `pushed` = `sent` + `skipped` + `busy`, `sent` = `acknowledged` + `given_up` + what is
@@ -40,8 +46,10 @@ pub struct AsyncCounters {
     pub skipped: u64,
     /// Updates not sent because enough are under way, or because the worker's membership is in doubt.
     pub busy: u64,
-    /// Updates whose arrival is certain, or made up for by a newer one of the cluster.
+    /// Updates that were answered, or made up for by a newer one of the cluster that was.
     pub acknowledged: u64,
+    /// Answers that an update of the cluster has changed the model.
+    pub applied: u64,
     /// Updates of which nothing was heard in time.
     pub given_up: u64,
     /// Times that initial weights were sent.
@@ -60,11 +68,29 @@ pub struct AsyncCounters {
     pub not_sent: u64,
     /// Times the operating system reported that the appliance's host or port is unreachable.
     pub unreachable: u64,
+    not_taken: [u64; Status::ALL.len()],
     ignored: [u64; AsyncIgnored::ALL.len()],
     malformed: [u64; Malformed::ALL.len()],
 }
 
 impl AsyncCounters {
+    /// Answers that an update of this worker was not taken, for a reason.
+    #[must_use]
+    pub fn not_taken(&self, why: Status) -> u64 {
+        place(why).map_or(0, |at| self.not_taken[at])
+    }
+
+    /// The reasons for which updates of this worker were not taken, and how often each was told.
+    pub fn refusals(&self) -> impl Iterator<Item = (Status, u64)> {
+        Status::ALL.into_iter().zip(self.not_taken).filter(|(_, count)| *count > 0)
+    }
+
+    pub(super) fn refuse(&mut self, why: Status) {
+        if let Some(at) = place(why) {
+            self.not_taken[at] += 1;
+        }
+    }
+
     /// Datagrams ignored for a reason.
     #[must_use]
     pub const fn ignored(&self, reason: AsyncIgnored) -> u64 {

@@ -94,6 +94,14 @@ impl Outstanding {
         if closed > 0 { Acknowledged::Open(closed) } else { Acknowledged::Nothing }
     }
 
+    /// An update was refused on its way, which says nothing of the others. True if it was open.
+    pub(super) fn on_refused(&mut self, psn: u32) -> bool {
+        let sent = self.sent.iter_mut().find(|sent| sent.open && sent.psn == psn);
+        let found = sent.map(|sent| sent.open = false).is_some();
+        self.open -= u32::from(found);
+        found
+    }
+
     /// When the next one will be given up.
     pub(super) fn poll_timeout(&self) -> Option<Duration> {
         let oldest = self.sent.iter().find(|sent| sent.open)?;

@@ -3,6 +3,7 @@
 use core::num::NonZeroU16;
 use core::time::Duration;
 
+use pascaline_wire::control::Status;
 use pascaline_wire::{Element, Flags, Header, Kind, NoRoom, Trailer, header, trailer};
 use zerocopy::IntoBytes as _;
 
@@ -14,7 +15,10 @@ use crate::membership::Left;
 use crate::rejection::Rejection;
 use crate::session::{Event, Session};
 
+mod futile;
 mod receive;
+
+use futile::Futile;
 
 /// The most updates under way.
 pub const MOST_OUTSTANDING: u16 = 64;
@@ -40,6 +44,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Where transmission control's chance comes from.
     pub seed: u64,
+    /// For how long nothing may come of what is sent before that is an error.
+    pub patience: Duration,
 }
 
 /// What a worker begins with.
@@ -48,7 +54,7 @@ pub enum Initial<'a> {
     /// These weights. The server takes the first ones that it gets from any worker of the cluster, and
     /// answers with what it has (Olaf, section 2.1); until then updates are not sent.
     Weights(&'a [f32]),
-    /// Nothing: the server begins with zeros, or somebody else tells it.
+    /// Nothing: somebody else tells the server. If nobody does, this worker offers zeros.
     Nothing,
 }
 
@@ -81,6 +87,31 @@ pub enum PushError {
     /// The appliance rejects this worker for good.
     #[error("the appliance rejects this worker: {0}")]
     Rejected(#[from] Rejection),
+    /// Nothing has come of what was sent.
+    #[error("nothing that this worker has sent for {:.1} s was applied: {why}", after.as_secs_f64())]
+    Futile {
+        /// For so long.
+        after: Duration,
+        /// As far as is known.
+        why: Why,
+    },
+}
+
+/// Why nothing comes of what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// The appliance is silent as well.
+    #[error("the appliance does not answer: is it running, and reachable from here?")]
+    ApplianceSilent,
+    /// The appliance answers, and says nothing about updates.
+    #[error("the appliance answers, and the job's parameter server does not: is `pascaline ps` running?")]
+    ServerSilent,
+    /// The appliance knows of no server.
+    #[error("the appliance says that the job's parameter server is not here: start `pascaline ps`")]
+    NoServer,
+    /// What was said of the last update.
+    #[error("the last update was refused: {0}")]
+    Refused(Status),
 }
 
 /// An asynchronous member's state.
@@ -108,9 +139,12 @@ pub struct AsyncSession {
     /// Initial weights, until the server has answered, and when to offer them next.
     offer: Option<(Vec<u8>, Duration)>,
     weights: Vec<f32>,
+    /// They were its own to begin with.
+    own: bool,
     /// Weights received so far.
     version: u64,
     rejection: Option<Rejection>,
+    futile: Futile,
     counters: AsyncCounters,
 }
 
@@ -137,10 +171,12 @@ impl AsyncSession {
             next_psn: 0,
             update: Vec::with_capacity(longest),
             ready: false,
+            own: offer.is_some(),
             offer,
             weights,
             version: 0,
             rejection: None,
+            futile: Futile::default(),
             counters: AsyncCounters::default(),
         }
     }
@@ -167,12 +203,19 @@ impl AsyncSession {
             return Err(rejection.clone().into());
         }
         self.handle_timeout(now);
+        if let Some((after, why)) = self.futile.verdict(now, self.settings.patience) {
+            return Err(PushError::Futile { after, why });
+        }
+        if self.member.is_in_doubt() {
+            self.futile.try_once(now);
+        }
         self.counters.pushed += 1;
         let full =
             self.outstanding.open() >= u32::from(self.settings.outstanding.get().min(MOST_OUTSTANDING));
         if full || self.ready || self.offer.is_some() || self.member.is_in_doubt() || self.member.is_leaving()
         {
             self.counters.busy += 1;
+            self.futile.wait();
             return Ok(Push::Busy);
         }
         if !self.control.permits(now) {
@@ -183,6 +226,7 @@ impl AsyncSession {
         self.next_psn = psn.wrapping_add(1);
         self.write(psn, gradient, trailer::Update { reward, generated_ns });
         self.counters.sent += 1;
+        self.futile.try_once(now);
         self.counters.given_up += u64::from(self.outstanding.on_sent(now, psn, generated_ns));
         Ok(Push::Sent(psn))
     }
@@ -224,6 +268,7 @@ impl AsyncSession {
             // Past the queue: weights must not be combined with anything.
             let head = Header { flags: Flags::BYPASS, count: 1, ..head };
             self.counters.initial_sent += 1;
+            self.futile.try_once(now);
             return put(out, &[&head.to_bytes(), weights]).map(Some);
         }
         if core::mem::take(&mut self.ready) {

@@ -43,6 +43,8 @@ pub struct AsyncConfig {
     pub bind: Option<SocketAddr>,
     /// How long to wait until all ranks have joined, 30 s by default.
     pub join_deadline: Duration,
+    /// For how long nothing may come of what is sent before that is an error, 10 s by default.
+    pub patience: Duration,
     /// How long a worker that leaves waits for the others, 500 ms by default.
     pub linger: Duration,
 }
@@ -62,6 +64,7 @@ impl AsyncConfig {
             seed: 1,
             bind: None,
             join_deadline: Duration::from_secs(30),
+            patience: Duration::from_secs(10),
             linger: Duration::from_millis(500),
         }
     }
@@ -172,6 +175,7 @@ impl AsyncWorker {
             outstanding: config.outstanding,
             policy: config.policy,
             seed: config.seed,
+            patience: config.patience,
         };
         let session = AsyncSession::new(membership, settings, initial);
         buffer.resize(session.longest(), 0);

@@ -9,7 +9,7 @@ use pascaline_wire::trailer::{QueueState, Update};
 use pascaline_wire::{Element, Flags, Header, Kind, Trailer, header, trailer};
 use pascaline_worker::asynchronous::{
     AsyncIgnored, AsyncSession, Control, Heard, Initial, JUMBO_MTU, Policy, Push, PushError, Settings, Slope,
-    most_floats,
+    Why, most_floats,
 };
 use pascaline_worker::udp::ConfigError;
 use pascaline_worker::{
@@ -94,7 +94,8 @@ fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
     let membership =
         Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1, base: 0, cookie: 0 };
-    let settings = Settings { floats: 3, outstanding: NonZeroU16::MIN, policy, seed: 1 };
+    let settings =
+        Settings { floats: 3, outstanding: NonZeroU16::MIN, policy, seed: 1, patience: ms(10_000) };
     let mut session = AsyncSession::new(membership, settings, initial);
     // The first heartbeat.
     let beat = transmit(&mut session, ms(0)).unwrap();
@@ -140,9 +141,12 @@ struct Ack {
     generated: Duration,
     weights: Vec<f32>,
     queue: Option<QueueState>,
+    /// Why the update was not taken.
+    why: u16,
 }
 
-const ACK: Ack = Ack { rank: RANK, psn: 0, epoch: EPOCH, generated: ms(0), weights: Vec::new(), queue: None };
+const ACK: Ack =
+    Ack { rank: RANK, psn: 0, epoch: EPOCH, generated: ms(0), weights: Vec::new(), queue: None, why: 0 };
 
 impl Ack {
     fn datagram(&self) -> Vec<u8> {
@@ -155,7 +159,7 @@ impl Ack {
             psn: self.psn,
             fan_in: 3,
             count: 1,
-            priority: 0,
+            priority: self.why,
             wnd_cap: 0,
             tree: 0,
             epoch: self.epoch,
@@ -222,7 +226,7 @@ fn more_than_one_may_be_under_way_if_configured_and_an_answer_ends_all_before_it
     let membership =
         Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1, base: 0, cookie: 0 };
     let outstanding = NonZeroU16::new(u16::MAX).unwrap();
-    let settings = Settings { floats: 3, outstanding, policy: Policy::AtWill, seed: 1 };
+    let settings = Settings { floats: 3, outstanding, policy: Policy::AtWill, seed: 1, patience: ms(10_000) };
     let mut session = AsyncSession::new(membership, settings, Initial::Nothing);
     for psn in 0..64 {
         assert_eq!(push(&mut session, ms(1)), Push::Sent(psn));
@@ -322,10 +326,127 @@ fn an_appliance_that_has_started_anew_interrupts_and_ends_nothing() {
 #[test]
 fn a_job_that_is_gone_is_an_error_that_says_so() {
     let mut session = at_will();
-    session.handle_datagram(ms(2), &control(Status::UnknownJob, None, EPOCH, 0));
+    // An Ack that answers no request may have been forged: the worker asks.
+    session.handle_datagram(ms(1), &control(Status::UnknownJob, None, EPOCH, 0));
+    assert_eq!(session.push(ms(1), 1, &[0.0; 3], 1.0), Ok(Push::Busy));
+    session.handle_datagram(ms(2), &control(Status::UnknownJob, Some((Action::Join, 0)), EPOCH, 0));
     let error = session.push(ms(3), 3, &[0.0; 3], 1.0).unwrap_err();
     let expected = Rejection { job: JOB, rank: 1, expected: 0, got: 0, reason: Reason::UnknownJob };
     assert_eq!(error, PushError::Rejected(expected));
+}
+
+/// Pushes every 100 ms from `from` on until that is an error: when, and why.
+fn until_futile(session: &mut AsyncSession, from: Duration) -> (Duration, Why) {
+    let mut now = from;
+    loop {
+        match session.push(now, unix(now), &[1.0; 3], 0.5) {
+            Ok(_) => while transmit(session, now).is_some() {},
+            Err(PushError::Futile { why, .. }) => return (now - from, why),
+            Err(other) => panic!("{other}"),
+        }
+        now += ms(100);
+    }
+}
+
+#[test]
+fn a_worker_whose_updates_come_to_nothing_ends_after_the_stated_time_and_says_why() {
+    assert_eq!(until_futile(&mut at_will(), ms(0)), (ms(10_000), Why::ApplianceSilent));
+    // Initial weights that nobody answers.
+    let mut session = session(Policy::AtWill, Initial::Weights(&[0.5; 3]));
+    assert_eq!(until_futile(&mut session, ms(0)).1, Why::ApplianceSilent);
+    assert_eq!((session.counters().sent, session.counters().pushed), (0, 100));
+    // The server went away in mid-run: from the last answer on.
+    for (tell, why) in [
+        (None, Why::ApplianceSilent),
+        (Some(control(Status::Ok, Some((Action::Join, 0)), EPOCH, 0)), Why::ServerSilent),
+        (Some(control(Status::NoServer, None, EPOCH, 0)), Why::NoServer),
+        (Some(control(Status::PayloadMismatch, None, EPOCH, 0)), Why::Refused(Status::PayloadMismatch)),
+        (Some(Ack { why: Status::Diverges as u16, ..ACK }.datagram()), Why::Refused(Status::Diverges)),
+    ] {
+        let mut session = at_will();
+        assert_eq!(push(&mut session, ms(0)), Push::Sent(0));
+        session.handle_datagram(ms(5000), &Ack { weights: vec![1.0; 3], ..ACK }.datagram());
+        let mut ended = None;
+        for step in 0..300 {
+            let now = ms(6000 + 100 * step);
+            if let Some(tell) = &tell {
+                session.handle_datagram(now, tell);
+            }
+            match session.push(now, unix(now), &[1.0; 3], 0.5) {
+                Ok(_) => while transmit(&mut session, now).is_some() {},
+                Err(error) => {
+                    ended = Some((now, error));
+                    break;
+                }
+            }
+        }
+        let error = PushError::Futile { after: ms(10_000), why };
+        assert_eq!(ended, Some((ms(16_000), error)), "{why}");
+    }
+}
+
+#[test]
+fn a_worker_goes_on_where_others_have_higher_rewards_or_it_rarely_sends() {
+    let mut session = at_will();
+    for step in 0..40 {
+        let now = ms(1000 * step);
+        let Push::Sent(psn) = push(&mut session, now) else { panic!("busy") };
+        let low = Ack { psn, generated: now, why: Status::LowReward as u16, ..ACK };
+        session.handle_datagram(now, &low.datagram());
+    }
+    let counters = session.counters();
+    assert_eq!((counters.acknowledged, counters.applied, counters.not_taken(Status::LowReward)), (40, 0, 40));
+    assert_eq!(counters.refusals().collect::<Vec<_>>(), [(Status::LowReward, 40)]);
+    // One in 20 s: two may get lost.
+    let mut session = at_will();
+    assert_eq!(push(&mut session, ms(0)), Push::Sent(0));
+    assert_eq!(push(&mut session, ms(20_000)), Push::Sent(1));
+    assert_eq!(push(&mut session, ms(40_000)), Push::Sent(2));
+}
+
+#[test]
+fn one_refused_update_ends_nothing_but_its_own_wait() {
+    let mut session = at_will();
+    assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
+    let refusal = |psn: u32| {
+        let mut datagram = control(Status::PayloadMismatch, None, EPOCH, 0);
+        datagram[8..12].copy_from_slice(&psn.to_be_bytes());
+        datagram
+    };
+    session.handle_datagram(ms(2), &refusal(9));
+    assert_eq!(session.outstanding(), 1, "another's");
+    session.handle_datagram(ms(2), &refusal(0));
+    assert_eq!((session.outstanding(), session.round_trip()), (0, None));
+    assert_eq!(push(&mut session, ms(3)), Push::Sent(1));
+    let counters = session.counters();
+    assert_eq!((counters.acknowledged, counters.not_taken(Status::PayloadMismatch)), (1, 2));
+}
+
+#[test]
+fn a_server_without_a_model_gets_the_workers_latest_weights() {
+    let offers = |session: &mut AsyncSession, now: Duration| {
+        let offer = |datagram: Vec<u8>| {
+            let (head, body) = Header::parse(&datagram).unwrap();
+            (head.kind == Kind::Gradient).then(|| body.to_vec())
+        };
+        core::iter::from_fn(|| transmit(session, now)).filter_map(offer).collect::<Vec<_>>()
+    };
+    let no_model = Ack { why: Status::NoModel as u16, ..ACK }.datagram();
+    let mut session = at_will();
+    assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
+    session.handle_datagram(ms(2), &Ack { weights: vec![7.0, 8.0, 9.0], ..ACK }.datagram());
+    assert_eq!(push(&mut session, ms(3)), Push::Sent(1));
+    session.handle_datagram(ms(4), &no_model);
+    assert_eq!(offers(&mut session, ms(4)), [[7.0_f32, 8.0, 9.0].map(f32::to_le_bytes).as_flattened()]);
+    assert_eq!(push(&mut session, ms(5)), Push::Busy, "until the server has a model");
+    session.handle_datagram(ms(6), &Ack { psn: u32::MAX, weights: vec![7.0, 8.0, 9.0], ..ACK }.datagram());
+    assert_eq!(push(&mut session, ms(7)), Push::Sent(2));
+    // Who has never had any weights lets others go first, and offers zeros then.
+    let mut session = at_will();
+    assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
+    session.handle_datagram(ms(4), &no_model);
+    assert!(offers(&mut session, ms(303)).is_empty());
+    assert_eq!(offers(&mut session, ms(304)), [[0; 12]]);
 }
 
 #[test]

@@ -19,6 +19,9 @@ mod trainer;
 
 use self::trainer::{Reward, Trainer};
 
+/// How long the answers to the last updates are waited for.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
+
 const EXAMPLES: &str = "\
 Examples:
   Worker 0 of the three of cluster 1, an update every 100 ms:
@@ -35,8 +38,8 @@ Examples:
 Start one process for each rank of the cluster: a job with mode = \"olaf\", whose parameter server is
 `pascaline ps`.
 
-Exit status: 0 if all updates were offered, 1 if something failed, 2 if the arguments are wrong or the
-appliance refused them.";
+Exit status: 0 if all updates were offered and at least one of the job's was applied, 1 if not, or if
+something failed, 2 if the arguments are wrong or the appliance refused them.";
 
 /// Train asynchronously (Olaf): send updates at one's own pace, and take in weights as they come.
 ///
@@ -98,6 +101,9 @@ pub(crate) struct OlafArgs {
     /// How long to wait until all ranks have joined.
     #[arg(long, default_value = "30s", value_parser = parse::duration)]
     join_deadline: Duration,
+    /// For how long nothing may come of what is sent before that is an error.
+    #[arg(long, default_value = "10s", value_parser = parse::duration)]
+    patience: Duration,
     /// Local address to send from.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse::bind)]
     bind: Option<SocketAddr>,
@@ -143,6 +149,7 @@ impl OlafArgs {
             seed: self.own_seed(),
             bind: self.bind,
             join_deadline: self.join_deadline,
+            patience: self.patience,
             ..AsyncConfig::new(appliance, self.job, self.rank, self.ranks, self.floats.get())
         })
     }
@@ -176,7 +183,7 @@ pub(crate) fn olaf(args: &OlafArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let started = Instant::now();
-    let failure = train(&mut trainer, &mut worker).err();
+    let failure = train(&mut trainer, &mut worker).and_then(|()| settle(&mut worker)).err();
     let elapsed = started.elapsed();
     let (epoch, round_trip) = (worker.membership().epoch, worker.round_trip());
     let weights = checksum(worker.poll().0);
@@ -184,7 +191,8 @@ pub(crate) fn olaf(args: &OlafArgs) -> anyhow::Result<ExitCode> {
     if let Some(error) = &failure {
         eprintln!("error: {error:#}");
     }
-    let outcome = Outcome { epoch, round_trip, elapsed, left, counters, weights };
+    let error = failure.as_ref().map(|error| format!("{error:#}"));
+    let outcome = Outcome { epoch, round_trip, elapsed, left, counters, weights, error };
     if args.json {
         println!("{}", outcome.json(args));
     } else {
@@ -192,7 +200,9 @@ pub(crate) fn olaf(args: &OlafArgs) -> anyhow::Result<ExitCode> {
     }
     Ok(match failure {
         None => ExitCode::SUCCESS,
-        Some(error) if error.is::<PushError>() => ExitCode::from(REFUSED),
+        Some(error) if matches!(error.downcast_ref(), Some(PushError::Rejected(_))) => {
+            ExitCode::from(REFUSED)
+        }
         Some(_) => ExitCode::from(FAILED),
     })
 }
@@ -213,6 +223,35 @@ fn train(trainer: &mut Trainer, worker: &mut AsyncWorker) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// Waits for the answers to what is under way, and fails if nothing was applied.
+fn settle(worker: &mut AsyncWorker) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let AsyncCounters { sent, acknowledged, given_up, .. } = *worker.counters();
+        if sent == acknowledged + given_up || begun.elapsed() > LAST_ANSWER {
+            break;
+        }
+        worker.wait(LAST_ANSWER / 10)?;
+    }
+    let counters = worker.counters();
+    if counters.applied == 0 {
+        anyhow::bail!("no update of the job was applied: {}", why_none(counters));
+    }
+    Ok(())
+}
+
+/// What is known of updates of which none was applied.
+fn why_none(counters: &AsyncCounters) -> String {
+    let AsyncCounters { pushed, sent, given_up, .. } = *counters;
+    let refused: Vec<String> =
+        counters.refusals().map(|(why, count)| format!("{count} refused ({why})")).collect();
+    match (sent, refused.is_empty()) {
+        (_, false) => format!("of {sent} that were sent, {}", refused.join(", ")),
+        (0, _) => format!("none of {pushed} was sent, since the parameter server has not answered"),
+        (_, true) => format!("{given_up} of {sent} were never answered"),
+    }
+}
+
 struct Outcome {
     epoch: u8,
     round_trip: Option<Duration>,
@@ -220,6 +259,7 @@ struct Outcome {
     left: Left,
     counters: AsyncCounters,
     weights: f64,
+    error: Option<String>,
 }
 
 impl Outcome {
@@ -230,6 +270,7 @@ impl Outcome {
             skipped,
             busy,
             acknowledged,
+            applied,
             given_up,
             initial_sent,
             received,
@@ -240,9 +281,11 @@ impl Outcome {
             unreachable,
             ..
         } = self.counters;
+        let refused = self.counters.refusals().map(|(why, count)| (why.name().to_owned(), count.into()));
         json!({
             "job": args.job, "rank": args.rank, "ranks": args.ranks, "epoch": self.epoch,
             "pushed": pushed, "sent": sent, "skipped": skipped, "busy": busy,
+            "applied": applied, "refused": refused.collect::<serde_json::Map<_, _>>(), "error": self.error,
             "acknowledged": acknowledged, "given_up": given_up, "initial_sent": initial_sent,
             "received": received, "acks_own": acks_own, "acks_cluster": acks_cluster,
             "weights_received": weights,

@@ -49,7 +49,7 @@ impl Accept<'_> {
             return Err(self.error(written, message, &remedy));
         }
         let address = self.address(written)?;
-        match objection(address) {
+        match objection(address).filter(|_| !(self.no_wire && address.is_loopback())) {
             Some((what, remedy)) => Err(self.error(written, format_args!("{address} {what}"), &remedy)),
             None => Ok(address),
         }

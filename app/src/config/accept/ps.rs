@@ -128,6 +128,7 @@ impl Accept<'_> {
             listen: listen.map(|listen| self.listen(listen)).transpose()?,
             limits,
             training: self.training(table, ports, jobs)?,
+            checkpoint: self.checkpoint(table)?,
         })
     }
 

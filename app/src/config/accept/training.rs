@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::values::word;
 use super::{Accept, Checked};
-use crate::config::job::JobConfig;
+use crate::config::job::{Checkpoint, JobConfig};
 use crate::config::raw;
 use crate::config::words::Training;
 
@@ -25,24 +25,33 @@ impl Accept<'_> {
         jobs: &[JobConfig],
     ) -> Checked<Settings> {
         let combined = self.combined(ports)?;
-        let Some(raw::Ps { rule, learning_rate, half_age, weights_to, .. }) = table else {
+        let Some(table) = table else {
             return Ok(Settings { combined, ..Settings::default() });
         };
+        let raw::Ps { rule, learning_rate, half_age, weights_to, reward_memory, checkpoint, .. } = table;
         if jobs.iter().all(|job| job.mode != Mode::Olaf) {
-            let useless = |key| format!("{key} is for jobs of mode \"olaf\", and there is none");
-            let remedy = "leave it out, or give a job mode = \"olaf\"";
-            match (rule, learning_rate, half_age, weights_to) {
-                (Some(written), ..) => return Err(self.error(written, useless("rule"), remedy)),
-                (_, Some(written), ..) => return Err(self.error(written, useless("learning_rate"), remedy)),
-                (.., Some(written), _) => return Err(self.error(written, useless("half_age"), remedy)),
-                (.., Some(written)) => return Err(self.error(written, useless("weights_to"), remedy)),
-                (None, None, None, None) => {}
+            let keys = [
+                ("rule", rule.as_ref().map(Spanned::span)),
+                ("learning_rate", learning_rate.as_ref().map(Spanned::span)),
+                ("half_age", half_age.as_ref().map(Spanned::span)),
+                ("weights_to", weights_to.as_ref().map(Spanned::span)),
+                ("reward_memory", reward_memory.as_ref().map(Spanned::span)),
+                ("checkpoint", checkpoint.as_ref().map(Spanned::span)),
+            ];
+            if let Some((key, span)) = keys.into_iter().find_map(|(key, span)| Some((key, span?))) {
+                let useless = format!("{key} is for jobs of mode \"olaf\", and there is none");
+                let remedy = "leave it out, or give a job mode = \"olaf\"";
+                return Err(self.error(&Spanned::new(span, ()), useless, remedy));
             }
         }
         let kind = word(rule.as_ref()).unwrap_or(Training::Olaf);
         if let (Training::Olaf, Some(written)) = (kind, half_age) {
             let remedy = "leave it out, or set rule = \"staleness\"";
             return Err(self.error(written, "half_age is for rule = \"staleness\"", remedy));
+        }
+        if let (Training::Staleness, Some(written)) = (kind, reward_memory) {
+            let remedy = "leave it out, or set rule = \"olaf\"";
+            return Err(self.error(written, "reward_memory is for rule = \"olaf\"", remedy));
         }
         let rate = self.rate_of_learning(learning_rate.as_ref())?;
         let rule = match kind {
@@ -52,7 +61,23 @@ impl Accept<'_> {
             }
         };
         let audience = word(weights_to.as_ref()).unwrap_or(Audience::Cluster);
-        Ok(Settings { rule, combined, audience })
+        let memory = self.duration(reward_memory.as_ref(), Settings::default().memory)?;
+        Ok(Settings { rule, combined, audience, memory })
+    }
+
+    /// Where models are kept, if that is said.
+    pub(super) fn checkpoint(&self, table: Option<&raw::Ps>) -> Checked<Checkpoint> {
+        let Some(written) = table.and_then(|table| table.checkpoint.as_ref()) else {
+            return Ok(Checkpoint::Default);
+        };
+        match written.get_ref().as_str() {
+            "no" => Ok(Checkpoint::No),
+            path if path.starts_with('/') => Ok(Checkpoint::In(self.locate(written, path.into()))),
+            path => {
+                let message = format_args!("checkpoint = {path:?} is no absolute path of a directory");
+                Err(self.error(written, message, "write one, e.g. \"/var/lib/pascaline\", or \"no\""))
+            }
+        }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "weights are of this type")]

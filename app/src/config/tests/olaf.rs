@@ -140,13 +140,17 @@ fn the_server_trains_as_it_is_told() {
     assert_eq!(parse(&job("")).unwrap().ps.training, Settings::default());
     let text = ps("rule = \"staleness\"\nlearning_rate = 0.5\nhalf_age = \"250ms\"\nweights_to = \"worker\"");
     let rule = Rule::Staleness { rate: 0.5, half: Duration::from_millis(250) };
-    let expected = Settings { rule, combined: Combined::Sum, audience: Audience::Worker };
+    let expected =
+        Settings { rule, combined: Combined::Sum, audience: Audience::Worker, ..Settings::default() };
     let config = parse(&text).unwrap();
     assert_eq!(config.ps.training, expected);
     assert!(
         config.to_string().contains("1 asynchronous job(s): by age, rate 0.5, half of it at 250ms"),
         "{config}"
     );
+    let kept = parse(&ps("checkpoint = \"/var/lib/models\"\nreward_memory = \"9s\"")).unwrap();
+    assert_eq!(kept.ps.training.memory, Duration::from_secs(9));
+    assert_eq!(kept.settings()["ps.checkpoint"], "/var/lib/models");
     let means = parse(&queue("combine = \"mean\"")).unwrap();
     assert_eq!(means.ps.training.combined, Combined::Mean, "as the queue does");
     assert_eq!(means.ps.limits.jobs, 0, "nothing of the pool is collected");
@@ -159,6 +163,9 @@ fn what_the_server_cannot_make_sense_of_is_refused() {
         (ps("learning_rate = nan"), "learning_rate = NaN is no rate"),
         (ps("half_age = \"1s\""), "half_age is for rule = \"staleness\""),
         (ps("rule = \"sgd\""), "sgd"),
+        (ps("rule = \"staleness\"\nreward_memory = \"9s\""), "reward_memory is for rule = \"olaf\""),
+        (ps("checkpoint = \"models\""), "no absolute path"),
+        (format!("{GOOD}\n[ps]\ncheckpoint = \"no\""), "checkpoint is for jobs of mode \"olaf\""),
         (ps("weights_to = \"all\""), "all"),
         (format!("{GOOD}\n[ps]\nrule = \"olaf\""), "rule is for jobs of mode \"olaf\", and there is none"),
     ] {

@@ -13,6 +13,8 @@ pub(crate) struct AsyncSnapshot {
     pub(crate) clusters: Vec<ClusterSnapshot>,
     /// Jain's index of the clusters' average ages.
     pub(crate) fairness: f64,
+    /// Files of models written, and not written; `None` if none are kept.
+    pub(crate) checkpoints: Option<(u64, u64)>,
 }
 
 /// One of these jobs.
@@ -41,6 +43,7 @@ impl AsyncSnapshot {
         let gauge = |name, help, samples| Gauge { name, help, counter: false, samples };
         let outcomes = AsyncOutcome::ALL.map(|outcome| (outcome.name(), self.counters.outcome(outcome)));
         let replies = [("sent", self.counters.replies), ("lost", self.counters.replies_lost)];
+        let (written, failed) = self.checkpoints.unwrap_or_default();
         let labelled = |pick: &dyn Fn(&ClusterSnapshot) -> Option<f64>| -> Samples {
             let label = |job: u16| vec![("job", job.to_string())];
             self.clusters.iter().filter_map(|one| Some((label(one.job), pick(one)?))).collect()
@@ -58,6 +61,11 @@ impl AsyncSnapshot {
                 single(self.counters.contributions),
             ),
             counter("ps_acknowledgements", "Answers to updates, by what became of them.", by("how", replies)),
+            counter(
+                "ps_checkpoints",
+                "Files of models, by what became of them.",
+                by("how", [("written", written), ("failed", failed)]),
+            ),
             gauge(
                 "ps_model_version",
                 "How often a cluster's weights have changed.",

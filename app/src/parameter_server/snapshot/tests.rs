@@ -26,6 +26,7 @@ fn a_scrape_has_every_outcome_reason_and_job() {
                 age: Some(Ages { average: 0.25, mean_peak: 0.5, highest_peak: 0.75, current: 0.125 }),
             }],
             fairness: 0.5,
+            checkpoints: Some((3, 0)),
             counters: pascaline_ps::asynchronous::AsyncCounters::default(),
         }),
     });
@@ -41,6 +42,7 @@ fn a_scrape_has_every_outcome_reason_and_job() {
         "pascaline_ps_payload_bytes{job=\"7\"} 640.0",
         "pascaline_ps_timeout_seconds{job=\"7\"} 0.02",
         "pascaline_ps_updates_total{verdict=\"applied\"} 0.0",
+        "pascaline_ps_checkpoints_total{how=\"written\"} 3.0",
         "pascaline_ps_model_version{job=\"8\"} 4.0",
         "pascaline_ps_reward{job=\"8\"} 1.5",
         "pascaline_aom_seconds{job=\"8\"} 0.25",

@@ -9,11 +9,14 @@ use zerocopy::IntoBytes as _;
 use super::super::control::Heard;
 use super::super::counters::AsyncIgnored;
 use super::super::outstanding::Acknowledged;
-use super::{AsyncSession, PAUSE_UNIT};
+use super::{AsyncSession, INITIAL_PSN, PAUSE_UNIT};
 use crate::counters::Unusable;
 use crate::membership::Left;
 use crate::rejection::Rejection;
 use crate::session::Event;
+
+/// How long a worker that has never had weights waits for another to offer some.
+const LAST: Duration = Duration::from_millis(300);
 
 impl AsyncSession {
     /// Handles a received datagram. Everything that has no effect is [counted](Self::counters) by reason.
@@ -50,6 +53,8 @@ impl AsyncSession {
         let update = trailer.and_then(|trailer| trailer.update);
         let update = update.filter(|_| header.rank < identity.ranks).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
+        let why = u8::try_from(header.priority).ok().and_then(Status::from_code);
+        let why = why.filter(|why| *why != Status::Ok);
         if !payload.is_empty() {
             let fits = payload.len() == size_of_val(self.weights.as_slice());
             if header.element != Element::F32_SUM || !fits {
@@ -64,6 +69,7 @@ impl AsyncSession {
             let pause = PAUSE_UNIT * u32::from(header.wnd_cap);
             self.control.on_ack(now, Heard { queue, pause });
         }
+        self.judged(now, why, own || header.count > 1, header.psn == INITIAL_PSN);
         *(if own { &mut self.counters.acks_own } else { &mut self.counters.acks_cluster }) += 1;
         if let Acknowledged::Open(updates) = self.outstanding.on_ack(now, own.then_some(header.psn), &update)
         {
@@ -72,16 +78,43 @@ impl AsyncSession {
         Ok(())
     }
 
+    /// What an answer says of an update: of this worker's, or of one that may have had this worker's inside.
+    fn judged(&mut self, now: Duration, why: Option<Status>, ours: bool, first: bool) {
+        match why {
+            None => self.counters.applied += u64::from(!first),
+            Some(why) if ours => self.counters.refuse(why),
+            Some(_) => {}
+        }
+        match why {
+            None | Some(Status::LowReward) => self.futile.succeed(),
+            Some(Status::NoModel) => self.offer_weights(now),
+            Some(why) => self.futile.refuse(why),
+        }
+    }
+
+    /// The server has no model: it gets the latest weights that this worker knows. Who has never had any lets
+    /// others go first.
+    fn offer_weights(&mut self, now: Duration) {
+        let due = if self.version > 0 || self.own { now } else { now.saturating_add(LAST) };
+        if self.offer.is_none() {
+            self.offer = Some((self.weights.as_bytes().to_vec(), due));
+        }
+    }
+
     fn on_control(&mut self, now: Duration, header: &Header, body: &[u8], datagram: &[u8]) -> Option<Left> {
         self.counters.controls += 1;
+        self.futile.hear(now);
         let identity = self.membership().identity;
         if header.rank == identity.rank
             && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)
             && let Some(rejection) = Rejection::of(&ack, trailer.as_ref(), &identity)
-            && for_good(ack.status)
             && !self.member.is_leaving()
         {
-            self.rejection = Some(rejection);
+            if ack.answers.is_none() {
+                self.refused(header, ack.status);
+            } else if for_good(ack.status) {
+                self.rejection = Some(rejection);
+            }
         }
         let event = self.member.handle_datagram(now, datagram, &mut []);
         let epoch = self.member.membership().epoch;
@@ -97,6 +130,18 @@ impl AsyncSession {
             Some(Event::Left(left)) => Some(left),
             _ => None,
         }
+    }
+}
+
+impl AsyncSession {
+    /// The appliance has refused an update. One alone, which may have been damaged on its way, ends nothing.
+    fn refused(&mut self, header: &Header, why: Status) {
+        if header.epoch != self.epoch {
+            return;
+        }
+        self.counters.refuse(why);
+        self.futile.refuse(why);
+        self.counters.acknowledged += u64::from(self.outstanding.on_refused(header.psn));
     }
 }
 
