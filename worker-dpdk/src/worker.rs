@@ -49,11 +49,12 @@ impl DpdkWorker {
             spread,
             origin.elapsed(),
             config.join_deadline,
-        );
+        )
+        .at(config.appliance);
         let membership = link
             .handshake(&mut join, origin)
             .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
-        let mut session = Session::new(membership, config.in_flight);
+        let mut session = Session::new(membership, config.in_flight).at(config.appliance);
         if config.accept_partial {
             session = session.accept_partial();
         }

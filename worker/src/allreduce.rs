@@ -11,6 +11,7 @@ use crate::Op;
 use crate::counters::Counters;
 use crate::inquiry::Missing;
 use crate::priority::Hints;
+use crate::probe::Passage;
 use crate::rejection::Rejection;
 use crate::way::{Check, Unreachable, largest_payload};
 use pascaline_wire::RankSet;
@@ -138,6 +139,8 @@ pub struct Progress {
     pub unreachable: Option<Unreachable>,
     /// What the appliance has said of who is missing, since it last got on.
     pub missing: Option<Box<Missing>>,
+    /// Which of this worker's packets get through to the appliance, if full ones do not.
+    pub passage: Option<Passage>,
     /// This worker's rank.
     pub rank: u16,
 }
@@ -155,8 +158,10 @@ impl fmt::Display for Progress {
             let check = Check::new(self.appliance, self.unreachable);
             write!(f, " has not answered for {:.1?}: {check} ", self.silent)?;
         }
-        if let Some(missing) = &self.missing {
-            self.tell(missing, f)?;
+        match (&self.passage, &self.missing) {
+            (Some(passage), _) => write!(f, "{passage}. ")?,
+            (None, Some(missing)) => self.tell(missing, f)?,
+            (None, None) => {}
         }
         if self.incomplete > 0 {
             let ranks = "this worker takes whole ones only (accept_partial = false, --refuse-partial)";

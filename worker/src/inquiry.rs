@@ -9,6 +9,7 @@ use pascaline_wire::trailer::{RankReports, RankState};
 use pascaline_wire::{Element, Header, Kind, Trailer};
 
 use crate::identity::Identity;
+use crate::probe::{Passage, Probe, Probes};
 
 /// For how long nothing gets on until a worker asks; earlier where its deadline is near.
 pub const STALLED: Duration = Duration::from_secs(1);
@@ -52,6 +53,11 @@ pub(crate) struct Inquiry {
     next: Option<Duration>,
     patience: Duration,
     answer: Option<Box<Missing>>,
+    /// Whether packets of full size get through, and whether to send another that tells.
+    probes: Probes,
+    probe: bool,
+    /// Whether its user has been told that it does not get on.
+    told: bool,
 }
 
 impl Inquiry {
@@ -69,7 +75,36 @@ impl Inquiry {
 
     fn gets_on(&mut self, now: Duration) {
         self.next = Some(now.saturating_add(self.patience));
-        self.answer = None;
+        (self.answer, self.told, self.probe) = (None, false, false);
+        self.probes = Probes::default();
+    }
+
+    /// A probe to send beside the question, of at most this payload length.
+    pub(crate) fn probe(&mut self, full: u16, una: u32) -> Option<Probe> {
+        if !core::mem::take(&mut self.probe) {
+            return None;
+        }
+        if self.probes.is_idle() {
+            self.probes.begin(full, una);
+        }
+        self.probes.next()
+    }
+
+    /// Whether a refusal of this PSN is the answer to a probe.
+    pub(crate) fn probed(&mut self, psn: u32) -> bool {
+        self.probes.answers(psn)
+    }
+
+    /// What gets through to the appliance, if full packets do not.
+    pub(crate) fn passage(&self) -> Option<Passage> {
+        self.probes.passage()
+    }
+
+    /// Whether its user is to be told that it does not get on: once, as soon as there is something to tell.
+    pub(crate) fn is_news(&mut self, silent: bool) -> bool {
+        let news = !self.told && self.next.is_some() && (self.answer.is_some() || silent);
+        self.told |= news;
+        news
     }
 
     /// Whether to ask now, having come so far.
@@ -83,6 +118,7 @@ impl Inquiry {
             return false;
         }
         self.next = Some(now.saturating_add(EVERY));
+        self.probe = true;
         true
     }
 
@@ -100,8 +136,8 @@ impl Inquiry {
     }
 
     /// The latest answer since it last got on.
-    pub(crate) fn take(&mut self) -> Option<Box<Missing>> {
-        self.answer.take()
+    pub(crate) fn latest(&self) -> Option<Box<Missing>> {
+        self.answer.clone()
     }
 }
 

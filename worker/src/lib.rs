@@ -33,7 +33,7 @@
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`op`], [`priority`] | dividing sums; how urgent a tensor is |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
-//! | [`inquiry`] | asking who is missing |
+//! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
 //! | [`way`] | why packets do not get to the appliance |
 //!
@@ -56,6 +56,7 @@ pub mod membership;
 pub mod partials;
 pub mod pipeline;
 pub mod priority;
+pub mod probe;
 pub mod recovery;
 pub mod rejection;
 mod requests;
@@ -79,6 +80,6 @@ pub use rejection::{Reason, Rejection};
 pub use session::{Event, Session, StartError, Transmit};
 pub use udp::{
     AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, JoinError,
-    Worker, session_number,
+    Notice, Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

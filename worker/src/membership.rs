@@ -9,10 +9,10 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Header, Kind, Trailer, header};
+use pascaline_wire::{Element, Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
-use crate::inquiry::{Inquiry, Missing, query};
+use crate::inquiry::{Inquiry, Missing, STALLED, query};
 use crate::rejection::{Reason, Rejection};
 use crate::requests::Requests;
 use crate::way::{Check, Unreachable, Way};
@@ -216,6 +216,34 @@ impl Join {
         Some(&self.request)
     }
 
+    /// Says that this worker has given up, if the appliance may count it as joined: to be sent after a
+    /// failure, so that the next run's workers do not meet its ghost.
+    pub fn farewell(&mut self) -> Option<[u8; CONTROL_LEN]> {
+        let epoch = self.joined.and(self.told.epoch())?;
+        let header = self.identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
+        let mut packet = [0; CONTROL_LEN];
+        packet[..header::LEN].copy_from_slice(&header.to_bytes());
+        packet[header::LEN..].copy_from_slice(&Control::request(Action::Leave, self.session).to_bytes());
+        Some(packet)
+    }
+
+    /// What to tell the user of a job that lacks ranks or does not answer, once.
+    pub fn stalled(&mut self, now: Duration) -> Option<JoinFailure> {
+        let waited = now.saturating_sub(self.started);
+        let silent = self.joined.is_none() && waited >= STALLED;
+        self.inquiry.is_news(silent).then(|| self.failure(waited))
+    }
+
+    fn failure(&self, waited: Duration) -> JoinFailure {
+        match self.joined {
+            None => JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() },
+            Some(joined) => {
+                let missing = self.inquiry.latest();
+                JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited, missing }
+            }
+        }
+    }
+
     /// Handles a received datagram: `Some` ends the handshake. Whatever is no answer to this request is
     /// ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
@@ -288,16 +316,10 @@ impl Join {
 
     /// The failure, if the deadline has passed.
     #[must_use]
-    pub fn handle_timeout(&mut self, now: Duration) -> Option<JoinFailure> {
+    pub fn handle_timeout(&self, now: Duration) -> Option<JoinFailure> {
         let waited = now.saturating_sub(self.started);
         let over = self.asking.is_over(now) || self.closes().is_some_and(|closes| now >= closes);
-        over.then(|| match self.joined {
-            None => JoinFailure::NoAnswer { waited, appliance: self.appliance, report: self.way.report() },
-            Some(joined) => {
-                let missing = self.inquiry.take();
-                JoinFailure::Incomplete { joined, ranks: self.identity.ranks, waited, missing }
-            }
-        })
+        over.then(|| self.failure(waited))
     }
 
     /// Ranks that had joined by the appliance's last answer.

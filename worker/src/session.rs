@@ -11,7 +11,7 @@ use crate::answers::Answers;
 use crate::cache::ResultCache;
 use crate::counters::Counters;
 use crate::identity::Membership;
-use crate::inquiry::Inquiry;
+use crate::inquiry::{Inquiry, STALLED};
 use crate::membership::Left;
 use crate::partials::Partials;
 use crate::priority::{Hints, Meter};
@@ -41,6 +41,9 @@ const GATHER_MOST: Duration = Duration::from_micros(500);
 /// ... and not at all for less: a sleep takes about 100 µs longer than asked for, which would lengthen the
 /// round trip where the window limits the rate.
 const GATHER_LEAST: Duration = Duration::from_micros(200);
+
+/// How often a session that has failed says so: nobody asks for an answer.
+const FAREWELLS: u8 = 2;
 
 /// The end of something that takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +147,8 @@ pub struct Session {
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     inquiry: Inquiry,
+    /// How often it still says that it gives up.
+    farewells: u8,
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
@@ -179,6 +184,7 @@ impl Session {
             base: None,
             previous: None,
             inquiry: Inquiry::default(),
+            farewells: 0,
             appliance: None,
             way: Way::default(),
             too_long: None,
@@ -342,10 +348,16 @@ impl Session {
         self.reminder = None;
         self.heartbeat = None;
         self.meter.abandon();
-        self.inquiry.end();
         let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
+        self.farewells = FAREWELLS;
+        let progress = self.progress_of(&operation, rejoined, now);
+        self.inquiry.end();
+        Some(Event::Failed(failure(progress)))
+    }
+
+    fn progress_of(&self, operation: &Operation, rejoined: Option<u16>, now: Duration) -> Progress {
         let counters = self.counters - operation.before;
-        Some(Event::Failed(failure(Progress {
+        Progress {
             completed: self.window.completed(),
             packets: self.window.end().wrapping_sub(operation.start),
             oldest_missing: self.window.una(),
@@ -359,9 +371,22 @@ impl Session {
             appliance: self.appliance,
             silent: self.way.silence(now, operation.started),
             unreachable: self.way.report(),
-            missing: self.inquiry.take(),
+            missing: self.inquiry.latest(),
+            passage: self.inquiry.passage(),
             rank: self.membership.identity.rank,
-        })))
+        }
+    }
+
+    /// What to tell the user of an allreduce that does not get on, once each time that it stops. May be asked
+    /// at any time.
+    pub fn stalled(&mut self, now: Duration) -> Option<Progress> {
+        let operation = self.operation.as_ref()?;
+        let silent = self.way.silence(now, operation.started) >= STALLED;
+        if !self.inquiry.is_news(silent) {
+            return None;
+        }
+        let rejoined = self.rejoin.as_ref().map(Rejoin::joined);
+        Some(self.progress_of(operation, rejoined, now))
     }
 
     /// How far the running operation has come: PSNs with a result, and all of them.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use core::fmt;
 use core::time::Duration;
 
 use pascaline_wire::ports::UdpPortsError;
@@ -68,7 +69,29 @@ pub struct Config {
     ///
     /// [`Report::partial`]: crate::Report::partial
     pub accept_partial: bool,
+    /// Whom to tell, from inside a call that waits, why it does not get on; nobody by default. Told about a
+    /// second after it has stopped, once each time.
+    pub notice: Option<Notice>,
 }
+
+/// A function that tells the user something: see [`Config::notice`].
+#[derive(Clone, Copy)]
+pub struct Notice(pub fn(&dyn fmt::Display));
+
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notice")
+    }
+}
+
+impl PartialEq for Notice {
+    /// Configurations are compared for what they do to packets.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Notice {}
 
 impl Config {
     /// A configuration with the defaults.
@@ -88,6 +111,7 @@ impl Config {
             deadline: Duration::from_secs(30),
             linger: Duration::from_secs(2),
             accept_partial: true,
+            notice: None,
         }
     }
 

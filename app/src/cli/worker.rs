@@ -13,7 +13,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
-use pascaline_worker::{AllreduceError, Config, Failure, Hints, Partial, RankSet, StartError, with_element};
+use pascaline_worker::{
+    AllreduceError, Config, Failure, Hints, Notice, Partial, RankSet, StartError, with_element,
+};
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
@@ -223,6 +225,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         join_deadline: args.join_deadline,
         deadline: args.deadline,
         accept_partial: !args.refuse_partial,
+        notice: Some(Notice(|text| eprintln!("warning: {text}"))),
         ..Config::new(appliance, args.job, args.rank, args.ranks)
     };
     let mut worker = match Member::join(config, &args.driver) {

@@ -174,6 +174,10 @@ impl Session {
         });
         match (ack.answers, rejection) {
             (None, None) => Err(Ignored::Unexpected.into()),
+            (None, Some(_)) if self.inquiry.probed(header.psn) => {
+                self.counters.acks += 1;
+                Ok(None)
+            }
             (None, Some(_)) if late => Err(Ignored::LateRejection.into()),
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
             (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
@@ -352,6 +356,7 @@ impl Session {
         let before = self.condition;
         let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
         // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
+        self.farewells = 0;
         self.condition = match before {
             Condition::Broken => before,
             _ if event.is_some() => Condition::Good,

@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 
-use pascaline_wire::{Flags, Header, Kind, control, header, round};
+use pascaline_wire::control::{Action, Control};
+use pascaline_wire::{Element, Flags, Header, Kind, control, header, round};
 
 use super::{REMIND_AFTER, Session};
 use crate::allreduce::Operation;
 use crate::answers::Asked;
 use crate::identity::Membership;
 use crate::inquiry::query;
+use crate::probe::{EPOCH_AWAY, Probe};
 use crate::window::Standing;
 
 /// Where the bytes lie that follow the header.
@@ -64,10 +66,11 @@ impl Transmit {
 impl Session {
     /// The next packet to send, if there is one.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
-        let mut transmit = self.request(now).or_else(|| self.inquire(now));
+        let mut transmit = self.request(now).or_else(|| self.inquire(now)).or_else(|| self.farewell());
         // While the generation is in doubt, whatever else is sent would be refused.
         if transmit.is_none() && self.rejoin.is_none() {
-            transmit = self.answer().or_else(|| self.remind()).or_else(|| self.contribute(now));
+            transmit = self.answer().or_else(|| self.remind()).or_else(|| self.probe());
+            transmit = transmit.or_else(|| self.contribute(now));
         }
         self.counters.packets_sent += u64::from(transmit.is_some());
         transmit
@@ -81,6 +84,28 @@ impl Session {
         let Membership { identity, session, epoch, .. } = self.membership;
         let (head, body) = query(&identity, epoch, self.requests.next(), session, self.window.una());
         Some(Transmit::control(&head, &body))
+    }
+
+    /// A packet that tells whether those of its length get through.
+    fn probe(&mut self) -> Option<Transmit> {
+        let operation = self.operation.as_ref()?;
+        let full =
+            self.membership.identity.payload.min(u16::try_from(operation.tensor_len).unwrap_or(u16::MAX));
+        let Probe { psn, length } = self.inquiry.probe(full, self.window.una())?;
+        let epoch = self.membership.epoch.wrapping_add(EPOCH_AWAY);
+        let header = self.membership.identity.header(Kind::Gradient, operation.element, psn, epoch);
+        let source = Source::Tensor { begin: 0, end: length.into() };
+        Some(Transmit::new(&Header { count: 1, ..header }, source))
+    }
+
+    /// Says that this session has given up, so that its rank is free and the others need not wait for it.
+    fn farewell(&mut self) -> Option<Transmit> {
+        self.farewells = self.farewells.checked_sub(1)?;
+        let Membership { identity, session, epoch, .. } = self.membership;
+        let header = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
+        let leave = Control::request(Action::Leave, session);
+        let (psn, first) = (self.window.una(), self.window.una());
+        Some(Transmit::control(&header, &Control { psn, first, ..leave }))
     }
 
     /// An answer to a reminder: what is asked for may have changed since, and some of it may be gone.

@@ -12,7 +12,7 @@ use zerocopy::IntoBytes as _;
 use super::outgoing::Cutting;
 use super::socket::{BATCH, Socket};
 use super::transfer::{Transfer, transient};
-use super::{AllreduceError, Config, JoinError};
+use super::{AllreduceError, Config, JoinError, Notice};
 use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::counters::Counters;
@@ -24,6 +24,8 @@ use crate::session::{Event, Session};
 
 /// Full batches after which the driver looks at timeouts at the latest.
 const FULL_BATCHES: u32 = 16;
+/// How often a worker that has not joined says that it gives up: nobody asks for an answer.
+const FAREWELLS: usize = 2;
 
 /// A member of a job, connected to its appliance.
 ///
@@ -81,7 +83,7 @@ impl Worker {
         let mut buffer = vec![0; stride * BATCH];
         let join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
-        let membership = handshake(&socket, &mut join, origin, &mut buffer)
+        let membership = handshake(&socket, &mut join, origin, &mut buffer, config.notice)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
         let mut session = Session::new(membership, config.in_flight).at(config.appliance);
@@ -136,7 +138,7 @@ impl Worker {
     /// Runs what the session has begun to its end.
     fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
-        let Self { socket, ports, session, origin, cutting, buffer, .. } = self;
+        let Self { config, socket, ports, session, origin, cutting, buffer } = self;
         let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
         let mut full_batches = 0;
         loop {
@@ -164,6 +166,11 @@ impl Worker {
             full_batches = if count == BATCH { full_batches + 1 } else { 0 };
             if full_batches % FULL_BATCHES == 0 {
                 event = event.or_else(|| session.handle_timeout(origin.elapsed()));
+            }
+            if let Some(Notice(tell)) = config.notice
+                && let Some(progress) = session.stalled(origin.elapsed())
+            {
+                tell(&format_args!("an allreduce does not get on: {progress}"));
             }
             if let Some(event) = event {
                 // Before the tensor goes back to its owner.
@@ -255,11 +262,20 @@ pub(super) fn handshake(
     join: &mut Join,
     origin: Instant,
     buffer: &mut [u8],
+    notice: Option<Notice>,
 ) -> io::Result<Result<Membership, JoinFailure>> {
     loop {
         let now = origin.elapsed();
         if let Some(failure) = join.handle_timeout(now) {
+            for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
+                let _ = socket.send(&farewell);
+            }
             return Ok(Err(failure));
+        }
+        if let Some(Notice(tell)) = notice
+            && let Some(waiting) = join.stalled(now)
+        {
+            tell(&format_args!("joining takes its time: {waiting}"));
         }
         if let Some(request) = join.poll_transmit(now) {
             transient(socket.send(request))?;

@@ -198,7 +198,9 @@ fn a_refused_packet_fails_the_allreduce_and_breaks_the_session() {
     assert_eq!((progress.completed, progress.packets, progress.oldest_missing), (0, 6, FIRST));
     let again = session.start(Duration::ZERO, BYTES, Element::I32_SUM, Duration::from_secs(9));
     assert_eq!(again, Err(StartError::Broken));
-    assert_eq!(session.poll_transmit(Duration::from_secs(1)), None);
+    while let Some(farewell) = session.poll_transmit(Duration::from_secs(1)) {
+        assert_eq!(session.payload(&farewell, &[])[0], Action::Leave as u8);
+    }
     assert!(accounted(session.counters()));
 }
 

@@ -56,7 +56,9 @@ fn it_shows_that_it_is_alive_before_the_first_allreduce_and_after_a_generation_l
     // But not when it is of no further use.
     let (mut session, _) = running();
     assert!(session.handle_timeout(Duration::from_secs(9)).is_some());
-    assert_eq!(sent(&mut session, Duration::from_secs(10)), []);
+    let farewells = sent(&mut session, Duration::from_secs(10));
+    assert!(farewells.iter().all(|(_, body)| body[0] == Action::Leave as u8), "{farewells:?}");
+    assert_eq!(sent(&mut session, Duration::from_secs(20)), []);
 }
 
 #[test]

@@ -127,3 +127,64 @@ fn who_has_never_joined_is_named() {
     );
     assert!(matches!(failure, JoinFailure::Incomplete { joined: 2, .. }));
 }
+
+#[test]
+fn a_session_that_fails_says_that_it_is_gone() {
+    let mut session = Session::new(MEMBERSHIP, 4);
+    session.start(Duration::ZERO, 64, Element::I32_SUM, DEADLINE).unwrap();
+    while session.poll_transmit(Duration::ZERO).is_some() {}
+    assert!(matches!(session.handle_timeout(DEADLINE), Some(Event::Failed(_))));
+    let mut leaves = 0;
+    while let Some(packet) = session.poll_transmit(DEADLINE) {
+        let datagram = [&packet.header, session.payload(&packet, &[])].concat();
+        let (header, body) = Header::parse(&datagram).unwrap();
+        let leave = Control::parse(body).unwrap();
+        assert_eq!((leave.action, leave.session), (Action::Leave, MEMBERSHIP.session));
+        assert_eq!((header.epoch, leave.psn), (MEMBERSHIP.epoch, FIRST));
+        leaves += 1;
+    }
+    assert_eq!(leaves, 2, "nobody asks for an answer");
+}
+
+#[test]
+fn who_gives_up_joining_says_so_if_the_appliance_knows_of_it() {
+    let mut join = Join::new(IDENTITY, 77, 8, Duration::ZERO, DEADLINE);
+    assert_eq!(join.farewell(), None, "nobody has answered");
+    let sent = join.poll_transmit(Duration::ZERO).unwrap().to_vec();
+    let (header, _) = Header::parse(&sent).unwrap();
+    let pending =
+        Control { status: Status::Pending, answers: Some(Action::Join), ..Control::request(Action::Ack, 77) };
+    join.handle_datagram(&[&Header { epoch: 9, ..header }.to_bytes()[..], &pending.to_bytes()].concat());
+    let farewell = join.farewell().unwrap();
+    let (header, body) = Header::parse(&farewell).unwrap();
+    let leave = Control::parse(body).unwrap();
+    assert_eq!((header.epoch, leave.action, leave.session), (9, Action::Leave, 77));
+}
+
+#[test]
+fn packets_of_full_size_that_do_not_get_through_are_found_out() {
+    let mut session = Session::new(MEMBERSHIP, 4);
+    let bytes = 4 * usize::from(IDENTITY.payload);
+    session.start(Duration::ZERO, bytes, Element::I32_SUM, DEADLINE).unwrap();
+    let mut tensor = vec![0; bytes];
+    let failure = loop {
+        let now = session.poll_timeout().unwrap();
+        if let Some(Event::Failed(failure)) = session.handle_timeout(now) {
+            break failure;
+        }
+        while let Some(packet) = session.poll_transmit(now) {
+            let (header, _) = Header::parse(&packet.header).unwrap();
+            let probe = header.kind == Kind::Gradient && header.epoch != MEMBERSHIP.epoch;
+            if probe && session.payload(&packet, &tensor).len() < usize::from(IDENTITY.payload) {
+                let (expected, got) = (MEMBERSHIP.epoch.into(), header.epoch.into());
+                let status = Status::WrongEpoch;
+                let ack = Control { status, expected, got, ..Control::request(Action::Ack, 0) };
+                let head = Header { kind: Kind::Control, epoch: MEMBERSHIP.epoch, ..header };
+                let refusal = [&head.to_bytes()[..], &ack.to_bytes()].concat();
+                assert_eq!(session.handle_datagram(now, &refusal, &mut tensor), None);
+            }
+        }
+    };
+    let text = failure.to_string();
+    assert!(text.contains("payload bytes do not get through") && text.contains("those with 8 do"), "{text}");
+}

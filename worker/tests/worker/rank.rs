@@ -267,7 +267,9 @@ impl Rank {
 
     fn check_sent(&mut self, plan: &Plan, bytes: &[u8]) {
         let (header, payload) = Header::parse(bytes).unwrap();
-        if header.kind != Kind::Gradient {
+        // Of another generation are probes of how long packets may be: they are added to nothing.
+        let epoch = self.session.as_ref().map(|session| session.membership().epoch);
+        if header.kind != Kind::Gradient || Some(header.epoch) != epoch {
             return;
         }
         assert!(!payload.is_empty() && payload.len() <= usize::from(plan.payload));

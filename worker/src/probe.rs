@@ -1,0 +1,107 @@
+//! Finding out whether packets of full size get to the appliance, where short ones do.
+//!
+//! A gradient of another generation is refused whatever it holds, by an Ack that repeats its PSN: so it can
+//! have any length without being added to anything. A worker that does not get on sends such packets of
+//! several lengths, and sees which are refused.
+
+use core::fmt;
+
+/// Lengths that are tried: that of a full packet, and so many shorter ones.
+const LENGTHS: usize = 4;
+/// A full packet counts as lost once so many were not answered.
+const TRIES: u8 = 3;
+/// How far the PSNs of probes are from the worker's oldest one: nobody waits for them.
+const FAR: u32 = 1 << 30;
+/// Added to the epoch: no generation of the near past or future.
+pub(crate) const EPOCH_AWAY: u8 = 0x80;
+/// Payloads of packets that fit into MTUs that there are: 9,000, 1,500, 1,400 (tunnels), 1,280 (IPv6), 576.
+const COMMON: [u16; 5] = [8896, 1408, 1344, 1216, 512];
+
+/// Which payload lengths get through to the appliance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passage {
+    /// The length that does not.
+    pub lost: u16,
+    /// The longest of those tried that does.
+    pub through: u16,
+}
+
+impl fmt::Display for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lost, through } = self;
+        write!(
+            f,
+            "this worker's packets with {lost} payload bytes do not get through to the appliance, and those with \
+             {through} do: a path MTU below that (raise it, or start every rank with a payload of {through} at \
+             most), or a firewall"
+        )
+    }
+}
+
+/// A probe to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    pub(crate) psn: u32,
+    pub(crate) length: u16,
+}
+
+/// Which lengths were tried, and what came of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Probes {
+    /// From the longest on; 0 where there are fewer.
+    lengths: [u16; LENGTHS],
+    answered: [bool; LENGTHS],
+    tries: u8,
+    base: u32,
+    turn: usize,
+}
+
+impl Probes {
+    /// Begins anew, for packets of this payload length.
+    pub(crate) fn begin(&mut self, full: u16, una: u32) {
+        *self = Self { base: una.wrapping_add(FAR), ..Self::default() };
+        let shorter = COMMON.into_iter().filter(|&length| length < full).chain([8]);
+        for (place, length) in self.lengths.iter_mut().zip([full].into_iter().chain(shorter)) {
+            *place = length;
+        }
+        // The shortest of all is the one that must get through.
+        if full > 8 && !self.lengths.contains(&8) {
+            self.lengths[LENGTHS - 1] = 8;
+        }
+    }
+
+    /// Whether none has been sent.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.turn == 0
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Option<Probe> {
+        let place = self.turn % LENGTHS;
+        self.turn += 1;
+        self.tries = self.tries.saturating_add(u8::from(place == 0));
+        let length = self.lengths[place];
+        (length > 0).then(|| Probe { psn: self.base.wrapping_add(place as u32), length })
+    }
+
+    /// Whether a refusal of this PSN is the answer to a probe.
+    pub(crate) fn answers(&mut self, psn: u32) -> bool {
+        let place = usize::try_from(psn.wrapping_sub(self.base)).ok().filter(|&place| place < LENGTHS);
+        let place = place.filter(|&place| self.turn > 0 && self.lengths[place] > 0);
+        if let Some(place) = place {
+            self.answered[place] = true;
+        }
+        place.is_some()
+    }
+
+    /// What gets through, if full packets do not, and shorter ones do.
+    pub(crate) fn passage(&self) -> Option<Passage> {
+        let mut answered = self.lengths.iter().zip(self.answered).filter(|(_, answered)| *answered);
+        let through = answered.next().map(|(length, _)| *length)?;
+        let lost = self.lengths[0];
+        (through < lost && self.tries > TRIES).then_some(Passage { lost, through })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+use super::*;
+
+/// Sends probes over a path that takes payloads up to a length.
+fn over(full: u16, takes: u16) -> Option<Passage> {
+    let mut probes = Probes::default();
+    probes.begin(full, u32::MAX - 5);
+    for _ in 0..4 * LENGTHS {
+        if let Some(Probe { psn, length }) = probes.next() {
+            assert!(length <= full);
+            assert!(length > takes || probes.answers(psn), "{length}");
+        }
+    }
+    probes.passage()
+}
+
+#[test]
+fn a_path_that_takes_all_lengths_is_no_news() {
+    assert_eq!(over(1024, 1024), None);
+    assert_eq!(over(8, 8), None);
+}
+
+#[test]
+fn a_path_that_takes_none_says_nothing_about_lengths() {
+    assert_eq!(over(1024, 0), None);
+}
+
+#[test]
+fn a_path_that_takes_short_ones_is_told_with_the_longest_that_gets_through() {
+    assert_eq!(over(8896, 1448), Some(Passage { lost: 8896, through: 1408 }));
+    assert_eq!(over(1408, 1300), Some(Passage { lost: 1408, through: 1216 }));
+    assert_eq!(over(1024, 600), Some(Passage { lost: 1024, through: 512 }));
+    assert_eq!(over(1024, 100), Some(Passage { lost: 1024, through: 8 }));
+}
+
+#[test]
+fn a_few_lost_packets_prove_nothing() {
+    let mut probes = Probes::default();
+    probes.begin(1024, 0);
+    for _ in 0..LENGTHS {
+        let probe = probes.next().unwrap_or(Probe { psn: 0, length: 1024 });
+        assert!(probe.length == 1024 || probes.answers(probe.psn));
+    }
+    assert_eq!(probes.passage(), None);
+}
+
+#[test]
+fn what_answers_something_else_is_no_answer() {
+    let mut probes = Probes::default();
+    probes.begin(1024, 0);
+    assert!(!probes.answers(FAR), "nothing was sent");
+    probes.next();
+    assert!(probes.answers(FAR) && !probes.answers(0) && !probes.answers(FAR + 9));
+}
