@@ -131,7 +131,7 @@ fn hash(who: Contributor, operation: usize, index: usize) -> u64 {
 
 /// The largest whole number: that of eight ranks must not need more bits than the type has.
 fn most(element: Element) -> u64 {
-    with_element!(element.dtype, T => 60_000.min((1 << (T::DIGITS - 3)) - 1))
+    with_element!(element.dtype, T => 60_000.min((1 << (<T as pascaline_worker::Element>::DIGITS - 3)) - 1))
 }
 
 /// Appends a whole number as an element's bytes.
