@@ -1,6 +1,6 @@
 //! What a queue has counted.
 
-use crate::outcome::Rejection;
+use crate::outcome::UpdateRejection;
 
 /// Updates and their contributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,13 +46,13 @@ pub struct Counters {
     pub superseded: UpdateCount,
     /// Given up when it was its turn: there was nobody to send it to.
     pub lapsed: UpdateCount,
-    rejected: [u64; Rejection::ALL.len()],
+    rejected: [u64; UpdateRejection::ALL.len()],
 }
 
 impl Counters {
     /// Updates rejected for this reason.
     #[must_use]
-    pub const fn rejected(&self, reason: Rejection) -> u64 {
+    pub const fn rejected(&self, reason: UpdateRejection) -> u64 {
         self.rejected[reason as usize]
     }
 
@@ -63,7 +63,7 @@ impl Counters {
     }
 
     #[inline]
-    pub(crate) fn reject(&mut self, reason: Rejection) {
+    pub(crate) fn reject(&mut self, reason: UpdateRejection) {
         self.rejected[reason as usize] += 1;
     }
 }

@@ -54,7 +54,7 @@ mod waiting;
 
 pub use config::{Combine, Config, ConfigError, Discipline};
 pub use counters::{Counters, UpdateCount};
-pub use outcome::{EnqueueOutcome, Enqueued, Rejection};
+pub use outcome::{EnqueueOutcome, Enqueued, UpdateRejection};
 pub use queue::{Prediction, UpdateQueue};
 pub use shaper::{InDebt, Shaper};
 pub use update::{Departure, Update};

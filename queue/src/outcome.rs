@@ -23,12 +23,12 @@ pub enum EnqueueOutcome {
     /// Dropped: no segment is free, and nothing waits that it could be combined with.
     Full,
     /// Dropped: there is something wrong with it.
-    Rejected(Rejection),
+    Rejected(UpdateRejection),
 }
 
 /// What is wrong with an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rejection {
+pub enum UpdateRejection {
     /// There is no such cluster.
     ClusterOutOfRange,
     /// It stands for no update.
@@ -53,7 +53,7 @@ pub enum Rejection {
     NoRoom,
 }
 
-impl Rejection {
+impl UpdateRejection {
     /// All of them, in the order of their discriminants.
     pub const ALL: [Self; 11] = [
         Self::ClusterOutOfRange,
@@ -88,7 +88,7 @@ impl Rejection {
     }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for UpdateRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

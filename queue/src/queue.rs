@@ -11,7 +11,7 @@ use crate::clusters::Clusters;
 use crate::combine::{Combiner, Kernel};
 use crate::config::{Config, ConfigError, Discipline};
 use crate::counters::Counters;
-use crate::outcome::{EnqueueOutcome, Enqueued, Rejection};
+use crate::outcome::{EnqueueOutcome, Enqueued, UpdateRejection};
 use crate::update::{Departure, Update};
 use crate::waiting::{Standing, Waiting};
 
@@ -191,22 +191,22 @@ impl<B: PacketBuf> UpdateQueue<B> {
 
     /// Checks an update by itself; `packet` is the packet's length.
     #[inline]
-    fn examine(&self, now_ns: u64, update: &Update, packet: usize) -> Result<&Kernel, Rejection> {
+    fn examine(&self, now_ns: u64, update: &Update, packet: usize) -> Result<&Kernel, UpdateRejection> {
         let part = update.element.dtype.size() - 1;
         if !self.clusters.has(update.cluster) {
-            Err(Rejection::ClusterOutOfRange)
+            Err(UpdateRejection::ClusterOutOfRange)
         } else if update.count == 0 {
-            Err(Rejection::CountZero)
+            Err(UpdateRejection::CountZero)
         } else if !update.reward.is_finite() {
-            Err(Rejection::RewardNotFinite)
+            Err(UpdateRejection::RewardNotFinite)
         } else if update.generated_ns > now_ns.saturating_add(self.max_lead_ns) {
-            Err(Rejection::FromTheFuture)
+            Err(UpdateRejection::FromTheFuture)
         } else if update.len > self.config.segment_len {
-            Err(Rejection::TooLong)
+            Err(UpdateRejection::TooLong)
         } else if update.len == 0 || usize::from(update.len) & part != 0 || update.payload().end > packet {
-            Err(Rejection::BadLength)
+            Err(UpdateRejection::BadLength)
         } else {
-            self.combiner.kernel(update.element).ok_or(Rejection::ElementUnsupported)
+            self.combiner.kernel(update.element).ok_or(UpdateRejection::ElementUnsupported)
         }
     }
 
@@ -249,10 +249,10 @@ impl<B: PacketBuf> UpdateQueue<B> {
             return Enqueued { outcome: EnqueueOutcome::Renewed, recycled: Some(recycled) };
         }
         if there.element != update.element {
-            return self.reject(Rejection::ElementChanged, packet);
+            return self.reject(UpdateRejection::ElementChanged, packet);
         }
         if there.len != update.len {
-            return self.reject(Rejection::LengthChanged, packet);
+            return self.reject(UpdateRejection::LengthChanged, packet);
         }
         if there.is_single() && update.is_single() && there.worker == update.worker {
             self.counters.accepted.add(1);
@@ -277,11 +277,11 @@ impl<B: PacketBuf> UpdateQueue<B> {
             }
             Standing::Comparable => {
                 let Some(count) = there.count.checked_add(update.count) else {
-                    return self.reject(Rejection::CountOverflow, packet);
+                    return self.reject(UpdateRejection::CountOverflow, packet);
                 };
                 let kernel = self.combiner.kernel(update.element);
                 if !kernel.is_some_and(|kernel| waiting.aggregate(kernel, count, &update, &mut packet)) {
-                    return self.reject(Rejection::NoRoom, packet);
+                    return self.reject(UpdateRejection::NoRoom, packet);
                 }
                 self.counters.aggregated.add(update.count);
                 (EnqueueOutcome::Aggregated, packet)
@@ -292,7 +292,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
     }
 
     #[cold]
-    fn reject(&mut self, reason: Rejection, packet: B) -> Enqueued<B> {
+    fn reject(&mut self, reason: UpdateRejection, packet: B) -> Enqueued<B> {
         self.counters.reject(reason);
         Enqueued { outcome: EnqueueOutcome::Rejected(reason), recycled: Some(packet) }
     }

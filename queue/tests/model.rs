@@ -9,7 +9,7 @@ mod common;
 use common::{HEADERS, NOW, Rig, update};
 use pascaline_buffer::PacketBuf;
 use pascaline_queue::{
-    Combine, Config, Counters, Discipline, EnqueueOutcome, Rejection, Update, UpdateCount,
+    Combine, Config, Counters, Discipline, EnqueueOutcome, Update, UpdateCount, UpdateRejection,
 };
 use pascaline_wire::Element;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ impl Entry {
                 EnqueueOutcome::LowReward
             }
             _ if self.count() + i64::from(sent.count) > i64::from(u16::MAX) => {
-                EnqueueOutcome::Rejected(Rejection::CountOverflow)
+                EnqueueOutcome::Rejected(UpdateRejection::CountOverflow)
             }
             _ => {
                 self.parts.push(sent);
@@ -103,13 +103,13 @@ const LEAD: i64 = 50;
 
 impl Model {
     /// What is wrong with an update by itself.
-    fn rejection(&self, sent: &Sent) -> Option<Rejection> {
+    fn rejection(&self, sent: &Sent) -> Option<UpdateRejection> {
         let rules = [
-            (sent.cluster >= self.config.clusters, Rejection::ClusterOutOfRange),
-            (sent.count_zero, Rejection::CountZero),
-            (sent.nan, Rejection::RewardNotFinite),
-            (sent.generated > LEAD, Rejection::FromTheFuture),
-            (sent.integers && self.config.combine == Combine::Mean, Rejection::ElementUnsupported),
+            (sent.cluster >= self.config.clusters, UpdateRejection::ClusterOutOfRange),
+            (sent.count_zero, UpdateRejection::CountZero),
+            (sent.nan, UpdateRejection::RewardNotFinite),
+            (sent.generated > LEAD, UpdateRejection::FromTheFuture),
+            (sent.integers && self.config.combine == Combine::Mean, UpdateRejection::ElementUnsupported),
         ];
         rules.into_iter().find_map(|(broken, reason)| broken.then_some(reason))
     }
@@ -142,10 +142,10 @@ impl Model {
             return EnqueueOutcome::Renewed;
         }
         if first.integers != sent.integers {
-            return rejected(Rejection::ElementChanged);
+            return rejected(UpdateRejection::ElementChanged);
         }
         if first.elements != sent.elements {
-            return rejected(Rejection::LengthChanged);
+            return rejected(UpdateRejection::LengthChanged);
         }
         let replaceable = entry.parts.len() == 1 && first.count == 1;
         if replaceable && sent.count == 1 && first.worker == sent.worker {

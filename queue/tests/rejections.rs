@@ -6,7 +6,7 @@ mod common;
 use core::time::Duration;
 
 use common::{NOW, Rig, update};
-use pascaline_queue::{Combine, Config, ConfigError, EnqueueOutcome, Rejection, Update};
+use pascaline_queue::{Combine, Config, ConfigError, EnqueueOutcome, Update, UpdateRejection};
 use pascaline_wire::{DType, Element, Op};
 
 fn config() -> Config {
@@ -20,7 +20,7 @@ fn config() -> Config {
 }
 
 /// Offers something wrong to a queue in which something waits, and checks that nothing else happens.
-fn rejected(config: Config, waits: Update, wrong: Update, payload: &[u8], reason: Rejection) {
+fn rejected(config: Config, waits: Update, wrong: Update, payload: &[u8], reason: UpdateRejection) {
     let mut rig = Rig::new(config);
     let good = vec![1u8; usize::from(waits.len)];
     assert_eq!(rig.enqueue(waits, &good).outcome, EnqueueOutcome::Appended);
@@ -39,26 +39,26 @@ fn rejected(config: Config, waits: Update, wrong: Update, payload: &[u8], reason
     assert_eq!(pascaline_buffer::PacketBuf::bytes(&departure.packet)[6..], good);
 }
 
-fn wrong(wrong: Update, reason: Rejection) {
+fn wrong(wrong: Update, reason: UpdateRejection) {
     rejected(config(), update(0, 1), wrong, &[2; 8], reason);
 }
 
 #[test]
 fn cluster_out_of_range() {
-    wrong(update(3, 2), Rejection::ClusterOutOfRange);
-    wrong(update(u32::MAX, 2), Rejection::ClusterOutOfRange);
+    wrong(update(3, 2), UpdateRejection::ClusterOutOfRange);
+    wrong(update(u32::MAX, 2), UpdateRejection::ClusterOutOfRange);
 }
 
 #[test]
 fn count_zero() {
-    wrong(Update { count: 0, ..update(0, 2) }, Rejection::CountZero);
+    wrong(Update { count: 0, ..update(0, 2) }, UpdateRejection::CountZero);
 }
 
 #[test]
 fn count_overflow() {
     let many = Update { count: 65_000, ..update(0, 1) };
     let more = Update { count: 536, ..update(0, 2) };
-    rejected(config(), many, more, &[2; 8], Rejection::CountOverflow);
+    rejected(config(), many, more, &[2; 8], UpdateRejection::CountOverflow);
     let mut rig = Rig::new(config());
     assert_eq!(rig.offer(many, 1.0), EnqueueOutcome::Appended);
     assert_eq!(rig.offer(Update { count: 535, ..more }, 1.0), EnqueueOutcome::Aggregated);
@@ -68,14 +68,14 @@ fn count_overflow() {
 #[test]
 fn reward_not_finite() {
     for reward in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        wrong(Update { reward, ..update(0, 2) }, Rejection::RewardNotFinite);
+        wrong(Update { reward, ..update(0, 2) }, UpdateRejection::RewardNotFinite);
     }
 }
 
 #[test]
 fn from_the_future() {
     for generated_ns in [NOW + 101, u64::MAX] {
-        wrong(Update { generated_ns, ..update(0, 2) }, Rejection::FromTheFuture);
+        wrong(Update { generated_ns, ..update(0, 2) }, UpdateRejection::FromTheFuture);
     }
     let mut rig = Rig::new(config());
     assert_eq!(rig.offer(Update { generated_ns: NOW + 100, ..update(0, 2) }, 1.0), EnqueueOutcome::Appended);
@@ -83,37 +83,43 @@ fn from_the_future() {
 
 #[test]
 fn longer_than_a_segment() {
-    rejected(config(), update(0, 1), Update { len: 20, ..update(0, 2) }, &[2; 20], Rejection::TooLong);
+    rejected(config(), update(0, 1), Update { len: 20, ..update(0, 2) }, &[2; 20], UpdateRejection::TooLong);
     let mut rig = Rig::new(config());
     assert_eq!(rig.enqueue(Update { len: 16, ..update(0, 2) }, &[2; 16]).outcome, EnqueueOutcome::Appended);
 }
 
 #[test]
 fn empty_or_in_parts_or_longer_than_its_packet() {
-    wrong(Update { len: 0, ..update(0, 2) }, Rejection::BadLength);
-    wrong(Update { len: 6, ..update(0, 2) }, Rejection::BadLength);
+    wrong(Update { len: 0, ..update(0, 2) }, UpdateRejection::BadLength);
+    wrong(Update { len: 6, ..update(0, 2) }, UpdateRejection::BadLength);
     // With three bytes of trailer behind the payload.
-    wrong(Update { offset: 10, ..update(0, 2) }, Rejection::BadLength);
-    wrong(Update { offset: u16::MAX, ..update(0, 2) }, Rejection::BadLength);
+    wrong(Update { offset: 10, ..update(0, 2) }, UpdateRejection::BadLength);
+    wrong(Update { offset: u16::MAX, ..update(0, 2) }, UpdateRejection::BadLength);
 }
 
 #[test]
 fn elements_that_cannot_be_combined() {
     for op in [Op::Min, Op::Max] {
         let element = Element { dtype: DType::F32, op };
-        wrong(Update { element, ..update(0, 2) }, Rejection::ElementUnsupported);
+        wrong(Update { element, ..update(0, 2) }, UpdateRejection::ElementUnsupported);
     }
     let means = Config { combine: Combine::Mean, ..config() };
     let integers = Update { element: Element::I32_SUM, ..update(0, 2) };
-    rejected(means, update(0, 1), integers, &[2; 8], Rejection::ElementUnsupported);
+    rejected(means, update(0, 1), integers, &[2; 8], UpdateRejection::ElementUnsupported);
 }
 
 #[test]
 fn another_length_or_other_elements_than_what_waits() {
-    rejected(config(), update(0, 1), Update { len: 4, ..update(0, 2) }, &[2; 8], Rejection::LengthChanged);
-    wrong(Update { element: Element::I32_SUM, ..update(0, 2) }, Rejection::ElementChanged);
+    rejected(
+        config(),
+        update(0, 1),
+        Update { len: 4, ..update(0, 2) },
+        &[2; 8],
+        UpdateRejection::LengthChanged,
+    );
+    wrong(Update { element: Element::I32_SUM, ..update(0, 2) }, UpdateRejection::ElementChanged);
     // Nor may a worker change its mind while something waits; of another cluster it may.
-    wrong(Update { element: Element::I32_SUM, ..update(0, 1) }, Rejection::ElementChanged);
+    wrong(Update { element: Element::I32_SUM, ..update(0, 1) }, UpdateRejection::ElementChanged);
     let mut rig = Rig::new(config());
     assert_eq!(rig.offer(update(0, 1), 1.0), EnqueueOutcome::Appended);
     assert_eq!(
@@ -139,7 +145,7 @@ fn no_room_to_add_16_bit_floats() {
         assert_eq!(rig.queue.enqueue(NOW, half(1, first.0), packet).outcome, EnqueueOutcome::Appended);
         let packet = rig.pool.alloc(&[7; 86], second.1);
         let enqueued = rig.queue.enqueue(NOW, half(2, second.0), packet);
-        assert_eq!(enqueued.outcome, EnqueueOutcome::Rejected(Rejection::NoRoom), "{combine:?}");
+        assert_eq!(enqueued.outcome, EnqueueOutcome::Rejected(UpdateRejection::NoRoom), "{combine:?}");
         let departure = rig.queue.dequeue().unwrap();
         assert_eq!((departure.update, departure.aggregations), (half(1, first.0), 0));
         assert_eq!(pascaline_buffer::PacketBuf::bytes(&departure.packet), [7; 86]);

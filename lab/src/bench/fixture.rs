@@ -28,7 +28,7 @@ use pascaline_wire::{Address, DEFAULT_PORT, Mac, UdpPorts};
 
 use frames::JOB;
 pub(crate) use frames::{Arrival, Frames};
-pub(crate) use load::{L2, Load, Place, PolicyName, Residence};
+pub(crate) use load::{L2, Level, Load, PolicyName, Residence};
 
 /// What is aggregated.
 #[derive(Debug, Clone, Copy, Args)]

@@ -20,7 +20,7 @@ use pascaline_dpdk::{Clock, Eal, Mempool};
 use pascaline_wire::{DType, Element};
 use serde::Serialize;
 
-use super::fixture::{self, Load, Place, PolicyName, Residence, Shape, payload};
+use super::fixture::{self, Level, Load, PolicyName, Residence, Shape, payload};
 pub(super) use bare::BareAdd;
 pub(super) use bed::prepare;
 use bed::{Figures, bed};
@@ -136,9 +136,9 @@ pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
         args.policy.map_or(load, |name| load.with_policy(name))
     };
     let loads = match args.slots {
-        None => vec![load(Place::L2.residence(&shape)), load(Place::LastLevel.residence(&shape))],
+        None => vec![load(Level::L2.residence(&shape)), load(Level::LastLevel.residence(&shape))],
         Some(slots) => {
-            let packets = Place::LastLevel.residence(&shape).packets;
+            let packets = Level::LastLevel.residence(&shape).packets;
             vec![load(Residence { psns: slots / 2, slots: slots as usize, packets })]
         }
     };

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use pascaline_queue::{Counters, EnqueueOutcome, Rejection};
+use pascaline_queue::{Counters, EnqueueOutcome, UpdateRejection};
 use pascaline_wire::trailer::QueueState;
 
 /// What became of an update: counted once when it comes, and where it went into the queue, once more when it
@@ -26,7 +26,7 @@ pub enum Fate {
     /// Dropped: no segment was free.
     Full,
     /// Dropped: something is wrong with it.
-    Rejected(Rejection),
+    Rejected(UpdateRejection),
     /// It has left for the server.
     Departed,
     /// Dropped when it was to leave: its generation was over.
@@ -35,7 +35,7 @@ pub enum Fate {
     Unsent,
 }
 
-const REJECTIONS: usize = Rejection::ALL.len();
+const REJECTIONS: usize = UpdateRejection::ALL.len();
 const FATES: usize = 11 + REJECTIONS;
 
 impl Fate {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Kernels;
 use pascaline_queue::{
-    ConfigError, Departure, EnqueueOutcome, Enqueued, Rejection, Shaper, Update, UpdateQueue,
+    ConfigError, Departure, EnqueueOutcome, Enqueued, Shaper, Update, UpdateQueue, UpdateRejection,
 };
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::Status;
@@ -174,18 +174,18 @@ fn objection(outcome: EnqueueOutcome, update: &Update) -> Option<Objection> {
     let (status, got) = match outcome {
         EnqueueOutcome::LowReward => (Status::LowReward, 0),
         EnqueueOutcome::Rejected(rejection) => match rejection {
-            Rejection::RewardNotFinite => (Status::NotFinite, 0),
-            Rejection::FromTheFuture => (Status::FromTheFuture, 0),
-            Rejection::TooLong | Rejection::BadLength | Rejection::LengthChanged => {
+            UpdateRejection::RewardNotFinite => (Status::NotFinite, 0),
+            UpdateRejection::FromTheFuture => (Status::FromTheFuture, 0),
+            UpdateRejection::TooLong | UpdateRejection::BadLength | UpdateRejection::LengthChanged => {
                 (Status::PayloadMismatch, u32::from(update.len))
             }
-            Rejection::ElementUnsupported | Rejection::ElementChanged => {
+            UpdateRejection::ElementUnsupported | UpdateRejection::ElementChanged => {
                 (Status::ElementMismatch, u32::from(update.element.code()))
             }
-            Rejection::ClusterOutOfRange
-            | Rejection::CountZero
-            | Rejection::CountOverflow
-            | Rejection::NoRoom => {
+            UpdateRejection::ClusterOutOfRange
+            | UpdateRejection::CountZero
+            | UpdateRejection::CountOverflow
+            | UpdateRejection::NoRoom => {
                 return None;
             }
         },
@@ -212,16 +212,16 @@ fn dropped(outcome: EnqueueOutcome) -> Option<DropReason> {
         EnqueueOutcome::LowReward => Some(DropReason::LowReward),
         EnqueueOutcome::Full => Some(DropReason::UpdateQueueFull),
         EnqueueOutcome::Rejected(rejection) => Some(match rejection {
-            Rejection::ClusterOutOfRange => DropReason::UnknownJob,
-            Rejection::CountZero | Rejection::CountOverflow => DropReason::BadCount,
-            Rejection::RewardNotFinite => DropReason::RewardNotFinite,
-            Rejection::FromTheFuture => DropReason::FromTheFuture,
-            Rejection::TooLong => DropReason::UpdateTooLong,
-            Rejection::BadLength => DropReason::PayloadLength,
-            Rejection::ElementUnsupported => DropReason::DType,
-            Rejection::LengthChanged => DropReason::LengthChanged,
-            Rejection::ElementChanged => DropReason::ElementChanged,
-            Rejection::NoRoom => DropReason::NoRoom,
+            UpdateRejection::ClusterOutOfRange => DropReason::UnknownJob,
+            UpdateRejection::CountZero | UpdateRejection::CountOverflow => DropReason::BadCount,
+            UpdateRejection::RewardNotFinite => DropReason::RewardNotFinite,
+            UpdateRejection::FromTheFuture => DropReason::FromTheFuture,
+            UpdateRejection::TooLong => DropReason::UpdateTooLong,
+            UpdateRejection::BadLength => DropReason::PayloadLength,
+            UpdateRejection::ElementUnsupported => DropReason::DType,
+            UpdateRejection::LengthChanged => DropReason::LengthChanged,
+            UpdateRejection::ElementChanged => DropReason::ElementChanged,
+            UpdateRejection::NoRoom => DropReason::NoRoom,
         }),
     }
 }

@@ -6,7 +6,7 @@ use pascaline_buffer::HeapBuf;
 use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::classify::Objection;
 use pascaline_pipelines::updates::Fate;
-use pascaline_queue::{Config, Rejection};
+use pascaline_queue::{Config, UpdateRejection};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::header::{DType, Element, Flags, Header, Kind, Op};
@@ -24,14 +24,14 @@ struct Case {
     what: &'static str,
     /// From a worker and the time: a rank 1's update, while one of rank 0 of 16 elements waits.
     frame: Box<Make>,
-    refused: Option<Rejection>,
+    refused: Option<UpdateRejection>,
     told: Option<Objection>,
 }
 
 fn case(
     reason: DropReason,
     what: &'static str,
-    refused: Option<Rejection>,
+    refused: Option<UpdateRejection>,
     frame: impl Fn(&Worker, u64) -> Vec<u8> + 'static,
 ) -> Case {
     Case { reason, what, frame: Box::new(frame), refused, told: None }
@@ -68,14 +68,14 @@ fn said_of_updates() -> Vec<Case> {
         case(
             R::RewardNotFinite,
             "a reward that is not a number",
-            Some(Rejection::RewardNotFinite),
+            Some(UpdateRejection::RewardNotFinite),
             rewarded(f32::NAN),
         )
         .told(Status::NotFinite, 0, 0),
         case(
             R::RewardNotFinite,
             "an infinite reward",
-            Some(Rejection::RewardNotFinite),
+            Some(UpdateRejection::RewardNotFinite),
             rewarded(f32::NEG_INFINITY),
         )
         .told(Status::NotFinite, 0, 0),
@@ -87,14 +87,14 @@ fn said_of_updates() -> Vec<Case> {
         case(
             R::FromTheFuture,
             "generated later than clocks differ",
-            Some(Rejection::FromTheFuture),
+            Some(UpdateRejection::FromTheFuture),
             |worker, now| update(worker, 9, &[3; 16], 0.0, now + 1_000_000_001),
         )
         .told(Status::FromTheFuture, 0, 0),
         case(
             R::FromTheFuture,
             "generated at the end of time",
-            Some(Rejection::FromTheFuture),
+            Some(UpdateRejection::FromTheFuture),
             |worker, _| update(worker, 9, &[3; 16], 0.0, u64::MAX),
         )
         .told(Status::FromTheFuture, 0, 0),
@@ -120,7 +120,7 @@ fn payloads() -> Vec<Case> {
             update(worker, 9, &[3; 257], 0.0, now)
         })
         .told(Status::PayloadMismatch, 1024, 1028),
-        case(R::UpdateTooLong, "longer than a segment", Some(Rejection::TooLong), |worker, now| {
+        case(R::UpdateTooLong, "longer than a segment", Some(UpdateRejection::TooLong), |worker, now| {
             update(worker, 9, &[3; 200], 0.0, now)
         })
         .told(Status::PayloadMismatch, 0, 800),
@@ -148,15 +148,18 @@ fn payloads() -> Vec<Case> {
         case(
             R::LengthChanged,
             "shorter than the waiting one",
-            Some(Rejection::LengthChanged),
+            Some(UpdateRejection::LengthChanged),
             |worker, now| update(worker, 9, &[3; 15], 0.0, now),
         )
         .told(Status::PayloadMismatch, 0, 60),
-        case(R::ElementChanged, "of other elements", Some(Rejection::ElementChanged), move |worker, _| {
-            changed(worker, |header, _| header.element = Element::F32_SUM, &good())
-        })
+        case(
+            R::ElementChanged,
+            "of other elements",
+            Some(UpdateRejection::ElementChanged),
+            move |worker, _| changed(worker, |header, _| header.element = Element::F32_SUM, &good()),
+        )
         .told(Status::ElementMismatch, 0, Element::F32_SUM.code().into()),
-        case(R::DType, "a minimum", Some(Rejection::ElementUnsupported), move |worker, _| {
+        case(R::DType, "a minimum", Some(UpdateRejection::ElementUnsupported), move |worker, _| {
             changed(worker, |header, _| header.element.op = Op::Min, &good())
         })
         .told(Status::ElementMismatch, 0, Element { op: Op::Min, ..Element::I32_SUM }.code().into()),
@@ -223,7 +226,7 @@ fn each_case_is_counted_under_its_reason_and_disturbs_nothing() {
         for counter in [Counter::Absorbed, Counter::Answered, Counter::Forwarded, Counter::Opened] {
             assert_eq!(after.get(counter), before.get(counter), "{what}: {}", counter.name());
         }
-        for rejection in Rejection::ALL {
+        for rejection in UpdateRejection::ALL {
             let expected = u64::from(case.refused == Some(rejection));
             assert_eq!(rig.fate(Fate::Rejected(rejection)), expected, "{what}: {rejection}");
         }
@@ -241,15 +244,15 @@ fn each_case_is_counted_under_its_reason_and_disturbs_nothing() {
 #[test]
 fn no_reason_of_the_queue_is_without_a_case() {
     let cases = cases();
-    for rejection in Rejection::ALL {
+    for rejection in UpdateRejection::ALL {
         let covered = cases.iter().any(|case| case.refused == Some(rejection));
         let elsewhere = match rejection {
-            Rejection::NoRoom => true,
+            UpdateRejection::NoRoom => true,
             // A packet of an unknown job is none of the queue's business, and the parser has looked at the
             // length.
-            Rejection::ClusterOutOfRange | Rejection::BadLength => true,
+            UpdateRejection::ClusterOutOfRange | UpdateRejection::BadLength => true,
             // Nor can a worker's own update count as none or as many.
-            Rejection::CountZero | Rejection::CountOverflow => true,
+            UpdateRejection::CountZero | UpdateRejection::CountOverflow => true,
             _ => false,
         };
         assert_ne!(covered, elsewhere, "{rejection}");
@@ -267,7 +270,7 @@ fn a_packet_without_room_for_16_bit_sums() {
     let second = received(&rig.bench.pool, &halves(&rig.worker(0, 1)));
     rig.bench.feed_packet(0, second);
     assert_eq!(rig.bench.appliance.dropped(DropReason::NoRoom), 1);
-    assert_eq!(rig.fate(Fate::Rejected(Rejection::NoRoom)), 1);
+    assert_eq!(rig.fate(Fate::Rejected(UpdateRejection::NoRoom)), 1);
     assert_eq!(rig.unplug().len(), 1);
     rig.end();
 }
@@ -279,7 +282,7 @@ fn a_cluster_beyond_the_queues_table() {
     let frame = rig.update(&rig.worker(0, 0), 0, &[1]);
     rig.send([frame]);
     assert_eq!(rig.bench.appliance.dropped(DropReason::UnknownJob), 1);
-    assert_eq!(rig.fate(Fate::Rejected(Rejection::ClusterOutOfRange)), 1);
+    assert_eq!(rig.fate(Fate::Rejected(UpdateRejection::ClusterOutOfRange)), 1);
     rig.end();
 }
 

@@ -37,7 +37,7 @@ pub(super) fn default_window(fan_in: u16) -> u16 {
 
 /// A job's region with the window that fits it.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Reserved {
     region: Region,
     slots: u32,
 }
@@ -65,7 +65,7 @@ impl Accept<'_> {
         let default = self.default_addressing(written, pool, admission)?;
         let mut layout = Layout::new(pool);
         // Regions first: what they leave bounds the others.
-        let mut placed: Vec<(&raw::Job, u16, Mode, Chosen, Option<Place>)> = Vec::new();
+        let mut placed: Vec<(&raw::Job, u16, Mode, Chosen, Option<Reserved>)> = Vec::new();
         for job in written.iter().map(Spanned::get_ref) {
             let id = *job.id.get_ref();
             if placed.iter().any(|(other, ..)| *other.id.get_ref() == id) {
@@ -121,7 +121,7 @@ impl Accept<'_> {
         Ok(if fit && layout.shared_sets() >= least { Addressing::Region } else { Addressing::Shared })
     }
 
-    fn region(&self, job: &raw::Job, layout: &mut Layout) -> Checked<Place> {
+    fn region(&self, job: &raw::Job, layout: &mut Layout) -> Checked<Reserved> {
         let ways = layout.slots(1);
         if let Some(slots) = &job.region_slots
             && (!slots.get_ref().is_power_of_two() || *slots.get_ref() < ways)
@@ -132,7 +132,7 @@ impl Accept<'_> {
         }
         let slots = region_slots(job, ways);
         if let Some(region) = layout.take(slots) {
-            return Ok(Place { region, slots });
+            return Ok(Reserved { region, slots });
         }
         let left = layout.slots(layout.shared_sets());
         let message = format!("a region of {slots} slots does not fit: {left} slots of the pool are left");
@@ -149,7 +149,7 @@ impl Accept<'_> {
         fan_in: u16,
         mode: Mode,
         chosen: &Chosen,
-        place: Option<&Place>,
+        place: Option<&Reserved>,
         shared_slots: u32,
     ) -> Checked<JobConfig> {
         let id = *job.id.get_ref();

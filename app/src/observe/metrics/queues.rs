@@ -1,7 +1,7 @@
 //! What a scrape learns of the queues of updates in front of the ports.
 
 use pascaline_pipelines::updates::{AGGREGATIONS, Fate, QueueReading};
-use pascaline_queue::Rejection;
+use pascaline_queue::UpdateRejection;
 use pascaline_telemetry::{Classes, Distribution, Gauge};
 
 type Reading<'a> = (&'a str, QueueReading);
@@ -96,7 +96,8 @@ fn dropped(queue: &QueueReading) -> Vec<(&'static str, u64)> {
         ("no_headroom", Fate::Unsent),
     ];
     let causes = causes.map(|(cause, fate)| (cause, queue.get(fate)));
-    let rejected = Rejection::ALL.map(|rejection| (rejection.name(), queue.get(Fate::Rejected(rejection))));
+    let rejected =
+        UpdateRejection::ALL.map(|rejection| (rejection.name(), queue.get(Fate::Rejected(rejection))));
     causes.into_iter().chain(rejected).chain([("handoff_full", queue.handoff_full)]).collect()
 }
 

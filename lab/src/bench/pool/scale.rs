@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::nanos;
 use super::sweep::{Case, Part};
-use super::{Load, Place, Residence, Shape};
+use super::{Level, Load, Residence, Shape};
 
 /// What "flat" allows: the greatest value, divided by the least.
 pub(super) const FLAT: f64 = 1.15;
@@ -59,7 +59,7 @@ fn load(fan_in: u16, slots: usize) -> Load {
 
 pub(super) fn jobs() -> Vec<Case> {
     let case = |in_a_row| {
-        move |jobs| Case::of(Part::Jobs, Place::LastLevel, Load { jobs, in_a_row, ..load(8, SLOTS) })
+        move |jobs| Case::of(Part::Jobs, Level::LastLevel, Load { jobs, in_a_row, ..load(8, SLOTS) })
     };
     let windows = [1, 16, 256, 4096].into_iter().map(case(WINDOW));
     windows.chain([16, 256, 4096].into_iter().map(case(1))).collect()
@@ -70,13 +70,13 @@ pub(super) fn workers() -> Vec<Case> {
         // Ranks equally far behind do not follow one another, so that each packet of a burst has another PSN.
         #[expect(clippy::cast_possible_truncation, reason = "256")]
         let stride = (fan_in / PSNS as u16) | 1;
-        Case::of(Part::Workers, Place::LastLevel, Load { stride, ring: RING, ..load(fan_in, 512) })
+        Case::of(Part::Workers, Level::LastLevel, Load { stride, ring: RING, ..load(fan_in, 512) })
     };
     [2, 8, 64, 256, 1024].into_iter().map(case).collect()
 }
 
 pub(super) fn slots() -> Vec<Case> {
-    let case = |slots| Case::of(Part::Slots, Place::LastLevel, load(8, slots));
+    let case = |slots| Case::of(Part::Slots, Level::LastLevel, load(8, slots));
     [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20].into_iter().map(case).collect()
 }
 

@@ -9,7 +9,7 @@ use pascaline_wire::{DType, Element};
 use serde::Serialize;
 
 use super::scale::{self, Memory};
-use super::{Figures, Load, OrderName, Place, PolicyName, PoolArgs, Shape};
+use super::{Figures, Level, Load, OrderName, PolicyName, PoolArgs, Shape};
 use crate::bench::fixture;
 
 /// What is varied; the rest stays at f32, payloads of 1 KiB, 8 ranks.
@@ -38,7 +38,7 @@ pub(super) enum Part {
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
     pub(super) part: Part,
-    pub(super) pool_in: Place,
+    pub(super) pool_in: Level,
     policy: Option<PolicyName>,
     dtype: &'static str,
     order: OrderName,
@@ -164,7 +164,7 @@ fn word(value: impl ValueEnum) -> String {
 
 /// The cases of a part, grouped by what is compared and takes turns.
 fn groups(part: &Part) -> Vec<Vec<Case>> {
-    let places = |cases: &dyn Fn(Place) -> Vec<Case>| Place::ALL.iter().map(|&place| cases(place)).collect();
+    let places = |cases: &dyn Fn(Level) -> Vec<Case>| Level::ALL.iter().map(|&place| cases(place)).collect();
     let base = |place| Case::new(*part, place, 8, 1024);
     match part {
         Part::Policies => places(&|place| {
@@ -174,7 +174,7 @@ fn groups(part: &Part) -> Vec<Vec<Case>> {
         Part::Contention => {
             let shared = PolicyName::value_variants().iter().filter(|name| name.is_shared());
             let contended = |&name| {
-                let case = base(Place::L2).with_policy(name);
+                let case = base(Level::L2).with_policy(name);
                 let load = case.load.contended();
                 Case { slots: load.residence.slots, load, ..case }
             };
@@ -199,12 +199,12 @@ fn groups(part: &Part) -> Vec<Vec<Case>> {
 }
 
 impl Case {
-    fn new(part: Part, pool_in: Place, fan_in: u16, payload: u16) -> Self {
+    fn new(part: Part, pool_in: Level, fan_in: u16, payload: u16) -> Self {
         let shape = Shape { fan_in, payload };
         Self::of(part, pool_in, Load::plain(shape, pool_in.residence(&shape)))
     }
 
-    pub(super) fn of(part: Part, pool_in: Place, load: Load) -> Self {
+    pub(super) fn of(part: Part, pool_in: Level, load: Load) -> Self {
         Self {
             part,
             pool_in,
@@ -245,23 +245,23 @@ fn checks(cases: &[Case]) -> Vec<Check> {
     let of =
         |part, place| cases.iter().filter(move |case: &&Case| (case.part, case.pool_in) == (part, place));
     for (part, place) in [
-        (Part::Policies, Place::L2),
-        (Part::Policies, Place::LastLevel),
-        (Part::Policies, Place::Dram),
-        (Part::Contention, Place::L2),
+        (Part::Policies, Level::L2),
+        (Part::Policies, Level::LastLevel),
+        (Part::Policies, Level::Dram),
+        (Part::Contention, Level::L2),
     ] {
         // The bare add is the same for all, so only the pool's time matters.
         let spread = spread(of(part, place).map(|case| case.figures.pool_ns));
         at_most(format!("{}, {}: most ns per packet / least", word(part), word(place)), spread, 1.15);
     }
-    for place in [Place::L2, Place::LastLevel] {
+    for place in [Level::L2, Level::LastLevel] {
         for (payload, limit) in [(1024, 2.0), (8192, 1.2)] {
             let case = of(Part::Payload, place).find(|case| case.payload == payload);
             let ratio = case.map(|case| case.figures.ratio);
             at_most(format!("payload {payload}, {}: pool / bare add", word(place)), ratio, limit);
         }
     }
-    for place in Place::ALL {
+    for place in Level::ALL {
         let found = |dtype: DType, order| {
             of(Part::Types, place).find(move |case| (case.dtype, case.order) == (dtype.name(), order))
         };
@@ -276,7 +276,7 @@ fn checks(cases: &[Case]) -> Vec<Check> {
     for (what, value) in scale::of_slots(cases) {
         at_most(what, Some(value), 1.0);
     }
-    for place in Place::ALL {
+    for place in Level::ALL {
         let rate = |dtype: DType| {
             of(Part::Types, place)
                 .find(|case| (case.dtype, case.order) == (dtype.name(), OrderName::Arrival))

@@ -41,7 +41,7 @@ pub(super) enum Send {
 
 /// The pool's counts, by job.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct JobCounts {
     /// Contributions added to others.
     pub(super) added: u64,
     /// Partials that lost their slot in a conflict.
@@ -64,13 +64,13 @@ pub(super) struct Outcome {
     pub(super) server: bool,
     pub(super) spare: Vec<HeapBuf>,
     pub(super) sends: Vec<Send>,
-    pub(super) tally: Vec<Tally>,
+    pub(super) tally: Vec<JobCounts>,
     /// Requests whose outcome the pool has reported.
     pub(super) answered: u64,
 }
 
 impl Outcome {
-    fn tally(&mut self, key: Key) -> Option<&mut Tally> {
+    fn tally(&mut self, key: Key) -> Option<&mut JobCounts> {
         self.tally.get_mut(usize::from(key.job()))
     }
 

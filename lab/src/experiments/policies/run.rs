@@ -5,7 +5,7 @@ use pascaline_wire::{Flags, Header, Kind, round};
 
 use super::agenda::{Agenda, NEVER};
 use super::line::Line;
-use super::outcome::{Datagram, EPOCH, Send, Tally, header};
+use super::outcome::{Datagram, EPOCH, JobCounts, Send, header};
 use super::payload::{MAX_RANKS, Payload};
 use super::server::{Host, clock};
 use super::setting::{LEAST_FRAME, MICRO, Setting};
@@ -328,7 +328,7 @@ impl World {
             utilisation += tally.added as f64 / possible.max(1.0);
         }
         let count = jobs.len() as f64;
-        let sum = |of: fn(&Tally) -> u64| self.switch.tally().iter().map(of).sum::<u64>();
+        let sum = |of: fn(&JobCounts) -> u64| self.switch.tally().iter().map(of).sum::<u64>();
         Run {
             setting: self.setting,
             completion_ms: completion / count,

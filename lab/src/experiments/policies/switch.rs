@@ -5,7 +5,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_wire::{Flags, Header, Kind};
 
-use super::outcome::{Datagram, Outcome, ROOM, Send, Tally};
+use super::outcome::{Datagram, JobCounts, Outcome, ROOM, Send};
 use super::payload::{self, Payload};
 use super::setting::Setting;
 
@@ -49,7 +49,7 @@ impl Switch {
                 server: setting.policy.server(),
                 spare: Vec::new(),
                 sends: Vec::new(),
-                tally: vec![Tally::default(); usize::from(setting.jobs)],
+                tally: vec![JobCounts::default(); usize::from(setting.jobs)],
                 answered: 0,
             },
         })
@@ -129,7 +129,7 @@ impl Switch {
         self.outcome.sends = sends;
     }
 
-    pub(super) fn tally(&self) -> &[Tally] {
+    pub(super) fn tally(&self) -> &[JobCounts] {
         &self.outcome.tally
     }
 

@@ -10,7 +10,7 @@ fn each_fate_has_a_place_of_its_own() {
         Appended, Aggregated, Replaced, Renewed, Preferred, Outdated, LowReward, Full, Departed, Stale,
         Unsent,
     ];
-    let fates = plain.into_iter().chain(Rejection::ALL.map(Fate::Rejected));
+    let fates = plain.into_iter().chain(UpdateRejection::ALL.map(Fate::Rejected));
     let mut places: Vec<_> = fates.map(Fate::index).collect();
     places.sort_unstable();
     assert!(places.iter().copied().eq(0..FATES), "{places:?}");

@@ -20,7 +20,8 @@ use super::part;
 use super::sixteen::Convert;
 
 super::super::x86::paired! {
-    "avx512f,avx512dq,avx512bw,popcnt", 64, __m512i, __m512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_ps,
+    "avx512f,avx512dq,avx512bw,popcnt", 64, __m512i, __m512, _mm512_loadu_si512, _mm512_storeu_si512,
+    _mm512_add_ps,
     more {
         #[inline]
         #[target_feature(enable = "avx512f,avx512dq,avx512bw,popcnt")]
