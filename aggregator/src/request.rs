@@ -63,7 +63,7 @@ pub struct Request {
     /// The ranks inside, a bit for each, where contributions were combined before they were handed off;
     /// `rank` is one of them. 0 from a worker.
     pub inside: u64,
-    /// Element type and operation, as the header's code, with
+    /// Element type and operation, as the header's code; with
     /// [`Element::LAST`](pascaline_wire::Element::LAST) if the packet is the last one of its operation.
     pub element: u8,
     /// The packet carries the overflow flag.

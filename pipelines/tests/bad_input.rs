@@ -240,7 +240,7 @@ fn beside_the_others() -> Vec<Case> {
             0x32,
         ),
         byte(R::OperationChanged, "the end of an operation that goes on", HEADER + 2, |_| Flags::FIN.bits())
-            .told(Status::PayloadMismatch, 0, 8),
+            .told(Status::OperationMismatch, 0, 8),
         Case {
             reason: R::Duplicate,
             what: "the contribution of a rank that is inside",

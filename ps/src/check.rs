@@ -57,12 +57,11 @@ pub(crate) fn same_len(expected: usize, got: usize) -> Result<(), Rejection> {
 }
 
 /// Whether two contributions are both the last ones of their ranks' operations, or neither is.
-pub(crate) fn same_end(expected: Flags, got: Flags) -> Result<(), Rejection> {
-    let [expected, got] = [expected, got].map(|flags| flags.has(Flags::FIN));
-    if expected == got {
+pub(crate) fn same_end(expected: Flags, got: Flags, len: usize) -> Result<(), Rejection> {
+    if expected.has(Flags::FIN) == got.has(Flags::FIN) {
         Ok(())
     } else {
-        Err(Rejection::new(RejectReason::OperationMismatch, u16::from(expected), u16::from(got)))
+        Err(Rejection::new(RejectReason::OperationMismatch, 0_u16, u32::try_from(len).unwrap_or(u32::MAX)))
     }
 }
 

@@ -83,7 +83,7 @@ impl Content {
     pub(crate) fn check(&self, header: &Header, payload: &[u8]) -> Result<(), Rejection> {
         check::same_element(self.element, header.element)?;
         check::same_len(self.len, payload.len())?;
-        check::same_end(self.marks.flags, header.flags)
+        check::same_end(self.marks.flags, header.flags, payload.len())
     }
 
     /// Takes a contribution or partial of which no rank is there yet.

@@ -118,7 +118,8 @@ impl RejectReason {
             Self::WrongEpoch => Some(Status::WrongEpoch),
             Self::FanInMismatch => Some(Status::FanInMismatch),
             Self::RankOutOfRange => Some(Status::RankOutOfRange),
-            Self::PayloadMismatch | Self::OperationMismatch => Some(Status::PayloadMismatch),
+            Self::PayloadMismatch => Some(Status::PayloadMismatch),
+            Self::OperationMismatch => Some(Status::OperationMismatch),
             Self::ElementMismatch => Some(Status::ElementMismatch),
             Self::Unexpected
             | Self::WrongCount

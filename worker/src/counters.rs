@@ -55,6 +55,8 @@ reasons! {
         LateAnswer => "late_answer",
         /// A rejection of a packet of an earlier generation or between operations.
         LateRejection => "late_refusal",
+        /// A rejection of something that this worker has not sent.
+        Unsolicited => "unsolicited",
         /// A rejection that need not end an operation: the worker asks again anyway.
         NotFatal => "not_fatal",
         /// A reminder for a PSN that has not been sent, or that nobody can need any more.

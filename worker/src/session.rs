@@ -23,6 +23,7 @@ use crate::window::Window;
 mod generation;
 mod leaving;
 mod receive;
+mod refusals;
 mod transmit;
 
 pub use generation::HEARTBEAT;
@@ -140,6 +141,8 @@ pub struct Session {
     leaving: Option<Leaving>,
     /// The deadline of the latest allreduce: others may take as long.
     patience: Duration,
+    /// When the appliance first said that the running operation is not what others have called.
+    disputed: Option<Duration>,
     /// When the next heartbeat is due. None when the session is leaving or broken.
     heartbeat: Option<Duration>,
     /// An earlier generation that this one still resumes, because no result has been taken since.
@@ -180,6 +183,7 @@ impl Session {
             rejoin: None,
             leaving: None,
             patience: Duration::ZERO,
+            disputed: None,
             heartbeat: Some(Duration::ZERO),
             base: None,
             previous: None,
@@ -274,6 +278,7 @@ impl Session {
             rejoin.hurry();
         }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.disputed = None;
         self.patience = deadline;
         self.inquiry.begin(now, deadline);
         self.operation = Some(Operation {

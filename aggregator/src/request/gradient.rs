@@ -44,9 +44,9 @@ impl Terms {
         self.gradient_of(psn, (element as u64) << 56, (len as u32) << 16, u32::MAX)
     }
 
-    /// The same from words that are put together already: the element's byte in the highest one, the
-    /// length in the upper half, and all ones unless the contribution is [noteworthy](Gradient::noteworthy), which leaves
-    /// the lower half.
+    /// The same from words that are put together already: the element's byte in the highest one, the length
+    /// in the upper half, and all ones unless the contribution is [noteworthy](Gradient::noteworthy), which
+    /// leaves the lower half.
     #[must_use]
     #[inline(always)]
     pub const fn gradient_of(&self, psn: u32, element: u64, len: u32, ordinary: u32) -> Gradient {

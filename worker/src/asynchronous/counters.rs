@@ -14,6 +14,8 @@ reasons! {
         WrongEpoch => "wrong_epoch",
         /// An acknowledgement without the update's data, or for no rank of the job.
         NoUpdate => "no_update",
+        /// An answer to nothing that this worker has sent, and to nothing that its cluster can have sent.
+        Unsolicited => "unsolicited",
         /// Weights of another element type or length than the model's.
         WrongModel => "wrong_model",
         /// A kind that is not for asynchronous workers.

@@ -65,6 +65,11 @@ impl Outstanding {
         given_up
     }
 
+    /// True if an update with this number has been sent lately.
+    pub(super) fn has(&self, psn: u32) -> bool {
+        self.sent.iter().any(|sent| sent.psn == psn)
+    }
+
     /// An acknowledgement. If it names this worker (`own`: a PSN of its own), that update and all before it
     /// have arrived, were replaced by it or are inside of it. One of another worker of the cluster ends the
     /// wait as well if it was generated no earlier: an update that was combined with others is acknowledged

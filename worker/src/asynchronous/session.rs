@@ -14,17 +14,16 @@ use crate::identity::Membership;
 use crate::membership::Left;
 use crate::rejection::Rejection;
 use crate::session::{Event, Session};
+use genuine::Numbers;
 
 mod futile;
+mod genuine;
 mod receive;
 
 use futile::Futile;
 
 /// The most updates under way.
 pub const MOST_OUTSTANDING: u16 = 64;
-
-/// The PSN of initial weights: the one before the first update's.
-pub const INITIAL_PSN: u32 = u32::MAX;
 
 /// What `wnd_cap` of an acknowledgement counts: for so many of these the server would like the cluster to
 /// send nothing.
@@ -132,7 +131,10 @@ pub struct AsyncSession {
     settings: Settings,
     control: Control,
     outstanding: Outstanding,
+    /// The first number of the generation.
+    base: u32,
     next_psn: u32,
+    numbers: Numbers,
     /// A datagram to be sent, and whether there is one.
     update: Vec<u8>,
     ready: bool,
@@ -168,7 +170,9 @@ impl AsyncSession {
             settings,
             control: Control::new(settings.policy, settings.seed),
             outstanding: Outstanding::new(),
-            next_psn: 0,
+            base: membership.base,
+            next_psn: membership.base,
+            numbers: Numbers::new(membership.base, membership.identity.ranks),
             update: Vec::with_capacity(longest),
             ready: false,
             own: offer.is_some(),
@@ -259,8 +263,12 @@ impl AsyncSession {
         if self.member.is_in_doubt() {
             return Ok(None);
         }
-        let head =
-            self.membership().identity.header(Kind::Gradient, Element::F32_SUM, INITIAL_PSN, self.epoch);
+        let head = self.membership().identity.header(
+            Kind::Gradient,
+            Element::F32_SUM,
+            self.initial_psn(),
+            self.epoch,
+        );
         if let Some((weights, due)) = &mut self.offer
             && *due <= now
         {

@@ -179,6 +179,7 @@ impl Session {
                 Ok(None)
             }
             (None, Some(_)) if late => Err(Ignored::LateRejection.into()),
+            (None, Some(_)) if !self.is_of_own(header, &ack) => Err(Ignored::Unsolicited.into()),
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
             (Some(Action::Join), rejection) if mine => self.on_joined(now, header, &ack, rejection),
             (Some(Action::Query), _) if ack.session == self.membership.session => {
@@ -189,25 +190,6 @@ impl Session {
             (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
-    }
-
-    /// An Ack that answers no request: a packet of this worker, or of an earlier session, was rejected.
-    fn on_rejection(&mut self, now: Duration, ack: &Control, rejection: Rejection) -> Handled {
-        // If the generation that the appliance expects is this session's, then it refused a packet that was
-        // under way since an earlier session.
-        let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
-        let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
-        if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
-            // Whoever is leaving learns from the Ack to its next Leave what has become of the generation.
-            return Err(Ignored::LateRejection.into());
-        }
-        match ack.status {
-            _ if over => self.lose_generation(now, Told::NOTHING),
-            Status::TooMany | Status::UnknownPsn => return Err(Ignored::NotFatal.into()),
-            _ => return self.rejected(now, rejection),
-        }
-        self.counters.acks += 1;
-        Ok(None)
     }
 
     /// An Ack to a heartbeat, or to a Join that asks to go on.
@@ -282,7 +264,7 @@ impl Session {
         Ok(None)
     }
 
-    fn lose_generation(&mut self, now: Duration, told: Told) {
+    pub(super) fn lose_generation(&mut self, now: Duration, told: Told) {
         if self.rejoin.is_none() {
             self.reminder = None;
             if let Some(leaving) = &mut self.leaving {
@@ -392,7 +374,7 @@ impl Session {
     }
 
     /// The appliance said no, for good.
-    fn rejected(&mut self, now: Duration, rejection: Rejection) -> Handled {
+    pub(super) fn rejected(&mut self, now: Duration, rejection: Rejection) -> Handled {
         if self.leaving.is_some() {
             self.counters.acks += 1;
             return Ok(Some(self.left(Left::Everyone)));

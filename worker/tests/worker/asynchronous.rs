@@ -299,7 +299,15 @@ fn control(status: Status, answers: Option<(Action, u32)>, epoch: u8, expected: 
         epoch,
     };
     let answers = answers.map(|(action, _)| action);
-    let body = Body { status, answers, payload: 16, window: 8, expected, ..Body::request(Action::Ack, 77) };
+    let body = Body {
+        status,
+        answers,
+        payload: 16,
+        window: 8,
+        expected,
+        got: RANK.into(),
+        ..Body::request(Action::Ack, 77)
+    };
     [&head.to_bytes()[..], &body.to_bytes()].concat()
 }
 
@@ -326,12 +334,9 @@ fn an_appliance_that_has_started_anew_interrupts_and_ends_nothing() {
 #[test]
 fn a_job_that_is_gone_is_an_error_that_says_so() {
     let mut session = at_will();
-    // An Ack that answers no request may have been forged: the worker asks.
-    session.handle_datagram(ms(1), &control(Status::UnknownJob, None, EPOCH, 0));
-    assert_eq!(session.push(ms(1), 1, &[0.0; 3], 1.0), Ok(Push::Busy));
     session.handle_datagram(ms(2), &control(Status::UnknownJob, Some((Action::Join, 0)), EPOCH, 0));
     let error = session.push(ms(3), 3, &[0.0; 3], 1.0).unwrap_err();
-    let expected = Rejection { job: JOB, rank: 1, expected: 0, got: 0, reason: Reason::UnknownJob };
+    let expected = Rejection { job: JOB, rank: 1, expected: 0, got: 1, reason: Reason::UnknownJob };
     assert_eq!(error, PushError::Rejected(expected));
 }
 
@@ -366,14 +371,20 @@ fn a_worker_whose_updates_come_to_nothing_ends_after_the_stated_time_and_says_wh
         let mut session = at_will();
         assert_eq!(push(&mut session, ms(0)), Push::Sent(0));
         session.handle_datagram(ms(5000), &Ack { weights: vec![1.0; 3], ..ACK }.datagram());
-        let mut ended = None;
+        let (mut ended, mut latest) = (None, 0);
         for step in 0..300 {
             let now = ms(6000 + 100 * step);
-            if let Some(tell) = &tell {
-                session.handle_datagram(now, tell);
+            if let Some(mut tell) = tell.clone() {
+                // Of what was sent last, where it answers no request.
+                let request = tell[22 + 2] != 0 && tell[1] == Kind::Control as u8;
+                tell[8..12].copy_from_slice(&u32::to_be_bytes(if request { 0 } else { latest }));
+                session.handle_datagram(now, &tell);
             }
             match session.push(now, unix(now), &[1.0; 3], 0.5) {
-                Ok(_) => while transmit(&mut session, now).is_some() {},
+                Ok(push) => {
+                    latest = if let Push::Sent(psn) = push { psn } else { latest };
+                    while transmit(&mut session, now).is_some() {}
+                }
                 Err(error) => {
                     ended = Some((now, error));
                     break;
@@ -419,7 +430,7 @@ fn one_refused_update_ends_nothing_but_its_own_wait() {
     assert_eq!((session.outstanding(), session.round_trip()), (0, None));
     assert_eq!(push(&mut session, ms(3)), Push::Sent(1));
     let counters = session.counters();
-    assert_eq!((counters.acknowledged, counters.not_taken(Status::PayloadMismatch)), (1, 2));
+    assert_eq!((counters.acknowledged, counters.not_taken(Status::PayloadMismatch)), (1, 1));
 }
 
 #[test]
@@ -431,12 +442,12 @@ fn a_server_without_a_model_gets_the_workers_latest_weights() {
         };
         core::iter::from_fn(|| transmit(session, now)).filter_map(offer).collect::<Vec<_>>()
     };
-    let no_model = Ack { why: Status::NoModel as u16, ..ACK }.datagram();
+    let no_model = |psn| Ack { psn, why: Status::NoModel as u16, ..ACK }.datagram();
     let mut session = at_will();
     assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
     session.handle_datagram(ms(2), &Ack { weights: vec![7.0, 8.0, 9.0], ..ACK }.datagram());
     assert_eq!(push(&mut session, ms(3)), Push::Sent(1));
-    session.handle_datagram(ms(4), &no_model);
+    session.handle_datagram(ms(4), &no_model(1));
     assert_eq!(offers(&mut session, ms(4)), [[7.0_f32, 8.0, 9.0].map(f32::to_le_bytes).as_flattened()]);
     assert_eq!(push(&mut session, ms(5)), Push::Busy, "until the server has a model");
     session.handle_datagram(ms(6), &Ack { psn: u32::MAX, weights: vec![7.0, 8.0, 9.0], ..ACK }.datagram());
@@ -444,7 +455,7 @@ fn a_server_without_a_model_gets_the_workers_latest_weights() {
     // Who has never had any weights lets others go first, and offers zeros then.
     let mut session = at_will();
     assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
-    session.handle_datagram(ms(4), &no_model);
+    session.handle_datagram(ms(4), &no_model(0));
     assert!(offers(&mut session, ms(303)).is_empty());
     assert_eq!(offers(&mut session, ms(304)), [[0; 12]]);
 }
@@ -513,4 +524,30 @@ fn a_model_larger_than_one_packet_is_refused_with_the_limit_and_the_way_out() {
     let error = AsyncWorker::join(&config, Initial::Nothing).unwrap_err();
     let AsyncJoinError::Join(JoinError::Config(error)) = error else { panic!("{error}") };
     assert_eq!(error, ConfigError::Rank { rank: 3, ranks: 3 });
+}
+
+/// What the server has not sent, and what answers nothing of this worker's.
+#[test]
+fn forged_answers_teach_nothing_and_end_nothing() {
+    let mut session = at_will();
+    assert_eq!(push(&mut session, ms(1)), Push::Sent(0));
+    let mut random = Rng::with_seed(3);
+    let forged = (0..2000).map(|at| (at % 3, random.u32(1 << 15..)));
+    for (rank, psn) in forged.chain([(RANK, 1), (RANK, u32::MAX)]) {
+        let ack = Ack { rank, psn, weights: vec![666.0; 3], generated: ms(1), ..ACK };
+        session.handle_datagram(ms(2), &ack.datagram());
+    }
+    for status in [Status::StaleSession, Status::NotMember, Status::PayloadMismatch, Status::Halted] {
+        let mut ack = control(status, None, EPOCH, 0);
+        ack[8..12].copy_from_slice(&7u32.to_be_bytes());
+        session.handle_datagram(ms(2), &ack);
+    }
+    assert_eq!(session.counters().ignored(AsyncIgnored::Unsolicited), 2006);
+    assert_eq!((session.weights().1, session.outstanding()), (0, 1));
+    // A cluster mate's, a little ahead; and its own.
+    for (rank, psn) in [(0, 9), (RANK, 0)] {
+        let ack = Ack { rank, psn, weights: vec![1.0; 3], generated: ms(1), ..ACK };
+        session.handle_datagram(ms(3), &ack.datagram());
+    }
+    assert_eq!((session.weights(), session.outstanding()), ((&[1.0; 3][..], 2), 0));
 }

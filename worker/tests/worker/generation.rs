@@ -66,7 +66,10 @@ fn in_the_next_generation_it_sends_again_what_has_no_result() {
     let (mut session, _) = running();
     handle(&mut session, ms(1), &packet(&Header { psn: FIRST, ..RESULT }, &[9; 16]));
     assert_eq!(sent(&mut session, ms(1)).len(), 1, "the fifth of six");
-    assert_eq!(handle(&mut session, ms(2), &unsolicited(Status::NotMember, 0, 1)), None);
+    assert_eq!(
+        handle(&mut session, ms(2), &to(FIRST.wrapping_add(1), unsolicited(Status::NotMember, 0, 1))),
+        None
+    );
     // An unsolicited Ack tells no generation, so the first Join asks for it.
     let (header, join) = request(&mut session, ms(2));
     assert_eq!((header.epoch, join.action, join.session), (0, Action::Join, MEMBERSHIP.session));
@@ -313,12 +316,14 @@ fn what_was_kept_for_a_generation_that_is_not_resumed_is_not_passed_on() {
     }
     // Between two allreduces.
     assert_eq!(session.poll_timeout(), None);
-    handle(&mut session, ms(2), &unsolicited(Status::WrongEpoch, u32::from(NEXT), u32::from(EPOCH)));
-    request(&mut session, ms(2));
-    assert_eq!(handle(&mut session, ms(3), &ack(Action::Join, Status::Ok, NEXT, 0)), None);
-    assert_eq!(sent(&mut session, ms(4)), []);
+    let tended = ms(2) + HEARTBEAT;
+    request(&mut session, tended);
+    handle(&mut session, tended, &ack(Action::Join, Status::WrongEpoch, NEXT, 0));
+    request(&mut session, tended);
+    assert_eq!(handle(&mut session, tended, &ack(Action::Join, Status::Ok, NEXT, 0)), None);
+    assert_eq!(sent(&mut session, tended), []);
     // Being tended, it joins before its user wants it to.
-    let late = ms(3) + HEARTBEAT;
+    let late = tended + HEARTBEAT;
     assert_eq!(request(&mut session, late).1.expected, 0);
     admit(&mut session, late);
     let reminder = Header { kind: Kind::Reminder, psn: FIRST, epoch: NEXT, ..RESULT };
@@ -340,10 +345,10 @@ fn lost_ranks_fail_the_allreduce_by_name() {
         datagram.extend(bitmap_trailer(4, ranks.iter().copied()));
         datagram
     };
-    // In answer to a heartbeat, or to a packet, or while it asks to go on.
-    let acks = [ack(Action::Join, Status::RankLost, EPOCH, 0), unsolicited(Status::RankLost, 0, 0)];
-    for (session, datagram) in [(running().0, &acks[0]), (running().0, &acks[1]), (rejoining(), &acks[0])] {
-        let mut session = session;
+    // In answer to a heartbeat, or while it asks to go on.
+    let acks = [ack(Action::Join, Status::RankLost, EPOCH, 0)];
+    for session in [running().0, rejoining()] {
+        let (mut session, datagram) = (session, &acks[0]);
         let event = handle(&mut session, ms(5), &named(datagram.clone(), &[0, 3]));
         let Some(Event::Failed(Failure::Rejected { rejection, .. })) = event else { panic!("{event:?}") };
         assert!(rejection.to_string().starts_with("ranks 0, 3 of job 3 have died: "), "{rejection}");

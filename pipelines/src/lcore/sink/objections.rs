@@ -45,9 +45,8 @@ impl<I: Io> LcoreSink<'_, I> {
             Rejection::FanInMismatch | Rejection::FanInChanged => {
                 (Status::FanInMismatch, u32::from(job.fan_in), u32::from(request.fan_in))
             }
-            Rejection::LengthChanged | Rejection::OperationChanged => {
-                (Status::PayloadMismatch, 0, u32::from(request.len))
-            }
+            Rejection::OperationChanged => (Status::OperationMismatch, 0, u32::from(request.len)),
+            Rejection::LengthChanged => (Status::PayloadMismatch, 0, u32::from(request.len)),
             Rejection::ElementChanged | Rejection::ElementUnsupported => {
                 (Status::ElementMismatch, 0, u32::from(element.code()))
             }

@@ -9,8 +9,10 @@ use zerocopy::IntoBytes as _;
 use super::super::control::Heard;
 use super::super::counters::AsyncIgnored;
 use super::super::outstanding::Acknowledged;
-use super::{AsyncSession, INITIAL_PSN, PAUSE_UNIT};
+use super::genuine::Numbers;
+use super::{AsyncSession, PAUSE_UNIT};
 use crate::counters::Unusable;
+use crate::identity::Membership;
 use crate::membership::Left;
 use crate::rejection::Rejection;
 use crate::session::Event;
@@ -38,7 +40,13 @@ impl AsyncSession {
             return Err(AsyncIgnored::ForeignJob.into());
         }
         match header.kind {
-            Kind::Control => Ok(self.on_control(now, &header, body, datagram)),
+            Kind::Control => {
+                let (ack, _) = Request::parse_with_trailer(&header, body)?;
+                if !self.is_answer(now, &header, &ack) {
+                    return Err(AsyncIgnored::Unsolicited.into());
+                }
+                Ok(self.on_control(now, &header, body, datagram))
+            }
             Kind::Ack => self.on_ack(now, &header, body).map(|()| None),
             _ => Err(AsyncIgnored::Unexpected.into()),
         }
@@ -53,6 +61,9 @@ impl AsyncSession {
         let update = trailer.and_then(|trailer| trailer.update);
         let update = update.filter(|_| header.rank < identity.ranks).ok_or(AsyncIgnored::NoUpdate)?;
         let own = header.rank == identity.rank;
+        if !self.is_genuine(header) {
+            return Err(AsyncIgnored::Unsolicited.into());
+        }
         let why = u8::try_from(header.priority).ok().and_then(Status::from_code);
         let why = why.filter(|why| *why != Status::Ok);
         if !payload.is_empty() {
@@ -69,7 +80,7 @@ impl AsyncSession {
             let pause = PAUSE_UNIT * u32::from(header.wnd_cap);
             self.control.on_ack(now, Heard { queue, pause });
         }
-        self.judged(now, why, own || header.count > 1, header.psn == INITIAL_PSN);
+        self.judged(now, why, own || header.count > 1, header.psn == self.initial_psn());
         *(if own { &mut self.counters.acks_own } else { &mut self.counters.acks_cluster }) += 1;
         if let Acknowledged::Open(updates) = self.outstanding.on_ack(now, own.then_some(header.psn), &update)
         {
@@ -120,6 +131,11 @@ impl AsyncSession {
         let epoch = self.member.membership().epoch;
         if epoch != self.epoch {
             self.epoch = epoch;
+            let Membership { identity, base, .. } = *self.member.membership();
+            if base != self.base {
+                (self.base, self.next_psn) = (base, base);
+                self.numbers = Numbers::new(base, identity.ranks);
+            }
             // What was under way belongs to the generation before.
             self.counters.given_up += u64::from(self.outstanding.forget());
             if core::mem::take(&mut self.ready) {

@@ -1,0 +1,85 @@
+//! What a worker makes of Acks that answer no request: the appliance has refused a packet of its own, or
+//! somebody says so (protocol, sections 9 and 14).
+
+use core::time::Duration;
+
+use pascaline_wire::Header;
+use pascaline_wire::control::{Control, Status};
+
+use super::receive::Handled;
+use super::{Condition, Session};
+use crate::counters::Ignored;
+use crate::membership::Told;
+use crate::rejection::Rejection;
+use crate::window::Standing;
+
+/// How long the appliance may take to say which ranks disagree. Then the operation fails with what is known.
+const UNEXPLAINED: Duration = Duration::from_millis(1500);
+
+impl Session {
+    /// True if such an Ack names a contribution that has no result yet, and repeats what this worker has said
+    /// in it: whoever cannot see its packets would have to guess that. A packet that somebody else has sent
+    /// in this worker's name, or that was damaged on its way, is not its own.
+    pub(super) fn is_of_own(&self, header: &Header, ack: &Control) -> bool {
+        let Some(operation) = &self.operation else { return false };
+        if self.window.standing(header.psn) != Standing::Outstanding {
+            return false;
+        }
+        let identity = &self.membership.identity;
+        let present = header.epoch == self.membership.epoch;
+        match ack.status {
+            Status::WrongEpoch => ack.got == u32::from(self.membership.epoch),
+            Status::NotMember => ack.got == u32::from(identity.rank),
+            Status::UnknownJob => ack.got == u32::from(identity.job),
+            Status::FanInMismatch => present && ack.got == u32::from(identity.ranks),
+            Status::PayloadMismatch | Status::OperationMismatch => {
+                present && usize::try_from(ack.got) == Ok(operation.range(header.psn).len())
+            }
+            Status::ElementMismatch => present && ack.got == u32::from(operation.element.code()),
+            Status::Halted | Status::UnknownPsn => present,
+            _ => false,
+        }
+    }
+
+    /// An Ack that answers no request: a packet of this worker, or of an earlier session, was rejected.
+    pub(super) fn on_rejection(&mut self, now: Duration, ack: &Control, rejection: Rejection) -> Handled {
+        // If the generation that the appliance expects is this session's, then it refused a packet that was
+        // under way since an earlier session.
+        let stale = ack.got != ack.expected && ack.expected == u32::from(self.membership.epoch);
+        let over = matches!(ack.status, Status::WrongEpoch | Status::NotMember | Status::UnknownJob);
+        if self.condition == Condition::Broken || stale && ack.status == Status::WrongEpoch {
+            // Whoever is leaving learns from the Ack to its next Leave what has become of the generation.
+            return Err(Ignored::LateRejection.into());
+        }
+        match ack.status {
+            _ if over => self.lose_generation(now, Told::NOTHING),
+            Status::TooMany | Status::UnknownPsn => return Err(Ignored::NotFatal.into()),
+            Status::PayloadMismatch | Status::ElementMismatch | Status::OperationMismatch
+                if !self.is_hopeless(now) => {}
+            _ => return self.rejected(now, rejection),
+        }
+        self.counters.acks += 1;
+        Ok(None)
+    }
+
+    /// A packet of this worker's that is no contribution has been refused, as if its generation were over: it
+    /// asks.
+    pub(crate) fn doubt(&mut self, now: Duration) {
+        if self.condition != Condition::Broken {
+            self.lose_generation(now, Told::NOTHING);
+        }
+    }
+
+    /// The other ranks have called something else. The next heartbeat, which is due at once, says what this
+    /// worker has called, and its answer what the others have. True if none has come for too long.
+    fn is_hopeless(&mut self, now: Duration) -> bool {
+        let since = match self.disputed {
+            Some(since) => since,
+            None => {
+                self.heartbeat = Some(now);
+                *self.disputed.insert(now)
+            }
+        };
+        now.saturating_sub(since) >= UNEXPLAINED
+    }
+}
