@@ -5,7 +5,7 @@ mod nanos;
 
 use std::process::ExitCode;
 
-use crate::experiments::olaf::{Arrivals, Hold, PAPER, Row, Table1};
+use crate::experiments::olaf::{Arrivals, Fifo, Hold, Olaf, PAPER, Row, Table1};
 use clap::Args;
 use control::Control;
 use nanos::{Nanos, PAYLOAD, SHAPES, measure};
@@ -72,8 +72,8 @@ struct TableRow {
     /// Updates per burst or train.
     burst: Option<u32>,
     out_gbps: u32,
-    fifo: FifoFigures,
-    olaf: OlafFigures,
+    fifo: Fifo,
+    olaf: Olaf,
     aom_reduction_pct: f64,
     /// Compared with the age of a worker's newest update under FIFO.
     worker_aom_reduction_pct: f64,
@@ -83,23 +83,6 @@ struct TableRow {
     paper_olaf_aggregated: Option<u32>,
     paper_olaf_lost_pct: Option<f64>,
     paper_aom_reduction_pct: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-struct FifoFigures {
-    received: f64,
-    lost_pct: f64,
-    aom_ms: f64,
-    worker_aom_ms: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct OlafFigures {
-    received: f64,
-    aggregated: f64,
-    replaced: f64,
-    lost_pct: f64,
-    aom_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,19 +112,8 @@ impl From<&Row> for TableRow {
             arrivals,
             burst,
             out_gbps: row.out_gbps,
-            fifo: FifoFigures {
-                received: row.fifo.received,
-                lost_pct: row.fifo.lost_pct,
-                aom_ms: row.fifo.aom_ms,
-                worker_aom_ms: row.fifo.worker_aom_ms,
-            },
-            olaf: OlafFigures {
-                received: row.olaf.received,
-                aggregated: row.olaf.aggregated,
-                replaced: row.olaf.replaced,
-                lost_pct: row.olaf.lost_pct,
-                aom_ms: row.olaf.aom_ms,
-            },
+            fifo: row.fifo,
+            olaf: row.olaf.clone(),
             aom_reduction_pct: row.aom_reduction_pct(),
             worker_aom_reduction_pct: row.worker_aom_reduction_pct(),
             paper_fifo_received: paper.map(|paper| paper.fifo_received),

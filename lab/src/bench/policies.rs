@@ -63,7 +63,7 @@ pub(super) fn run(args: &PoliciesArgs) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let comparison = outcome.context("a run has broken a promise")?;
     if args.json {
-        println!("{}", serde_json::to_string(&json::report(&experiment, &comparison))?);
+        println!("{}", json::report(&experiment, &comparison));
     } else {
         table::print(&experiment, &comparison);
     }

@@ -9,6 +9,7 @@ use pascaline_buffer::HeapPool;
 use pascaline_queue::{Config, ConfigError, Discipline, Update};
 use pascaline_sim::random::mix;
 use pascaline_wire::Element;
+use serde::Serialize;
 
 use super::{Age, Arrival, Arrivals, Bottleneck, Hold, SECOND, Workload};
 
@@ -74,7 +75,7 @@ pub(crate) const PAPER: [Paper; 2] = [
 ];
 
 /// First in, first out: means over all runs.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(crate) struct Fifo {
     /// Updates received at the parameter server.
     pub(crate) received: f64,
@@ -87,7 +88,7 @@ pub(crate) struct Fifo {
 }
 
 /// Olaf: means over all runs.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(crate) struct Olaf {
     /// Updates received at the parameter server.
     pub(crate) received: f64,
@@ -100,6 +101,7 @@ pub(crate) struct Olaf {
     /// Average age of a cluster's newest update, in milliseconds.
     pub(crate) aom_ms: f64,
     /// Figure 6: share of outgoing updates with at most 0, 1, 2, … aggregations; ends with 1.
+    #[serde(skip)]
     pub(crate) aggregations_cdf: Vec<f64>,
 }
 
