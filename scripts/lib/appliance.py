@@ -210,7 +210,7 @@ def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> 
     return text
 
 
-def _policy(settings: Settings) -> str:
+def policy_keys(settings: Settings) -> str:
     """The keys of a job that say how it uses the pool."""
     if settings.policy == "default":
         lines = []
@@ -250,7 +250,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
         f"mtu = {network.mtu}\n"
         for port in range(network.ports)
     )
-    policy = _policy(settings)
+    policy = policy_keys(settings)
     jobs = "\n".join(
         f'[[jobs]]\nid = {JOB + job}\nname = "{settings.name}{job}"\n'
         f"fan_in = {fan_in}\nwindow = {settings.window}\n"

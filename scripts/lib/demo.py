@@ -16,6 +16,7 @@ from pathlib import Path
 
 import build
 import impairment
+import neighbour
 import netns
 import olaf
 import report
@@ -46,8 +47,7 @@ def main(arguments: list[str]) -> int:
         with_lab = options.mode == "olaf" or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
         binary = build.ready(stop, options.binary, with_lab=with_lab)
         build.become_root(Path(__file__).resolve(), arguments, binary)
-        show = olaf.demonstrate if options.mode == "olaf" else demonstrate
-        outcome = show(options, binary, Stop(options.timeout))
+        outcome = _show(options, binary, Stop(options.timeout))
     except Interrupted as interrupted:
         _say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
@@ -62,6 +62,17 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print(report.dump(outcome.to_json()), flush=True)
     return 0 if outcome.good else 1
+
+
+def _show(options: Options, binary: Path, stop: Stop) -> report.Outcome | olaf.Outcome | neighbour.Outcome:
+    if options.mode == "olaf":
+        return olaf.demonstrate(options, binary, stop)
+    if options.neighbour:
+        street = neighbour.Street(options.workers, options.mtu)
+        return neighbour.demonstrate(
+            options, binary, stop, street, _settings(options, street), _load(options)
+        )
+    return demonstrate(options, binary, stop)
 
 
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:

@@ -35,6 +35,7 @@ examples:
   scripts/demo --reload                              jobs and limits change meanwhile; no packet is lost
   scripts/demo --order rank                          the same bits whatever the order of arrival
   scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its own
+  scripts/demo --policy dsa --neighbour --json       beside a job that never completes anything
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
@@ -70,6 +71,10 @@ class Options:
     restart_appliance: bool
     reload: bool
     driver: str
+    neighbour: bool
+    neighbour_rate: int
+    neighbour_sends: str
+    neighbour_rounds: int
     udp_ports: int
     lcores: int
     timeout: float
@@ -128,6 +133,7 @@ def parse(arguments: list[str]) -> Options:
     _add_load(parser)
     _add_appliance(parser)
     _add_bad_network(parser)
+    _add_neighbour(parser)
     _add_olaf(parser)
     _add_more(parser)
     options = Options(**vars(parser.parse_args(arguments)))
@@ -219,6 +225,31 @@ def _add_bad_network(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_neighbour(parser: argparse.ArgumentParser) -> None:
+    neighbour = parser.add_argument_group(
+        "a neighbour: another job of the same policy, which never completes a PSN",
+        "The allreduces are done in rounds: beside nobody, beside packets that the appliance refuses at the\n"
+        "parse, and beside the neighbour. `ratio` is the median beside the neighbour over that beside\n"
+        "nobody, `control` that beside refused packets over the same: what they cost anyway.",
+    )
+    add = neighbour.add_argument
+    add("--neighbour", action="store_true", help="with a neighbour; --json has ratio, control, over_control")
+    add(
+        "--neighbour-rate",
+        type=_between(1, 10**7),
+        default=100_000,
+        metavar="N",
+        help="packets in a second (100000)",
+    )
+    add(
+        "--neighbour-sends",
+        choices=("gradients", "past"),
+        default="gradients",
+        help="gradients of all PSNs of its window, or the same past the pool to the parameter server",
+    )
+    add("--neighbour-rounds", type=_between(1, 100), default=3, metavar="N", help="rounds (3)")
+
+
 def _add_olaf(parser: argparse.ArgumentParser) -> None:
     olaf = parser.add_argument_group(
         "--mode olaf: 9 clusters of 3 workers, whose updates queue before a narrow line",
@@ -290,5 +321,7 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(f"--workers times --jobs is at most {MOST}")
     if options.reload and (options.loss or options.duplicate or options.reorder or options.restart_appliance):
         parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
+    if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
+        parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import contextlib
 import socket
 import struct
 import time
@@ -45,17 +45,19 @@ class Heard:
 
 
 class Sender:
-    """One rank, from a socket inside its namespace."""
+    """One rank, from a socket inside its namespace; without a name, inside that of this process."""
 
     def __init__(
         self, namespace: str, port: int, job: int, rank: int, ranks: int, payload: int = 1024
     ) -> None:
         self._job, self.rank, self._ranks, self._payload = job, rank, ranks, payload
-        self._session = random.SystemRandom().getrandbits(64)
+        # Larger in each later life, as workers' are.
+        self._session = time.time_ns()
         self._epoch = 0
         self._number = 0
         self._base = 0
         self._cookie = 0
+        self._told = False
 
         def opened() -> socket.socket:
             mine = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -63,7 +65,19 @@ class Sender:
             mine.settimeout(0.1)
             return mine
 
-        self._socket = in_namespace(namespace, opened)
+        self._socket = in_namespace(namespace, opened) if namespace else opened()
+
+    @property
+    def base(self) -> int:
+        """The first PSN of its generation."""
+        return self._base
+
+    def forget(self) -> None:
+        """Reads away what has come."""
+        self._socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while self._socket.recv(65535):
+                pass
 
     def close(self) -> None:
         """Gives the socket back."""
@@ -106,7 +120,7 @@ class Sender:
     def ask_to_join(self) -> None:
         """Sends a Join; repeated, it is a heartbeat."""
         self._number += 1
-        told = _GENERATION | self._epoch if self._cookie else _ASK
+        told = _GENERATION | self._epoch if self._told else _ASK
         fields = (
             JOIN,
             0,
@@ -133,6 +147,7 @@ class Sender:
             if not heard or heard.kind != CONTROL or heard.answers != JOIN:
                 continue
             fields = _BODY.unpack_from(heard.body)
+            self._told = True
             self._epoch, self._cookie, self._base = heard.epoch, fields[9] or self._cookie, fields[10]
             if heard.status not in (PENDING, 7):
                 return heard.status

@@ -144,6 +144,13 @@ demo_preemption() {
         'jobs == 2' 'allreduces == 8' 'preemptions > 0' 'ps_completions > 0'
 }
 
+# A job that never completes a PSN costs the others what packets cost that are refused at the parse, and no
+# more. The bound is wide: a machine that is busy elsewhere must not decide.
+demo_neighbour() {
+    demo --policy dsa --neighbour --neighbour-rounds 2 --bytes 2MiB --allreduces 6 \
+        -- 'ok' 'mismatches == 0' 'verified == allreduces' 'verified == 36' 'ratio > 0' 'over_control < 1.5'
+}
+
 # The appliance is killed half way; the workers go on where they were.
 demo_restart() {
     demo --bytes 1MiB --allreduces 6 --restart-appliance -- "${all_good[@]}" 'restarts == 1' 'resumed > 0'
@@ -288,6 +295,7 @@ port_steps() {
     step "demo: jumbo frames" demo_jumbo
     step "demo: loss, duplication and reordering" demo_bad_network --seed 1
     step "demo: preemption and the parameter server" demo_preemption
+    step "demo: beside a neighbour that never completes anything" demo_neighbour
     step "demo: the appliance is restarted" demo_restart
     step "demo: reloaded again and again" demo_reload
     step "demo: restarted with a parameter server" demo_preemption --restart-appliance

@@ -10,8 +10,8 @@ use pascaline_aggregator::{TENANTS, Tenant};
 const MOST: u32 = 4096;
 /// Between two refills, in nanoseconds.
 const REFILL_NS: u64 = 10_000_000;
-/// Packets of a refill, for all jobs together: 20,000 in a second.
-const REFILL: u32 = 200;
+/// Packets of a refill, for all jobs together: 4,000 in a second.
+const REFILL: u32 = 40;
 
 /// What one lcore may still pass on to the server, by tenant.
 #[derive(Debug)]

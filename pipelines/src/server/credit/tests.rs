@@ -21,7 +21,7 @@ fn what_comes_to_nothing_is_sent_at_a_rate_by_share() {
             (one + sent(credit, 1, now), two + sent(credit, 2, now))
         })
     };
-    assert_eq!(rates(&mut credit), (5_000, 15_000));
+    assert_eq!(rates(&mut credit), (1_000, 3_000));
 }
 
 #[test]
