@@ -246,6 +246,9 @@ impl fmt::Display for TooLong<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(mtu, progress) = *self;
         let Progress { payload, appliance, .. } = *progress;
+        if progress.passage.is_some() {
+            return write!(f, "{progress}");
+        }
         write!(f, "packets with a payload of {payload} bytes are too long for the path to the appliance")?;
         if let Some(mtu) = mtu {
             let largest = largest_payload(mtu, appliance.is_some_and(|appliance| appliance.is_ipv6()));

@@ -9,7 +9,7 @@ use pascaline_wire::trailer::{RankReports, RankState};
 use pascaline_wire::{Element, Header, Kind, Trailer};
 
 use crate::identity::Identity;
-use crate::probe::{Passage, Probe, Probes};
+use crate::probe::{LENGTHS, Passage, Probe, Probes};
 
 /// For how long nothing gets on until a worker asks; earlier where its deadline is near.
 pub const STALLED: Duration = Duration::from_secs(1);
@@ -53,9 +53,9 @@ pub(crate) struct Inquiry {
     next: Option<Duration>,
     patience: Duration,
     answer: Option<Box<Missing>>,
-    /// Whether packets of full size get through, and whether to send another that tells.
+    /// Whether packets of full size get through, and how many to send now that tell.
     probes: Probes,
-    probe: bool,
+    due: usize,
     /// Whether its user has been told that it does not get on.
     told: bool,
 }
@@ -75,15 +75,13 @@ impl Inquiry {
 
     fn gets_on(&mut self, now: Duration) {
         self.next = Some(now.saturating_add(self.patience));
-        (self.answer, self.told, self.probe) = (None, false, false);
+        (self.answer, self.told, self.due) = (None, false, 0);
         self.probes = Probes::default();
     }
 
     /// A probe to send beside the question, of at most this payload length.
     pub(crate) fn probe(&mut self, full: u16, una: u32) -> Option<Probe> {
-        if !core::mem::take(&mut self.probe) {
-            return None;
-        }
+        self.due = self.due.checked_sub(1)?;
         if self.probes.is_idle() {
             self.probes.begin(full, una);
         }
@@ -118,7 +116,7 @@ impl Inquiry {
             return false;
         }
         self.next = Some(now.saturating_add(EVERY));
-        self.probe = true;
+        self.due = LENGTHS;
         true
     }
 
@@ -129,7 +127,7 @@ impl Inquiry {
 
     /// The answer to a Query.
     pub(crate) fn answered(&mut self, ack: &Control, trailer: Option<&Trailer>) {
-        if self.next.is_some() && ack.status == Status::Ok {
+        if self.next.is_some() && matches!(ack.status, Status::Ok | Status::RankLeft) {
             let ranks = trailer.and_then(|trailer| trailer.ranks).unwrap_or(RankReports::EMPTY);
             self.answer = Some(Box::new(Missing { psn: ack.psn, ahead: ack.got, ranks }));
         }

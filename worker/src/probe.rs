@@ -6,10 +6,10 @@
 
 use core::fmt;
 
-/// Lengths that are tried: that of a full packet, and so many shorter ones.
-const LENGTHS: usize = 4;
-/// A full packet counts as lost once so many were not answered.
-const TRIES: u8 = 3;
+/// Lengths that are tried: that of a full packet, and shorter ones.
+pub(crate) const LENGTHS: usize = 4;
+/// A full packet counts as lost once so many in a row were not answered.
+const TRIES: u8 = 8;
 /// How far the PSNs of probes are from the worker's oldest one: nobody waits for them.
 const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.

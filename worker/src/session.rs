@@ -336,6 +336,9 @@ impl Session {
         if let Some(mtu) = self.too_long.take() {
             return self.fail(|progress| Failure::TooLong { mtu, progress }, now);
         }
+        if self.inquiry.passage().is_some() {
+            return self.fail(|progress| Failure::TooLong { mtu: None, progress }, now);
+        }
         if self.way.is_closed(now) {
             return self.fail(Failure::Unreachable, now);
         }

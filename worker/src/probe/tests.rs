@@ -4,7 +4,7 @@ use super::*;
 fn over(full: u16, takes: u16) -> Option<Passage> {
     let mut probes = Probes::default();
     probes.begin(full, u32::MAX - 5);
-    for _ in 0..4 * LENGTHS {
+    for _ in 0..9 * LENGTHS {
         if let Some(Probe { psn, length }) = probes.next() {
             assert!(length <= full);
             assert!(length > takes || probes.answers(psn), "{length}");
@@ -36,7 +36,7 @@ fn a_path_that_takes_short_ones_is_told_with_the_longest_that_gets_through() {
 fn a_few_lost_packets_prove_nothing() {
     let mut probes = Probes::default();
     probes.begin(1024, 0);
-    for _ in 0..LENGTHS {
+    for _ in 0..7 * LENGTHS {
         let probe = probes.next().unwrap_or(Probe { psn: 0, length: 1024 });
         assert!(probe.length == 1024 || probes.answers(probe.psn));
     }
