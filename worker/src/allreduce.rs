@@ -240,6 +240,19 @@ pub enum Failure {
     },
 }
 
+impl Failure {
+    /// How far the operation had come, and what is known of why it came no further.
+    #[must_use]
+    pub const fn progress(&self) -> &Progress {
+        match self {
+            Self::Deadline(progress)
+            | Self::Unreachable(progress)
+            | Self::TooLong { progress, .. }
+            | Self::Rejected { progress, .. } => progress,
+        }
+    }
+}
+
 struct TooLong<'a>(Option<usize>, &'a Progress);
 
 impl fmt::Display for TooLong<'_> {

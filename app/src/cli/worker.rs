@@ -230,8 +230,11 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
     };
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
-        Err(NoMember { message, status }) => {
+        Err(NoMember { message, waiting_for, status }) => {
             eprintln!("error: {message}");
+            if args.json {
+                println!("{}", json!({"rank": args.rank, "error": message, "waiting_for": waiting_for}));
+            }
             return Ok(status);
         }
     };

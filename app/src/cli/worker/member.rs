@@ -10,7 +10,9 @@ use pascaline_worker::{
 };
 use pascaline_worker_dpdk::{DpdkConfig, DpdkJoinError, DpdkWorker};
 
-use super::{FAILED, REFUSED};
+use serde_json::Value;
+
+use super::{FAILED, REFUSED, report};
 
 /// How packets get to the appliance.
 #[derive(Debug, Clone, Args)]
@@ -58,6 +60,7 @@ pub(super) enum Member {
 /// Why there is none, and with which status the command ends for it.
 pub(super) struct NoMember {
     pub(super) message: String,
+    pub(super) waiting_for: Value,
     pub(super) status: ExitCode,
 }
 
@@ -74,11 +77,23 @@ impl Member {
                     ..DpdkConfig::new(port, address)
                 };
                 let joined = DpdkWorker::join(config, &port);
-                joined.map(Self::Dpdk).map_err(|error| no_member(&error, by_dpdk(&error)))
+                joined.map(Self::Dpdk).map_err(|error| {
+                    let failure = match &error {
+                        DpdkJoinError::Failed { failure, .. } => Some(failure),
+                        _ => None,
+                    };
+                    no_member(&error, failure, by_dpdk(&error))
+                })
             }
             _ => {
                 let joined = Worker::join(config);
-                joined.map(Self::Kernel).map_err(|error| no_member(&error, by_kernel(&error)))
+                joined.map(Self::Kernel).map_err(|error| {
+                    let failure = match &error {
+                        JoinError::Failed { failure, .. } => Some(failure),
+                        _ => None,
+                    };
+                    no_member(&error, failure, by_kernel(&error))
+                })
             }
         }
     }
@@ -118,8 +133,13 @@ impl Member {
     }
 }
 
-fn no_member(error: &dyn std::error::Error, status: u8) -> NoMember {
-    NoMember { message: error.to_string(), status: ExitCode::from(status) }
+fn no_member(error: &dyn std::error::Error, failure: Option<&JoinFailure>, status: u8) -> NoMember {
+    let missing = match failure {
+        Some(JoinFailure::Incomplete { missing, .. }) => missing.as_deref(),
+        _ => None,
+    };
+    let waiting_for = report::missing(missing);
+    NoMember { message: error.to_string(), waiting_for, status: ExitCode::from(status) }
 }
 
 const fn by_kernel(error: &JoinError) -> u8 {

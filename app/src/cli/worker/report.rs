@@ -3,7 +3,8 @@
 use std::hash::Hasher as _;
 use std::io::Write as _;
 
-use pascaline_worker::{AllreduceError, Counters, Ignored};
+use pascaline_wire::trailer::RankReport;
+use pascaline_worker::{AllreduceError, Counters, Ignored, Missing};
 use serde_json::{Value, json};
 
 use super::{AllreduceArgs, Outcome, gigabits};
@@ -26,6 +27,7 @@ pub(super) fn print(
         let mut line = as_json(args, bytes, goodput, outcome, counters);
         if let Some(error) = failure {
             line["error"] = error.to_string().into();
+            line["waiting_for"] = waiting_for(error);
         }
         writeln!(out, "{line}")?;
     } else {
@@ -98,6 +100,28 @@ fn as_json(
         "checksum": format!("{:016x}", outcome.checksum.finish()),
         "checksums": outcome.checksums.iter().map(|sum| format!("{sum:016x}")).collect::<Vec<_>>(),
     })
+}
+
+/// What the appliance knew of those that a failed allreduce waited for.
+fn waiting_for(error: &AllreduceError) -> Value {
+    let AllreduceError::Failed(failure) = error else { return json!([]) };
+    missing(failure.progress().missing.as_deref())
+}
+
+/// What is known of ranks that are missing.
+pub(super) fn missing(missing: Option<&Missing>) -> Value {
+    let reports = missing.map_or(&[][..], |missing| missing.ranks.as_slice());
+    let told = |report: &RankReport| {
+        let address = (report.port != 0).then(|| report.address.to_string());
+        json!({
+            "rank": report.rank,
+            "state": report.state.name(),
+            "silent_ms": report.silent_ms,
+            "behind": report.behind,
+            "address": address,
+        })
+    };
+    reports.iter().map(told).collect()
 }
 
 pub(super) fn median(seconds: &[f64]) -> Option<f64> {
