@@ -128,7 +128,11 @@ def prepared(scene: Scene) -> None:
     """Before a case."""
     cluster = Cluster(scene)
     scene.cluster = cluster
-    cluster.start()
+    try:
+        cluster.start()
+    except Failure:
+        cluster.stop()
+        raise
 
 
 def judged(scene: Scene) -> list[str]:

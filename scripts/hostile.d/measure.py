@@ -70,16 +70,26 @@ class Found:
 
 
 def measure(case: Case, scene: Scene, victims: Victims, form: Form) -> Found:
-    """Runs a case beside workers that are at work."""
+    """Runs a case beside workers that are at work. What fails in it is the case's failure."""
     found = Found(case.name, case.about)
     sums, problems = victims.sums, len(victims.problems)
-    if not victims.ready(scene.stop):
-        found.problems += [
-            "before the attack the workers get no sum",
-            *_distinct(victims.problems[problems:]),
-        ]
+    try:
+        if victims.ready(scene.stop):
+            _attack(case, scene, victims, form, found)
+        else:
+            found.problems.append("before the attack the workers get no sum")
+            found.stuck = True
+    except Failure as failure:
+        found.problems.append(failure.whole)
         found.stuck = True
-        return found
+    found.allreduces = victims.sums - sums
+    found.problems += _distinct(victims.problems[problems:])
+    found.held = not found.problems
+    return found
+
+
+def _attack(case: Case, scene: Scene, victims: Victims, form: Form, found: Found) -> None:
+    """The rounds of a case, and what is looked at before and after them."""
     if case.prepare:
         case.prepare(scene)
     before, memory, buffers = scene.metrics(), memory_kib(scene), _buffers(scene)
@@ -91,16 +101,12 @@ def measure(case: Case, scene: Scene, victims: Victims, form: Form) -> Found:
     if not victims.ready(scene.stop):
         found.problems.append("after the attack the workers get no sum")
         found.stuck = True
-    found.allreduces = victims.sums - sums
     found.memory_kib = memory, memory_kib(scene)
     found.buffers = buffers, _buffers(scene)
     found.counted = _grown(before, scene.metrics(), found.controls)
-    found.problems += _distinct(victims.problems[problems:])
     found.problems += _judge(case, found, form)
     if case.judge:
         found.problems += case.judge(scene)
-    found.held = not found.problems
-    return found
 
 
 def _distinct(problems: list[str]) -> list[str]:
