@@ -69,7 +69,7 @@ class Cluster:
             for answer in scene.ask([frame], seconds=0.1):
                 if answer.body.session != self.session:
                     continue
-                self.epoch = answer.header.epoch
+                self.epoch, self.number = answer.header.epoch, answer.body.psn
                 body = replace(body, cookie=answer.body.cookie, got=0x10000 + self.epoch)
                 if answer.body.status == 0:
                     return
