@@ -80,7 +80,9 @@ def _acks_to_workers(scene: Scene) -> list[bytes]:
     """Acks in the appliance's name that say that all is over: to nothing, and to a Join and a Leave."""
 
     def one(rank: int, status: int, answers: int) -> bytes:
-        header = Header(job=scene.job, rank=rank, epoch=scene.now, count=1, psn=scene.random.randrange(100))
+        # The number of a request is small; the PSN of a gradient is anybody's guess.
+        psn = scene.random.randrange(100) if answers else scene.random.getrandbits(32)
+        header = Header(job=scene.job, rank=rank, epoch=scene.now, count=1, psn=psn)
         body = Body(f.CONTROL_ACK, status, answers, session=scene.random.getrandbits(64), expected=4, got=8)
         return scene.to_worker(rank).frame(f.control(header, body))
 

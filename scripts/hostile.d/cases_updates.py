@@ -20,9 +20,11 @@ _EVIL = 666.0
 _RATE = 200.0
 
 
-def _by_rank(name: str, about: str, value: float, reward: float, count: int = 1) -> Case:
+def _by_rank(
+    name: str, about: str, value: float, reward: float, count: int = 1, named: tuple[str, ...] = ()
+) -> Case:
     make = cluster.updates(value, reward, count)
-    return Case(name, about, make, prepare=cluster.prepared, judge=cluster.judged, rate=_RATE)
+    return Case(name, about, make, named, prepare=cluster.prepared, judge=cluster.judged, rate=_RATE)
 
 
 def _of_strangers(scene: Scene) -> list[bytes]:
@@ -57,8 +59,10 @@ def _are_not_believed(scene: Scene) -> list[str]:
 CASES = [
     _by_rank("update-huge-reward", "a rank's rewards are as high as can be", 0.001, _LARGE),
     _by_rank("update-huge-values", "a rank's values would make the model infinite", 3e38, 1.0),
-    _by_rank("update-not-a-number", "a rank's values are no numbers", math.nan, 1.0),
-    _by_rank("update-count", "a rank's update claims to stand for 65,535", 1.0, 1.0, 65_535),
+    _by_rank(
+        "update-not-a-number", "a rank's values are no numbers", math.nan, 1.0, 1, ("update_not_finite",)
+    ),
+    _by_rank("update-count", "a rank's update claims to stand for 65,535", 1.0, 1.0, 65_535, ("bad_count",)),
     Case(
         "updates-of-strangers",
         "a flood of updates from no member",

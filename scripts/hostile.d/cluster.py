@@ -23,8 +23,8 @@ FLOATS = 64
 RANK = beds.RANKS - 1
 _JOIN_SECONDS = 10.0
 _STOP_SECONDS = 3.0
-# In so long a healthy job applies dozens of updates.
-_ADVANCE_SECONDS = 1.0
+# In so long a healthy job applies more than a hundred updates.
+_ADVANCE_SECONDS = 3.0
 _LISTEN_SECONDS = 0.3
 _LARGEST = 1e6
 _ACK_TO_UPDATES = 5
@@ -102,21 +102,18 @@ class Cluster:
 
         return in_namespace(self.scene.bed.attacker, listen)
 
-    def judge(self) -> list[str]:
-        """Whether the job goes on, and its model is one."""
+    def goes_on(self) -> list[str]:
+        """Whether updates are applied, and the model is one."""
         problems = []
-        weights = self.weights()
-        if not weights:
-            problems.append("no Ack with weights comes any more")
-        if any(not math.isfinite(weight) or abs(weight) > _LARGEST for weight in weights):
-            problems.append(f"the model has weights like {max(weights, key=abs)}")
         with contextlib.suppress(OSError, http.client.HTTPException):
             before = self.applied()
-            self.scene.stop.sleep(_ADVANCE_SECONDS)
+            self.scene.stop.wait_for(lambda: self.applied() > before, _ADVANCE_SECONDS)
             if self.applied() == before:
-                problems.append("no update of the other ranks is applied any more")
-        problems += [f"{c.name} ended: {c.tail()}" for c in self.children if c.exit_code() is not None]
-        return problems
+                problems.append("no update is applied any more, in a new generation either")
+        weights = self.weights()
+        if not weights:
+            problems.append("no Ack with weights comes any more, in a new generation either")
+        return problems + _infinite(weights)
 
     def stop(self) -> None:
         """Ends the workers; the attacker goes without a word."""
@@ -136,13 +133,22 @@ def prepared(scene: Scene) -> None:
 
 
 def judged(scene: Scene) -> list[str]:
-    """After it."""
+    """After it: the model is still one, and the job's next run gets on."""
     cluster = scene.cluster
     assert isinstance(cluster, Cluster)
+    problems = _infinite(cluster.weights())
+    cluster.stop()
+    prepared(scene)
     try:
-        return cluster.judge()
+        return problems + scene.cluster.goes_on()
     finally:
-        cluster.stop()
+        scene.cluster.stop()
+
+
+def _infinite(weights: list[float]) -> list[str]:
+    if any(not math.isfinite(weight) or abs(weight) > _LARGEST for weight in weights):
+        return [f"the model has weights like {max(weights, key=abs)}"]
+    return []
 
 
 def updates(value: float, reward: float, count: int = 1) -> Callable[[Scene], list[bytes]]:

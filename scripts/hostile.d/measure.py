@@ -186,6 +186,8 @@ def _grown(before: m.Metrics, after: m.Metrics, controls: int) -> dict[str, int]
 
 def _judge(case: Case, found: Found, form: Form) -> list[str]:
     problems = []
+    if not found.sent:
+        problems.append("nothing was sent: the case proves nothing")
     if found.ratio is None:
         problems.append("no allreduce came to its end beside the control, or none beside the attack")
     elif form.judge_ratio and found.ratio > BOUND:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import bed as beds
 from appliance import Appliance
@@ -20,6 +21,7 @@ from process import Stop
 _ANSWER_SECONDS = 0.25
 _ETHERTYPE_ALL = 3
 _HEADERS = 42
+_LONGEST_SECONDS = 2.0
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Scene:
     heard_before: int = 0
     sockets: list[socket.socket] = field(default_factory=list)
     # The asynchronous job that a case attacks from within.
-    cluster: object = None
+    cluster: Any = None
     random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,14 +97,14 @@ class Scene:
 
 
 def exchange(frames: list[bytes], wire: str, seconds: float) -> list[bytes]:
-    """Sends frames, and returns those of IPv4 that arrive within the time."""
+    """Sends frames, and returns those of IPv4 that arrive until it has been quiet for so long."""
     heard = []
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETHERTYPE_ALL)) as raw:
         raw.bind((wire, 0))
         for frame in frames:
             raw.send(frame)
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
+        last, quiet = time.monotonic() + _LONGEST_SECONDS, time.monotonic() + seconds
+        while (left := min(last, quiet) - time.monotonic()) > 0:
             raw.settimeout(left)
             try:
                 frame, address = raw.recvfrom(65536)
@@ -110,6 +112,7 @@ def exchange(frames: list[bytes], wire: str, seconds: float) -> list[bytes]:
                 break
             if address[2] != socket.PACKET_OUTGOING and frame[12:14] == b"\x08\x00":
                 heard.append(frame)
+                quiet = time.monotonic() + seconds
     return heard
 
 
