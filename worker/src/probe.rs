@@ -31,9 +31,9 @@ impl fmt::Display for Passage {
         let Self { lost, through } = self;
         write!(
             f,
-            "this worker's packets with {lost} payload bytes do not get through to the appliance, and those with \
-             {through} do: a path MTU below that (raise it, or start every rank with a payload of {through} at \
-             most), or a firewall"
+            "this worker's packets with {lost} payload bytes do not get through to the appliance, and those \
+             with {through} do: a path MTU below that (raise it, or start every rank with a payload of \
+             {through} at most), or a firewall"
         )
     }
 }

@@ -176,9 +176,9 @@ impl fmt::Display for Text<'_> {
                 write!(f, "the appliance knows nothing of the PSN that was named in job {job}")
             }
             Reason::TooMany => write!(f, "rank {rank} of job {job} asks too often"),
-            Reason::Operations(None) => write!(f, "the ranks of job {job} call different operations"),
-            Reason::Operations(Some(called)) => {
-                write!(f, "the ranks of job {job} call different operations: {called}")
+            Reason::Operations(called) => {
+                write!(f, "the ranks of job {job} call different operations")?;
+                called.as_ref().map_or(Ok(()), |called| write!(f, ": {called}"))
             }
             Reason::RanksLeft(left) => {
                 let nobody = left.as_slice().is_empty();

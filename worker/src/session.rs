@@ -6,20 +6,21 @@ use core::time::Duration;
 use pascaline_wire::Element;
 
 use crate::Op;
-use crate::allreduce::{Failure, Operation, Progress, Report, Request};
+use crate::allreduce::{Failure, Operation, Report, Request};
 use crate::answers::Answers;
 use crate::cache::ResultCache;
 use crate::counters::Counters;
 use crate::identity::Membership;
-use crate::inquiry::{Inquiry, STALLED};
+use crate::inquiry::Inquiry;
 use crate::membership::Left;
 use crate::partials::Partials;
 use crate::priority::{Hints, Meter};
 use crate::recovery::Recovery;
 use crate::requests::Requests;
-use crate::way::{Unreachable, Way};
+use crate::way::Way;
 use crate::window::Window;
 
+mod failing;
 mod generation;
 mod leaving;
 mod receive;
@@ -42,9 +43,6 @@ const GATHER_MOST: Duration = Duration::from_micros(500);
 /// ... and not at all for less: a sleep takes about 100 µs longer than asked for, which would lengthen the
 /// round trip where the window limits the rate.
 const GATHER_LEAST: Duration = Duration::from_micros(200);
-
-/// How often a session that has failed says so: nobody asks for an answer.
-const FAREWELLS: u8 = 2;
 
 /// The end of something that takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,19 +209,6 @@ impl Session {
         self
     }
 
-    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
-    /// somebody refuses them, and goes on doing so while nothing else is heard, the operation fails.
-    pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
-        self.counters.unreachable += 1;
-        self.way.reported(now, report);
-    }
-
-    /// For drivers: a packet was too long for the path, whose MTU this is if it is known. The operation
-    /// fails with the next [`handle_timeout`](Self::handle_timeout).
-    pub const fn note_too_long(&mut self, mtu: Option<usize>) {
-        self.too_long = Some(mtu);
-    }
-
     /// Begins an allreduce of a tensor of `bytes` bytes, to be finished within `deadline`:
     /// [`start_with`](Self::start_with) without hints.
     ///
@@ -347,54 +332,6 @@ impl Session {
         }
         self.recovery.on_timeout(now, &mut self.window);
         None
-    }
-
-    /// Ends the operation, and with it the session.
-    fn fail(&mut self, failure: impl FnOnce(Progress) -> Failure, now: Duration) -> Option<Event> {
-        let operation = self.operation.take()?;
-        self.condition = Condition::Broken;
-        self.reminder = None;
-        self.heartbeat = None;
-        self.meter.abandon();
-        let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
-        self.farewells = FAREWELLS;
-        let progress = self.progress_of(&operation, rejoined, now);
-        self.inquiry.end();
-        Some(Event::Failed(failure(progress)))
-    }
-
-    fn progress_of(&self, operation: &Operation, rejoined: Option<u16>, now: Duration) -> Progress {
-        let counters = self.counters - operation.before;
-        Progress {
-            completed: self.window.completed(),
-            packets: self.window.end().wrapping_sub(operation.start),
-            oldest_missing: self.window.una(),
-            elapsed: now.saturating_sub(operation.started),
-            retransmissions: counters.retransmissions,
-            reminders_sent: counters.reminders_sent,
-            received: counters.received,
-            incomplete: counters.ignored(crate::counters::Ignored::Incomplete),
-            rejoined,
-            payload: self.membership.identity.payload,
-            appliance: self.appliance,
-            silent: self.way.silence(now, operation.started),
-            unreachable: self.way.report(),
-            missing: self.inquiry.latest(),
-            passage: self.inquiry.passage(),
-            rank: self.membership.identity.rank,
-        }
-    }
-
-    /// What to tell the user of an allreduce that does not get on, once each time that it stops. May be asked
-    /// at any time.
-    pub fn stalled(&mut self, now: Duration) -> Option<Progress> {
-        let operation = self.operation.as_ref()?;
-        let silent = self.way.silence(now, operation.started) >= STALLED;
-        if !self.inquiry.is_news(silent) {
-            return None;
-        }
-        let rejoined = self.rejoin.as_ref().map(Rejoin::joined);
-        Some(self.progress_of(operation, rejoined, now))
     }
 
     /// How far the running operation has come: PSNs with a result, and all of them.

@@ -1,0 +1,76 @@
+//! Operations that do not get on: what is reported of the way, what is told meanwhile, and the end.
+
+use core::time::Duration;
+
+use super::generation::Rejoin;
+use super::{Condition, Event, Session};
+use crate::allreduce::{Failure, Operation, Progress};
+use crate::counters::Ignored;
+use crate::inquiry::STALLED;
+use crate::way::Unreachable;
+
+/// How often a session that has failed says so: nobody asks for an answer.
+const FAREWELLS: u8 = 2;
+
+impl Session {
+    /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
+    /// somebody refuses them, and goes on doing so while nothing else is heard, the operation fails.
+    pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
+        self.counters.unreachable += 1;
+        self.way.reported(now, report);
+    }
+
+    /// For drivers: a packet was too long for the path, whose MTU this is if it is known. The operation
+    /// fails with the next [`handle_timeout`](Self::handle_timeout).
+    pub const fn note_too_long(&mut self, mtu: Option<usize>) {
+        self.too_long = Some(mtu);
+    }
+
+    /// Ends the operation, and with it the session.
+    pub(super) fn fail(&mut self, failure: impl FnOnce(Progress) -> Failure, now: Duration) -> Option<Event> {
+        let operation = self.operation.take()?;
+        self.condition = Condition::Broken;
+        self.reminder = None;
+        self.heartbeat = None;
+        self.meter.abandon();
+        let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
+        self.farewells = FAREWELLS;
+        let progress = self.progress_of(&operation, rejoined, now);
+        self.inquiry.end();
+        Some(Event::Failed(failure(progress)))
+    }
+
+    fn progress_of(&self, operation: &Operation, rejoined: Option<u16>, now: Duration) -> Progress {
+        let counters = self.counters - operation.before;
+        Progress {
+            completed: self.window.completed(),
+            packets: self.window.end().wrapping_sub(operation.start),
+            oldest_missing: self.window.una(),
+            elapsed: now.saturating_sub(operation.started),
+            retransmissions: counters.retransmissions,
+            reminders_sent: counters.reminders_sent,
+            received: counters.received,
+            incomplete: counters.ignored(Ignored::Incomplete),
+            rejoined,
+            payload: self.membership.identity.payload,
+            appliance: self.appliance,
+            silent: self.way.silence(now, operation.started),
+            unreachable: self.way.report(),
+            missing: self.inquiry.latest(),
+            passage: self.inquiry.passage(),
+            rank: self.membership.identity.rank,
+        }
+    }
+
+    /// What to tell the user of an allreduce that does not get on, once each time that it stops. May be asked
+    /// at any time.
+    pub fn stalled(&mut self, now: Duration) -> Option<Progress> {
+        let operation = self.operation.as_ref()?;
+        let silent = self.way.silence(now, operation.started) >= STALLED;
+        if !self.inquiry.is_news(silent) {
+            return None;
+        }
+        let rejoined = self.rejoin.as_ref().map(Rejoin::joined);
+        Some(self.progress_of(operation, rejoined, now))
+    }
+}
