@@ -34,29 +34,41 @@ fn job(id: u16, keys: &str) -> String {
 #[test]
 fn every_profile_says_what_it_does() {
     let cases = [
-        ("", "region of 32 sets from set 992, first-come, order of arrival, no server; complete with 4;"),
-        ("addressing = \"shared\"", "shared, preempt, order of arrival, with server; complete with 4;"),
+        (
+            "",
+            "region of 32 sets from set 992, first-come, order of arrival, no server, share 1 (100 %); complete with 4;",
+        ),
+        (
+            "addressing = \"shared\"",
+            "shared, preempt, order of arrival, with server, share 1 (100 %); complete with 4;",
+        ),
         (
             "addressing = \"shared\"\nserver = false",
-            "shared, first-come, order of arrival, no server; complete with 4;",
+            "shared, first-come, order of arrival, no server, share 1 (100 %); complete with 4;",
         ),
-        ("profile = \"dsa\"", "shared, preempt, order of arrival, with server; complete with 4;"),
-        ("profile = \"atp\"", "shared, first-come, order of arrival, with server; complete with 4;"),
+        (
+            "profile = \"dsa\"",
+            "shared, preempt, order of arrival, with server, share 1 (100 %); complete with 4;",
+        ),
+        (
+            "profile = \"atp\"",
+            "shared, first-come, order of arrival, with server, share 1 (100 %); complete with 4;",
+        ),
         (
             "profile = \"switchml\"",
-            "region of 32 sets from set 992, first-come, order of arrival, no server; complete with 4;",
+            "region of 32 sets from set 992, first-come, order of arrival, no server, share 1 (100 %); complete with 4;",
         ),
         (
             "profile = \"iswitch\"",
-            "first-come, order of arrival, no server; complete with 4, or as SetH and FBcast say;",
+            "first-come, order of arrival, no server, share 1 (100 %); complete with 4, or as SetH and FBcast say;",
         ),
         (
             "profile = \"panama\"\nthreshold = 0.7",
-            "first-come, order of arrival, no server; complete with 3, or as SetH and FBcast say;",
+            "first-come, order of arrival, no server, share 1 (100 %); complete with 3, or as SetH and FBcast say;",
         ),
         (
             "profile = \"dsa\"\norder = \"rank\"\nconflict = \"coin\"",
-            "shared, coin, order of rank, at most 64 partials, with server; complete with 4;",
+            "shared, coin, order of rank, at most 64 partials, with server, share 1 (100 %); complete with 4;",
         ),
     ];
     for (keys, says) in cases {
@@ -127,6 +139,11 @@ fn what_this_machine_does_not_have_is_refused_as_run_does() {
     refused(&missing, &[":13:14: token file /nonexistent/token: there is no such file", "remedy: "]);
     refused(&token("/dev/zero"), &["it is no regular file", "remedy: "]);
     refused(&token("/tmp"), &["it is a directory", "remedy: "]);
+    let listen = |at: &str| format!("[admin]\nlisten = {at:?}\n");
+    refused(&listen("unix:/nonexistent/more/admin.sock"), &[":12:10: ", "the one above", "make them"]);
+    refused(&listen(&format!("unix:{short}")), &[":12:10: ", "a file that is no socket", "another path"]);
+    let page = "[telemetry]\nlisten = \"192.0.2.7:9464\"\n";
+    refused(page, &[":12:10: 192.0.2.7 is no address of this machine", "127.0.0.1"]);
     refused(&token(&short), &["16 to 512 visible", "openssl rand"]);
     refused(&token(&long), &["longer than 514 bytes", "remedy: "]);
     refused(&tls("/nonexistent", &key), &[":13:12: /nonexistent: there is no such file", "remedy: "]);

@@ -171,6 +171,15 @@ fn a_worker_with_wrong_arguments_is_refused_before_it_joins() {
     for (more, says) in cases {
         pascaline(&[&worker, more].concat()).refused(2, says);
     }
+    for (address, says) in [
+        ("fe80::1", "link-local"),
+        ("[fe80::1]:16420", "link-local"),
+        ("fe80::1%eth0", "zone"),
+        ("[fe80::1%2]:7", "zone"),
+    ] {
+        let who = ["worker", "allreduce", "--appliance", address, "--job", "1"];
+        pascaline(&[&who[..], &of_two].concat()).refused(2, &[says, "which no appliance has", "fd77::254"]);
+    }
     let nowhere = ["worker", "allreduce", "--appliance", "no host", "--job", "1"];
     pascaline(&[&nowhere[..], &of_two].concat()).refused(2, &["no host"]);
 }

@@ -57,8 +57,8 @@ class Appliance:
         """With settings, or with a whole configuration."""
         self._network = network
         self._config = files / "appliance.toml"
-        self._socket = files / "admin.sock"
-        whole = settings if isinstance(settings, str) else configuration(network, settings, self._socket)
+        self.socket = files / "admin.sock"
+        whole = settings if isinstance(settings, str) else configuration(network, settings, self.socket)
         self._config.write_text(whole)
         self._command = [str(binary), "run", "-c", str(self._config)]
         self._files = files
@@ -94,7 +94,7 @@ class Appliance:
 
     def admin(self, path: str) -> Any:
         """An answer of its admin API."""
-        connection = _UnixConnection(self._socket)
+        connection = _UnixConnection(self.socket)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

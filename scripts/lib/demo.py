@@ -21,6 +21,7 @@ import netns
 import olaf
 import report
 from appliance import Appliance, Settings
+from by_hand import halt_and_reset
 from netns import Network
 from options import Options, parse
 from process import Failure, Interrupted, Stop
@@ -104,6 +105,10 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         workers = Workers(binary, network, files)
         cleanup.callback(workers.stop)
         workers.start(_load(options))
+        by_hand = {}
+        if options.halt:
+            _say("the job is halted and reset by hand, and its workers begin again")
+            by_hand = halt_and_reset(binary, appliance, workers, _load(options), stop)
 
         half, restarted = options.allreduces * options.workers * options.jobs // 2, False
 
@@ -130,7 +135,15 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         reloaded = reloads.to_json() if reloads else {}
         code = appliance.stop()
         outcome = report.Outcome(
-            options, results, metrics, bad.report(), pings, code, restarts=int(restarted), reloaded=reloaded
+            options,
+            results,
+            metrics,
+            bad.report(),
+            pings,
+            code,
+            restarts=int(restarted),
+            reloaded=reloaded,
+            by_hand=by_hand,
         )
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")

@@ -32,6 +32,7 @@ examples:
   scripts/demo --policy dsa --jobs 2 --loss 1 --pool-slots 64
                                                      two jobs that contend for a small pool
   scripts/demo --restart-appliance                   the appliance is killed and started anew half way
+  scripts/demo --halt                                the job is suspended and healed by hand
   scripts/demo --reload                              jobs and limits change meanwhile; no packet is lost
   scripts/demo --order rank                          the same bits whatever the order of arrival
   scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its own
@@ -69,6 +70,7 @@ class Options:
     jobs: int
     order: str
     restart_appliance: bool
+    halt: bool
     reload: bool
     driver: str
     neighbour: bool
@@ -205,6 +207,11 @@ def _add_appliance(parser: argparse.ArgumentParser) -> None:
     )
     add("--restart-appliance", action="store_true", help="kill the appliance half way and start it again")
     add(
+        "--halt",
+        action="store_true",
+        help="suspend the job (`pascaline job halt`), heal it (`pascaline job reset`), and begin again",
+    )
+    add(
         "--reload",
         action="store_true",
         help="change the configuration again and again while the workers are at it",
@@ -323,5 +330,9 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
     if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
         parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
+    if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):
+        parser.error(
+            "--halt takes one job and two --allreduces or more, and goes without --reload and --neighbour"
+        )
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

@@ -31,6 +31,7 @@ class Outcome:
     appliance_exit: int
     restarts: int = 0
     reloaded: dict[str, Any] = field(default_factory=dict)
+    by_hand: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -73,6 +74,10 @@ class Outcome:
             found.append(f"the appliance's accounts do not add up: {self.accounting}")
         if self.appliance_exit != 0:
             found.append(f"the appliance's exit code after SIGTERM is {self.appliance_exit}")
+        if self.by_hand and self.by_hand["told_of_halt"] < self.options.workers:
+            found.append(f"{self.by_hand['told_of_halt']} workers named what ends a Halt")
+        if self.by_hand and not self.by_hand["explained"]:
+            found.append("`pascaline explain` did not name what ends a Halt")
         if self.reloaded and self.reloaded["lost"]:
             found.append(f"frames were lost while the configuration changed: {self.reloaded['frames']}")
         if self.reloaded and self.reloaded["reloads"] + self.reloaded["reloads_refused"] < LEAST:
@@ -105,6 +110,7 @@ class Outcome:
             "restarts": self.restarts,
             "resumed": self.sum("resumed"),
             **self.reloaded,
+            **self.by_hand,
             "preemptions": self.metrics.total(m.PREEMPTIONS),
             "ps_completions": self.metrics.by_label(m.PS_ENTRIES_ENDED, "how").get("finished", 0),
             "spilled": self.metrics.total(m.SPILLED),

@@ -156,6 +156,11 @@ demo_restart() {
     demo --bytes 1MiB --allreduces 6 --restart-appliance -- "${all_good[@]}" 'restarts == 1' 'resumed > 0'
 }
 
+# The job is suspended; every worker and `explain` name what heals it, and it does.
+demo_halt() {
+    demo --bytes 256KiB --allreduces 20 --halt -- "${all_good[@]}" 'told_of_halt == 4' 'explained'
+}
+
 # Jobs and limits change while the allreduces run: the appliance receives every frame that was sent.
 demo_reload() {
     demo --reload --bytes 4MiB --allreduces 16 -- "${all_good[@]}" 'reloads >= 4' 'reloads_refused >= 1' \
@@ -297,6 +302,7 @@ port_steps() {
     step "demo: preemption and the parameter server" demo_preemption
     step "demo: beside a neighbour that never completes anything" demo_neighbour
     step "demo: the appliance is restarted" demo_restart
+    step "demo: halted, and healed by hand" demo_halt
     step "demo: reloaded again and again" demo_reload
     step "demo: restarted with a parameter server" demo_preemption --restart-appliance
     step "demo: the order of ranks" demo_rank_order

@@ -101,6 +101,20 @@ class Workers:
         """Allreduces that have been reported, by all ranks of all jobs."""
         return sum(worker.finished for worker in self._workers)
 
+    def all_have_done(self, allreduces: int) -> bool:
+        """Whether every one has reported so many."""
+        for worker in self._workers:
+            worker.advance()
+        return all(worker.finished >= allreduces for worker in self._workers)
+
+    def ended(self) -> bool:
+        """Whether none runs any more."""
+        return all(worker.child.exit_code() is not None for worker in self._workers)
+
+    def who_said(self, words: str) -> int:
+        """How many have ended with this among their last words."""
+        return sum(words in worker.child.tail() for worker in self._workers)
+
     def running(self) -> bool:
         """Whether none has ended yet."""
         return all(worker.child.exit_code() is None for worker in self._workers)

@@ -1,16 +1,57 @@
 //! Whether a configuration fits this machine: what a start would refuse, without touching a device.
 
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
 use pascaline_dpdk::eal::EalError;
 use pascaline_dpdk::{Device, Eal, EalConfig};
 
 use crate::admin::server::Credentials;
-use crate::config::{Config, ConfigError};
+use crate::config::{AdminListen, Config, ConfigError, Located, Place};
 
 /// Looks at cores, memory, and the files that the configuration names. Gives what should be known besides.
 pub(crate) fn fits(config: &Config) -> Result<Vec<String>, ConfigError> {
     Eal::would_use(&eal_config(config)).map_err(|error| refused(config, &error))?;
+    if let Some(page) = &config.listen {
+        of_this_machine(config, page.value, page.place)?;
+    }
+    match config.admin.as_ref().map(|admin| &admin.listen) {
+        None => {}
+        Some(Located { value: AdminListen::Tcp(at), place }) => of_this_machine(config, *at, *place)?,
+        Some(at @ Located { value: AdminListen::Unix(path), .. }) => socket_file(config, at, path)?,
+    }
     let credentials = config.admin.as_ref().map(|admin| Credentials::load(config, admin)).transpose()?;
     Ok(credentials.map(|credentials| credentials.warnings).unwrap_or_default())
+}
+
+fn of_this_machine(config: &Config, at: SocketAddr, place: Place) -> Result<(), ConfigError> {
+    match UdpSocket::bind((at.ip(), 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+            let message = format!("{} is no address of this machine", at.ip());
+            let remedy = "listen on one that `ip address` shows, on 127.0.0.1 or on 0.0.0.0";
+            Err(config.error(&Located { value: (), place }, message, remedy))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A start can make the socket's directory, and leaves alone what is no socket.
+fn socket_file(config: &Config, at: &Located<AdminListen>, path: &Path) -> Result<(), ConfigError> {
+    let refuse =
+        |what: &str, remedy: &str| Err(config.error(at, format_args!("{}: {what}", at.value), remedy));
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
+        return refuse("there is a file that is no socket", "choose another path, or remove it");
+    }
+    let directory = path.parent().unwrap_or(path);
+    if !directory.is_dir() && !directory.parent().is_some_and(Path::is_dir) {
+        return refuse(
+            "its directory is missing, and the one above, too",
+            "make them, or choose another path",
+        );
+    }
+    Ok(())
 }
 
 /// What DPDK is started with.

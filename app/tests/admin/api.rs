@@ -41,6 +41,16 @@ fn what_makes_no_job_is_refused_and_changes_nothing() {
         ("POST", "/api/v1/jobs", r#"{"fan_in": 2}"#, 422, "lacks the key id"),
         ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 0}"#, 422, "fan_in = 0 is out of range"),
         ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 2, "fan_out": 2}"#, 422, "unknown field `fan_out`"),
+        (
+            "POST",
+            "/api/v1/jobs",
+            r#"{"id": 9, "fan_in": 1, "members": ["0.0.0.0"]}"#,
+            422,
+            "stands for no host",
+        ),
+        ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 1, "name": "2"}"#, 422, "another job's number"),
+        ("PATCH", "/api/v1/jobs/2", r#"{"name": "a\nb"}"#, 422, "the name of a job contains"),
+        ("PATCH", "/api/v1/jobs/2", r#"{"dead_after": "1ms"}"#, 422, "every 100ms"),
         ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": null}"#, 422, "fan_in is null"),
         ("POST", "/api/v1/jobs", r#"{"id": 9, "fan_in": 65, "window": 8}"#, 422, "65 ranks"),
         (

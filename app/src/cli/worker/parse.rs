@@ -4,9 +4,24 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 pub(super) fn appliance(name: &str) -> anyhow::Result<SocketAddr> {
+    if name.contains('%') {
+        bail!("--appliance {name}: an address with a zone, {NO_ZONE}");
+    }
+    let found = found(name)?;
+    if matches!(found.ip(), IpAddr::V6(address) if address.is_unicast_link_local()) {
+        bail!("--appliance {name}: a link-local address, {NO_ZONE}");
+    }
+    Ok(found)
+}
+
+/// An appliance has no such address: `pascaline check` says the same.
+const NO_ZONE: &str =
+    "which no appliance has\n  remedy: give its unique local or global address, e.g. fd77::254";
+
+fn found(name: &str) -> anyhow::Result<SocketAddr> {
     let port = pascaline_wire::DEFAULT_PORT;
     if let Ok(address) = name.parse::<IpAddr>() {
         return Ok(SocketAddr::new(address, port));
