@@ -8,6 +8,8 @@
 )]
 
 mod common;
+#[path = "bad_input/full.rs"]
+mod full;
 
 use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 use pascaline_buffer::HeapBuf;
@@ -364,47 +366,5 @@ fn a_psn_that_finds_its_set_taken_is_a_conflict_and_both_complete_in_the_end() {
     assert_results(&mut bench, &workers, 1, &[4]);
     bench.feed(0, workers.iter().map(|worker| worker.gradient(2, &[10])).collect::<Vec<_>>().iter());
     assert_results(&mut bench, &workers, 2, &[40]);
-    bench.end();
-}
-
-#[test]
-fn requests_beyond_the_control_planes_queue_are_dropped_and_the_others_answered() {
-    let mut bench = Bench::new(&Plan::one_armed());
-    let join = Worker::new(0, 4).control(Action::Join);
-    for _ in 0..1030 {
-        bench.io().arrive(0, &join);
-    }
-    while bench.appliance.lcores[0].turn() > 0 {}
-    assert_eq!(bench.appliance.dropped(DropReason::ControlFull), 6);
-    assert_eq!(bench.appliance.get(Counter::Answered), 1024);
-    assert_eq!(bench.appliance.reading().unaccounted(), 0);
-    bench.settle();
-    assert_eq!(bench.appliance.requests, 1024);
-    bench.end();
-}
-
-#[test]
-fn frames_beyond_the_peers_queue_are_dropped_and_leave_in_order() {
-    let mut bench = Bench::new(&Plan::inline());
-    bench.io().ports[1].room = 3;
-    let mut frame = good(&Worker::new(0, 4));
-    frame[5] ^= 0x80;
-    for number in 0..300 {
-        frame[HEADER..HEADER + 2].copy_from_slice(&u16::to_be_bytes(number));
-        bench.io().arrive(0, &frame);
-    }
-    bench.settle();
-    assert_eq!(bench.appliance.dropped(DropReason::TransmitFull), 300 - 256 - 3);
-    assert_eq!(bench.appliance.get(Counter::Forwarded), 256 + 3);
-    bench.io().ports[1].room = usize::MAX;
-    bench.settle();
-    let numbers: Vec<u16> = bench
-        .io()
-        .sent(1)
-        .iter()
-        .map(|frame| u16::from_be_bytes([frame[HEADER], frame[HEADER + 1]]))
-        .collect();
-    assert!(numbers.into_iter().eq(0..259));
-    assert_eq!(bench.appliance.get(Counter::Sent), 259);
     bench.end();
 }

@@ -158,12 +158,8 @@ def _loads(appliance: Appliance, replay: Replay, load: Load) -> int:
     complete = {"aggregated": _EACH * RANKS, "results": _EACH, "results_sent": _EACH * RANKS}
     sent("one rank's gradients twice, then the others'", twice, dropped={"duplicate": _EACH}, **complete)
     # Each is answered with the result, to the rank that asked.
-    sent(
-        "all again",
-        again([first, *others], delay_us=0.0),
-        answered=_EACH * RANKS,
-        results_sent=_EACH * RANKS,
-    )
+    answers = {"answered": _EACH * RANKS, "results_sent": _EACH * RANKS}
+    sent("all again", again([first, *others], delay_us=0.0), **answers)
 
     asynchronous = updates(replace(one, psns=_EACH), 0.5, 1_763_690_000_123_456_789)
     sent("updates", asynchronous, dropped={_UPDATES_ARE: _EACH * RANKS})

@@ -11,7 +11,7 @@ use pascaline_pipelines::jobs::Mode;
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Settings as Training};
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
-use pascaline_wire::{Element, Flags, Header, Kind, header};
+use pascaline_wire::{Element, Header, Kind, header};
 use pascaline_worker::asynchronous::{AsyncSession, Initial, Policy, Push, Settings};
 use pascaline_worker::{Identity, Join, Left};
 
@@ -384,18 +384,5 @@ fn factor(index: usize) -> f32 {
 
 /// The header of a parameter server's registration.
 const fn serve_header(job: u16) -> Header {
-    Header {
-        kind: Kind::Control,
-        flags: Flags::NONE,
-        element: Element::F32_SUM,
-        job,
-        rank: SERVER_RANK,
-        psn: 0,
-        fan_in: 0,
-        count: 0,
-        priority: 0,
-        wnd_cap: 0,
-        tree: 0,
-        epoch: 0,
-    }
+    Header { rank: SERVER_RANK, ..Header::about(Kind::Control, Element::F32_SUM, job, 0) }
 }

@@ -180,12 +180,10 @@ impl fmt::Display for Text<'_> {
                 write!(f, "the ranks of job {job} call different operations")?;
                 called.as_ref().map_or(Ok(()), |called| write!(f, ": {called}"))
             }
-            Reason::RanksLeft(left) => {
-                let nobody = left.as_slice().is_empty();
-                let who: &dyn fmt::Display =
-                    if nobody { &"a rank has left before it was complete" } else { left };
-                write!(f, "job {job} cannot complete this operation: {who}")
+            Reason::RanksLeft(left) if left.as_slice().is_empty() => {
+                write!(f, "job {job} cannot complete this operation: a rank has left before it was complete")
             }
+            Reason::RanksLeft(left) => write!(f, "job {job} cannot complete this operation: {left}"),
             Reason::NotPermitted => {
                 write!(f, "rank {rank} may not command job {job}: its `control` is for others")
             }

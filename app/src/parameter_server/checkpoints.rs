@@ -117,7 +117,8 @@ fn read(file: &Path, job: u16) -> anyhow::Result<Option<Kept>> {
         .with_context(|| format!("cannot read {}", file.display()))?;
     let kept = Kept::from_bytes(&bytes).with_context(|| file.display().to_string())?;
     anyhow::ensure!(kept.job == job, "{} is the model of job {}", file.display(), kept.job);
-    info!(job, version = kept.version, floats = kept.weights.len(), file = %file.display(), "a model was kept");
+    let (version, floats) = (kept.version, kept.weights.len());
+    info!(job, version, floats, file = %file.display(), "a model was kept");
     Ok(Some(kept))
 }
 

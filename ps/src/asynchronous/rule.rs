@@ -29,7 +29,8 @@ impl Combined {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
     /// Olaf's (section 2.1): an update counts only if its reward is higher than the highest one so far, r_i >
-    /// r_g; so far in this generation of the job, and not before [`Settings::memory`](super::Settings). Then g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
+    /// r_g; so far in this generation of the job, and not before [`Settings::memory`](super::Settings). Then
+    /// g_a ← avg(g_a, g_i) and w ← w + γ · g_a.
     ///
     /// The paper does not say what the average is of an update that stands for c: here g_a counts as one and
     /// each contribution as one, g_a ← (g_a + c · g̅) / (1 + c). For c = 1 that is the paper's; in which
