@@ -72,7 +72,8 @@ enum Command {
         subcommand,
         after_help = "Examples:
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
-  pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms"
+  pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms
+  pascaline worker iswitch --appliance 10.77.0.254:16420 --job 3 --rank 0 --ranks 4 --staleness 3"
     )]
     Worker(WorkerCommand),
     Explain(explain::ExplainArgs),
@@ -87,6 +88,7 @@ enum Command {
 #[derive(Debug, Subcommand)]
 enum WorkerCommand {
     Allreduce(worker::AllreduceArgs),
+    Iswitch(worker::IswitchArgs),
     Olaf(worker::OlafArgs),
 }
 
@@ -100,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Ps(args) => parameter_server::run(args),
         Command::Check { file, elsewhere } => check(file, *elsewhere),
         Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
+        Command::Worker(WorkerCommand::Iswitch(args)) => worker::iswitch(args),
         Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
         Command::Explain(args) => explain::explain(args),
         Command::Job(args) => command::job(args),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import build
 import impairment
+import iswitch
 import neighbour
 import netns
 import olaf
@@ -65,9 +66,14 @@ def main(arguments: list[str]) -> int:
     return 0 if outcome.good else 1
 
 
-def _show(options: Options, binary: Path, stop: Stop) -> report.Outcome | olaf.Outcome | neighbour.Outcome:
+_Outcome = report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome
+
+
+def _show(options: Options, binary: Path, stop: Stop) -> _Outcome:
     if options.mode == "olaf":
         return olaf.demonstrate(options, binary, stop)
+    if options.mode == "iswitch":
+        return iswitch.demonstrate(options, binary, stop)
     if options.neighbour:
         street = neighbour.Street(options.workers, options.mtu)
         return neighbour.demonstrate(

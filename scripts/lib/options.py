@@ -38,6 +38,7 @@ examples:
   scripts/demo --lcores 2 --udp-ports 2              two lcores; each PSN has the UDP port of its own
   scripts/demo --policy dsa --neighbour --json       beside a job that never completes anything
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
+  scripts/demo --mode iswitch --staleness 3          asynchronous training without a server: H of N
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -53,6 +54,7 @@ class Options:
     seconds: int
     loads: list[float]
     picture: Path
+    staleness: int
     workers: int
     allreduces: int
     bytes: int
@@ -147,9 +149,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--mode",
-        choices=("sync", "olaf"),
+        choices=("sync", "olaf", "iswitch"),
         default="sync",
-        help="allreduce, or asynchronous updates (default sync)",
+        help="allreduce; or asynchronous: updates to a server, or training without one (default sync)",
     )
     add(
         "--workers",
@@ -279,6 +281,17 @@ def _add_olaf(parser: argparse.ArgumentParser) -> None:
         default=_ROOT / "target/olaf-aom.svg",
         metavar="FILE",
         help="of the ages (target/olaf-aom.svg)",
+    )
+    iswitch = parser.add_argument_group(
+        "--mode iswitch: asynchronous training without a server",
+        "An iteration takes the gradients of all --workers but one; the last one is slow.",
+    )
+    iswitch.add_argument(
+        "--staleness",
+        type=_between(0, 100),
+        default=3,
+        metavar="S",
+        help="by how many iterations a gradient may be too old (3)",
     )
 
 

@@ -20,6 +20,7 @@ use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
+mod iswitch;
 mod member;
 mod olaf;
 mod parse;
@@ -28,6 +29,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::{Member, NoMember};
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::sample::{Check, Op, Order, Sample};
