@@ -6,6 +6,11 @@ use crate::server::Credit;
 
 /// Least time between two refusals, and between two fan-outs for one PSN, in nanoseconds.
 const INTERVAL_NS: u64 = 1_000_000;
+/// What a member may cause beyond contributions to be answered: one reminder, kept result or command in so
+/// many nanoseconds, ...
+pub(crate) const ASK_NS: u64 = 500_000;
+/// ... and so many windows' worth at once: after a restart, all that is under way may have to be asked for.
+pub(crate) const ASK_WINDOWS: u64 = 2;
 /// Fan-outs within that time, for all PSNs.
 const FAN_OUTS: u32 = 64;
 /// Latest fan-outs that are remembered, by PSN.
@@ -14,7 +19,8 @@ const PLACES: usize = 64;
 /// What an lcore remembers of its latest answers. Times are nanoseconds of its clock.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    last_refusal: Option<u64>,
+    /// The last refusal to a stranger, and to a member.
+    last_refusals: [Option<u64>; 2],
     /// The latest fan-out of each place: its key and its time.
     fan_outs: [Option<(Key, u64)>; PLACES],
     /// When this interval began, and the fan-outs in it.
@@ -26,19 +32,26 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { last_refusal: None, fan_outs: [None; PLACES], since: 0, count: 0, server: Credit::default() }
+        Self {
+            last_refusals: [None; 2],
+            fan_outs: [None; PLACES],
+            since: 0,
+            count: 0,
+            server: Credit::default(),
+        }
     }
 }
 
 impl Limits {
-    /// True if a refusal may be sent now.
-    pub(crate) fn may_refuse(&self, now: u64) -> bool {
-        self.last_refusal.is_none_or(|last| now.saturating_sub(last) >= INTERVAL_NS)
+    /// True if a refusal may be sent now, to a member or to a stranger: neither takes the other's turn.
+    pub(crate) fn may_refuse(&self, now: u64, member: bool) -> bool {
+        let last = self.last_refusals[usize::from(member)];
+        last.is_none_or(|last| now.saturating_sub(last) >= INTERVAL_NS)
     }
 
     /// Notes that one was sent.
-    pub(crate) const fn refused(&mut self, now: u64) {
-        self.last_refusal = Some(now);
+    pub(crate) const fn refused(&mut self, now: u64, member: bool) {
+        self.last_refusals[member as usize] = Some(now);
     }
 
     /// True if all ranks may be reminded of a PSN that the pool does not know: one frame in, one per rank

@@ -8,6 +8,7 @@ pub(crate) const fn says_of_job(reason: DropReason) -> bool {
         reason,
         DropReason::WrongEpoch
             | DropReason::OutsideWindow
+            | DropReason::TooOften
             | DropReason::NotMember
             | DropReason::RankSpoofed
             | DropReason::RankOutOfRange

@@ -174,12 +174,8 @@ fn bodies() -> Vec<Case> {
 fn of_nobody() -> Vec<Case> {
     use DropReason as R;
     vec![
-        byte(R::UnknownJob, "job 99", HEADER + 5, |_| 99).told(Status::UnknownJob, 0, 99),
-        byte(R::NotMember, "a job that the rank has not joined", HEADER + 5, |_| 8).told(
-            Status::NotMember,
-            0,
-            3,
-        ),
+        byte(R::UnknownJob, "job 99", HEADER + 5, |_| 99),
+        byte(R::NotMember, "a job that the rank has not joined", HEADER + 5, |_| 8),
         byte(R::RankSpoofed, "another's rank", HEADER + 7, |_| 1),
         byte(R::RankSpoofed, "another UDP port", UDP + 1, |port| port ^ 1),
         byte(R::RankOutOfRange, "rank 4 of 4", HEADER + 7, |_| 4),
@@ -260,7 +256,8 @@ fn beside_the_others() -> Vec<Case> {
 ///
 /// Those of policies and of the parameter server are in `policies.rs`, those of updates in
 /// `updates/bad_input.rs`.
-const NOT_BY_ONE_FRAME: [DropReason; 23] = [
+const NOT_BY_ONE_FRAME: [DropReason; 24] = [
+    DropReason::TooOften,
     DropReason::Contention,
     DropReason::Conflict,
     DropReason::ControlFull,

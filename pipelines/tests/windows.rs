@@ -77,3 +77,52 @@ fn a_partial_in_a_region_that_nobody_waits_for_goes_and_one_that_is_waited_for_s
     assert_eq!(open(&bench), 0);
     bench.end();
 }
+
+#[test]
+fn a_member_gets_back_and_causes_no_more_than_its_limit_lets_it() {
+    let (mut bench, workers) = four(&region());
+    for psn in 0..4 {
+        complete(&mut bench, &workers, psn);
+    }
+    let reminders = |bench: &mut Bench, count: usize| {
+        bench.feed(0, vec![&workers[1].reminder(3); count]);
+        bench.heard(0).len()
+    };
+    let burst = 2 * usize::from(WINDOW) + 1;
+    assert_eq!(reminders(&mut bench, 200), burst, "of one result");
+    assert_eq!(bench.appliance.dropped(DropReason::TooOften), 200 - burst as u64);
+    bench.clock.advance(2_000_000);
+    assert_eq!(reminders(&mut bench, 200), 4, "one in 500 µs");
+    // Kept results, each of which goes to all, count likewise; what others ask for does not.
+    bench.clock.advance(1_000_000);
+    let kept: Vec<Vec<u8>> = (4..12).map(|psn| workers[1].cached_result(psn, &[7])).collect();
+    bench.feed(0, &kept);
+    assert_eq!(bench.heard(0).len(), 2 * 4);
+    bench.feed(0, [&workers[2].reminder(3)]);
+    assert_eq!(bench.heard(0).len(), 1);
+    // Contributions are not counted against it.
+    complete(&mut bench, &workers, 12);
+    bench.end();
+}
+
+#[test]
+fn a_stranger_gets_back_no_more_than_it_has_sent_and_learns_nothing() {
+    let (mut bench, workers) = four(&Plan::one_armed());
+    for (values, told) in [(1, 0), (11, 0), (12, 1), (250, 1)] {
+        for job in [JOB, JOB + 7] {
+            bench.clock.advance(2_000_000);
+            let stranger = Worker { job, epoch: workers[0].epoch.wrapping_add(9), ..Worker::new(3, 4) };
+            let stranger = Worker { udp_port: stranger.udp_port ^ 1, ..stranger };
+            let sent = stranger.gradient(0, &vec![1; values]);
+            bench.feed(0, [&sent]);
+            let frames = bench.io().sent(0);
+            assert_eq!(frames.len(), told, "{values} values");
+            for frame in frames {
+                assert!(frame.len() <= sent.len());
+                let heard = pascaline_testkit::Heard::parse(&frame);
+                assert_eq!((heard.header.epoch, heard.control().expected), (stranger.epoch, 0));
+            }
+        }
+    }
+    bench.end();
+}

@@ -204,6 +204,8 @@ pub struct JobCells {
     by_rank: RankCells,
     /// Retransmitted contributions; each count wraps.
     again: Box<[AtomicU32]>,
+    /// Until when what each rank has asked for is paid by its limit, in nanoseconds of the lcores' clock.
+    paid: Box<[AtomicU64]>,
     lcores: Box<[CachePadded<LcoreCells>]>,
 }
 
@@ -229,6 +231,7 @@ impl JobCells {
         Self {
             by_rank,
             again: (0..lcores * stride).map(|_| AtomicU32::new(0)).collect(),
+            paid: (0..lcores * stride).map(|_| AtomicU64::new(0)).collect(),
             lcores: (0..lcores).map(of_lcore).collect(),
         }
     }
@@ -257,6 +260,18 @@ impl JobCells {
         let again = self.again.get(lcore * self.by_rank.stride as usize + usize::from(rank));
         let Some(again) = again.filter(|_| rank < self.ranks()) else { return };
         again.store(again.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether a rank may ask once more: `burst` times at once, and then once `every` so many nanoseconds.
+    pub fn may_ask(&self, lcore: usize, rank: u16, now: u64, every: u64, burst: u64) -> bool {
+        let paid = self.paid.get(lcore * self.by_rank.stride as usize + usize::from(rank));
+        let Some(paid) = paid.filter(|_| rank < self.ranks()) else { return true };
+        let until = paid.load(Ordering::Relaxed).max(now.saturating_sub(every.saturating_mul(burst)));
+        let may = until <= now;
+        if may {
+            paid.store(until.saturating_add(every), Ordering::Relaxed);
+        }
+        may
     }
 
     /// True if a contribution of a rank has come to any lcore since a time in nanoseconds of their clock.

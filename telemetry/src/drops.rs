@@ -67,6 +67,9 @@ reasons! {
     /// The PSN is not among those that the job's ranks can have under way.
     OutsideWindow => "outside_window",
         "A few come late, after losses. Many: a worker breaks the spread rule, or somebody forges packets.";
+    /// A rank asks for more results, or passes on more, than its limit lets it.
+    TooOften => "too_often",
+        "Normal for a moment after a restart. Else a worker is broken, or somebody forges its packets.";
     /// The rank is not below the fan-in.
     RankOutOfRange => "rank_out_of_range", "Give workers ranks from 0 to fan-in less 1.";
     /// The fan-in of a new PSN is not the job's.

@@ -60,6 +60,12 @@ impl PsnWindow {
         Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0 }
     }
 
+    /// S, or a usual one where there are no limits.
+    #[must_use]
+    pub const fn spread(&self) -> u32 {
+        if self.spread > 0 { self.spread } else { 512 }
+    }
+
     /// True if the PSN may be under way.
     #[must_use]
     #[inline(always)]

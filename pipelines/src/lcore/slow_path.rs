@@ -16,6 +16,7 @@ use crate::classify::{Class, Classifier, reason};
 use crate::emit;
 use crate::io::{BURST, Io};
 use crate::jobs::{Endpoint, JobTable, Mode};
+use crate::limits::{ASK_NS, ASK_WINDOWS};
 use crate::membership::ControlRequest;
 use crate::per_job::says_of_job;
 use crate::server;
@@ -35,6 +36,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
                 Class::Pool(Request { key, .. }, _) if self.is_over_share(&table, key.job()) => {
                     self.drop_over_share(&table, key.job(), packet);
+                }
+                Class::Pool(request, _) if !self.may_ask(&table, &request) => {
+                    if let Some(job) = table.get(request.key.job()) {
+                        job.cells.dropped(self.number, DropReason::TooOften);
+                    }
+                    self.emitter.discard(packet, DropReason::TooOften);
                 }
                 Class::Pool(request, payload) => {
                     // A trailer is found from the end.
@@ -58,7 +65,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Reject(datagram, reason, objection) => {
                     self.dropped_of(&table, &datagram, reason);
                     let from = Endpoint::of(port, &datagram);
-                    self.with_pool(|_, sink| sink.refuse(now, &from, &datagram.header, objection));
+                    let len = packet.total_len();
+                    self.with_pool(|_, sink| sink.refuse(now, (&from, len), &datagram.header, objection));
                     self.emitter.discard(packet, reason);
                 }
                 Class::Arp(..) | Class::Echo(..) | Class::Solicitation { .. } => {
@@ -82,6 +90,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             job.cells.dropped(self.number, DropReason::PacketShare);
         }
         self.emitter.discard(packet, DropReason::PacketShare);
+    }
+
+    /// Whether a member may cause what it asks for. A contribution is answered with what is no longer than it
+    /// is; anything else may go to all ranks, or bring back a payload.
+    fn may_ask(&self, table: &JobTable, request: &Request) -> bool {
+        let Some(job) = table.get(request.key.job()).filter(|_| request.verb != Verb::Add) else {
+            return true;
+        };
+        let burst = ASK_WINDOWS * u64::from(job.window.spread());
+        job.cells.may_ask(self.number, request.rank, request.now, ASK_NS, burst)
     }
 
     /// Gives a packet to the pool, in the part that its job uses.

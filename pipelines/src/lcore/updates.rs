@@ -77,7 +77,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             count: update.count,
             ..Header::about(Kind::Update, update.element, job.id, job.epoch)
         };
-        self.with_pool(|_, sink| sink.refuse(now, &member.endpoint, &header, why));
+        self.with_pool(|_, sink| sink.refuse(now, (&member.endpoint, 0), &header, why));
     }
 
     /// An answer of a cluster's server.

@@ -16,7 +16,8 @@ fn one_psn_once_in_an_interval_and_all_of_them_so_many_times() {
 #[test]
 fn refusals_keep_their_distance() {
     let mut limits = Limits::default();
-    assert!(limits.may_refuse(0));
-    limits.refused(7);
-    assert!(!limits.may_refuse(7 + INTERVAL_NS - 1) && limits.may_refuse(7 + INTERVAL_NS));
+    assert!(limits.may_refuse(0, true));
+    limits.refused(7, true);
+    assert!(!limits.may_refuse(7 + INTERVAL_NS - 1, true) && limits.may_refuse(7 + INTERVAL_NS, true));
+    assert!(limits.may_refuse(8, false), "to a stranger, apart from that");
 }

@@ -13,24 +13,34 @@ use crate::membership::{Reply, answer_header};
 use pascaline_telemetry::Counter;
 
 impl<I: Io> LcoreSink<'_, I> {
-    /// Tells a worker why its packet was dropped, at most once per interval.
+    /// Tells the sender of a packet of this length why it was dropped, at most once per interval. A sender
+    /// that is no member hears nothing that it has not said itself, and gets back no more bytes than it sent.
     #[cold]
-    pub(crate) fn refuse(&mut self, now: u64, to: &Endpoint, header: &Header, objection: Objection) {
-        if !self.limits.may_refuse(now) {
+    pub(crate) fn refuse(
+        &mut self,
+        now: u64,
+        (to, len): (&Endpoint, usize),
+        header: &Header,
+        objection: Objection,
+    ) {
+        let job = self.table.get(header.job);
+        let member = job.and_then(|job| Some((job, job.member(header.rank)?.endpoint)));
+        let member = member.filter(|(_, at)| (at.address, at.udp_port) == (to.address, to.udp_port));
+        if !self.limits.may_refuse(now, member.is_some()) {
             return;
         }
         let Some(port) = self.setup.ports.get(to.port) else { return };
-        let (fan_in, epoch) = self.table.get(header.job).map_or((0, 0), |job| (job.fan_in, job.epoch));
-        let header = answer_header(header, fan_in, 0, epoch);
-        let control = Control {
-            status: objection.status,
-            expected: objection.expected,
-            got: objection.got,
-            ..Control::request(Action::Ack, 0)
+        let (fan_in, epoch, expected) = match member {
+            Some((job, _)) => (job.fan_in, job.epoch, objection.expected),
+            None => (header.fan_in, header.epoch, 0),
         };
-        let reply = Reply::new(to, port.mac, &header, &control);
-        if self.emitter.stage_bytes(reply.port, reply.frame()) {
-            self.limits.refused(now);
+        let answer = answer_header(header, fan_in, 0, epoch);
+        let Objection { status, got, .. } = objection;
+        let control = Control { status, expected, got, ..Control::request(Action::Ack, 0) };
+        let reply = Reply::new(to, port.mac, &answer, &control);
+        let fits = member.is_some() || reply.frame().len() <= len;
+        if fits && self.emitter.stage_bytes(reply.port, reply.frame()) {
+            self.limits.refused(now, member.is_some());
             self.count(Counter::RefusalsSent);
         }
     }
@@ -68,6 +78,6 @@ impl<I: Io> LcoreSink<'_, I> {
             ..Header::about(Kind::Gradient, element, job.id, job.epoch)
         };
         let to = member.endpoint;
-        self.refuse(request.now, &to, &header, Objection { status, expected, got });
+        self.refuse(request.now, (&to, 0), &header, Objection { status, expected, got });
     }
 }
