@@ -33,47 +33,28 @@ fn job(id: u16, keys: &str) -> String {
 
 #[test]
 fn every_profile_says_what_it_does() {
+    const WITH: &str = "with server, share 1 (100 %); complete with";
+    const NONE: &str = "no server, share 1 (100 %); complete with";
     let cases = [
-        (
-            "",
-            "region of 32 sets from set 992, first-come, order of arrival, no server, share 1 (100 %); complete with 4;",
-        ),
-        (
-            "addressing = \"shared\"",
-            "shared, preempt, order of arrival, with server, share 1 (100 %); complete with 4;",
-        ),
-        (
-            "addressing = \"shared\"\nserver = false",
-            "shared, first-come, order of arrival, no server, share 1 (100 %); complete with 4;",
-        ),
-        (
-            "profile = \"dsa\"",
-            "shared, preempt, order of arrival, with server, share 1 (100 %); complete with 4;",
-        ),
-        (
-            "profile = \"atp\"",
-            "shared, first-come, order of arrival, with server, share 1 (100 %); complete with 4;",
-        ),
-        (
-            "profile = \"switchml\"",
-            "region of 32 sets from set 992, first-come, order of arrival, no server, share 1 (100 %); complete with 4;",
-        ),
-        (
-            "profile = \"iswitch\"",
-            "first-come, order of arrival, no server, share 1 (100 %); complete with 4, or as SetH and FBcast say;",
-        ),
+        ("", "region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
+        ("addressing = \"shared\"", "shared, preempt, order of arrival, WITH 4;"),
+        ("addressing = \"shared\"\nserver = false", "shared, first-come, order of arrival, NONE 4;"),
+        ("profile = \"dsa\"", "shared, preempt, order of arrival, WITH 4;"),
+        ("profile = \"atp\"", "shared, first-come, order of arrival, WITH 4;"),
+        ("profile = \"switchml\"", "region of 32 sets from set 992, first-come, order of arrival, NONE 4;"),
+        ("profile = \"iswitch\"", "first-come, order of arrival, NONE 4, or as SetH and FBcast say;"),
         (
             "profile = \"panama\"\nthreshold = 0.7",
-            "first-come, order of arrival, no server, share 1 (100 %); complete with 3, or as SetH and FBcast say;",
+            "first-come, order of arrival, NONE 3, or as SetH and FBcast say;",
         ),
         (
             "profile = \"dsa\"\norder = \"rank\"\nconflict = \"coin\"",
-            "shared, coin, order of rank, at most 64 partials, with server, share 1 (100 %); complete with 4;",
+            "shared, coin, order of rank, at most 64 partials, WITH 4;",
         ),
     ];
     for (keys, says) in cases {
-        let out = check(&job(1, keys));
-        assert!(out.contains("job 1 \"job1\": 4 ranks, window 64; ") && out.contains(says), "{keys}: {out}");
+        let (out, says) = (check(&job(1, keys)), says.replace("WITH", WITH).replace("NONE", NONE));
+        assert!(out.contains("job 1 \"job1\": 4 ranks, window 64; ") && out.contains(&says), "{keys}: {out}");
     }
 }
 

@@ -77,29 +77,19 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
+fn three_tags(worker: &Worker) -> Vec<u8> {
+    [&good(worker)[..12], &[0x81, 0, 0, 1].repeat(3), &good(worker)[12..]].concat()
+}
+
 /// Ethernet, IP and UDP, and where a packet goes.
 fn below_the_header() -> Vec<Case> {
     use DropReason as R;
     vec![
         frame(R::Truncated, "cut off in the IP header", |w| good(w)[..IP + 19].to_vec()),
         frame(R::Truncated, "cut off in the Ethernet header", |w| good(w)[..13].to_vec()),
-        frame(R::VlanDepth, "three tags", |w| {
-            let mut frame = good(w);
-            frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
-            frame
-        }),
-        frame(R::VlanDepth, "three tags, to all", |w| {
-            let mut frame = good(w);
-            frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
-            frame[..6].fill(0xff);
-            frame
-        }),
-        frame(R::NotForUs, "three tags, to another", |w| {
-            let mut frame = good(w);
-            frame.splice(12..12, [0x81, 0, 0, 1].repeat(3));
-            frame[5] ^= 0x80;
-            frame
-        }),
+        frame(R::VlanDepth, "three tags", three_tags),
+        frame(R::VlanDepth, "three tags, to all", |w| [&[0xff; 6], &three_tags(w)[6..]].concat()),
+        frame(R::NotForUs, "three tags, to another", |w| [&[0x02; 6], &three_tags(w)[6..]].concat()),
         byte(R::IpHeader, "IP version 5", IP, |_| 0x55),
         byte(R::IpHeader, "a header of 16 bytes", IP, |_| 0x44),
         byte(R::IpOptions, "a header of 24 bytes", IP, |_| 0x46),

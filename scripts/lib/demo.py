@@ -116,18 +116,12 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
             _say("the job is halted and reset by hand, and its workers begin again")
             by_hand = halt_and_reset(binary, appliance, workers, _load(options), stop)
 
-        half, restarted = options.allreduces * options.workers * options.jobs // 2, False
+        restarts = 0
 
         def check() -> None:
-            nonlocal restarted
-            appliance.check_running()
+            nonlocal restarts
             bad.check()
-            if reloads:
-                reloads.step()
-            if options.restart_appliance and not restarted and workers.finished() >= half:
-                restarted = True
-                _say("the appliance is killed and started again")
-                appliance.kill_and_restart(stop)
+            restarts += _meanwhile(options, appliance, workers, reloads, stop, restarts=restarts)
 
         _watch(workers, options, stop, check)
         try:
@@ -138,22 +132,33 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         if reloads:
             reloads.count()
         metrics = appliance.settled(stop)
-        reloaded = reloads.to_json() if reloads else {}
+        more = {"restarts": restarts, "reloaded": reloads.to_json() if reloads else {}, "by_hand": by_hand}
         code = appliance.stop()
-        outcome = report.Outcome(
-            options,
-            results,
-            metrics,
-            bad.report(),
-            pings,
-            code,
-            restarts=int(restarted),
-            reloaded=reloaded,
-            by_hand=by_hand,
-        )
+        outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")
         return outcome
+
+
+def _meanwhile(
+    options: Options,
+    appliance: Appliance,
+    workers: Workers,
+    reloads: Reloads | None,
+    stop: Stop,
+    *,
+    restarts: int,
+) -> int:
+    """What happens to the appliance while the workers are at it; how often it was restarted just now."""
+    appliance.check_running()
+    if reloads:
+        reloads.step()
+    half = options.allreduces * options.workers * options.jobs // 2
+    if not options.restart_appliance or restarts or workers.finished() < half:
+        return 0
+    _say("the appliance is killed and started again")
+    appliance.kill_and_restart(stop)
+    return 1
 
 
 def _watch(workers: Workers, options: Options, stop: Stop, check: Callable[[], None]) -> None:
