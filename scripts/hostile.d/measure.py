@@ -19,14 +19,13 @@ from victims import Victims
 BOUND = 1.10
 _BUFFERS = "pascaline_packet_buffers_in_use"
 _SLOTS = "pascaline_pool_slots_used"
-# A burst under way, on each port.
-_ALLOWED_BUFFERS = 64
+# Slots in use are counted by the sweep, a little later than their buffers: up to a job's window.
+_ALLOWED_BUFFERS = 512
+_LOOKS, _BETWEEN_LOOKS = 4, 0.05
 _ALLOWED_KIB = 2048
 # An Ethernet frame's least length, and the headers in front of a UDP payload.
 _LEAST_FRAME, _HEADERS = 60, 42
 _SENDER_SECONDS = 5.0
-# Until the sender is there.
-_START_SECONDS = 0.15
 # Where the ratio is above the bound, up to so many times the rounds: noise must not decide, and all count.
 _ROUNDS_MORE = 3
 
@@ -128,19 +127,20 @@ def _round(
     files = scene.files / "control", scene.files / "attack"
     sender.write(files[0], [control(scene, case.wire, len(frame)) for frame in attack])
     sender.write(files[1], attack)
-    start = time.monotonic() + _START_SECONDS
-    words = [*files, case.wire, case.rate, form.slot_seconds, form.slots, start]
+    words = [*files, case.wire, case.rate, form.slot_seconds, form.slots]
     command = [sys.executable, "-B", sender.__file__, *(str(word) for word in words)]
     child = Child("sender", command, scene.files, scene.bed.attacker)
     try:
-        took = victims.run(scene.stop, _START_SECONDS + form.slots * form.slot_seconds)
+        scene.stop.wait_for(lambda: bool(child.out.read_text()), _SENDER_SECONDS)
+        start = float(child.out.read_text() or "nan")
+        took = victims.run(scene.stop, start - time.monotonic() + form.slots * form.slot_seconds)
         if not scene.stop.wait_for(lambda: child.exit_code() is not None, _SENDER_SECONDS):
             raise Failure("the attacker does not come to an end", child.tail())
     finally:
         child.stop(1.0)
     if child.exit_code() != 0:
         raise Failure("the attacker cannot send", child.tail())
-    controls, attacks = (int(word) for word in child.out.read_text().split())
+    controls, attacks = (int(word) for word in child.out.read_text().split()[1:])
     found.controls += controls
     found.sent += attacks
     here: tuple[list[float], list[float]] = [], []
@@ -170,9 +170,13 @@ def memory_kib(scene: Scene) -> int:
 
 
 def _buffers(scene: Scene) -> int:
-    """Packet buffers in use, but for those in which the pool has partials and results."""
-    metrics = scene.metrics()
-    return metrics.total(_BUFFERS) - metrics.total(_SLOTS)
+    """The least of a few looks at the packet buffers in use, without those of partials and results."""
+    found = []
+    for _ in range(_LOOKS):
+        metrics = scene.metrics()
+        found.append(metrics.total(_BUFFERS) - metrics.total(_SLOTS))
+        scene.stop.sleep(_BETWEEN_LOOKS)
+    return min(found)
 
 
 def _grown(before: m.Metrics, after: m.Metrics, controls: int) -> dict[str, int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 # As many at a time as fit into the pause between two bursts.
 _BURST_SECONDS = 0.001
 _LATE_SECONDS = 0.02
+_START_SECONDS = 0.05
 _LENGTH = struct.Struct("!H")
 
 
@@ -38,18 +39,17 @@ def under_attack(slot: int) -> bool:
     return slot % 4 in (1, 2)
 
 
-def send(
-    files: list[list[bytes]], interface: str, rate: float, slot: float, slots: int, start: float
-) -> list[int]:
-    """Sends the control's and the attack's frames in their slots from a time of the monotonic clock on.
+def send(files: list[list[bytes]], interface: str, rate: float, slot: float, slots: int) -> list[int]:
+    """Sends the control's and the attack's frames in their slots, from a moment on that it prints first.
 
-    Returns how many of each were sent. What the device has no room for is given up, as a wire would; so is
+    That is a time of the monotonic clock, which all programs share. Returns how many of each were sent. What the device has no room for is given up, as a wire would; so is
     what is late by more than a moment, where others hold the processor.
     """
     sent, late = [0, 0], max(1, int(rate * _LATE_SECONDS))
     with contextlib.closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as raw:
         raw.bind((interface, 0))
-        due = 0
+        due, start = 0, time.monotonic() + _START_SECONDS
+        print(start, flush=True)
         while (now := time.monotonic() - start) < slots * slot:
             attack = under_attack(int(now / slot)) if now >= 0 else False
             wanted, frames = int(now * rate), files[attack]
@@ -64,6 +64,6 @@ def send(
 
 
 if __name__ == "__main__":
-    control, hostile, name, per_second, length, count, begin = sys.argv[1:]
+    control, hostile, name, per_second, length, count = sys.argv[1:]
     both = [list(read(Path(path))) for path in (control, hostile)]
-    print(*send(both, name, float(per_second), float(length), int(count), float(begin)))
+    print(*send(both, name, float(per_second), float(length), int(count)))
