@@ -8,9 +8,9 @@ use pascaline_wire::control::{Control, Status};
 
 use super::AsyncSession;
 
-/// How far the number of a cluster mate's update may be ahead of the latest one known of it: with the epoch's
+/// How far the number of a cluster mate's update may be from the latest one known of it: with the epoch's
 /// 8 bits and those of a port, 40 are left to be guessed.
-const AHEAD: u32 = 1 << 14;
+const AHEAD: u32 = 1 << 13;
 
 /// The latest number of each cluster mate's updates.
 #[derive(Debug)]
