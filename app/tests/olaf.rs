@@ -61,8 +61,14 @@ impl Host {
 
     /// Sends a request and takes on the epoch that the answer has.
     fn ask(&mut self, action: Action) -> Status {
+        let (status, cookie) = self.ask_with(action, 0);
+        // The first answer to a Join gives the cookie that the next one needs.
+        if action == Action::Join { self.ask_with(action, cookie).0 } else { status }
+    }
+
+    fn ask_with(&mut self, action: Action, cookie: u64) -> (Status, u64) {
         let payload = if action == Action::Join { u16::try_from(4 * FLOATS).unwrap() } else { 0 };
-        let control = Control { payload, window: 8, ..Control::request(action, 1) };
+        let control = Control { payload, window: 8, cookie, ..Control::request(action, 1) };
         let header = Header { epoch: 0, ..self.header(Kind::Control, 0, 0) };
         self.send(&header, &control.to_bytes());
         let (header, control) = until("an answer", SOON, || {
@@ -72,7 +78,7 @@ impl Host {
             })
         });
         self.epoch = header.epoch;
-        control.status
+        (control.status, control.cookie)
     }
 
     fn datagrams(&self) -> Vec<Vec<u8>> {

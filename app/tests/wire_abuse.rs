@@ -5,9 +5,7 @@ mod common;
 
 use common::appliance::{Appliance, Wanted};
 use common::net::{Network, port_mac, possible, worker_mac};
-use common::ranks::{
-    BODY, EMPTY_JOB, ETHERTYPE, IP, JOB, PAYLOAD, Ranks, UDP, dropped, frame, gradient, join, resize,
-};
+use common::ranks::{BODY, EMPTY_JOB, ETHERTYPE, IP, JOB, PAYLOAD, Ranks, UDP, dropped, frame, join, resize};
 use common::raw::sum_ip;
 use pascaline_wire::{Element, Flags, Header, control};
 
@@ -116,7 +114,7 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
     let appliance = Appliance::start(&network, Wanted::default());
     appliance.allreduce(1, 1, &["--elements", "3000"]);
     let ranks = Ranks::join(&network);
-    let good = frame(0, &gradient(0, ranks.epoch), &[1, 0, 0, 0, 2, 0, 0, 0]);
+    let good = frame(0, &ranks.gradient(0), &[1, 0, 0, 0, 2, 0, 0, 0]);
     for (what, reason, spoil) in [unreadable(), out_of_place()].concat() {
         let mut bytes = good.clone();
         spoil(&mut bytes);
@@ -128,7 +126,7 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
         dropped(&appliance, &ranks, 0, &bytes, reason, what);
     }
     for (what, reason, spoil) in bodies() {
-        let mut bytes = join(0);
+        let mut bytes = join(0, 0);
         assert_eq!(bytes.len(), PAYLOAD + control::LEN);
         spoil(&mut bytes);
         dropped(&appliance, &ranks, 0, &bytes, reason, what);
@@ -136,7 +134,7 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
     // The generation that all this was aimed at is still there and still clean, and so are others.
     assert_eq!(appliance.metrics().epoch(JOB), ranks.epoch);
     ranks.send(0, &good);
-    ranks.send(1, &frame(1, &gradient(1, ranks.epoch), &[10, 0, 0, 0, 20, 0, 0, 0]));
+    ranks.send(1, &frame(1, &ranks.gradient(1), &[10, 0, 0, 0, 20, 0, 0, 0]));
     for rank in [0, 1] {
         let (header, payload) = ranks.hear_result(rank);
         assert_eq!((header.psn, header.count), (7, 2));
@@ -153,8 +151,8 @@ fn contributions_that_do_not_agree_are_counted_and_do_not_spoil_the_sum() {
     let network = Network::new(2);
     let mut appliance = Appliance::start(&network, Wanted::default());
     let ranks = Ranks::join(&network);
-    let first = gradient(0, ranks.epoch);
-    let second = gradient(1, ranks.epoch);
+    let first = ranks.gradient(0);
+    let second = ranks.gradient(1);
     let (one, two) = ([1, 0, 0, 0, 2, 0, 0, 0], [10, 0, 0, 0, 20, 0, 0, 0]);
     let absorbed = appliance.metrics().packets("absorbed");
     ranks.send(0, &frame(0, &first, &one));

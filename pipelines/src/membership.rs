@@ -14,14 +14,19 @@
 //! [`poll_timeout`](Membership::poll_timeout) has come. Where one of them says that something has changed,
 //! give lcores a new [`table`](Membership::table), and an answer to its sender not before they have it.
 
+mod answer;
 mod claim;
 mod command;
+mod contest;
+mod cookie;
 mod entry;
 mod job;
 mod join;
 mod leave;
 mod liveness;
 mod operator;
+mod progress;
+mod rank;
 mod rate;
 mod reconfigure;
 mod reply;
@@ -35,18 +40,19 @@ use std::sync::Arc;
 
 use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
-use pascaline_wire::control::{ASK, Action, Control, Status};
+use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Mac;
 
 use crate::jobs::JobTable;
 
+pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
 use job::{Decision, JobRecord, Phase};
 pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
-pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
+pub use reply::{Answer, ControlRequest, Probe, REPLY_LEN, Reply, answer_header};
 pub use server::{SILENCE, ServerState};
 pub use spec::{Admission, JobSpec, OnDeath, Rights, ServerMode};
 pub use state::JobState;
@@ -100,6 +106,7 @@ pub struct Membership {
     /// With which epoch jobs begin that are formed by Joins, if they have existed before: not with one that
     /// they have had.
     next_epochs: BTreeMap<u16, u8>,
+    secret: Secret,
     first_epoch: u8,
     strangers: Strangers,
     answered: [u64; CODES],
@@ -108,10 +115,11 @@ pub struct Membership {
 
 impl Membership {
     /// Jobs without members. Generations begin at `first_epoch`, which should differ from one start of the
-    /// appliance to the next. Of jobs with the same number, the last counts.
+    /// appliance to the next; `secret` must. Of jobs with the same number, the last counts.
     #[must_use]
-    pub fn new(specs: Vec<JobSpec>, first_epoch: u8) -> Self {
-        let state = |spec: JobSpec| (spec.id, JobRecord::new(spec, first_epoch, false, Duration::ZERO));
+    pub fn new(specs: Vec<JobSpec>, secret: Secret, first_epoch: u8) -> Self {
+        let state =
+            |spec: JobSpec| (spec.id, JobRecord::new(spec, secret, first_epoch, false, Duration::ZERO));
         let mut jobs: BTreeMap<u16, JobRecord> = specs.into_iter().map(state).collect();
         for (tenant, job) in (0..u8::MAX).chain(core::iter::repeat(u8::MAX)).zip(jobs.values_mut()) {
             job.tenant = Tenant(tenant);
@@ -121,6 +129,7 @@ impl Membership {
             admission: None,
             lcores: 0,
             next_epochs: BTreeMap::new(),
+            secret,
             first_epoch,
             strangers: Strangers::default(),
             answered: [0; CODES],
@@ -155,7 +164,9 @@ impl Membership {
     pub fn handle(&mut self, now: Duration, request: &ControlRequest) -> Option<Answer> {
         let ControlRequest { header, control, .. } = request;
         if control.action == Action::Ack {
-            self.ignored += 1;
+            // A probe that came back: nothing listens where it went.
+            let job = self.jobs.get_mut(&header.job);
+            self.ignored += u64::from(!job.is_some_and(|job| job.unreachable(&self.secret, request)));
             return None;
         }
         // A job that a Join is about to form, for the answer if it does not come to that.
@@ -169,7 +180,8 @@ impl Membership {
             rate::RateDecision::Admitted => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
                     let decision = decide(job, now, request, self.admission.as_ref());
-                    if decision.is_ok() {
+                    // A stranger is no sign of life of the rank that he names.
+                    if decision.is_ok() && job.is_member(request) {
                         job.hear(now, header.rank);
                     }
                     decision
@@ -177,29 +189,10 @@ impl Membership {
                 None => self.form(now, request, &mut proposed),
             },
         };
-        let Decision { status, expected, got, names, changed } = decision.unwrap_or_else(|refused| refused);
-        self.answered[status as usize] += 1;
-        let job = self.jobs.get(&header.job).or(proposed.as_ref());
-        let (fan_in, joined, epoch, payload, window) = job.map_or((0, 0, 0, 0, 0), |job| {
-            (job.spec.fan_in, job.joined(), job.epoch, job.payload.unwrap_or(0), job.spec.window)
-        });
-        // Whoever asks which generation it would join may begin another, with a payload of its own.
-        let payload = if (control.action, control.got) == (Action::Join, ASK) { 0 } else { payload };
-        let answer = Answer {
-            header: answer_header(header, fan_in, joined, epoch),
-            control: Control {
-                status,
-                answers: Some(control.action),
-                payload,
-                window,
-                expected,
-                got,
-                ..Control::request(Action::Ack, control.session)
-            },
-            lost: job.and_then(|job| job.named(names, header.rank)),
-            changed,
-        };
-        if (control.action, status) == (Action::Leave, Status::Ok) {
+        let decision = decision.unwrap_or_else(|refused| refused);
+        self.answered[decision.status as usize] += 1;
+        let answer = self.answer(now, request, &decision, proposed.as_ref());
+        if (control.action, decision.status) == (Action::Leave, Status::Ok) {
             self.forget_if(header.job, |job, _| job.formed);
         }
         Some(answer)
@@ -241,7 +234,7 @@ impl Membership {
         }
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
-        let mut job = JobRecord::new(spec, epoch, true, now);
+        let mut job = JobRecord::new(spec, self.secret, epoch, true, now);
         let decision = if joins {
             job.join(now, request, Some(admission))
         } else if self.next_epochs.contains_key(&id) {
@@ -370,6 +363,7 @@ fn decide(
     match request.control.action {
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),
+        Action::Query => job.query(request),
         Action::Serve => job.serve(now, request),
         _ => job.command(request),
     }

@@ -24,7 +24,7 @@ _FILE_LINES = 400
 _FUNCTION_LINES = 60
 _COLUMNS = 110
 _RUST_LINES = 58_000  # the target
-_RUST_LINES_TODAY = 68_000  # the ratchet: what there is, rounded up to the next 100
+_RUST_LINES_TODAY = 68_700  # the ratchet: what there is, rounded up to the next 100
 # How many places break a rule today; the target is 0.
 _STILL = {"function-sizes": 2}
 _PREFIX = "pascaline-"

@@ -8,7 +8,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use pascaline_aggregator::Pool;
 use pascaline_buffer::HeapPool;
 use pascaline_buffer::combine::Kernels;
-use pascaline_pipelines::membership::{Admission, Answer, Event, JobSpec, JobStatus, ServerMode};
+use pascaline_pipelines::membership::{Admission, Answer, Event, JobSpec, JobStatus, Secret, ServerMode};
 use pascaline_pipelines::{
     ControlPlane, Decided, IdlePolicy, Lcore, LcoreParts, Membership, PortSetup, Setup, UpdateEnd,
 };
@@ -163,8 +163,11 @@ impl Appliance {
             }
         }
         for Decided { request, answer } in &turn.decided {
-            // An earlier session, or another rank whose number was damaged on the way, is no sign of life.
-            let counts = |answer: &Answer| matches!(answer.control.status, Status::Ok | Status::Pending);
+            // An earlier session, a newcomer who is told nothing yet, or another rank whose number was damaged
+            // on the way, is no sign of life.
+            let counts = |Answer { control, .. }: &Answer| {
+                matches!(control.status, Status::Ok | Status::Pending) && control.window > 0
+            };
             if answer.as_ref().is_some_and(counts) && is_heartbeat(&before, &request.header, &request.control)
             {
                 self.heard.insert((request.header.job, request.header.rank), now);
@@ -300,7 +303,8 @@ fn membership<'a>(
     let admitted = plan.jobs.iter().all(|job| job.admitted);
     let cluster = plan.cluster.as_ref().zip(cluster).map(|(plan, it)| plan.spec(&it.hosts, admitted));
     let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec).chain(cluster);
-    let membership = Membership::new(listed.collect(), first_epoch).counted_by(plan.lcores);
+    let membership = Membership::new(listed.collect(), Secret::new([first_epoch; 16]), first_epoch)
+        .counted_by(plan.lcores);
     match formed {
         None => membership,
         Some(like) => membership.with_admission(Admission {

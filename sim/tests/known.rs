@@ -40,7 +40,7 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
         tree: 0,
         epoch: if action == Action::Join { 0 } else { 7 },
     };
-    let control = Control { payload: 8, window: 1, ..Control::request(action, session) };
+    let control = Control { payload: 8, window: 1, cookie: 1, ..Control::request(action, session) };
     let request = ControlRequest { lcore: 0, from, header, control };
     membership.handle(Duration::ZERO, &request).unwrap().control.status
 }
@@ -49,7 +49,8 @@ fn ask(membership: &mut Membership, action: Action, rank: u16, session: u64, udp
 /// 0 completed the new generation. Rank 1 was told to go, and waited in vain.
 #[test]
 fn a_session_that_has_left_does_not_join_a_later_generation() {
-    let mut membership = Membership::new(vec![JobSpec::new(1, 2)], 7);
+    let mut membership =
+        Membership::new(vec![JobSpec::new(1, 2)], pascaline_pipelines::membership::Secret::NONE, 7);
     assert_eq!(ask(&mut membership, Action::Join, 0, 10, 1), Status::Pending);
     assert_eq!(ask(&mut membership, Action::Join, 1, 11, 1), Status::Ok);
     assert_eq!(ask(&mut membership, Action::Leave, 0, 10, 1), Status::Pending);

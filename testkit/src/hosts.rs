@@ -170,6 +170,8 @@ impl Worker {
         let control = Control {
             payload: if action == Action::Join { self.payload } else { 0 },
             window: 512,
+            // That of an appliance without a secret.
+            cookie: u64::from(action == Action::Join),
             ..Control::request(action, self.session)
         };
         let epoch = if action == Action::Join { 0 } else { self.epoch };

@@ -93,7 +93,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         ports.push((port.name.clone(), started));
     }
     let setup = Arc::new(setup);
-    let membership = jobs::membership(config).counted_by(lcores.len());
+    let membership = jobs::membership(config)?.counted_by(lcores.len());
     let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), lcores.len());
     let (server, server_end) = embed(config, &frames, plane.served_jobs())?;
     let (updates, queue_counts) = match config.port_queues() {

@@ -3,19 +3,27 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{Admission, JobSpec, ServerMode};
+use pascaline_pipelines::membership::{Admission, JobSpec, Secret, ServerMode};
 use pascaline_wire::Address;
 
 use crate::config::{AdmissionConfig, Config, JobConfig, PsMode};
 
 /// All jobs, without members.
-pub(super) fn membership(config: &Config) -> Membership {
+pub(super) fn membership(config: &Config) -> anyhow::Result<Membership> {
     let (jobs, admission) = terms(config);
-    let membership = Membership::new(jobs, first_epoch());
-    match admission {
+    let membership = Membership::new(jobs, secret()?, first_epoch());
+    Ok(match admission {
         Some(admission) => membership.with_admission(admission),
         None => membership,
-    }
+    })
+}
+
+/// A key that nobody else knows.
+fn secret() -> anyhow::Result<Secret> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
+    Ok(Secret::new(bytes))
 }
 
 /// What jobs are to be like, and which others may be formed.

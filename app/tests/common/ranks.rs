@@ -22,7 +22,7 @@ pub(crate) const PORT: u16 = 40000;
 pub(crate) const JOB: u16 = 2;
 pub(crate) const EMPTY_JOB: u16 = 3;
 
-pub(crate) fn gradient(rank: u16, epoch: u8) -> Header {
+fn gradient(rank: u16, epoch: u8) -> Header {
     Header {
         rank,
         psn: 7,
@@ -59,8 +59,8 @@ pub(crate) fn resize(bytes: &mut Vec<u8>, length: usize) {
 }
 
 /// A join of rank 0 or 1.
-pub(crate) fn join(rank: u8) -> Vec<u8> {
-    let body = Control { payload: 64, window: 16, ..Control::request(Action::Join, 1) }.to_bytes();
+pub(crate) fn join(rank: u8, cookie: u64) -> Vec<u8> {
+    let body = Control { payload: 64, window: 16, cookie, ..Control::request(Action::Join, 1) }.to_bytes();
     let header = Header {
         kind: Kind::Control,
         element: Element::F32_SUM,
@@ -77,6 +77,8 @@ pub(crate) struct Ranks {
     raw: [Raw; 2],
     ears: [UdpSocket; 2],
     pub(crate) epoch: u8,
+    /// The first PSN of the generation.
+    pub(crate) base: u32,
 }
 
 impl Ranks {
@@ -87,15 +89,23 @@ impl Ranks {
             network.workers[usize::from(rank)].within(|| UdpSocket::bind(source(rank, PORT)).unwrap())
         });
         ears.iter().for_each(|ear| ear.set_read_timeout(Some(SOON)).unwrap());
-        let mut this = Self { raw, ears, epoch: 0 };
-        this.send(0, &join(0));
-        let (_, pending) = this.hear(0);
-        assert_eq!(Control::parse(&pending).unwrap().status, Status::Pending);
-        this.send(1, &join(1));
-        let (header, body) = this.hear(1);
-        assert_eq!(Control::parse(&body).unwrap().status, Status::Ok);
-        this.epoch = header.epoch;
+        let mut this = Self { raw, ears, epoch: 0, base: 0 };
+        for (rank, status) in [(0, Status::Pending), (1, Status::Ok)] {
+            let mut cookie = 0;
+            for expected in [Status::Pending, status] {
+                this.send(rank.into(), &join(rank, cookie));
+                let (header, body) = this.hear(rank.into());
+                let ack = Control::parse(&body).unwrap();
+                assert_eq!(ack.status, expected);
+                (cookie, this.epoch, this.base) = (ack.cookie, header.epoch, ack.psn);
+            }
+        }
         this
+    }
+
+    /// The header of a gradient.
+    pub(crate) fn gradient(&self, rank: u16) -> Header {
+        Header { psn: self.base.wrapping_add(7), ..gradient(rank, self.epoch) }
     }
 
     pub(crate) fn send(&self, rank: usize, bytes: &[u8]) {

@@ -15,7 +15,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_dpdk::{Clock, Eal, EalConfig, Mbuf, Mempool, mempool};
 use pascaline_pipelines::io::HEADER_ROOM;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobSpec, ServerMode};
+use pascaline_pipelines::membership::{JobSpec, Secret, ServerMode};
 use pascaline_pipelines::server::ServerEnd;
 use pascaline_pipelines::{
     ControlPlane, ControlRequest, Io, Lcore, LcoreParts, Membership, PortSetup, Setup,
@@ -224,7 +224,8 @@ fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
         ..JobSpec::new(id, load.shape.fan_in)
     };
     let jobs = (0..load.jobs).map(|number| JOB + number);
-    let mut membership = Membership::new(jobs.clone().map(spec).collect(), EPOCH).counted_by(counting);
+    let mut membership =
+        Membership::new(jobs.clone().map(spec).collect(), Secret::NONE, EPOCH).counted_by(counting);
     // Joins are rate-limited.
     let mut now = Duration::ZERO;
     for job in jobs {
@@ -251,7 +252,8 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
         local: Address::from_v4(LOCAL.octets()),
         local_udp_port: DEFAULT_PORT,
     };
-    let control = Control { payload: shape.payload, ..Control::request(Action::Join, 1) };
+    let control =
+        Control { payload: shape.payload, window: 512, cookie: 1, ..Control::request(Action::Join, 1) };
     let request = ControlRequest { lcore: 0, from, header, control };
     membership.handle(now, &request).map(|answer| answer.control.status)
 }

@@ -6,7 +6,7 @@
 
 use pascaline_wire::control;
 
-use super::job::Epochs;
+use super::rank::Epochs;
 
 /// One or two generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

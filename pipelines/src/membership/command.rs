@@ -37,8 +37,8 @@ impl JobRecord {
         }
         let not_member = Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)));
         match rank.latest {
-            Some(latest) if control.session < latest.session => Err(Decision::of(Status::StaleSession)),
-            Some(latest) if control.session > latest.session || !rank.present() => not_member,
+            _ if rank.retired.contains(control.session) => Err(Decision::of(Status::StaleSession)),
+            Some(latest) if control.session != latest.session || !rank.present() => not_member,
             Some(latest) if latest.source == source(from) => Ok(()),
             Some(_) => Err(Decision::new(Status::RankSpoofed, 0, u32::from(header.rank))),
             None => not_member,

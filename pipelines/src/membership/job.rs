@@ -8,9 +8,11 @@ use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::Header;
-use pascaline_wire::trailer::Bitmap;
+use pascaline_wire::trailer::Operations;
 
 use super::claim::{self, Claim};
+use super::cookie::Secret;
+use super::rank::{Epochs, Former, Rank};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::server::{Presence, ServerState, Serving};
@@ -26,6 +28,12 @@ pub(super) enum Names {
     Sender,
     /// All lost ranks.
     Lost,
+    /// Two ranks that call different operations, and what they call.
+    Operations,
+    /// What is known of those who have left before a PSN.
+    Left { psn: u32 },
+    /// What is known of those who are missing at a PSN.
+    Missing { psn: u32 },
 }
 
 /// How a request fared. As an error: refused; then nothing has changed, unless it says so.
@@ -36,15 +44,23 @@ pub(super) struct Decision {
     pub(super) got: u32,
     pub(super) names: Names,
     pub(super) changed: bool,
+    /// The answer says nothing about the job: its sender is a stranger, or may be.
+    pub(super) hidden: bool,
+    /// The member whose rank the sender wants is asked whether it is there.
+    pub(super) probes: bool,
 }
 
 impl Decision {
     pub(super) const fn new(status: Status, expected: u32, got: u32) -> Self {
-        Self { status, expected, got, names: Names::Nobody, changed: false }
+        Self { status, expected, got, names: Names::Nobody, changed: false, hidden: false, probes: false }
     }
 
     pub(super) const fn of(status: Status) -> Self {
         Self::new(status, 0, 0)
+    }
+
+    pub(super) const fn hidden(self) -> Self {
+        Self { hidden: true, ..self }
     }
 }
 
@@ -57,74 +73,6 @@ pub(super) enum Phase {
     Complete { resumed: Option<u8> },
     /// It has lost ranks, and nothing is left but to say so.
     Broken,
-}
-
-/// A member of the present generation.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Joined {
-    pub(super) endpoint: Endpoint,
-    /// What it wants to go on with.
-    pub(super) claim: Option<Claim>,
-    /// The last sign of life.
-    pub(super) heard: Duration,
-    /// The last heartbeat since the generation is complete.
-    pub(super) waiting: Option<Duration>,
-}
-
-/// The latest session of a rank, of whatever generation.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Latest {
-    pub(super) session: u64,
-    pub(super) source: (Address, u16),
-    pub(super) left: bool,
-    pub(super) lost: bool,
-    /// The last generation before the present one that it was in.
-    pub(super) former: Option<Former>,
-    pub(super) bucket: Bucket,
-}
-
-/// A generation that has ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Former {
-    pub(super) epoch: u8,
-    /// A death has ended it: those who were in it should resume, not start anew.
-    pub(super) resumable: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Rank {
-    pub(super) latest: Option<Latest>,
-    /// Its membership in the present generation, which is its latest session's. Ranks that have left stay
-    /// until all have: others may yet need a result that only they have kept.
-    pub(super) joined: Option<Joined>,
-    /// It has left the present generation.
-    pub(super) left: bool,
-    /// The present generation has lost it, or was begun without it.
-    pub(super) lost: bool,
-    /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it
-    /// can only start from nothing.
-    pub(super) anew: bool,
-}
-
-impl Rank {
-    pub(super) const fn present(&self) -> bool {
-        self.joined.is_some() && !self.left && !self.lost
-    }
-}
-
-/// A set of epochs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Epochs([u64; 4]);
-
-impl Epochs {
-    pub(super) fn set(&mut self, epoch: u8, member: bool) {
-        let (word, bit) = (usize::from(epoch / 64), 1 << (epoch % 64));
-        self.0[word] = if member { self.0[word] | bit } else { self.0[word] & !bit };
-    }
-
-    pub(super) fn contains(&self, epoch: u8) -> bool {
-        self.0[usize::from(epoch / 64)] & 1 << (epoch % 64) != 0
-    }
 }
 
 /// A Reset that has been carried out: repeated, it does nothing.
@@ -143,6 +91,9 @@ pub(super) struct JobRecord {
     /// It exists by its workers' Joins.
     pub(super) formed: bool,
     pub(super) epoch: u8,
+    /// How many generations there have been; unlike epochs they do not come back.
+    pub(super) generations: u64,
+    secret: Secret,
     pub(super) payload: Option<u16>,
     pub(super) phase: Phase,
     pub(super) ranks: Vec<Rank>,
@@ -159,6 +110,10 @@ pub(super) struct JobRecord {
     lcores: usize,
     /// The PSNs that the generation may have under way.
     pub(super) window: Arc<PsnWindow>,
+    /// Since when two ranks have said that they call different operations.
+    pub(super) disputed: Option<Duration>,
+    /// What they call, once that is known.
+    pub(super) mismatch: Option<Operations>,
     /// When the first of those that are forming the generation joined.
     pub(super) since: Duration,
     /// The last sign of life of anybody.
@@ -168,11 +123,14 @@ pub(super) struct JobRecord {
 }
 
 impl JobRecord {
-    pub(super) fn new(spec: JobSpec, epoch: u8, formed: bool, now: Duration) -> Self {
+    pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
         Self {
             tenant: Tenant::default(),
             formed,
             epoch,
+            // Jobs that are made again begin with another number each time, by the epoch and the time.
+            generations: u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8,
+            secret,
             payload: None,
             phase: Phase::Forming,
             ranks: vec![Rank::default(); usize::from(spec.fan_in)],
@@ -185,6 +143,8 @@ impl JobRecord {
             cells: Arc::default(),
             lcores: 0,
             window: Arc::new(PsnWindow::closed()),
+            disputed: None,
+            mismatch: None,
             since: now,
             heard: now,
             due: Some(now),
@@ -238,12 +198,28 @@ impl JobRecord {
         let resumed = self.common_claim();
         self.phase = Phase::Complete { resumed };
         self.window = Arc::new(match resumed {
-            None => PsnWindow::new(0, 0, self.spec.window, self.lcores),
+            None => PsnWindow::new(self.base(), self.base(), self.granted(), self.lcores),
             Some(_) => PsnWindow::unlimited(),
         });
         for joined in self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()) {
-            joined.heard = now;
+            (joined.heard, joined.moved) = (now, now);
         }
+    }
+
+    /// The first PSN of the generation, if it is not resumed.
+    pub(super) fn base(&self) -> u32 {
+        self.secret.base(self.spec.id, self.generations)
+    }
+
+    /// The cookie for the sender of a request, in the present generation.
+    pub(super) fn cookie(&self, request: &ControlRequest) -> u64 {
+        self.secret.cookie(request, self.epoch)
+    }
+
+    /// The window of all ranks: what each keeps is enough for the others only if it is the same for all.
+    pub(super) fn granted(&self) -> u16 {
+        let asked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.window);
+        asked.min().unwrap_or(u16::MAX).min(self.spec.window)
     }
 
     /// The generation that all who have joined want to go on with.
@@ -279,6 +255,8 @@ impl JobRecord {
     pub(super) fn next_generation(&mut self) {
         let former = Former { epoch: self.epoch, resumable: false };
         self.epoch = self.epoch.wrapping_add(1);
+        self.generations = self.generations.wrapping_add(1);
+        (self.disputed, self.mismatch) = (None, None);
         self.payload = None;
         self.phase = Phase::Forming;
         self.window = Arc::new(PsnWindow::closed());
@@ -290,23 +268,9 @@ impl JobRecord {
                 latest.former = Some(former);
             }
             (rank.joined, rank.left, rank.lost, rank.anew) = (None, false, false, false);
+            rank.contest = None;
         }
         self.due = Some(Duration::ZERO);
-    }
-
-    /// The ranks that a trailer names; `None` of a job for which no bitmap is wide enough, which no
-    /// configuration admits.
-    pub(super) fn named(&self, names: Names, sender: u16) -> Option<Bitmap> {
-        let mut bitmap = match names {
-            Names::Nobody => None,
-            Names::Sender | Names::Lost => Bitmap::new(self.spec.fan_in),
-        }?;
-        for (number, rank) in (0..).zip(&self.ranks) {
-            if if names == Names::Sender { number == sender } else { rank.lost } {
-                let _ = bitmap.insert(number);
-            }
-        }
-        Some(bitmap)
     }
 
     /// The rank as an index, if rank and rank count are those of the job.

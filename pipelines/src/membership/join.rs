@@ -6,13 +6,16 @@ use pascaline_wire::control::{self, ASK, Control, Status};
 use pascaline_wire::frame::Address;
 
 use super::claim::Claim;
-use super::job::{Decision, JobRecord, Joined, Latest, Names, Phase, source};
+use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::progress::Called;
+use super::rank::{Joined, Latest};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
 use crate::jobs::Endpoint;
 
 impl JobRecord {
+    /// A Join. Without a proof that it comes from where it says it changes nothing.
     pub(super) fn join(
         &mut self,
         now: Duration,
@@ -26,16 +29,29 @@ impl JobRecord {
             || control.payload > self.spec.max_payload
             || !control.payload.is_multiple_of(8)
         {
-            return Err(payload_refused(self.spec.max_payload, control.payload));
+            return Err(payload_refused(self.spec.max_payload, control.payload).hidden());
         }
+        check_values(control)?;
+        self.join_as(now, at, request)
+    }
+
+    /// A Join that the job's terms allow.
+    fn join_as(&mut self, now: Duration, at: usize, request: &ControlRequest) -> Result<Decision, Decision> {
+        let ControlRequest { header, control, from, .. } = request;
         let rank = self.ranks[at];
         let (source, same) = (source(from), rank.latest.filter(|latest| latest.session == control.session));
         // An earlier life of the rank, or one that has left, does not come back, in whatever generation: its
         // Join was overtaken by what came later.
-        if rank.latest.is_some_and(|latest| control.session < latest.session)
+        if rank.retired.contains(control.session)
             || same.is_some_and(|latest| latest.left || latest.lost && latest.source != source)
         {
-            return Err(Decision::of(Status::StaleSession));
+            return Err(Decision::of(Status::StaleSession).hidden());
+        }
+        // Nobody else knows a member's session.
+        let own = same.is_some_and(|latest| latest.source == source);
+        if !own && control.cookie != self.cookie(request) {
+            let free = !rank.present();
+            return Ok(Decision { hidden: !free, ..Decision::of(Status::Pending) });
         }
         let wanted = Claim::of(control.expected);
         if same.is_some_and(|latest| latest.lost)
@@ -44,11 +60,17 @@ impl JobRecord {
         {
             return Err(Self::lost_itself(header.rank));
         }
+        if !own {
+            self.contest(now, at, request)?;
+        }
         if self.is_question(control)? {
             return Ok(Decision::of(Status::Pending));
         }
-        if same.is_some() && rank.joined.is_some_and(|joined| joined.endpoint == *from) {
-            return Ok(self.repeated(now, at, wanted));
+        if own && let Some(joined) = &mut self.ranks[at].joined {
+            // The way to a member may change.
+            let changed = core::mem::replace(&mut joined.endpoint, *from) != *from;
+            let decision = self.repeated(now, at, wanted, Called::of(control));
+            return Ok(Decision { changed: decision.changed || changed, ..decision });
         }
         if self.phase == Phase::Broken && wanted.is_some() {
             return Err(self.standing(false));
@@ -59,13 +81,30 @@ impl JobRecord {
         {
             return Err(Decision::new(Status::WrongEpoch, u32::from(self.epoch), u32::from(former.epoch)));
         }
+        self.become_member(now, at, request, wanted)
+    }
+
+    /// A Join that makes its sender a member.
+    fn become_member(
+        &mut self,
+        now: Duration,
+        at: usize,
+        request: &ControlRequest,
+        wanted: Option<Claim>,
+    ) -> Result<Decision, Decision> {
+        let ControlRequest { control, from, .. } = request;
+        let rank = self.ranks[at];
+        if rank.left && self.someone_waits(now) {
+            // Those who are still inside an operation end it first.
+            return Err(Decision::of(Status::Pending).hidden());
+        }
         let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming;
         if renewed {
             self.next_generation();
         }
         let claim = self.claim(at, wanted);
         if wanted.is_some() && claim.is_none() {
-            self.note_session(at, control.session, source);
+            self.note_session(at, control.session, source(from));
             let sent_off = self.send_off(at);
             // Also if only the generation is another one.
             return Ok(Decision { changed: sent_off.changed || renewed, ..sent_off });
@@ -76,7 +115,17 @@ impl JobRecord {
             }
             _ => self.payload = Some(control.payload),
         }
-        self.enter(now, at, control.session, *from, claim);
+        let from = *from;
+        let member = Joined {
+            endpoint: from,
+            claim,
+            heard: now,
+            waiting: None,
+            window: control.window,
+            called: None,
+            moved: now,
+        };
+        self.enter(now, at, control.session, member);
         Ok(Decision { changed: true, ..self.standing(true) })
     }
 
@@ -110,7 +159,7 @@ impl JobRecord {
     }
 
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
-    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Decision {
+    fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>, called: Called) -> Decision {
         let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
         let claim = self.claim(at, wanted);
         if let Some(joined) = &mut self.ranks[at].joined {
@@ -126,13 +175,19 @@ impl JobRecord {
                 self.complete(now);
             }
         }
-        self.standing(true)
+        let objection = if self.halted { None } else { self.note_progress(now, at, called) };
+        objection.unwrap_or_else(|| self.standing(true))
+    }
+
+    /// True if a member has said within a second that it waits inside an operation.
+    pub(super) fn someone_waits(&self, now: Duration) -> bool {
+        self.waiting(now) > 0
     }
 
     /// A rank becomes a member of the present generation.
-    fn enter(&mut self, now: Duration, at: usize, session: u64, from: Endpoint, claim: Option<Claim>) {
-        self.note_session(at, session, source(&from));
-        self.ranks[at].joined = Some(Joined { endpoint: from, claim, heard: now, waiting: None });
+    fn enter(&mut self, now: Duration, at: usize, session: u64, member: Joined) {
+        self.note_session(at, session, source(&member.endpoint));
+        self.ranks[at].joined = Some(member);
         if self.joined() == 1 {
             self.since = now;
         }
@@ -143,6 +198,9 @@ impl JobRecord {
     /// A rank's latest session, from now on: none before it comes back.
     fn note_session(&mut self, at: usize, session: u64, source: (Address, u16)) {
         let rank = &mut self.ranks[at];
+        if let Some(over) = rank.latest.filter(|latest| latest.session != session) {
+            rank.retired.add(over.session);
+        }
         // Whoever starts anew again and again is still one source.
         let known = rank.latest.filter(|latest| latest.source == source);
         let bucket = known.map_or_else(Bucket::default, |latest| latest.bucket);
@@ -182,7 +240,20 @@ impl JobRecord {
         let near = !self.formed || admission.is_some_and(|admission| admission.admits(from.address));
         #[expect(clippy::cast_possible_truncation, reason = "a rank's number")]
         let rank = at as u32;
-        if listed && near { Ok(()) } else { Err(Decision::new(Status::SourceRefused, 0, rank)) }
+        if listed && near { Ok(()) } else { Err(Decision::new(Status::SourceRefused, 0, rank).hidden()) }
+    }
+}
+
+/// Values that no Join may have.
+fn check_values(control: &Control) -> Result<(), Decision> {
+    let nothing = control.expected != 0 && Claim::of(control.expected).is_none();
+    let refused = |got| Err(Decision::new(Status::Unsupported, 0, got).hidden());
+    if nothing {
+        refused(control.expected)
+    } else if control.window == 0 {
+        refused(0)
+    } else {
+        Ok(())
     }
 }
 

@@ -4,12 +4,14 @@ use core::time::Duration;
 
 use pascaline_wire::control::Status;
 
-use super::job::{Decision, JobRecord, Phase, Rank, count, source};
+use super::job::{Decision, JobRecord, Phase, count, source};
+use super::progress::Called;
+use super::rank::Rank;
 use super::reply::ControlRequest;
 
 /// For so long after its last heartbeat a rank counts as waiting inside an operation: ten heartbeats, of
 /// which some may get lost, and late when its machine is busy.
-const WAITS: Duration = Duration::from_secs(1);
+pub(super) const WAITS: Duration = Duration::from_secs(1);
 
 impl JobRecord {
     /// A rank wants to leave the generation that the request's header names.
@@ -36,6 +38,9 @@ impl JobRecord {
         // Also where the session's generation is over: a Join of its that is still under way must not bring
         // it back.
         latest.left = true;
+        if let Some(joined) = &mut rank.joined {
+            joined.called = Some(Called::of(control));
+        }
         if former.is_some() && rank.present() {
             // One has already, into a generation that its worker knows nothing of.
             self.take_out(header.rank);
@@ -62,7 +67,7 @@ impl JobRecord {
     }
 
     /// Ranks that wait inside an operation, as far as can be told, and may need what others have kept.
-    fn waiting(&self, now: Duration) -> u16 {
+    pub(super) fn waiting(&self, now: Duration) -> u16 {
         let recently = |at: Duration| at.saturating_add(WAITS) > now;
         let waits = |rank: &&Rank| {
             rank.present() && rank.joined.and_then(|joined| joined.waiting).is_some_and(recently)

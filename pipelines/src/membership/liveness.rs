@@ -2,12 +2,17 @@
 
 use core::time::Duration;
 
-use super::job::{JobRecord, Joined, Phase, Rank};
+use super::job::{JobRecord, Phase};
+use super::rank::{Joined, Rank};
 use super::spec::{Admission, OnDeath};
 
 /// After how long a job that exists by Joins is forgotten if all who were joining have given up, where the
 /// job sets no time of its own: a hundred times the longest interval between two Joins.
 const GIVEN_UP: Duration = Duration::from_secs(10);
+
+/// A rank that waits for the others to join asks every 20 to 100 ms: one that has been silent for so long
+/// has given up, and counts no more.
+const JOINING: Duration = Duration::from_secs(3);
 
 /// Something that time has brought about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,26 +70,20 @@ impl JobRecord {
     /// Lets time pass. True if lcores need a new table.
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         let deserted = self.miss_server(now, events);
-        let Some(limit) = self.spec.dead_after else { return deserted };
+        let gave_up = self.phase == Phase::Forming && self.give_up(now, events);
+        let Some(limit) = self.spec.dead_after else { return deserted || gave_up };
         let lost = match self.phase {
-            Phase::Forming => {
-                let gave_up = self.give_up(now, limit, events);
-                let lost = self.absent(now, limit);
-                self.lose(now, &lost, events) || gave_up
-            }
-            Phase::Complete { .. } => {
-                let lost = self.dead(now, limit);
-                self.lose(now, &lost, events)
-            }
-            Phase::Broken => false,
+            Phase::Forming => self.absent(now, limit),
+            Phase::Complete { .. } => self.dead(now, limit),
+            Phase::Broken => Vec::new(),
         };
-        lost || deserted
+        self.lose(now, &lost, events) || gave_up || deserted
     }
 
     /// Takes out whoever has joined a generation that is not complete and does not ask again.
-    fn give_up(&mut self, now: Duration, limit: Duration, events: &mut Vec<Event>) -> bool {
+    fn give_up(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         let before = events.len();
-        let silent = |joined: Joined| joined.heard.saturating_add(limit) <= now;
+        let silent = |joined: Joined| joined.heard.saturating_add(JOINING) <= now;
         for number in self.numbers(|rank| rank.joined.is_some_and(silent)) {
             self.remove(usize::from(number));
             events.push(Event::GaveUp { job: self.spec.id, rank: number });
@@ -173,17 +172,20 @@ impl JobRecord {
                 self.heard.saturating_add(self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle));
             if given_up > now { given_up } else { self.heard.saturating_add(admission.idle) }
         });
-        let died = self.spec.dead_after.and_then(|limit| {
+        let silent = |limit| {
             let heard = self.ranks.iter().filter(|rank| !rank.lost).filter_map(|rank| rank.joined);
-            let silent = heard.map(|joined| joined.heard.saturating_add(limit)).min();
-            let absent = || self.common_claim().map(|_| self.since.saturating_add(limit));
-            // What has passed already waits for somebody to be heard, who sets a time of its own.
-            match self.phase {
-                Phase::Forming => silent.into_iter().chain(absent()).min(),
-                Phase::Complete { .. } => silent.filter(|&at| at > now),
-                Phase::Broken => None,
+            heard.map(|joined| joined.heard.saturating_add(limit)).min()
+        };
+        let died = match (self.phase, self.spec.dead_after) {
+            (Phase::Forming, limit) => {
+                let absent =
+                    limit.and_then(|limit| self.common_claim().map(|_| self.since.saturating_add(limit)));
+                silent(JOINING).into_iter().chain(absent).min()
             }
-        });
+            // What has passed already waits for somebody to be heard, who sets a time of its own.
+            (Phase::Complete { .. }, Some(limit)) => silent(limit).filter(|&at| at > now),
+            (Phase::Complete { .. }, None) | (Phase::Broken, _) => None,
+        };
         forgotten.into_iter().chain(died).chain(self.server_due()).min()
     }
 }

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
-use super::job::{JobRecord, Phase, Rank};
+use super::job::{JobRecord, Phase};
 use super::liveness::Event;
+use super::rank::Rank;
 use super::{Membership, Rights};
 use crate::jobs::Mode;
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use pascaline_wire::frame::Address;
 
 use super::Membership;
-use super::job::{JobRecord, Rank};
+use super::job::JobRecord;
+use super::rank::Rank;
 use super::spec::{Admission, JobSpec};
 
 /// What has become of a job.
@@ -66,7 +67,7 @@ impl Membership {
                 }
                 None => {
                     let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
-                    let mut job = JobRecord::new(spec, epoch, false, now);
+                    let mut job = JobRecord::new(spec, self.secret, epoch, false, now);
                     job.tenant = tenant;
                     job.count_by(self.lcores);
                     self.jobs.insert(id, job);

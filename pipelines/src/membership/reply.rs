@@ -4,7 +4,7 @@ use pascaline_wire::control::{self, Control};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{self, Template};
-use pascaline_wire::trailer::{self, Bitmap, Trailer};
+use pascaline_wire::trailer::{self, Bitmap, Operations, RankReports, Trailer};
 
 use crate::jobs::Endpoint;
 
@@ -30,6 +30,12 @@ pub struct Answer {
     pub control: Control,
     /// The ranks that are lost, for the trailer of an answer that says so.
     pub lost: Option<Bitmap>,
+    /// Two operations that do not go together, for the trailer of an answer that says so.
+    pub operations: Option<Operations>,
+    /// What is known of ranks that are missing, for the trailer of an answer that tells.
+    pub ranks: Option<RankReports>,
+    /// A packet for a member, to find out whether it is there.
+    pub probe: Option<Probe>,
     /// True if lcores need a new table before the answer is sent.
     pub changed: bool,
 }
@@ -38,12 +44,31 @@ impl Answer {
     /// The answer as a packet to whoever sent the request, from a port with this MAC.
     #[must_use]
     pub fn reply(&self, to: &Endpoint, local_mac: Mac) -> Reply {
-        Reply::with_lost(to, local_mac, &self.header, &self.control, self.lost)
+        let trailer = Trailer {
+            bitmap: self.lost,
+            operations: self.operations,
+            ranks: self.ranks,
+            ..Trailer::default()
+        };
+        Reply::with_trailer(to, local_mac, &self.header, &self.control, &trailer)
     }
 }
 
-/// Longest control body with a trailer: a bitmap of all ranks that a job can have.
-const BODY_LEN: usize = control::LEN + trailer::BITMAP_LEN;
+/// A packet of the appliance's own that asks a member's host whether anything listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// Where it goes.
+    pub to: Endpoint,
+    /// Its header.
+    pub header: Header,
+    /// Its body: an Ack, which nobody answers.
+    pub control: Control,
+}
+
+/// Longest control body with a trailer: what is known of as many ranks as one tells of. An answer has one
+/// element in its trailer.
+const BODY_LEN: usize = control::LEN + trailer::RANKS_LEN;
+const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN);
 
 /// Longest frame of an answer.
 pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;
@@ -61,26 +86,25 @@ impl Reply {
     /// The control packet `control` with the header `header` for `to`, from a port with this MAC.
     #[must_use]
     pub fn new(to: &Endpoint, local_mac: Mac, header: &Header, control: &Control) -> Self {
-        Self::with_lost(to, local_mac, header, control, None)
+        Self::with_trailer(to, local_mac, header, control, &Trailer::default())
     }
 
-    /// As [`new`](Self::new), with the bitmap of lost ranks behind the body.
-    fn with_lost(
+    /// As [`new`](Self::new), with a trailer behind the body if it has an element.
+    fn with_trailer(
         to: &Endpoint,
         local_mac: Mac,
         header: &Header,
         control: &Control,
-        lost: Option<Bitmap>,
+        trailer: &Trailer,
     ) -> Self {
         let mut bytes = [0; REPLY_LEN];
         let mut body = [0; BODY_LEN];
         let (fixed, rest) = body.split_at_mut(control::LEN);
         fixed.copy_from_slice(&control.to_bytes());
-        // Neither can fail: the arrays have room for the widest bitmap, and for the longest headers before
+        // Neither can fail: the arrays have room for the longest element, and for the longest headers before
         // it.
-        let behind = lost.map_or(0, |bitmap| {
-            Trailer { bitmap: Some(bitmap), ..Trailer::default() }.emit(rest).unwrap_or(0)
-        });
+        let empty = *trailer == Trailer::default();
+        let behind = if empty { 0 } else { trailer.emit(rest).unwrap_or(0) };
         let body = &body[..control::LEN + behind];
         let flags = if behind > 0 { header.flags.with(Flags::TRAILER) } else { header.flags };
         let header = Header { flags, ..*header };

@@ -9,6 +9,7 @@ use pascaline_wire::control::{SERVER_RANK, Status};
 
 use super::job::{Decision, JobRecord, source};
 use super::liveness::Event;
+use super::rank::Retired;
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::ServerMode;
@@ -47,6 +48,8 @@ pub(super) struct Serving {
     pub(super) session: u64,
     pub(super) endpoint: Endpoint,
     pub(super) bucket: Bucket,
+    /// Its earlier sessions.
+    pub(super) retired: Retired,
 }
 
 /// Whether it is there.
@@ -74,12 +77,16 @@ impl JobRecord {
         }
         // A server that is gone has no say in who comes after it.
         let here = self.server.filter(|_| !self.presence.lacking);
-        if here.is_some_and(|known| control.session < known.session) {
+        if here.is_some_and(|known| known.retired.contains(control.session)) {
             return Err(Decision::of(Status::StaleSession));
         }
         let changed = here.is_none_or(|known| known.endpoint != *from);
         let bucket = self.server.map_or_else(Bucket::default, |known| known.bucket);
-        self.server = Some(Serving { session: control.session, endpoint: *from, bucket });
+        let mut retired = self.server.map_or_else(Retired::default, |known| known.retired);
+        if let Some(known) = self.server.filter(|known| known.session != control.session) {
+            retired.add(known.session);
+        }
+        self.server = Some(Serving { session: control.session, endpoint: *from, bucket, retired });
         self.presence = Presence { heard: now, lacking: false };
         if changed {
             // Its silence may be what is due next.

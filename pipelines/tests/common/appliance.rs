@@ -75,6 +75,8 @@ pub(crate) struct Appliance<I: Io = MemoryIo> {
     pub(crate) plane: ControlPlane,
     /// The control plane's time.
     pub(crate) now: Duration,
+    /// What passes of it in each of its turns.
+    pub(crate) step: Duration,
     /// Requests that the control plane has taken, and answers that it has given.
     pub(crate) requests: u64,
     pub(crate) replies: u64,
@@ -89,7 +91,12 @@ impl<I: Io> Appliance<I> {
     /// The same with queues to and from a parameter server in the appliance.
     pub(crate) fn with_server(plan: &Plan, ios: Vec<I>, server: Option<ServerEnd<I::Buf>>) -> Self {
         let setup = Arc::new(plan.setup());
-        let membership = Membership::new(plan.jobs.clone(), plan.first_epoch).counted_by(ios.len());
+        let membership = Membership::new(
+            plan.jobs.clone(),
+            pascaline_pipelines::membership::Secret::NONE,
+            plan.first_epoch,
+        )
+        .counted_by(ios.len());
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), ios.len());
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), ios.len()).unwrap();
         let queues = vec![plan.queue; plan.peers.len()];
@@ -120,7 +127,17 @@ impl<I: Io> Appliance<I> {
             }));
         }
         let now = Duration::ZERO;
-        Self { lcores, counters, readers, queues, plane, now, requests: 0, replies: 0 }
+        Self {
+            lcores,
+            counters,
+            readers,
+            queues,
+            plane,
+            now,
+            step: Duration::from_millis(10),
+            requests: 0,
+            replies: 0,
+        }
     }
 
     /// The control plane's turns, and turns of lcores where it waits for them, until there is nothing left to
@@ -138,7 +155,7 @@ impl<I: Io> Appliance<I> {
     /// One turn of the control plane.
     pub(crate) fn control_turn(&mut self) -> Turn {
         // Slowly enough for nobody to ask too often.
-        self.now += Duration::from_millis(10);
+        self.now += self.step;
         let turn = self.plane.turn(self.now);
         self.requests += turn.decided.len() as u64;
         self.replies += turn.answers as u64;

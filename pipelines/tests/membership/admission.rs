@@ -144,16 +144,10 @@ fn a_job_that_nobody_waits_to_form_any_more_is_forgotten() {
             assert_eq!(elapsed.changed, !elapsed.events.is_empty());
             events.extend(elapsed.events);
         }
-        let forgotten = Event::Forgotten { job: 1000 };
+        assert_eq!(events, [Event::GaveUp { job: 1000, rank: 0 }, Event::Forgotten { job: 1000 }]);
         match dead_after {
-            Some(limit) => {
-                assert_eq!(events, [Event::GaveUp { job: 1000, rank: 0 }, forgotten]);
-                assert!(plane.now - began < 2 * limit);
-            }
-            None => {
-                assert_eq!(events, [forgotten]);
-                assert!(plane.now - began >= secs(600));
-            }
+            Some(limit) => assert!(plane.now - began < 2 * limit),
+            None => assert!(plane.now - began < secs(11)),
         }
         plane.expect(&worker(1000, 0, 2), Join, (Pending, 8, 1, true));
     }

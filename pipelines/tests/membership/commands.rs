@@ -5,9 +5,7 @@ use pascaline_wire::control::{Action, Status};
 
 use crate::plane::{Plane, ranks, told};
 use Action::{FBcast, Halt, Help, Join, Leave, Reset, SetH};
-use Status::{
-    FanInMismatch, Halted, NotMember, Ok, Pending, RankSpoofed, StaleSession, Unsupported, WrongEpoch,
-};
+use Status::{FanInMismatch, Halted, NotMember, Ok, Pending, RankSpoofed, Unsupported, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};
 
 const COMMANDS: [Action; 5] = [Reset, SetH, Halt, FBcast, Help];
@@ -32,7 +30,7 @@ fn a_command_of_somebody_who_is_no_member_is_refused() {
         refuses(&Worker { address: b.address, ..a }, RankSpoofed, 0, 0);
         refuses(&Worker { udp_port: b.udp_port, ..a }, RankSpoofed, 0, 0);
         refuses(&Worker { rank: 1, ..a }, RankSpoofed, 0, 1);
-        refuses(&Worker { session: 999, ..a }, StaleSession, 0, 0);
+        refuses(&Worker { session: 999, ..a }, NotMember, 0, 0);
         refuses(&Worker { session: 1001, ..a }, NotMember, 0, 0);
         refuses(&c, NotMember, 0, 2);
         refuses(&Worker { epoch: 6, ..a }, WrongEpoch, 7, 6);

@@ -18,7 +18,11 @@ fn a_job_forms_lives_and_ends() {
     plane.expect(&a, Join, (Ok, 7, 2, false));
     assert_eq!(plane.members(JOB), [0, 1]);
     let control = plane.ask(&a, Join, 0, 0).control;
-    assert_eq!((control.window, control.payload, control.expected), (512, 1024, 0));
+    assert_eq!(
+        (control.window, control.payload, control.expected),
+        (64, 1024, 0),
+        "no more than was asked for"
+    );
 
     plane.expect(&a, Leave, (Pending, 7, 1, false));
     plane.expect(&a, Leave, (Pending, 7, 1, false));
@@ -39,7 +43,7 @@ fn a_job_forms_lives_and_ends() {
 fn a_rank_that_starts_anew_starts_a_generation() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 3));
     let [a, b, c] = workers[..] else { unreachable!() };
-    let newer = Worker { session: 2000, udp_port: 5, ..b };
+    let newer = Worker { session: 2000, ..b };
     plane.expect(&newer, Join, (Pending, 8, 1, true));
     assert_eq!(plane.members(JOB), [1]);
     plane.refuses(&b, Join, StaleSession, 0, 0);

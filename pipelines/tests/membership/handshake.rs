@@ -5,7 +5,7 @@ use pascaline_wire::control::{ASK, Action, Status, generation};
 
 use crate::plane::{Plane, told};
 use Action::Join;
-use Status::{Ok, PayloadMismatch, Pending, StaleSession, WrongEpoch};
+use Status::{Ok, PayloadMismatch, Pending, WrongEpoch};
 use pascaline_testkit::{JOB, Worker};
 
 #[test]
@@ -20,7 +20,6 @@ fn a_question_changes_nothing() {
     assert_eq!((told(&answer), answer.changed), ((Ok, 7, 0, 0), true));
     // Also where it would begin a generation.
     plane.refuses_values(&Worker { session: 2000, ..worker }, Join, (0, ASK), (Pending, 0, 0));
-    plane.refuses_values(&Worker { session: 999, ..worker }, Join, (0, ASK), (StaleSession, 0, 0));
 }
 
 /// The others crashed, or gave up, and come back with another payload: nobody is held to what was before.

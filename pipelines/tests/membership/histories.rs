@@ -28,6 +28,10 @@ proptest! {
             let worker = Worker { session, epoch, udp_port: base.udp_port + 100 * elsewhere, ..base };
             let action = if join { Action::Join } else { Action::Leave };
             let answer = plane.ask(&worker, action, 0, 0);
+            if says_nothing(&answer) {
+                prop_assert!(!answer.changed);
+                continue;
+            }
             if answer.header.epoch != epoch {
                 prop_assert_eq!(answer.header.epoch, epoch + 1);
                 prop_assert!(join && answer.changed);
@@ -78,6 +82,11 @@ proptest! {
             history.step(step)?;
         }
     }
+}
+
+/// True if an answer is for somebody who is not to know about the job: it grants no window.
+fn says_nothing(answer: &Answer) -> bool {
+    answer.control.window == 0
 }
 
 /// One packet, and the time before it.
@@ -134,6 +143,8 @@ struct History {
     /// The latest session admitted and the sessions that have left, by rank of the configured job.
     latest: BTreeMap<u16, u64>,
     left: BTreeSet<(u16, u64)>,
+    /// Sessions whose rank has been given to others.
+    over: BTreeSet<(u16, u64)>,
     /// The generations that each rank has claimed in the present one.
     claims: BTreeMap<u16, BTreeSet<u8>>,
 }
@@ -161,6 +172,7 @@ impl History {
             on_death,
             latest: BTreeMap::new(),
             left: BTreeSet::new(),
+            over: BTreeSet::new(),
             claims: BTreeMap::new(),
         }
     }
@@ -251,6 +263,7 @@ impl History {
         let status = answer.control.status;
         let admitted = step.action == Action::Join
             && values.1 != ASK
+            && !says_nothing(answer)
             && matches!(status, Status::Ok | Status::Pending | Status::Halted);
         if !answer.changed {
             let after = self.plane.membership.status();
@@ -274,7 +287,9 @@ impl History {
             self.claims.clear();
         }
         if admitted {
-            prop_assert!(self.latest.get(&step.rank).is_none_or(|&latest| latest <= step.session));
+            prop_assert!(!self.over.contains(&(step.rank, step.session)), "another has taken its place");
+            let earlier = self.latest.get(&step.rank).filter(|&&earlier| earlier != step.session);
+            self.over.extend(earlier.map(|&earlier| (step.rank, earlier)));
             prop_assert!(!self.left.contains(&(step.rank, step.session)), "it has left");
             prop_assert!(values.1 == 0 || values.1 == generation(before.epoch), "of another generation");
             self.latest.insert(step.rank, step.session);

@@ -96,6 +96,7 @@ fn the_names_of_many_lost_ranks_reach_the_worker() {
     let spec = JobSpec { dead_after: Some(Duration::from_secs(60)), ..job(JOB, 1024) };
     let mut bench = Bench::new(&Plan { jobs: vec![spec], ..Plan::one_armed() });
     let host = |rank| Worker { rank, udp_port: 20_000 + rank, fan_in: 1024, ..Worker::new(0, 1) }.v6();
+    bench.appliance.step = Duration::from_millis(1);
     for rank in 0..1024 {
         bench.feed(0, [&host(rank).control(Action::Join)]);
         assert_eq!(bench.heard(0).len(), 1);

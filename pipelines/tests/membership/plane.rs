@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pascaline_pipelines::jobs::{Endpoint, JobTable};
-use pascaline_pipelines::membership::{Admission, Answer, Elapsed, JobSpec, JobStatus};
+use pascaline_pipelines::membership::{Admission, Answer, Elapsed, JobSpec, JobStatus, Secret};
 use pascaline_pipelines::{ControlRequest, Membership};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::header::{Element, Header, Kind};
@@ -46,6 +46,7 @@ pub(crate) fn request(worker: &Worker, action: Action, expected: u32, got: u32) 
         control: Control {
             payload: worker.payload,
             window: 64,
+            cookie: 1,
             expected,
             got,
             ..Control::request(action, worker.session)
@@ -65,11 +66,14 @@ pub(crate) struct Plane {
 
 impl Plane {
     pub(crate) fn new(spec: JobSpec) -> Self {
-        Self { membership: Membership::new(vec![spec], FIRST), now: secs(1000) }
+        Self { membership: Membership::new(vec![spec], Secret::NONE, FIRST), now: secs(1000) }
     }
 
     pub(crate) fn with_admission(specs: Vec<JobSpec>, admission: Admission) -> Self {
-        Self { membership: Membership::new(specs, FIRST).with_admission(admission), now: secs(1000) }
+        Self {
+            membership: Membership::new(specs, Secret::NONE, FIRST).with_admission(admission),
+            now: secs(1000),
+        }
     }
 
     /// A job whose ranks have all joined generation [`FIRST`], and know it.

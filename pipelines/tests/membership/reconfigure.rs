@@ -1,7 +1,7 @@
 //! Other jobs than before, while members are at work.
 
 use pascaline_aggregator::{Policy, Region};
-use pascaline_pipelines::membership::{Admission, JobSpec, Membership, Reconfigured};
+use pascaline_pipelines::membership::{Admission, JobSpec, Membership, Reconfigured, Secret};
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::Address;
 
@@ -15,7 +15,7 @@ fn worker(job: u16, rank: u16) -> Worker {
 
 /// Jobs 1 and 2 of two ranks each, all of which have joined.
 fn plane() -> Plane {
-    let membership = Membership::new(vec![JobSpec::new(1, 2), JobSpec::new(2, 2)], FIRST);
+    let membership = Membership::new(vec![JobSpec::new(1, 2), JobSpec::new(2, 2)], Secret::NONE, FIRST);
     let mut plane = Plane { membership, now: secs(1000) };
     for job in [1, 2] {
         for rank in [0, 1] {

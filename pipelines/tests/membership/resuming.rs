@@ -3,6 +3,8 @@
 use pascaline_pipelines::membership::{Elapsed, JobSpec};
 use pascaline_wire::control::{Action, Status, either, generation};
 
+use std::time::Duration;
+
 use crate::plane::{Plane, millis, ranks, told};
 use Action::{Join, Leave, Reset};
 use Status::{NotMember, Ok, Pending, StaleSession, WrongEpoch};
@@ -68,9 +70,9 @@ fn whoever_cannot_go_on_hears_so_at_once() {
     let (a, b) = (Worker { epoch: 7, ..a }, Worker { epoch: 7, ..b });
     assert_eq!(told(&plane.heartbeat(&a)), (Pending, 7, 0, 0));
     let _ = plane.join(&b);
-    assert_eq!(plane.pass(JobSpec::DEAD_AFTER / 2), Elapsed::default());
+    assert_eq!(plane.pass(Duration::from_secs(2)), Elapsed::default());
     let _ = (plane.join(&b), plane.heartbeat(&a));
-    assert_eq!(plane.pass(JobSpec::DEAD_AFTER / 2), Elapsed::default());
+    assert_eq!(plane.pass(Duration::from_secs(2)), Elapsed::default());
     assert_eq!(plane.members(JOB), [0, 1]);
     let newer = Worker { session: 2000, epoch: 7, ..c };
     assert_eq!(told(&plane.join(&newer)), (Pending, 7, 0, 0));

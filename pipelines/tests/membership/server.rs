@@ -3,7 +3,9 @@
 use pascaline_aggregator::Policy;
 use pascaline_pipelines::Membership;
 use pascaline_pipelines::jobs::{Endpoint, Job, Server};
-use pascaline_pipelines::membership::{APPLIANCE, Event, JobSpec, Role, SILENCE, ServerMode, ServerState};
+use pascaline_pipelines::membership::{
+    APPLIANCE, Event, JobSpec, Role, SILENCE, Secret, ServerMode, ServerState,
+};
 use pascaline_wire::control::{Action, SERVER_RANK, Status};
 use pascaline_wire::frame::Address;
 
@@ -119,7 +121,7 @@ fn a_server_that_falls_silent_is_missed_within_a_second_and_taken_up_when_it_is_
 
 #[test]
 fn a_server_that_never_comes_is_missed_as_well() {
-    let mut membership = Membership::new(vec![external()], 7);
+    let mut membership = Membership::new(vec![external()], Secret::NONE, 7);
     let state = |membership: &Membership| membership.status()[0].server;
     assert_eq!(membership.handle_timeout(SILENCE - millis(1)).events, []);
     assert_eq!(state(&membership), ServerState::Awaited);
@@ -127,7 +129,7 @@ fn a_server_that_never_comes_is_missed_as_well() {
     assert_eq!((elapsed.changed, elapsed.events), (false, vec![Event::ServerGone { job: JOB, came: false }]));
     assert_eq!(state(&membership), ServerState::Missing);
     for mode in [ServerMode::None, ServerMode::Embedded] {
-        let mut membership = Membership::new(vec![spec(mode)], 7);
+        let mut membership = Membership::new(vec![spec(mode)], Secret::NONE, 7);
         assert_eq!(
             (membership.handle_timeout(millis(9000)).events, state(&membership)),
             (vec![], ServerState::None)

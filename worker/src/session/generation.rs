@@ -356,7 +356,10 @@ impl Session {
         let packets = self.window.end().wrapping_sub(self.first_psn);
         self.first_psn = membership.base;
         self.forget();
-        self.window.begin(packets);
+        let start = self.window.begin(packets);
+        if let Some(operation) = &mut self.operation {
+            operation.start = start;
+        }
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.rejoin = None;
     }

@@ -244,10 +244,11 @@ impl Worker {
     }
 }
 
-/// A number that no earlier session of a rank has had.
+/// A random number: nobody else knows it, and no other session of the rank has had it.
 #[must_use]
 pub fn session_number() -> u64 {
-    unix_ns()
+    // Where the system has no random numbers to give, one that at least differs.
+    getrandom::u64().unwrap_or_else(|_| unix_ns())
 }
 
 /// Nanoseconds since 1970.

@@ -1,0 +1,95 @@
+//! What an answer says, and to whom.
+
+use core::time::Duration;
+
+use pascaline_wire::control::{Action, Control};
+use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
+
+use super::Membership;
+use super::job::{Decision, JobRecord, Names, source};
+use super::reply::{Answer, ControlRequest, answer_header};
+
+impl Membership {
+    /// The answer to a request, which says no more than its sender may know.
+    pub(super) fn answer(
+        &self,
+        now: Duration,
+        request: &ControlRequest,
+        decision: &Decision,
+        proposed: Option<&JobRecord>,
+    ) -> Answer {
+        let ControlRequest { header, control, .. } = request;
+        let &Decision { status, expected, got, names, changed, hidden, probes } = decision;
+        let job = self.jobs.get(&header.job).or(proposed);
+        let joins = control.action == Action::Join;
+        let mut header = answer_header(header, job.map_or(0, |job| job.spec.fan_in), 0, 0);
+        let mut control = Control {
+            status,
+            answers: Some(control.action),
+            expected,
+            got,
+            psn: if control.action == Action::Query { control.psn } else { 0 },
+            ..Control::request(Action::Ack, control.session)
+        };
+        if let Some(job) = job {
+            control.cookie = if joins { job.cookie(request) } else { 0 };
+            if !hidden {
+                (header.count, header.epoch) = (job.joined(), job.epoch);
+                let member = job.is_member(request);
+                // Whoever only asks may begin another generation, with a payload of its own.
+                control.payload = if joins && !member { 0 } else { job.payload.unwrap_or(0) };
+                let asked = if joins { request.control.window } else { u16::MAX };
+                control.window = job.granted().min(asked);
+                control.psn = if joins && member { job.base() } else { control.psn };
+            }
+        }
+        // A generation that is none of the sender's, and tells nothing of the job's.
+        header.epoch = if hidden && !joins { request.header.epoch ^ 0x80 } else { header.epoch };
+        Answer {
+            header,
+            control,
+            lost: job.and_then(|job| job.named(names, header.rank)),
+            operations: job.filter(|_| names == Names::Operations).and_then(|job| job.mismatch),
+            ranks: job.and_then(|job| job.ranks_named(now, names)),
+            probe: job.filter(|_| probes).and_then(|job| job.probe(&self.secret, header.rank)),
+            changed,
+        }
+    }
+}
+
+impl JobRecord {
+    /// The ranks that a trailer names; `None` of a job for which no bitmap is wide enough, which no
+    /// configuration admits.
+    pub(super) fn named(&self, names: Names, sender: u16) -> Option<Bitmap> {
+        let mut bitmap = match names {
+            Names::Nobody | Names::Operations | Names::Left { .. } | Names::Missing { .. } => None,
+            Names::Sender | Names::Lost => Bitmap::new(self.spec.fan_in),
+        }?;
+        for (number, rank) in (0..).zip(&self.ranks) {
+            if if names == Names::Sender { number == sender } else { rank.lost } {
+                let _ = bitmap.insert(number);
+            }
+        }
+        Some(bitmap)
+    }
+
+    /// True if the sender of a request is a member of the present generation, by its session and address.
+    pub(super) fn is_member(&self, request: &ControlRequest) -> bool {
+        let ControlRequest { header, control, from, .. } = request;
+        self.ranks.get(usize::from(header.rank)).is_some_and(|rank| {
+            let known = (control.session, source(from));
+            rank.joined.is_some()
+                && rank.latest.is_some_and(|latest| (latest.session, latest.source) == known)
+        })
+    }
+
+    /// What a trailer tells of ranks.
+    pub(super) fn ranks_named(&self, now: Duration, names: Names) -> Option<RankReports> {
+        let reports = match names {
+            Names::Nobody | Names::Sender | Names::Lost | Names::Operations => None,
+            Names::Left { psn } => Some(self.reports(now, psn, |state| state == RankState::Left)),
+            Names::Missing { psn } => Some(self.reports(now, psn, |state| state != RankState::Here)),
+        };
+        reports.filter(|reports| !reports.as_slice().is_empty())
+    }
+}

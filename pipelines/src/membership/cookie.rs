@@ -1,0 +1,73 @@
+//! What only this appliance can have said: cookies, and the PSNs that generations begin with.
+//!
+//! A cookie proves that its bearer receives what is sent to the address that it claims: the appliance keeps
+//! nothing for it, and makes it anew from what a Join says about itself. Both numbers come from SipHash-2-4
+//! (Aumasson and Bernstein, 2012) under a key of this start of the appliance.
+
+use core::fmt;
+use core::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+
+use super::reply::ControlRequest;
+
+/// A key that nobody else knows: random, and another with each start of the appliance.
+#[derive(Clone, Copy)]
+pub struct Secret(Option<[u8; 16]>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// None: every cookie is 1, and every generation begins with PSN 0. For tests and benches.
+    pub const NONE: Self = Self(None);
+
+    /// From random bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(Some(bytes))
+    }
+
+    /// The cookie for the sender of a request, as long as the job is in this generation. Never 0.
+    pub(super) fn cookie(&self, request: &ControlRequest, epoch: u8) -> u64 {
+        let ControlRequest { from, header, control, .. } = request;
+        let mut hasher = self.hasher(b'c');
+        hasher.write(&from.address.octets());
+        hasher.write_u16(from.udp_port);
+        hasher.write_u16(header.job);
+        hasher.write_u16(header.rank);
+        hasher.write_u64(control.session);
+        hasher.write_u8(epoch);
+        self.0.map_or(1, |_| hasher.finish().max(1))
+    }
+
+    /// What a probe of a member carries: whoever hands it back has seen the probe. Never 0.
+    pub(super) fn token(&self, job: u16, rank: u16, session: u64, generations: u64) -> u64 {
+        let mut hasher = self.hasher(b'p');
+        hasher.write_u16(job);
+        hasher.write_u16(rank);
+        hasher.write_u64(session);
+        hasher.write_u64(generations);
+        hasher.finish().max(1)
+    }
+
+    /// The first PSN of a generation that is not resumed. `generations` counts those of the job (RFC 6528
+    /// does the like for TCP).
+    #[expect(clippy::cast_possible_truncation, reason = "32 bits are wanted")]
+    pub(super) fn base(&self, job: u16, generations: u64) -> u32 {
+        let mut hasher = self.hasher(b'b');
+        hasher.write_u16(job);
+        hasher.write_u64(generations);
+        self.0.map_or(0, |_| hasher.finish() as u32)
+    }
+
+    /// Numbers of different uses tell nothing of one another.
+    fn hasher(&self, of: u8) -> SipHasher24 {
+        let mut hasher = SipHasher24::new_with_key(&self.0.unwrap_or_default());
+        hasher.write_u8(of);
+        hasher
+    }
+}

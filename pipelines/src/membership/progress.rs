@@ -1,0 +1,201 @@
+//! How far ranks are, as their heartbeats say, and what follows from it: who is missing at a PSN, who calls
+//! another operation than the others, and what cannot be complete any more because a rank has left.
+
+use core::time::Duration;
+
+use pascaline_wire::Element;
+use pascaline_wire::control::{Control, Status};
+use pascaline_wire::frame::Address;
+use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, RankState};
+
+use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::rank::Rank;
+use super::reply::ControlRequest;
+
+/// For so long the appliance waits for the descriptions of all ranks before it says which one differs: each
+/// that waits describes its operation every 100 ms.
+const DISPUTE: Duration = Duration::from_millis(250);
+/// What a rank has sent before it left may still complete PSNs: only if nothing has come of that for so long
+/// does nothing come any more.
+const STANDS: Duration = Duration::from_millis(500);
+/// A rank that has not been heard of for so long is silent.
+const SILENT: Duration = Duration::from_secs(1);
+
+/// What a rank has said of its operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Called {
+    /// The oldest PSN without a result.
+    pub(super) una: u32,
+    pub(super) element: Option<Element>,
+    pub(super) first: u32,
+    /// 0 if none is under way.
+    pub(super) bytes: u64,
+}
+
+impl Called {
+    pub(super) const fn of(control: &Control) -> Self {
+        let &Control { psn: una, element, first, bytes, .. } = control;
+        Self { una, element, first, bytes }
+    }
+
+    /// How many PSNs the operation has.
+    fn psns(&self, payload: u16) -> u32 {
+        let psns = self.bytes.div_ceil(u64::from(payload.max(1)));
+        u32::try_from(psns).unwrap_or(u32::MAX).min(1 << 31)
+    }
+
+    /// One past its last PSN.
+    fn end(&self, payload: u16) -> u32 {
+        self.first.wrapping_add(self.psns(payload))
+    }
+
+    /// True if two operations have PSNs in common and are not the same.
+    fn contradicts(&self, other: &Self, payload: u16) -> bool {
+        let apart = |a: &Self, b: &Self| {
+            let ahead = b.first.wrapping_sub(a.first);
+            ahead < 1 << 31 && ahead >= a.psns(payload)
+        };
+        let under_way = self.bytes > 0 && other.bytes > 0;
+        let same = (self.first, self.element, self.bytes) == (other.first, other.element, other.bytes);
+        under_way && !same && !apart(self, other) && !apart(other, self)
+    }
+
+    const fn as_operation(&self, rank: u16) -> Operation {
+        Operation { rank, element: self.element, first: self.first, bytes: self.bytes }
+    }
+}
+
+/// True if a PSN comes after another (RFC 1982).
+const fn after(psn: u32, other: u32) -> bool {
+    psn != other && psn.wrapping_sub(other) < 1 << 31
+}
+
+impl JobRecord {
+    /// Takes note of what a heartbeat says, and answers it if the operation cannot end well.
+    pub(super) fn note_progress(&mut self, now: Duration, at: usize, called: Called) -> Option<Decision> {
+        let joined = self.ranks[at].joined.as_mut()?;
+        if joined.called.is_none_or(|before| before.una != called.una) {
+            joined.moved = now;
+        }
+        joined.called = Some(called);
+        let stands = now.saturating_sub(joined.moved) >= STANDS;
+        if !matches!(self.phase, Phase::Complete { .. }) || called.bytes == 0 {
+            return None;
+        }
+        let names = |status, names| Some(Decision { names, ..Decision::of(status) });
+        if self.disagree(now, at) {
+            return names(Status::OperationMismatch, Names::Operations);
+        }
+        if stands && self.has_left_before(called.una) {
+            return names(Status::RankLeft, Names::Left { psn: called.una });
+        }
+        None
+    }
+
+    /// True once it is known that two ranks call different operations, and which of them.
+    fn disagree(&mut self, now: Duration, at: usize) -> bool {
+        if self.mismatch.is_some() {
+            return true;
+        }
+        let payload = self.payload.unwrap_or(0);
+        let called: Vec<(u16, Called)> = self.called().collect();
+        let Some(own) = self.ranks[at].joined.and_then(|joined| joined.called) else { return false };
+        let Some(&(_, other)) = called.iter().find(|(_, other)| other.contradicts(&own, payload)) else {
+            return false;
+        };
+        let since = *self.disputed.get_or_insert(now);
+        let first = if after(own.first, other.first) { other.first } else { own.first };
+        let silent = |rank: &Rank| {
+            rank.joined.is_some_and(|joined| {
+                joined.called.is_none_or(|c| c.bytes == 0 || !after(c.end(payload), first))
+            })
+        };
+        if now.saturating_sub(since) < DISPUTE && self.ranks.iter().any(|rank| rank.present() && silent(rank))
+        {
+            return false;
+        }
+        // Those that most ranks agree with; of several, those of the lowest rank.
+        let votes = |one: &Called| called.iter().filter(|(_, c)| !c.contradicts(one, payload)).count();
+        let most = called.iter().rev().max_by_key(|(_, one)| votes(one));
+        let Some(&(rank, most)) = most else { return false };
+        let differing = called.iter().find(|(_, c)| c.contradicts(&most, payload));
+        self.mismatch = differing.map(|&(other, differing)| Operations {
+            most: most.as_operation(rank),
+            differing: differing.as_operation(other),
+        });
+        self.mismatch.is_some()
+    }
+
+    /// What members have said of operations under way.
+    fn called(&self) -> impl Iterator<Item = (u16, Called)> {
+        let called = |rank: &Rank| rank.joined.filter(|_| rank.present())?.called;
+        (0..).zip(&self.ranks).filter_map(move |(number, rank)| Some((number, called(rank)?)))
+    }
+
+    /// True if a PSN cannot be complete because a rank has left before it.
+    fn has_left_before(&self, psn: u32) -> bool {
+        self.needed() > self.joined() && self.ranks.iter().any(|rank| has_left(rank, psn))
+    }
+
+    /// A member asks who is missing at a PSN.
+    pub(super) fn query(&self, request: &ControlRequest) -> Result<Decision, Decision> {
+        let ControlRequest { header, control, from, .. } = request;
+        let rank = &self.ranks[self.rank(header)?];
+        let known = rank.latest.is_some_and(|latest| {
+            latest.session == control.session && latest.source == source(from) && rank.joined.is_some()
+        });
+        if !known {
+            return Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)).hidden());
+        }
+        let psn = control.psn;
+        let left = matches!(self.phase, Phase::Complete { .. }) && self.has_left_before(psn);
+        let status = if left { Status::RankLeft } else { Status::Ok };
+        Ok(Decision { names: Names::Missing { psn }, ..Decision::of(status) })
+    }
+
+    /// What is known of the ranks that keep a PSN from being complete, those first that need not be waited
+    /// for.
+    pub(super) fn reports(&self, now: Duration, psn: u32, which: impl Fn(RankState) -> bool) -> RankReports {
+        let all = (0..).zip(&self.ranks).map(|(number, rank)| self.report(now, number, rank, psn));
+        let mut missing: Vec<RankReport> = all.filter(|report| which(report.state)).collect();
+        missing.sort_by_key(|report| (report.state as u8, core::cmp::Reverse(report.behind), report.rank));
+        let mut reports = RankReports::EMPTY;
+        for report in missing.into_iter().take(RankReports::MAX) {
+            let _ = reports.push(report);
+        }
+        reports
+    }
+
+    fn report(&self, now: Duration, number: u16, rank: &Rank, psn: u32) -> RankReport {
+        let (address, port) = match (rank.joined, rank.latest) {
+            (None, None) => (Address::from_v6([0; 16]), 0),
+            (Some(joined), _) => source(&joined.endpoint),
+            (None, Some(latest)) => latest.source,
+        };
+        let silent = rank.joined.map_or(Duration::ZERO, |joined| now.saturating_sub(joined.heard));
+        let called = rank.joined.and_then(|joined| joined.called);
+        let behind = called.map_or(0, |called| {
+            // Whoever has not called the operation has not contributed to its first PSN either.
+            let begun = called.bytes > 0 && after(called.end(self.payload.unwrap_or(0)), psn);
+            let lacks = psn.wrapping_sub(called.una);
+            if lacks < 1 << 31 { lacks + u32::from(!begun) } else { 0 }
+        });
+        let state = match rank {
+            Rank { lost: true, .. } => RankState::Lost,
+            Rank { left: true, .. } => RankState::Left,
+            Rank { joined: None, latest, .. } if latest.is_some_and(|latest| latest.left) => RankState::Left,
+            Rank { joined: None, .. } => RankState::NeverJoined,
+            _ if silent >= SILENT => RankState::Silent,
+            _ if behind > 0 => RankState::Behind,
+            _ => RankState::Here,
+        };
+        let silent_ms = u32::try_from(silent.as_millis()).unwrap_or(u32::MAX);
+        RankReport { rank: number, state, silent_ms, behind, port, address }
+    }
+}
+
+/// True if a rank has left without the result of a PSN.
+pub(super) fn has_left(rank: &Rank, psn: u32) -> bool {
+    let una = rank.joined.filter(|_| rank.left).and_then(|joined| joined.called).map(|called| called.una);
+    una.is_some_and(|una| !after(una, psn))
+}

@@ -1,0 +1,109 @@
+//! What is known of a rank.
+
+use core::time::Duration;
+
+use pascaline_wire::frame::Address;
+
+use super::claim::Claim;
+use super::contest::Contest;
+use super::progress::Called;
+use super::rate::Bucket;
+use crate::jobs::Endpoint;
+
+/// A member of the present generation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joined {
+    pub(super) endpoint: Endpoint,
+    /// What it wants to go on with.
+    pub(super) claim: Option<Claim>,
+    /// The last sign of life.
+    pub(super) heard: Duration,
+    /// The last heartbeat since the generation is complete.
+    pub(super) waiting: Option<Duration>,
+    /// The window that it asked for.
+    pub(super) window: u16,
+    /// What its latest heartbeat, or its Leave, has said of its operation.
+    pub(super) called: Option<Called>,
+    /// When its oldest PSN without a result was last another one.
+    pub(super) moved: Duration,
+}
+
+/// The latest session of a rank, of whatever generation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latest {
+    pub(super) session: u64,
+    pub(super) source: (Address, u16),
+    pub(super) left: bool,
+    pub(super) lost: bool,
+    /// The last generation before the present one that it was in.
+    pub(super) former: Option<Former>,
+    pub(super) bucket: Bucket,
+}
+
+/// A generation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Former {
+    pub(super) epoch: u8,
+    /// A death has ended it: those who were in it should resume, not start anew.
+    pub(super) resumable: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rank {
+    pub(super) latest: Option<Latest>,
+    /// Its membership in the present generation, which is its latest session's. Ranks that have left stay
+    /// until all have: others may yet need a result that only they have kept.
+    pub(super) joined: Option<Joined>,
+    /// It has left the present generation.
+    pub(super) left: bool,
+    /// The present generation has lost it, or was begun without it.
+    pub(super) lost: bool,
+    /// Sessions that are over, so that a Join of theirs that is still under way is known.
+    pub(super) retired: Retired,
+    /// Somebody else wants the rank.
+    pub(super) contest: Option<Contest>,
+    /// It wanted to go on with an earlier generation, and has been told that it cannot: in the present one it
+    /// can only start from nothing.
+    pub(super) anew: bool,
+}
+
+impl Rank {
+    pub(super) const fn present(&self) -> bool {
+        self.joined.is_some() && !self.left && !self.lost
+    }
+}
+
+/// The latest sessions of a rank that are over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Retired {
+    sessions: [Option<u64>; 8],
+    next: usize,
+}
+
+impl Retired {
+    pub(super) fn add(&mut self, session: u64) {
+        if !self.contains(session) {
+            self.sessions[self.next % 8] = Some(session);
+            self.next = (self.next + 1) % 8;
+        }
+    }
+
+    pub(super) fn contains(&self, session: u64) -> bool {
+        self.sessions.contains(&Some(session))
+    }
+}
+
+/// A set of epochs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Epochs([u64; 4]);
+
+impl Epochs {
+    pub(super) fn set(&mut self, epoch: u8, member: bool) {
+        let (word, bit) = (usize::from(epoch / 64), 1 << (epoch % 64));
+        self.0[word] = if member { self.0[word] | bit } else { self.0[word] & !bit };
+    }
+
+    pub(super) fn contains(&self, epoch: u8) -> bool {
+        self.0[usize::from(epoch / 64)] & 1 << (epoch % 64) != 0
+    }
+}
