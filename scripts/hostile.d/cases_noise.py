@@ -23,7 +23,7 @@ LAYERS = (
 )
 HEADER = ("version", "kind", "flags", "dtype", "payload_length", "trailer", "control", "unhandled_kind")
 REFUSED = ("unknown_job", "not_member", "rank_spoofed", "wrong_epoch", "rank_out_of_range", "fan_in_mismatch")
-WINDOW = ("outside_window",)
+WINDOW = ("outside_window", "too_often")
 TOLD = ("bad_count", "length_changed", "element_changed", "answered", "control_full", "not_for_us")
 ANY = LAYERS + HEADER + REFUSED + WINDOW + TOLD
 

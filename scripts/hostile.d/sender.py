@@ -42,8 +42,9 @@ def under_attack(slot: int) -> bool:
 def send(files: list[list[bytes]], interface: str, rate: float, slot: float, slots: int) -> list[int]:
     """Sends the control's and the attack's frames in their slots, from a moment on that it prints first.
 
-    That is a time of the monotonic clock, which all programs share. Returns how many of each were sent. What the device has no room for is given up, as a wire would; so is
-    what is late by more than a moment, where others hold the processor.
+    That is a time of the monotonic clock, which all programs share. Returns how many of each were sent. What
+    the device has no room for is given up, as a wire would; so is what is late by more than a moment, where
+    others hold the processor.
     """
     sent, late = [0, 0], max(1, int(rate * _LATE_SECONDS))
     with contextlib.closing(socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as raw:
