@@ -81,7 +81,8 @@ impl Probes {
         self.turn += 1;
         self.tries = self.tries.saturating_add(u8::from(place == 0));
         let length = self.lengths[place];
-        (length > 0).then(|| Probe { psn: self.base.wrapping_add(place as u32), length })
+        let psn = u32::try_from(place).ok().map(|place| self.base.wrapping_add(place));
+        psn.filter(|_| length > 0).map(|psn| Probe { psn, length })
     }
 
     /// Whether a refusal of this PSN is the answer to a probe.

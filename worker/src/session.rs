@@ -221,7 +221,7 @@ impl Session {
         element: Element,
         deadline: Duration,
     ) -> Result<bool, StartError> {
-        let (dtype, op) = (element.dtype, Op::from(element.op));
+        let Element { dtype, op } = element;
         self.start_with(now, &Request { bytes, dtype, op, deadline, hints: Hints::default() })
     }
 

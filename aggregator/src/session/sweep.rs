@@ -62,7 +62,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
                         pool.release(&mut set, way, sink);
                     }
                     SweepAction::Expire(now) | SweepAction::Abandon(now) => {
-                        pool.expire(&mut set, way, now, sink)
+                        pool.expire(&mut set, way, now, sink);
                     }
                 }
             }

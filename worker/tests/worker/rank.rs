@@ -13,6 +13,7 @@ use crate::adversary::Leg;
 use crate::values::{expected, tensor};
 use crate::world::{JOB, Plan};
 
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
 pub(crate) enum Phase {
     Joining(Join),
     Pausing,
