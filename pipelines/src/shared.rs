@@ -76,8 +76,10 @@ impl LcoreEnd {
     }
 
     /// The next order of an operator.
+    #[inline]
     pub(crate) fn order(&self) -> Option<PsnOrder> {
-        self.orders.pop()
+        // As with replies.
+        if self.orders.is_empty() { None } else { self.orders.pop() }
     }
 
     /// Unix time in nanoseconds, at a time of the lcores' clock.

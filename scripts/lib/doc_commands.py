@@ -136,7 +136,8 @@ def _has_scapy() -> bool:
 def _subcommands(text: str) -> list[str]:
     found = _SUBCOMMANDS.search(text)
     names = re.findall(r"^  ([a-z][\w-]*)", found.group(1), re.MULTILINE) if found else []
-    return [name for name in names if name != "help"]
+    # Not the one that prints this help; `pascaline job` has a command of its own of that name.
+    return [name for name in names if name != "help" or "Print this message or the help of" not in text]
 
 
 @cache

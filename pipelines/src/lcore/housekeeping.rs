@@ -15,7 +15,9 @@ const LAST_TURNS: usize = 100_000;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub(super) fn housekeeping(&mut self) {
-        self.carry_out_orders();
+        if let Some(order) = self.end.order() {
+            self.carry_out(order);
+        }
         let table = Arc::clone(&self.table);
         let now = self.emitter.io.now();
         self.emitter.swept_at = now;

@@ -13,13 +13,13 @@ use pascaline_wire::{DType, Datagram, Element, Op, template};
 use super::Lcore;
 use crate::classify::Classifier;
 use crate::io::Io;
+use crate::membership::PsnOrder;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Asks the pool on an operator's behalf, as though a rank had done so. The packet that this takes is
     /// counted like any other.
     #[cold]
-    pub(super) fn carry_out_orders(&mut self) {
-        let Some(order) = self.end.order() else { return };
+    pub(super) fn carry_out(&mut self, order: PsnOrder) {
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let by = Classifier {
             setup: &setup,
