@@ -12,7 +12,7 @@ from mistakes_bed import OUTSIDE, RANKS, SOON, Bed, result_of
 from mistakes_sync import case
 from netns import worker_address
 from process import Child
-from sender import ACK, CONTROL, Sender
+from sender import ACK, CONTROL, Sender, join_together
 
 _JOB = 2
 _FLOATS = 64
@@ -63,7 +63,7 @@ def _model_lost(bed: Bed) -> None:
     bed.says("after", f"weights {answer}", r"\b(99|100)\.")
 
 
-@case("never-served", _UNAPPLIED)
+@case("never-served", _UNAPPLIED, quick=False)
 def _never_served(bed: Bed) -> None:
     """The parameter server is never started: the workers end with an error."""
     appliance = bed.appliance(more=_tables())
@@ -73,7 +73,7 @@ def _never_served(bed: Bed) -> None:
     bed.says("/readyz", fetch(bed.network.appliance, TELEMETRY, "/readyz")[1], "parameter.server")
 
 
-@case("server-killed", _UNAPPLIED)
+@case("server-killed", _UNAPPLIED, quick=False)
 def _server_killed(bed: Bed) -> None:
     """The parameter server is killed for good in the middle."""
     appliance = bed.appliance(more=_tables())
@@ -91,13 +91,9 @@ def _joined(bed: Bed) -> list[Sender]:
     senders = [
         Sender(bed.network.workers[rank], UDP_PORT, _JOB, rank, RANKS, 4 * _FLOATS) for rank in range(RANKS)
     ]
-    for _ in range(3):
-        for sender in senders:
-            sender.ask_to_join()
-            sender.hear()
     for sender in senders:
         bed.undo(sender.close)
-        sender.join()
+    join_together(senders)
     return senders
 
 

@@ -13,7 +13,7 @@ from appliance import JOB, TELEMETRY, UDP_PORT, fetch
 from mistakes_bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, error_of, result_of
 from netns import APPLIANCE_ADDRESS, in_namespace, worker_address
 from process import run
-from sender import HALT, Sender
+from sender import HALT, Sender, join_together
 
 # A rank that is silent for as long counts as dead, where a case need not have the default.
 DEAD_AFTER = 2.0
@@ -66,13 +66,13 @@ def _type(bed: Bed) -> None:
     _disagree(bed, {"dtype": "i32"}, "i32", "f32")
 
 
-@case("reduction")
+@case("reduction", quick=False)
 def _reduction(bed: Bed) -> None:
     """One rank wants the maximum, the others the sum."""
     _disagree(bed, {"op": "max"}, "max", "sum")
 
 
-@case("mean")
+@case("mean", quick=False)
 def _mean(bed: Bed) -> None:
     """One rank wants the mean, the others the sum."""
     _disagree(bed, {"op": "mean"}, "mean", "sum")
@@ -208,7 +208,7 @@ def _half_requests(bed: Bed) -> None:
         one.close()
 
 
-@case("flood-of-jobs", 10.0)
+@case("flood-of-jobs", 10.0, quick=False)
 def _flood_of_jobs(bed: Bed) -> None:
     """A host forms as many jobs of one rank as it can: another's job is admitted all the same."""
     bed.appliance(more='[admission]\njobs = "1000-1999"\nfrom = ["10.77.0.0/24"]\nmax_jobs = 16\n')
@@ -229,12 +229,7 @@ def _halted(bed: Bed) -> None:
     senders = [Sender(bed.network.workers[rank], UDP_PORT, JOB, rank, RANKS) for rank in range(RANKS)]
     for sender in senders:
         bed.undo(sender.close)
-        sender.ask_to_join()
-    for sender in [*senders, *senders]:
-        sender.ask_to_join()
-        sender.hear()
-    for sender in senders:
-        sender.join()
+    join_together(senders)
     senders[1].command(HALT)
     for sender in senders:
         sender.close()
@@ -247,7 +242,7 @@ def _halted(bed: Bed) -> None:
 # ---- ways that do not lead there ----
 
 
-@case("no-such-host", 6.0)
+@case("no-such-host", 6.0, quick=False)
 def _no_such_host(bed: Bed) -> None:
     """The workers have an address that nobody has."""
     bed.appliance()
@@ -263,15 +258,15 @@ def _other_host(bed: Bed) -> None:
     bed.fails([child], rf"{address_of(0)}:16420", "refuse|nothing listens|unreachable", "port")
 
 
-@case("other-port", 6.0)
+@case("other-port", 4.0)
 def _other_port(bed: Bed) -> None:
     """The workers have the right address and another port."""
     bed.appliance()
-    child = bed.worker(0, appliance=f"{APPLIANCE_ADDRESS}:16500", join_deadline="5s")
+    child = bed.worker(0, appliance=f"{APPLIANCE_ADDRESS}:16500", join_deadline="3s")
     bed.fails([child], rf"{APPLIANCE_ADDRESS}:16500", "port")
 
 
-@case("appliance-killed", 5.0 + _LATE)
+@case("appliance-killed", 5.0 + _LATE, quick=False)
 def _appliance_killed(bed: Bed) -> None:
     """The appliance is killed for good while the workers are at it."""
     appliance = bed.appliance()
@@ -330,7 +325,7 @@ def _mtu(bed: Bed) -> None:
     bed.fails(children[:-1], rf"rank {RANKS - 1}\b")
 
 
-@case("mtu-of-the-path", 5.0 + _LATE)
+@case("mtu-of-the-path", 5.0 + _LATE, quick=False)
 def _mtu_of_the_path(bed: Bed) -> None:
     """The MTU at the other end of a rank's link becomes smaller than its packets, and nobody says so."""
     bed.appliance()

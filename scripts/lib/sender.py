@@ -14,7 +14,7 @@ from process import Failure
 VERSION = 2
 GRADIENT, UPDATE, ACK, CONTROL = 1, 4, 5, 8
 JOIN, LEAVE, RESET, HALT = 1, 2, 3, 7
-PENDING, OK = 1, 0
+OK, PENDING, WRONG_EPOCH = 0, 1, 7
 F32_SUM = 0x01
 BYPASS, TRAILER = 0x08, 0x20
 _HEADER = struct.Struct("!BBBBHHIHHHHBB")
@@ -138,19 +138,23 @@ class Sender:
         )
         self.send(self.header(CONTROL, self._number) + _BODY.pack(*fields))
 
+    def step(self) -> int | None:
+        """Asks once; the status of the answer, if one came."""
+        self.ask_to_join()
+        heard = self.hear(0.05)
+        if not heard or heard.kind != CONTROL or heard.answers != JOIN:
+            return None
+        fields = _BODY.unpack_from(heard.body)
+        self._epoch, self._cookie, self._base = heard.epoch, fields[9] or self._cookie, fields[10]
+        return heard.status
+
     def join(self) -> int:
-        """Joins; the status of the answer that ends it."""
+        """Joins alone; the status of the answer that ends it."""
         end = time.monotonic() + _JOIN_SECONDS
         while time.monotonic() < end:
-            self.ask_to_join()
-            heard = self.hear()
-            if not heard or heard.kind != CONTROL or heard.answers != JOIN:
-                continue
-            fields = _BODY.unpack_from(heard.body)
-            self._told = True
-            self._epoch, self._cookie, self._base = heard.epoch, fields[9] or self._cookie, fields[10]
-            if heard.status not in (PENDING, 7):
-                return heard.status
+            status = self.step()
+            if status not in (None, PENDING, WRONG_EPOCH):
+                return status
         raise Failure(f"rank {self.rank} has not joined after {_JOIN_SECONDS:.0f} s")
 
     def command(self, action: int) -> int:
@@ -179,3 +183,11 @@ class Sender:
         """Offers initial weights."""
         payload = struct.pack(f"<{len(values)}f", *values)
         self.send(self.header(GRADIENT, 0xFFFF_FFFF, flags=BYPASS, count=1) + payload)
+
+
+def join_together(senders: list[Sender]) -> None:
+    """Joins until every rank has been told to go."""
+    end = time.monotonic() + _JOIN_SECONDS
+    while sum(sender.step() == OK for sender in senders) < len(senders):
+        if time.monotonic() > end:
+            raise Failure(f"the senders have not joined after {_JOIN_SECONDS:.0f} s")
