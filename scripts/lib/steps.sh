@@ -230,6 +230,14 @@ bench_report() {
     [[ -s $logs/bench/report.md && -s $logs/bench/allreduce.svg ]]
 }
 
+# Each mistake is told to every rank that it concerns, in words that name the rank and the reason, and in time.
+mistakes_named() {
+    local output=$logs/mistakes.json
+    bounded 150 scripts/mistakes --quick --json --binary "$target/release/pascaline" >"$output" ||
+        { cat "$output"; return 1; }
+    expect "$output" 'cases > 20' 'named == cases'
+}
+
 # A real browser on the page, while the workers of a demo are at work; target/browser has the screenshots.
 browser() {
     bounded 600 scripts/setup --browser &&
@@ -313,6 +321,7 @@ port_steps() {
     step "demo: Ctrl-C leaves nothing behind" python3 -B scripts/lib/interrupt.py ctrl-c
     step "demo: SIGTERM leaves nothing behind" python3 -B scripts/lib/interrupt.py term
     step "demo: what SIGKILL leaves goes with the next run" python3 -B scripts/lib/interrupt.py kill
+    step "mistakes: each is named in time" mistakes_named
     cases=true step "trex: vectors and replay" trex
     step "observe: Prometheus, panels and alerts" observe
     step "bench: a quick report without peers" bench_report
