@@ -199,7 +199,7 @@ impl Progress {
                 missing.psn, missing.ahead
             )
         } else if others {
-            write!(f, "waiting for {missing}. ")
+            write!(f, "{missing}. ")
         } else {
             write!(
                 f,

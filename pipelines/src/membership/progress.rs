@@ -150,7 +150,10 @@ impl JobRecord {
         let psn = control.psn;
         let left = matches!(self.phase, Phase::Complete { .. }) && self.has_left_before(psn);
         let status = if left { Status::RankLeft } else { Status::Ok };
-        Ok(Decision { names: Names::Missing { psn }, ..Decision::of(status) })
+        // Ranks that are past the PSN have its result.
+        let ahead = self.called().filter(|(_, called)| after(called.una, psn)).count();
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        Ok(Decision { names: Names::Missing { psn }, ..Decision::new(status, 0, ahead) })
     }
 
     /// What is known of the ranks that keep a PSN from being complete, those first that need not be waited
