@@ -150,7 +150,7 @@ def _frozen(bed: Bed) -> None:
     bed.await_work()
     os.kill(children[-1].pid, signal.SIGSTOP)
     bed.mark()
-    bed.fails(children[:-1], rf"rank {RANKS - 1}\b", r"silent", r"behind", address_of(RANKS - 1))
+    bed.fails(children[:-1], rf"rank {RANKS - 1}\b", r"silent", address_of(RANKS - 1))
 
 
 @case("continue", 30.0)
@@ -362,7 +362,7 @@ def _server_gone(bed: Bed) -> None:
     bed.await_work()
     os.kill(ps.pid, signal.SIGKILL)
     bed.mark()
-    bed.appears("explain", bed.explain, "parameter server")
+    bed.appears("/readyz", lambda: fetch(bed.network.appliance, TELEMETRY, "/readyz")[1], "parameter.server")
+    bed.appears("explain", bed.explain, "The parameter server")
     bed.appears("log", appliance.log, "parameter server")
-    bed.says("/readyz", fetch(bed.network.appliance, TELEMETRY, "/readyz")[1], "parameter.server")
     bed.succeeds(children, 25)

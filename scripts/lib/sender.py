@@ -146,6 +146,7 @@ class Sender:
             return None
         fields = _BODY.unpack_from(heard.body)
         self._epoch, self._cookie, self._base = heard.epoch, fields[9] or self._cookie, fields[10]
+        self._told = True
         return heard.status
 
     def join(self) -> int:
