@@ -137,7 +137,7 @@ def _refused(bed: Bed, what: str, values: list[float], reward: float, **more: fl
         sender.close()
     workers = _workers(bed, updates=100, interval="10ms")
     bed.succeeds(workers, 15)
-    applied = [result_of(worker).get("acked", 0) for worker in workers if worker.exit_code() == 0]
+    applied = [result_of(worker).get("applied", 0) for worker in workers if worker.exit_code() == 0]
     if not any(applied):
         bed.problem(f"afterwards no update is applied: {applied}")
 
