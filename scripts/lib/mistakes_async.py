@@ -58,7 +58,8 @@ def _model_lost(bed: Bed) -> None:
     bed.sleep(0.3)
     _server(bed)
     bed.mark()
-    answer = _pushed(bed, senders, [0.0] * _FLOATS, offer=True)
+    # As a worker does that the server asks for the model: it offers what it has.
+    answer = _pushed(bed, senders, [100.0] * _FLOATS, offer=True)
     bed.in_time("weights", bed.elapsed())
     bed.says("after", f"weights {answer}", r"\b(99|100)\.")
 
@@ -114,7 +115,8 @@ def _pushed(bed: Bed, senders: list[Sender], values: list[float], *, offer: bool
 
 def _refused(bed: Bed, what: str, values: list[float], reward: float, **more: float) -> None:
     """An update is refused, its sender is told, and the others' work goes on."""
-    bed.appliance(more=_tables())
+    # Steps so long that a few of them leave the finite numbers.
+    bed.appliance(more=_tables('rule = "staleness"\nlearning_rate = 1.0'))
     _server(bed)
     bed.sleep(0.5)
     senders = _joined(bed)
