@@ -60,7 +60,7 @@ impl JobRecord {
         let asked = now.saturating_sub(contest.since);
         if joined.heard > contest.since + UNDER_WAY {
             rank.contest = None;
-            return Err(Decision::of(Status::RankTaken));
+            return Err(Decision::of(Status::RankTaken).hidden());
         }
         let enough = match joined.endpoint.address == from.0 {
             _ if expects_signs => LIVELY,

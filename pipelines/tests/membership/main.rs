@@ -21,3 +21,4 @@ mod rates;
 mod reconfigure;
 mod resuming;
 mod server;
+mod strangers;

@@ -1,0 +1,97 @@
+//! What strangers, ghosts and ranks that disagree can and cannot do.
+
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::{JobSpec, Secret};
+use pascaline_testkit::{JOB, Worker};
+use pascaline_wire::Element;
+use pascaline_wire::control::Action::{Join, Leave};
+use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken};
+use pascaline_wire::frame::Address;
+
+use crate::plane::{FIRST, Plane, millis, ranks, request, secs};
+
+#[test]
+fn a_join_of_a_stranger_does_not_end_a_running_job() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let address = Address::from_v4([10, 77, 0, 200]);
+    let stranger = Worker { session: u64::MAX, address, ..workers[1] };
+    let mut last = Pending;
+    for _ in 0..10 {
+        for worker in &workers {
+            assert_eq!(plane.ask(worker, Join, 0, 0).control.status, Ok);
+        }
+        let answer = plane.ask(&stranger, Join, 0, 0);
+        assert_eq!((answer.header.epoch, answer.control.psn, answer.changed), (0, 0, false), "told nothing");
+        last = if last == RankTaken { last } else { answer.control.status };
+        let _ = plane.pass(millis(100));
+    }
+    assert_eq!((last, plane.status().epoch, plane.status().joined), (RankTaken, FIRST, 2));
+}
+
+#[test]
+fn a_worker_that_was_killed_and_starts_again_has_its_rank_back_within_two_seconds() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    let again = Worker { session: 1, udp_port: 7, ..workers[1] };
+    let began = plane.now;
+    while plane.ask(&again, Join, 0, 0).header.epoch != FIRST + 1 {
+        let _ = plane.pass(millis(100));
+        assert!(plane.now - began < secs(2));
+    }
+}
+
+#[test]
+fn a_rank_whose_worker_had_a_larger_session_is_free_once_it_has_left() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 1));
+    plane.expect(&workers[0], Leave, (Ok, FIRST, 0, true));
+    plane.expect(&Worker { session: 1, ..workers[0] }, Join, (Ok, FIRST + 1, 1, true));
+}
+
+#[test]
+fn without_the_cookie_of_its_address_a_join_changes_nothing() {
+    let secret = Secret::new([7; 16]);
+    let mut membership = Membership::new(vec![JobSpec::new(JOB, 1)], secret, FIRST);
+    let worker = Worker::new(0, 1);
+    let mut join = request(&worker, Join, 0, 0);
+    let answer = membership.handle(secs(1), &join).unwrap();
+    assert_eq!((answer.control.status, answer.changed, membership.status()[0].joined), (Pending, false, 0));
+    // Somebody else's is none.
+    let mut other = request(&Worker { udp_port: 9, ..worker }, Join, 0, 0);
+    other.control.cookie = answer.control.cookie;
+    assert_eq!(membership.handle(secs(1), &other).unwrap().control.status, Pending);
+    join.control.cookie = answer.control.cookie;
+    assert_eq!(membership.handle(secs(1), &join).unwrap().control.status, Ok);
+}
+
+#[test]
+fn ghosts_of_a_failed_run_do_not_fail_the_next_one() {
+    let mut plane = Plane::new(JobSpec { dead_after: None, ..JobSpec::new(JOB, 4) });
+    for ghost in &ranks(4)[..3] {
+        let _ = plane.ask(ghost, Join, 0, 0);
+    }
+    let _ = plane.pass(millis(3100));
+    assert_eq!(plane.status().joined, 0);
+    let mut next = ranks(4);
+    next.iter_mut().for_each(|worker| (worker.session, worker.udp_port) = (5, worker.udp_port + 100));
+    plane.form(&mut next);
+}
+
+#[test]
+fn ranks_that_call_different_operations_are_all_told_which_differs() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 3));
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        told.clear();
+        for worker in &workers {
+            plane.now += millis(10);
+            let mut heartbeat = request(worker, Join, 0, 0);
+            heartbeat.control.element = Some(Element::F32_SUM);
+            heartbeat.control.bytes = if worker.rank == 1 { 1_048_580 } else { 1_048_576 };
+            told.push(plane.membership.handle(plane.now, &heartbeat).unwrap());
+        }
+    }
+    for answer in &told {
+        let called = answer.operations.unwrap();
+        assert_eq!((answer.control.status, called.differing.rank), (OperationMismatch, 1));
+        assert_eq!((called.most.bytes, called.differing.bytes), (1_048_576, 1_048_580));
+    }
+}
