@@ -186,7 +186,7 @@ def _results(replay: Replay, psns: int, load: Load, total: int) -> None:
         _same(f"contributions in the result of PSN {psn}", count, RANKS)
         payload = frame[HEADER_AT + HEADER :]
         _same(f"the sum of PSN {psn}", payload, load.elements(total))
-        seen[rank, psn] += 1
+        seen[rank, (psn - load.first(load.jobs[0])) % (1 << 32)] += 1
     wanted = {(rank, psn): 1 for rank in range(RANKS) for psn in range(psns)}
     _same("results heard, by rank and PSN", len(seen), len(wanted))
     _same("results heard once", dict(seen) == wanted, True)
