@@ -216,6 +216,9 @@ demo_jumbo() {
 # every frame counted.
 trex() { bounded 300 scripts/trex/check --binary "$target/release/pascaline"; }
 
+# Each attack once, beside four workers at a real appliance. Times are told and not judged.
+hostile() { bounded 240 scripts/hostile --quick --binary "$target/release/pascaline"; }
+
 # A real Prometheus: every panel and every alert is answered with data, and each alert fires and stays silent
 # as tested.
 observe() { bounded 300 scripts/observe --binary "$target/release/pascaline"; }
@@ -323,6 +326,7 @@ port_steps() {
     step "demo: what SIGKILL leaves goes with the next run" python3 -B scripts/lib/interrupt.py kill
     step "mistakes: each is named in time" mistakes_named
     cases=true step "trex: vectors and replay" trex
+    step "hostile: every attack once" hostile
     step "observe: Prometheus, panels and alerts" observe
     step "bench: a quick report without peers" bench_report
     step "browser: the page while workers work" browser
