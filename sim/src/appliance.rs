@@ -163,8 +163,8 @@ impl Appliance {
             }
         }
         for Decided { request, answer } in &turn.decided {
-            // An earlier session, a newcomer who is told nothing yet, or another rank whose number was damaged
-            // on the way, is no sign of life.
+            // An earlier session, a newcomer who is told nothing yet, or another rank whose number was
+            // damaged on the way, is no sign of life.
             let counts = |Answer { control, .. }: &Answer| {
                 matches!(control.status, Status::Ok | Status::Pending) && control.window > 0
             };

@@ -100,6 +100,7 @@ impl ClusterPlan {
 }
 
 /// Where a worker of a cluster is in its life.
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
 enum Stage {
     Joining(Join),
     Training(Box<AsyncSession>),

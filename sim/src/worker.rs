@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use pascaline_wire::header;
 use pascaline_worker::{
-    Event, Failure, Hints, Identity, Join, JoinFailure, Left, Op, Request, Session, StartError,
+    Event, Failure, Hints, Identity, Join, JoinFailure, Left, Request, Session, StartError,
 };
 
 use crate::host::Host;
@@ -12,6 +12,7 @@ use crate::oracle::Contributor;
 use crate::plan::JobPlan;
 
 /// Where a worker is in its life.
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
 pub(crate) enum Phase {
     Joining(Join),
     /// Busy with something else: nobody reads the socket, or only now and then.
@@ -238,7 +239,7 @@ impl Worker {
         let request = Request {
             bytes: self.tensor.len(),
             dtype: plan.element.dtype,
-            op: Op::from(plan.element.op),
+            op: plan.element.op,
             deadline: plan.deadline,
             hints: self.hints,
         };

@@ -76,7 +76,7 @@ impl AsyncLoop {
             self.server.set_job(id, wanted);
             match self.server.keep(id) {
                 Some(kept) => {
-                    info!(job = id, version = kept.version, "it goes on with the model that there is")
+                    info!(job = id, version = kept.version, "it goes on with the model that there is");
                 }
                 None => info!(job = id, "there is no model: workers are asked for theirs"),
             }

@@ -114,7 +114,7 @@ impl JobRecord {
 
     /// Takes note if nothing has been heard of the server for too long. True if lcores need a new table.
     pub(super) fn miss_server(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
-        if !self.server_due().is_some_and(|due| due <= now) {
+        if self.server_due().is_none_or(|due| due > now) {
             return false;
         }
         self.presence.lacking = true;

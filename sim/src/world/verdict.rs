@@ -199,8 +199,8 @@ impl World<'_> {
             let told = after.next().is_some();
             told && after.next().is_none_or(|&next| next == to)
         };
-        // Whoever was killed may have asked before, and who began anew may have given up since; nobody else who
-        // is gone has asked.
+        // Whoever was killed may have asked before, and who began anew may have given up since; nobody else
+        // who is gone has asked.
         let over = |other: &Worker| matches!(other.phase, Phase::Over(ending) if !ending.is_sudden());
         let asked = |other: &&Worker| !over(other) || other.life > 1;
         self.others(number).filter(asked).any(|other| !wanted(other))

@@ -33,7 +33,7 @@ fn where_all_are_answered_nobody_comes_in_but_for_the_slow() {
     let _asking = slow.asks();
     assert!(enter(&impatient).is_some() && left(&slow));
     let stream = Response::builder().header(header::CONTENT_TYPE, "text/event-stream");
-    let (viewer, _) = enter(&guests).map_or_else(|| enter(&Guests::new(1, Duration::ZERO)).unwrap(), |it| it);
+    let (viewer, _) = enter(&guests).unwrap_or_else(|| enter(&Guests::new(1, Duration::ZERO)).unwrap());
     let _answer = viewer.asks().with(stream.body(Body::empty()).unwrap());
     assert!(enter(&viewer.of).is_none(), "streams stay");
 }
