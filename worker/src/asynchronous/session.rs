@@ -294,7 +294,8 @@ impl AsyncSession {
     /// When to call [`handle_timeout`](Self::handle_timeout), and `poll_transmit` after it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let offer = self.offer.as_ref().map(|(_, due)| *due);
+        // While the membership is in doubt nothing is offered, and what has been due is no reason to wake.
+        let offer = self.offer.as_ref().filter(|_| !self.member.is_in_doubt()).map(|(_, due)| *due);
         [self.member.next_tending(), offer, self.outstanding.poll_timeout()].into_iter().flatten().min()
     }
 

@@ -51,6 +51,15 @@ fn an_appliance_that_has_started_anew_interrupts_and_ends_nothing() {
 }
 
 #[test]
+fn weights_that_cannot_be_offered_yet_wake_nobody() {
+    let mut session = session(Policy::AtWill, Initial::Weights(&[0.5; 3]));
+    assert_eq!(session.poll_timeout(), Some(ms(0)), "they are due at once");
+    session.handle_datagram(ms(2), &control(Status::NotMember, None, 33, 0));
+    while transmit(&mut session, ms(2)).is_some() {}
+    assert!(session.poll_timeout().is_some_and(|due| due > ms(2)), "{:?}", session.poll_timeout());
+}
+
+#[test]
 fn a_job_that_is_gone_is_an_error_that_says_so() {
     let mut session = at_will();
     session.handle_datagram(ms(2), &control(Status::UnknownJob, Some((Action::Join, 0)), EPOCH, 0));
