@@ -56,17 +56,18 @@ const fn both(text: &'static str) -> [&'static str; 2] {
 }
 
 /// What is dropped because it does not fit what the others have sent.
-const MISMATCHES: [DropReason; 7] = [
+const MISMATCHES: [DropReason; 8] = [
     DropReason::PayloadLength,
     DropReason::FanInMismatch,
     DropReason::FanInChanged,
     DropReason::LengthChanged,
     DropReason::ElementChanged,
+    DropReason::OperationChanged,
     DropReason::DType,
     DropReason::BadCount,
 ];
 
-pub(super) const COUNTED: [Cause; 17] = [
+pub(super) const COUNTED: [Cause; 19] = [
     cause(
         "collision",
         Count::Event(JobEvent::Collisions),
@@ -180,6 +181,19 @@ pub(super) const COUNTED: [Cause; 17] = [
         Count::Drops(&[DropReason::NotMember]),
         both("Not member: {n} packets came from ranks that have not joined."),
         "have these workers join; check that they use this job's number",
+    ),
+    cause(
+        "outside-window",
+        Count::Drops(&[DropReason::OutsideWindow]),
+        both("Outside the window: {n} packets named PSNs that no rank of the job can have under way."),
+        "a few come late, after losses; else somebody sends in a rank's name, or a client breaks the spread \
+            rule: capture the port",
+    ),
+    cause(
+        "too-often",
+        Count::Drops(&[DropReason::TooOften]),
+        both("Too often: {n} reminders or kept results were more than their rank may send."),
+        "for a moment after a restart it is as it should be; else somebody sends in a rank's name",
     ),
     cause(
         "rank-spoofed",
