@@ -197,9 +197,14 @@ impl JobRecord {
         }
         let resumed = self.common_claim();
         self.phase = Phase::Complete { resumed };
-        self.window = Arc::new(match resumed {
-            None => PsnWindow::new(self.base(), self.base(), self.granted(), self.lcores),
-            Some(_) => PsnWindow::unlimited(),
+        let (oldest, next) = match resumed {
+            None => (self.base(), self.base()),
+            Some(_) => self.lacked(),
+        };
+        self.window = Arc::new(match self.lcores {
+            // Nobody says which PSNs have results.
+            0 => PsnWindow::unlimited(),
+            lcores => PsnWindow::new(oldest, next, self.granted(), lcores),
         });
         for joined in self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()) {
             (joined.heard, joined.moved) = (now, now);
@@ -220,6 +225,16 @@ impl JobRecord {
     pub(super) fn granted(&self) -> u16 {
         let asked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.window);
         asked.min().unwrap_or(u16::MAX).min(self.spec.window)
+    }
+
+    /// The oldest PSN that any rank lacks that goes on, and the oldest of the one that is furthest ahead: there
+    /// are no results from there on.
+    fn lacked(&self) -> (u32, u32) {
+        let lacked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.lacked);
+        let before = |one: u32, other: u32| other.wrapping_sub(one) < 1 << 31;
+        let oldest = lacked.clone().reduce(|one, other| if before(one, other) { one } else { other });
+        let next = lacked.reduce(|one, other| if before(one, other) { other } else { one });
+        (oldest.unwrap_or_default(), next.unwrap_or_default())
     }
 
     /// The generation that all who have joined want to go on with.

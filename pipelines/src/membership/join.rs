@@ -122,6 +122,7 @@ impl JobRecord {
             heard: now,
             waiting: None,
             window: control.window,
+            lacked: control.psn,
             called: None,
             moved: now,
         };
@@ -171,7 +172,7 @@ impl JobRecord {
                 if claim.is_none() {
                     return self.send_off(at);
                 }
-                joined.claim = claim;
+                (joined.claim, joined.lacked) = (claim, called.una);
                 self.complete(now);
             }
         }

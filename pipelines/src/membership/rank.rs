@@ -22,6 +22,8 @@ pub(super) struct Joined {
     pub(super) waiting: Option<Duration>,
     /// The window that it asked for.
     pub(super) window: u16,
+    /// The oldest PSN that it lacked when it last asked to go on.
+    pub(super) lacked: u32,
     /// What its latest heartbeat, or its Leave, has said of its operation.
     pub(super) called: Option<Called>,
     /// When its oldest PSN without a result was last another one.
