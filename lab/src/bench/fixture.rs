@@ -215,7 +215,8 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
 /// The jobs, complete.
 fn join_all(load: &Load, counting: usize) -> anyhow::Result<Membership> {
     let spec = |id| JobSpec {
-        window: 32,
+        // What a load has under way, however much that is.
+        window: u16::MAX,
         max_payload: load.shape.payload,
         policy: load.policy,
         partials: load.partials,
@@ -253,7 +254,7 @@ fn join(membership: &mut Membership, shape: &Shape, now: Duration, job: u16, ran
         local_udp_port: DEFAULT_PORT,
     };
     let control =
-        Control { payload: shape.payload, window: 512, cookie: 1, ..Control::request(Action::Join, 1) };
+        Control { payload: shape.payload, window: u16::MAX, cookie: 1, ..Control::request(Action::Join, 1) };
     let request = ControlRequest { lcore: 0, from, header, control };
     membership.handle(now, &request).map(|answer| answer.control.status)
 }
