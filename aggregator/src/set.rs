@@ -98,15 +98,16 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
         self.contend(request, &claims)
     }
 
-    /// The way among these that has had its time.
+    /// The way that has had its time: among these, or with a partial that its job has abandoned, whose share
+    /// it may be.
     fn by_age(&self, request: &Request, age_limit: u64, among: u8) -> Option<usize> {
         let mut best: Option<((Claim, u64), usize)> = None;
-        for way in self.directory.open_ways().filter(|way| among & 1 << way != 0) {
+        for way in self.directory.open_ways() {
             let Some(slot) = self.slots.get(way) else { break };
             let (age, idle) = (request.now.saturating_sub(slot.first()), u64::from(slot.idle(request.now)));
             let claim = if slot.is_abandoned(request.now, age_limit) {
                 (Claim::Abandoned, idle)
-            } else if age > age_limit {
+            } else if age > age_limit && among & 1 << way != 0 {
                 (Claim::Old, age)
             } else {
                 continue;

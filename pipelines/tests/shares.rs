@@ -1,5 +1,10 @@
 //! What a job gets does not depend on what another one does.
-#![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod common;
 

@@ -58,6 +58,7 @@ impl Appliance {
         hosts: impl Iterator<Item = &'a Host>,
         cluster: Option<&Cluster>,
         first_epoch: u8,
+        secret: Secret,
         clock: &Clock,
     ) -> Option<Self> {
         let port = |port| PortSetup {
@@ -66,7 +67,7 @@ impl Appliance {
         };
         let ports = (0..plan.ports).map(port).collect();
         let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
-        let membership = membership(plan, hosts, cluster, first_epoch);
+        let membership = membership(plan, hosts, cluster, (first_epoch, secret));
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
@@ -281,7 +282,7 @@ fn membership<'a>(
     plan: &Plan,
     mut hosts: impl Iterator<Item = &'a Host>,
     cluster: Option<&Cluster>,
-    first_epoch: u8,
+    (first_epoch, secret): (u8, Secret),
 ) -> Membership {
     let mut spec = |job: &JobPlan| {
         let addresses = hosts.by_ref().take(usize::from(job.ranks)).map(|host| host.address).collect();
@@ -303,8 +304,7 @@ fn membership<'a>(
     let admitted = plan.jobs.iter().all(|job| job.admitted);
     let cluster = plan.cluster.as_ref().zip(cluster).map(|(plan, it)| plan.spec(&it.hosts, admitted));
     let listed = specs.into_iter().filter(|(formed, _)| !formed).map(|(_, spec)| spec).chain(cluster);
-    let membership = Membership::new(listed.collect(), Secret::new([first_epoch; 16]), first_epoch)
-        .counted_by(plan.lcores);
+    let membership = Membership::new(listed.collect(), secret, first_epoch).counted_by(plan.lcores);
     match formed {
         None => membership,
         Some(like) => membership.with_admission(Admission {

@@ -23,7 +23,7 @@
 //! | 40 | UDP checksum | not verified |
 //! | 42 | version | checked |
 //! | 43 | kind | length or count do not fit the new kind (1) |
-//! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected |
+//! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected. Not towards the appliance in packets about a PSN: FIN (3) |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
 //! | 50 | PSN of a control packet | the number of a request: nobody waits for that answer, or it is right |
 //! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says |
@@ -31,15 +31,19 @@
 //! | 60 | `wnd_cap`, tree | not used |
 //! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
 //!
-//! (1) Not of control packets, and not with a body of 24 bytes, which could pass for a control body.
+//! (1) Not of control packets, and not with a body as long as theirs, which could pass for one.
 //! (2) In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet
 //! in which the same bit had changed.
+//!
+//! (3) It ends an operation; the appliance tells the sender if others say otherwise, so that it fails.
 //!
 //! Not among them: element type (45) and fan-in (54), about which the appliance tells the sender, so that its
 //! operation fails; PSN (50) of others, of which every value is good; the payload and the bodies of control
 //! packets.
 
 use core::ops::Range;
+
+use pascaline_wire::control;
 
 use crate::random::Random;
 
@@ -67,7 +71,7 @@ const HEADERS: usize = 64;
 type Ranges = &'static [Range<usize>];
 
 /// From a worker: gradients, kept results, reminders.
-const DATA_UP: Ranges = &[0..43, 44..45, 46..50, 56..64];
+const DATA_UP: Ranges = &[0..43, 46..50, 56..64];
 /// From a worker: updates. Not the flags: without its flag, a trailer would count as payload.
 const UPDATE_UP: Ranges = &[0..43, 46..50, 56..64];
 /// From a worker: Join and Leave.
@@ -107,7 +111,7 @@ pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Rando
         (Direction::Down, CONTROL) => ACK,
         (Direction::Down, _) => DATA_DOWN,
     };
-    let kind_too = frame[KIND] != CONTROL && frame.len() != HEADERS + 24 && random.chance(50_000);
+    let kind_too = frame[KIND] != CONTROL && frame.len() != HEADERS + control::LEN && random.chance(50_000);
     let at = if kind_too { KIND } else { choose(ranges, random) };
     if at == EPOCH {
         frame[EPOCH] ^= 0x80;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::appliance::Appliance;
+use pascaline_pipelines::membership::Secret;
 use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
 
@@ -211,9 +212,10 @@ impl<'a> World<'a> {
     fn start_appliance(&mut self) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
         self.clock.set(EPOCH + self.now);
-        self.appliance =
-            Appliance::new(self.plan, hosts, self.cluster.as_ref(), self.first_epoch, &self.clock);
-        let epoch = self.first_epoch;
+        let (epoch, cluster) = (self.first_epoch, self.cluster.as_ref());
+        let alike = self.saboteur.what.needs_equal_bases();
+        let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
+        self.appliance = Appliance::new(self.plan, hosts, cluster, epoch, secret, &self.clock);
         self.trace.note(self.now, 7, &[], || format!("the appliance starts with generation {epoch}"));
     }
 
