@@ -1,5 +1,10 @@
 //! What a member's address can send that is not under way, and what becomes of it.
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod common;
 

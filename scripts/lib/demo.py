@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import build
 import impairment
@@ -132,7 +133,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         if reloads:
             reloads.count()
         metrics = appliance.settled(stop)
-        more = {"restarts": restarts, "reloaded": reloads.to_json() if reloads else {}, "by_hand": by_hand}
+        reloaded = reloads.to_json() if reloads else {}
+        more: dict[str, Any] = {"restarts": restarts, "reloaded": reloaded, "by_hand": by_hand}
         code = appliance.stop()
         outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
         if not outcome.good:

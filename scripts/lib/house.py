@@ -24,9 +24,9 @@ _FILE_LINES = 400
 _FUNCTION_LINES = 60
 _COLUMNS = 110
 _RUST_LINES = 58_000  # the target
-_RUST_LINES_TODAY = 68_700  # the ratchet: what there is, rounded up to the next 100
+_RUST_LINES_TODAY = 68_800  # the ratchet: what there is, rounded up to the next 100
 # How many places break a rule today; the target is 0.
-_STILL = {"function-sizes": 2}
+_STILL: dict[str, int] = {}
 _PREFIX = "pascaline-"
 _SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
 _PROSE = (".rs", ".md", ".py", ".sh", ".toml", ".c", ".h", ".cpp", "")

@@ -24,7 +24,7 @@ import report
 from appliance import JOB, UDP_PORT, Appliance, Settings, device, policy_keys
 from netns import Network
 from options import Options
-from process import Child, Failure, Stop
+from process import Child, Failure, Stop, run
 from workers import Load, Workers
 
 NUMBER = JOB + 16
@@ -55,7 +55,7 @@ class Street(Network):
         super().create()
         self.pair(self.neighbour, "eth0", self.appliance, f"pas{self.port}")
         address = f"{netns.worker_address(self.port)}/24"
-        netns.run("ip", "-n", self.neighbour, "addr", "add", address, "dev", "eth0")
+        run("ip", "-n", self.neighbour, "addr", "add", address, "dev", "eth0")
 
 
 def with_neighbour(settings: Settings, network: Street) -> str:

@@ -233,7 +233,7 @@ bench_report() {
     [[ -s $logs/bench/report.md && -s $logs/bench/allreduce.svg ]]
 }
 
-# Each mistake is told to every rank that it concerns, in words that name the rank and the reason, and in time.
+# Each mistake is told to every rank that it concerns, in time, in words that name the rank and the reason.
 mistakes_named() {
     local output=$logs/mistakes.json
     bounded 150 scripts/mistakes --quick --json --binary "$target/release/pascaline" >"$output" ||

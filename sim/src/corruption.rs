@@ -23,7 +23,7 @@
 //! | 40 | UDP checksum | not verified |
 //! | 42 | version | checked |
 //! | 43 | kind | length or count do not fit the new kind (1) |
-//! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected. Not towards the appliance in packets about a PSN: FIN (3) |
+//! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected (3) |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
 //! | 50 | PSN of a control packet | the number of a request: nobody waits for that answer, or it is right |
 //! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says |
@@ -35,7 +35,8 @@
 //! (2) In requests only if all jobs list their members' addresses. Not in an Ack: it could be about a packet
 //! in which the same bit had changed.
 //!
-//! (3) It ends an operation; the appliance tells the sender if others say otherwise, so that it fails.
+//! (3) Not towards the appliance in packets about a PSN: FIN ends an operation. Where others say otherwise,
+//! the appliance tells the sender, so that its operation fails.
 //!
 //! Not among them: element type (45) and fan-in (54), about which the appliance tells the sender, so that its
 //! operation fails; PSN (50) of others, of which every value is good; the payload and the bodies of control

@@ -65,8 +65,8 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
-    /// True if the defect mixes what random first PSNs keep apart: then all generations begin with the same one, so
-    /// that it shows what the rule it breaks is good for.
+    /// True if the defect mixes what random first PSNs keep apart: then all generations begin with the same
+    /// one, so that it shows what the rule it breaks is good for.
     pub(crate) const fn needs_equal_bases(self) -> bool {
         matches!(
             self,

@@ -227,8 +227,8 @@ impl JobRecord {
         asked.min().unwrap_or(u16::MAX).min(self.spec.window)
     }
 
-    /// The oldest PSN that any rank lacks that goes on, and the oldest of the one that is furthest ahead: there
-    /// are no results from there on.
+    /// The oldest PSN that any rank lacks that goes on, and the oldest of the one that is furthest ahead:
+    /// there are no results from there on.
     fn lacked(&self) -> (u32, u32) {
         let lacked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.lacked);
         let before = |one: u32, other: u32| other.wrapping_sub(one) < 1 << 31;

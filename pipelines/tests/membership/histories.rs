@@ -302,7 +302,18 @@ impl History {
             let here = self.plane.members(JOB).contains(&step.rank);
             prop_assert!(here || status == Status::Ok && told_not_to, "{:?}", status);
         }
-        if let (Status::Ok, Some(resumed)) = (status, named_generation(answer.control.expected)) {
+        self.check_resumed(answer)?;
+        let leaves = step.action == Action::Leave && matches!(status, Status::Ok | Status::Pending);
+        if leaves {
+            self.left.insert((worker.rank, worker.session));
+        }
+        Ok(())
+    }
+
+    /// All who go on with a generation have asked for it.
+    fn check_resumed(&self, answer: &Answer) -> Result<(), TestCaseError> {
+        let resumed = named_generation(answer.control.expected);
+        if let (Status::Ok, Some(resumed)) = (answer.control.status, resumed) {
             let entries = self.plane.membership.entries(JOB).unwrap();
             let workers = entries.iter().filter(|entry| entry.role == Role::Worker);
             for entry in workers {
@@ -313,10 +324,6 @@ impl History {
                     entry.id
                 );
             }
-        }
-        let leaves = step.action == Action::Leave && matches!(status, Status::Ok | Status::Pending);
-        if leaves {
-            self.left.insert((worker.rank, worker.session));
         }
         Ok(())
     }

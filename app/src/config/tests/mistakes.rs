@@ -223,7 +223,7 @@ fn a_file_that_is_none_says_what_it_is() {
     let folder = std::env::temp_dir().join(format!("pascaline-check-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let latin = folder.join("latin.toml");
-    std::fs::write(&latin, b"[appliance]\nname = \"caf\xe9\"\n").unwrap();
+    std::fs::write(&latin, b"[appliance]\nname = \"abc\xe9\"\n").unwrap();
     let fifo = folder.join("fifo.toml");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let said = |path: &Path| Config::load(path).unwrap_err().to_string();
