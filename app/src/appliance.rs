@@ -8,6 +8,7 @@ mod control;
 mod fits;
 mod jobs;
 mod operator;
+mod own_time;
 mod ports;
 mod running;
 

@@ -15,7 +15,7 @@ type Case = (&'static str, &'static str, fn(&mut Vec<u8>));
 /// What is done to a good contribution of rank 0: what cannot be read.
 fn unreadable() -> Vec<Case> {
     vec![
-        ("version 2", "version", |f| f[BODY] = 2),
+        ("version 1", "version", |f| f[BODY] = 1),
         ("kind 0", "kind", |f| f[BODY + 1] = 0),
         ("kind 9", "kind", |f| f[BODY + 1] = 9),
         ("a fetch", "rank_spoofed", |f| {
@@ -24,7 +24,7 @@ fn unreadable() -> Vec<Case> {
         }),
         ("a reserved flag", "flags", |f| f[BODY + 2] = 0x40),
         ("dtype 6", "dtype", |f| f[BODY + 3] = 6),
-        ("op 3", "dtype", |f| f[BODY + 3] = 0x31),
+        ("op 4", "dtype", |f| f[BODY + 3] = 0x41),
         ("dtype 0", "dtype", |f| f[BODY + 3] = 0),
         ("a header that is cut off", "truncated", |f| resize(f, BODY + 10)),
         ("a UDP header that is cut off", "truncated", |f| resize(f, UDP + 6)),
@@ -97,11 +97,11 @@ fn out_of_place() -> Vec<Case> {
 /// What is done to a Join.
 fn bodies() -> Vec<Case> {
     vec![
-        ("a reserved byte", "control", |f| f[PAYLOAD + 3] = 1),
-        ("an unknown action", "control", |f| f[PAYLOAD] = 10),
+        ("an unknown element", "control", |f| f[PAYLOAD + 3] = 6),
+        ("an unknown action", "control", |f| f[PAYLOAD] = 11),
         ("an answer that nobody asked for", "control", |f| f[PAYLOAD] = 8),
         ("a body that is cut off", "truncated", |f| resize(f, PAYLOAD + 20)),
-        ("a body that is too long", "control", |f| resize(f, PAYLOAD + 28)),
+        ("a body that is too long", "control", |f| resize(f, PAYLOAD + 52)),
     ]
 }
 
@@ -137,7 +137,7 @@ fn frames_that_are_malformed_are_counted_and_disturb_nothing() {
     ranks.send(1, &frame(1, &ranks.gradient(1), &[10, 0, 0, 0, 20, 0, 0, 0]));
     for rank in [0, 1] {
         let (header, payload) = ranks.hear_result(rank);
-        assert_eq!((header.psn, header.count), (7, 2));
+        assert_eq!((header.psn, header.count), (ranks.gradient(0).psn, 2));
         assert_eq!(payload, [11, 0, 0, 0, 22, 0, 0, 0]);
     }
     appliance.allreduce(1, 1, &["--elements", "3000", "--dtype", "i32"]);
@@ -171,7 +171,7 @@ fn contributions_that_do_not_agree_are_counted_and_do_not_spoil_the_sum() {
     ranks.send(1, &frame(1, &second, &two));
     for rank in [0, 1] {
         let (header, payload) = ranks.hear_result(rank);
-        assert_eq!((header.psn, header.count, header.element), (7, 2, Element::I32_SUM));
+        assert_eq!((header.psn, header.count, header.element), (first.psn, 2, Element::I32_SUM));
         assert_eq!(payload, [11, 0, 0, 0, 22, 0, 0, 0]);
     }
     // Asked for again, the result comes again, unchanged by what arrives late.

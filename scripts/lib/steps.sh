@@ -217,7 +217,14 @@ demo_jumbo() {
 trex() { bounded 300 scripts/trex/check --binary "$target/release/pascaline"; }
 
 # Each attack once, beside four workers at a real appliance. Times are told and not judged.
-hostile() { bounded 240 scripts/hostile --quick --binary "$target/release/pascaline"; }
+hostile() { suite hostile held 400; }
+
+# Runs scripts/mistakes or scripts/hostile in the short form, within a time, and counts its cases.
+suite() {
+    local output=$logs/$1.json
+    bounded "$3" "scripts/$1" --quick --json --binary "$target/release/pascaline" >"$output" || true
+    python3 -B scripts/lib/cases.py "$1" "$2" "$output"
+}
 
 # A real Prometheus: every panel and every alert is answered with data, and each alert fires and stays silent
 # as tested.
@@ -234,12 +241,7 @@ bench_report() {
 }
 
 # Each mistake is told to every rank that it concerns, in time, in words that name the rank and the reason.
-mistakes_named() {
-    local output=$logs/mistakes.json
-    bounded 150 scripts/mistakes --quick --json --binary "$target/release/pascaline" >"$output" ||
-        { cat "$output"; return 1; }
-    expect "$output" 'cases > 20' 'named == cases'
-}
+mistakes_named() { suite mistakes named 180; }
 
 # A real browser on the page, while the workers of a demo are at work; target/browser has the screenshots.
 browser() {
@@ -324,9 +326,9 @@ port_steps() {
     step "demo: Ctrl-C leaves nothing behind" python3 -B scripts/lib/interrupt.py ctrl-c
     step "demo: SIGTERM leaves nothing behind" python3 -B scripts/lib/interrupt.py term
     step "demo: what SIGKILL leaves goes with the next run" python3 -B scripts/lib/interrupt.py kill
-    step "mistakes: each is named in time" mistakes_named
+    cases=true step "mistakes: each is named in time" mistakes_named
     cases=true step "trex: vectors and replay" trex
-    step "hostile: every attack once" hostile
+    cases=true step "hostile: every attack once" hostile
     step "observe: Prometheus, panels and alerts" observe
     step "bench: a quick report without peers" bench_report
     step "browser: the page while workers work" browser

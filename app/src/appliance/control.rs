@@ -20,6 +20,7 @@ use tracing::{error, info, warn};
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
+use super::own_time::OwnTime;
 use crate::admin::server::Bound;
 use crate::config::Config;
 use crate::http::names::Names;
@@ -84,6 +85,7 @@ pub(crate) fn run(
         handles,
         embedded,
         began,
+        time: OwnTime::default(),
         collected: began,
         draining: None,
     };
@@ -103,6 +105,7 @@ struct Control {
     handles: Vec<LcoreHandle<()>>,
     embedded: Option<EmbeddedServer>,
     began: Instant,
+    time: OwnTime,
     /// When histograms were last collected.
     collected: Instant,
     /// Since when, if the appliance is to end.
@@ -112,7 +115,13 @@ struct Control {
 impl Control {
     /// One turn; false if it was the last.
     fn turn(&mut self) -> bool {
-        let now = self.began.elapsed();
+        let (now, pause) = self.time.turn(self.began.elapsed());
+        if let Some(pause) = pause {
+            warn!(
+                "this process was stopped for {:.1} s: nobody was heard in that time, and nobody is taken for silent",
+                pause.as_secs_f64()
+            );
+        }
         let Self { plane, operator, telemetry, shared, .. } = self;
         if operator.turn(&mut Site { now, plane, telemetry }) {
             shared.set_config(&operator.running.config);

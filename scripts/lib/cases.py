@@ -1,0 +1,48 @@
+"""Counts the cases of scripts/mistakes and scripts/hostile for scripts/test.
+
+    python3 -B scripts/lib/cases.py mistakes|hostile KEY FILE
+
+KEY is true in a case that went well. FILE has what the script printed with --json. What is known to be open is told with its reason and counts as
+skipped, whether it went well this time or not; any other case that did not go well has failed. Last line:
+`N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+# What is open today: what is missing, and what follows from that. docs/testing.md says more.
+_OPEN: dict[str, dict[str, str]] = {
+    "mistakes": {
+        "gradients-filtered": "that long packets do not come through is told, but not whose",
+        "values-too-large": "the server takes a model to 3e38, and refuses only what is infinite",
+    },
+    "hostile": {
+        "jobs-of-one-host": "the jobs that one host may form are not limited",
+    },
+}
+
+
+def main(suite: str, good: str, file: str) -> int:
+    """Prints the count and returns the exit code."""
+    cases = json.loads(Path(file).read_text().splitlines()[-1])["details"]
+    known = _OPEN[suite]
+    passed, failed, skipped = 0, 0, 0
+    for case in cases:
+        name = case["name"]
+        if name in known:
+            skipped += 1
+            print(f"- skipped: {name}: {known[name]} ({good} this time: {str(case[good]).lower()})")
+        elif case[good]:
+            passed += 1
+        else:
+            failed += 1
+            print(f"failed: {name}: {'; '.join(case['problems'])}")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
