@@ -2,9 +2,9 @@
 
     python3 -B scripts/lib/cases.py mistakes|hostile KEY FILE
 
-KEY is true in a case that went well. FILE has what the script printed with --json. What is known to be open is told with its reason and counts as
-skipped, whether it went well this time or not; any other case that did not go well has failed. Last line:
-`N passed, N failed, N skipped`.
+KEY is true in a case that went well. FILE has what the script printed with --json. What is known to be open
+is told with its reason and counts as skipped, whether it went well this time or not; any other case that did
+not go well has failed. Last line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 _OPEN: dict[str, dict[str, str]] = {
     "mistakes": {
         "gradients-filtered": "that long packets do not come through is told, but not whose",
-        "values-too-large": "the server takes a model to 3e38, and refuses only what is infinite",
+        "values-too-large": "its sender is told nothing; the server may be wrong, or the case",
     },
     "hostile": {
         "jobs-of-one-host": "the jobs that one host may form are not limited",

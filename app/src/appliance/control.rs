@@ -118,7 +118,7 @@ impl Control {
         let (now, pause) = self.time.turn(self.began.elapsed());
         if let Some(pause) = pause {
             warn!(
-                "this process was stopped for {:.1} s: nobody was heard in that time, and nobody is taken for silent",
+                "this process was stopped for {:.1} s: nobody was heard, and nobody is taken for silent",
                 pause.as_secs_f64()
             );
         }

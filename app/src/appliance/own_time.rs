@@ -1,8 +1,8 @@
 //! Time in which this process ran.
 //!
-//! A process that was stopped, or whose machine was suspended, has heard nobody in the meantime: that was its
-//! own silence, not the ranks'. So membership is told of a time that stands still while the control plane does
-//! not turn.
+//! A process that was stopped, or whose machine was suspended, has heard nobody in the meantime: that was
+//! its own silence, not the ranks'. So membership is told of a time that stands still while the control plane
+//! does not turn.
 
 #[cfg(test)]
 mod tests;
@@ -21,8 +21,8 @@ pub(super) struct OwnTime {
 }
 
 impl OwnTime {
-    /// The time of a turn, `elapsed` after the start by the machine's clock; and how long the process has just
-    /// been stopped, if it has been.
+    /// The time of a turn, `elapsed` after the start by the machine's clock; and how long the process has
+    /// just been stopped, if it has been.
     pub(super) fn turn(&mut self, elapsed: Duration) -> (Duration, Option<Duration>) {
         let gap = elapsed.saturating_sub(self.last);
         self.last = elapsed;
