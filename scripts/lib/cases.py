@@ -1,14 +1,12 @@
 """Counts the cases of scripts/mistakes and scripts/hostile for scripts/test.
 
-    python3 -B scripts/lib/cases.py mistakes|hostile KEY FILE
-
-KEY is true in a case that went well. FILE has what the script printed with --json. What is known to be open
-is told with its reason and counts as skipped, whether it went well this time or not; any other case that did
-not go well has failed. Last line: `N passed, N failed, N skipped`.
+What is known to be open is told with its reason and counts as skipped, whether it went well this time or not;
+any other case that did not go well has failed. Last line: `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -25,17 +23,23 @@ _OPEN: dict[str, dict[str, str]] = {
 }
 
 
-def main(suite: str, good: str, file: str) -> int:
+def main(arguments: list[str]) -> int:
     """Prints the count and returns the exit code."""
-    cases = json.loads(Path(file).read_text().splitlines()[-1])["details"]
-    known = _OPEN[suite]
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
+    parser.add_argument("suite", choices=_OPEN)
+    parser.add_argument("key", help="true in a case that went well")
+    parser.add_argument("file", type=Path, help="what the script printed with --json")
+    options = parser.parse_args(arguments)
+    cases = json.loads(options.file.read_text().splitlines()[-1])["details"]
+    known = _OPEN[options.suite]
     passed, failed, skipped = 0, 0, 0
     for case in cases:
-        name = case["name"]
+        name, good = case["name"], case[options.key]
         if name in known:
             skipped += 1
-            print(f"- skipped: {name}: {known[name]} ({good} this time: {str(case[good]).lower()})")
-        elif case[good]:
+            print(f"- skipped: {name}: {known[name]} ({options.key} this time: {str(good).lower()})")
+        elif good:
             passed += 1
         else:
             failed += 1
@@ -45,4 +49,4 @@ def main(suite: str, good: str, file: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

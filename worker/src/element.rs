@@ -8,8 +8,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, [`f16`](crate::f16),
-/// [`bf16`](crate::bf16).
+/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, `f16`,
+/// `bf16`.
 pub trait Element: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     /// Its name on the wire.
     const DTYPE: DType;

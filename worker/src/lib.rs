@@ -31,7 +31,7 @@
 //! | [`window`] | which packets are in flight |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
-//! | [`op`], [`priority`] | dividing sums; how urgent a tensor is |
+//! | [`element`], [`priority`] | types of elements; how urgent a tensor is |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
 //! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
