@@ -14,7 +14,7 @@ from process import Failure
 VERSION = 2
 GRADIENT, UPDATE, ACK, CONTROL = 1, 4, 5, 8
 JOIN, LEAVE, RESET, HALT = 1, 2, 3, 7
-OK, PENDING, WRONG_EPOCH = 0, 1, 7
+OK, PENDING, WRONG_EPOCH, TOO_MANY = 0, 1, 7, 17
 F32_SUM = 0x01
 BYPASS, TRAILER = 0x08, 0x20
 _HEADER = struct.Struct("!BBBBHHIHHHHBB")
@@ -154,7 +154,9 @@ class Sender:
         end = time.monotonic() + _JOIN_SECONDS
         while time.monotonic() < end:
             status = self.step()
-            if status not in (None, PENDING, WRONG_EPOCH):
+            if status == TOO_MANY:
+                time.sleep(0.1)
+            elif status not in (None, PENDING, WRONG_EPOCH):
                 return status
         raise Failure(f"rank {self.rank} has not joined after {_JOIN_SECONDS:.0f} s")
 
