@@ -83,6 +83,7 @@ pub(crate) fn agree(bytes: &[u8], ports: UdpPorts, lengths: &mut Lengths) {
     let read = expected().recognise(bytes, &Mask::of(ports), PORT, u16::MAX, lengths);
     assert_eq!(read, ordinary(bytes, ports));
     if let Some(said) = read {
-        assert_eq!(*lengths.words(), Words::new(said.element, said.payload_len, said.noteworthy));
+        let last = if said.flags & Flags::FIN.bits() != 0 { Element::LAST } else { 0 };
+        assert_eq!(*lengths.words(), Words::new(said.element | last, said.payload_len, said.noteworthy));
     }
 }
