@@ -53,8 +53,7 @@ is_found! {
     a_gradient_of_an_earlier_life: ReplayStaleEpoch => Violation::WrongSum { .. },
     a_result_of_another_job: CrossJobs => Violation::WrongSum { .. },
     a_contribution_for_a_result: EchoAsResult => Violation::WrongSum { .. },
-    a_generation_that_goes_on_for_some_only: ClaimForever =>
-        Violation::HalfResumed { .. } | Violation::Unexcused { .. },
+    a_generation_that_goes_on_for_some_only: ClaimForever => Violation::HalfResumed { .. },
     a_rank_that_goes_on_under_other_numbers: RenumberResumed =>
         Violation::Unexcused { .. } | Violation::WrongSum { .. },
     a_partial_result_of_other_ranks: MisreportPartial =>

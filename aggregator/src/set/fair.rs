@@ -32,10 +32,11 @@ impl Claims {
     pub(super) const ALL: Self = Self { by_age: u8::MAX, back: 0, contested: u8::MAX, limited: false };
 }
 
-/// Ways of a tenant beyond those it is sure of; negative if it may have more.
+/// Ways of a tenant beyond those it is sure of; negative if it may have more. One way is never borrowed: else a
+/// job without a way of its own here could not complete these PSNs while the others have something to do.
 fn borrowed(directory: &Directory, shares: &Shares, tenant: Tenant, set: usize, ways: usize) -> i64 {
     let held = directory.ways_of(tenant).count_ones();
-    i64::from(held) - i64::from(shares.sure_of(tenant, set, ways))
+    i64::from(held) - i64::from(shares.sure_of(tenant, set, ways).max(1))
 }
 
 /// True if a newcomer of a tenant may replace the result of another one: it is under its share, and the other
@@ -67,7 +68,7 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
             return claims;
         }
         if mine <= 0 {
-            // Others hold more than they are sure of, or the set would not be full.
+            // Others have borrowed, or there are more jobs here than ways.
             (claims.by_age, claims.contested) = (stale, 0);
         }
         let mut most = mine.max(0);
@@ -87,6 +88,10 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
             if theirs > most {
                 (most, claims.back) = (theirs, its);
             }
+        }
+        if mine <= 0 && claims.back == 0 {
+            claims.by_age |= self.directory.results_mask();
+            claims.contested = self.directory.used_mask();
         }
         claims
     }

@@ -150,6 +150,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             _ if job.mode == Mode::Olaf => self.emitter.discard(packet, DropReason::UnhandledKind),
             Kind::Result | Kind::Reminder if bypass => {
                 if header.kind == Kind::Result {
+                    // Each rank may get this one's result in this way, and all go on then.
+                    job.window.completed(self.number, header.psn);
                     self.limits.server.earn(job.tenant, 0);
                 }
                 server::pass_to_rank(&mut self.emitter, job, header, *payload, packet);

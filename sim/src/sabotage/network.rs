@@ -18,6 +18,7 @@ const GRADIENT: u8 = 1;
 const RESULT: u8 = 2;
 const CONTROL: u8 = 8;
 /// In a control body.
+const PAYLOAD: core::ops::Range<usize> = 12..14;
 const EXPECTED: core::ops::Range<usize> = 16..20;
 const LOW_GOT: usize = 23;
 
@@ -156,6 +157,9 @@ impl Saboteur {
         match (self.what, control.status, epoch) {
             (Sabotage::ClaimForever, Status::Ok, Some(epoch)) if control.expected == 0 => {
                 body[EXPECTED].copy_from_slice(&control::generation(epoch).to_be_bytes());
+                let payload =
+                    receiver.session.as_ref().map_or(0, |session| session.membership().identity.payload);
+                body[PAYLOAD].copy_from_slice(&payload.to_be_bytes());
             }
             (Sabotage::HideNeed, Status::Pending, _) if control.answers == Some(Action::Leave) => {
                 body[EXPECTED].fill(0);
