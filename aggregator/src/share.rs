@@ -59,7 +59,7 @@ impl Shares {
         shares
     }
 
-    /// The ways of this set, of so many, that a tenant is sure of.
+    /// How many of the ways of a set a tenant is sure of.
     #[inline]
     #[must_use]
     pub fn sure_of(&self, tenant: Tenant, set: usize, ways: usize) -> u32 {

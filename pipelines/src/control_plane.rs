@@ -90,10 +90,6 @@ impl ControlPlane {
                 self.changed |= answer.changed;
                 let reply = answer.reply(&request.from, self.mac(request.from.port));
                 self.waiting.push_back((request.lcore, reply));
-                if let Some(probe) = &answer.probe {
-                    let probe = Reply::new(&probe.to, self.mac(probe.to.port), &probe.header, &probe.control);
-                    self.waiting.push_back((request.lcore, probe));
-                }
             }
             turn.decided.push(Decided { request, answer });
         }

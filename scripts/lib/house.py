@@ -3,8 +3,7 @@
 Sizes of files, functions and lines, the number of lines of Rust outside tests, the form of modules, and which
 room may use which: docs/architecture.md has the table.
 
-Some rules have a ratchet: `_STILL` says how many places break them today. One more fails, and whoever mends
-some lowers the number. A rule without a ratchet allows none. What is still above the target is printed.
+The number of lines has a ratchet: what there is today. What is above the target is printed.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ _FILE_LINES = 400
 _FUNCTION_LINES = 60
 _COLUMNS = 110
 _RUST_LINES = 58_000  # the target
-_RUST_LINES_TODAY = 68_800  # the ratchet: what there is, rounded up to the next 100
-# How many places break a rule today; the target is 0.
-_STILL: dict[str, int] = {}
+_RUST_LINES_TODAY = 68_700  # the ratchet: what there is, rounded up to the next 100
 _PREFIX = "pascaline-"
 _SIZED = (".rs", ".py", ".sh", ".c", ".h", ".cpp", "")
 _PROSE = (".rs", ".md", ".py", ".sh", ".toml", ".c", ".h", ".cpp", "")
@@ -39,7 +36,7 @@ _RUST_FUNCTION = re.compile(r"\bfn\s+(\w+)")
 
 
 def main(arguments: list[str]) -> int:
-    """Checks the rules named, or all; exit code 1 if one is broken in more places than its ratchet allows."""
+    """Checks the rules named, or all; exit code 1 if one is broken."""
     parser = argparse.ArgumentParser(prog="house.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("rules", nargs="*", metavar="RULE", help=f"of {', '.join(RULES)} (default: all)")
     wanted = parser.parse_args(arguments).rules or list(RULES)
@@ -49,19 +46,9 @@ def main(arguments: list[str]) -> int:
     for name in wanted:
         places = list(RULES[name]())
         print(*places, sep="\n", end="\n" if places else "")
-        still = _STILL.get(name, 0)
-        print(f"{name}: {_judgement(len(places), still)}", flush=True)
-        broken |= len(places) > still
+        print(f"{name}: {'FAILED: ' if places else ''}{len(places)} places", flush=True)
+        broken |= bool(places)
     return 1 if broken else 0
-
-
-def _judgement(places: int, still: int) -> str:
-    """What the number of places means beside the ratchet."""
-    if places > still:
-        return f"FAILED: {places} places, at most {still} allowed, target 0"
-    lower = f"; lower the ratchet from {still} to {places}" if places < still else ""
-    above = ", above the target of 0" if places else ""
-    return f"{places} places{above}{lower}"
 
 
 @cache

@@ -32,8 +32,8 @@ impl Claims {
     pub(super) const ALL: Self = Self { by_age: u8::MAX, back: 0, contested: u8::MAX, limited: false };
 }
 
-/// Ways of a tenant beyond those it is sure of; negative if it may have more. One way is never borrowed: else a
-/// job without a way of its own here could not complete these PSNs while the others have something to do.
+/// Ways of a tenant beyond those it is sure of; negative if it may have more. One way is never borrowed: else
+/// a job without a way of its own here could not complete these PSNs while others are busy.
 fn borrowed(directory: &Directory, shares: &Shares, tenant: Tenant, set: usize, ways: usize) -> i64 {
     let held = directory.ways_of(tenant).count_ones();
     i64::from(held) - i64::from(shares.sure_of(tenant, set, ways).max(1))

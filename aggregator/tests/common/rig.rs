@@ -103,7 +103,7 @@ impl<const WORDS: usize> Rig<WORDS> {
         self.judge(sets, |key, _| if outdated(key) { SweepAction::Vacate } else { SweepAction::Keep })
     }
 
-    /// Sweeps some sets, with what is to be done with each slot.
+    /// Sweeps some sets; `judge` says what happens to each slot.
     pub(crate) fn judge(
         &mut self,
         sets: usize,

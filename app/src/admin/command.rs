@@ -58,7 +58,7 @@ enum Order {
         /// The packet sequence number
         psn: u32,
     },
-    /// Have so many contributions complete a PSN, until the next reset
+    /// Set how many contributions complete a PSN, until the next reset
     #[command(after_help = "Example:\n  pascaline job seth 1 6")]
     Seth {
         /// The job's number or name

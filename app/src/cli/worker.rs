@@ -69,22 +69,12 @@ or the appliance refused them.";
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AllreduceArgs {
-    /// Address of the appliance; the port is 16420 unless given.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub(crate) appliance: String,
+    #[command(flatten)]
+    pub(crate) who: member::RankArgs,
     /// How many UDP ports the appliance listens on, as configured there: packets are spread over them by
     /// their number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) udp_ports: u16,
-    /// The job, as configured at the appliance.
-    #[arg(long)]
-    pub(crate) job: u16,
-    /// This worker's rank, counted from 0.
-    #[arg(long)]
-    pub(crate) rank: u16,
-    /// How many ranks the job has.
-    #[arg(long)]
-    pub(crate) ranks: u16,
     /// Elements per allreduce; suffixes Ki, Mi, Gi, k, M, G.
     #[arg(long, value_parser = parse::size, conflicts_with = "bytes")]
     pub(crate) elements: Option<usize>,
@@ -164,14 +154,14 @@ const REFUSED: u8 = 2;
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
-    let (elements, appliance) = match elements(args).and_then(|n| Ok((n, parse::appliance(&args.appliance)?)))
-    {
-        Ok(usable) => usable,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(ExitCode::from(REFUSED));
-        }
-    };
+    let (elements, appliance) =
+        match elements(args).and_then(|n| Ok((n, parse::appliance(&args.who.appliance)?))) {
+            Ok(usable) => usable,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                return Ok(ExitCode::from(REFUSED));
+            }
+        };
     with_element!(args.dtype, T => run::<T>(args, elements, appliance))
 }
 
@@ -228,14 +218,14 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         deadline: args.deadline,
         accept_partial: !args.refuse_partial,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
-        ..Config::new(appliance, args.job, args.rank, args.ranks)
+        ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
     };
     let mut worker = match Member::join(config, &args.driver) {
         Ok(worker) => worker,
         Err(NoMember { message, waiting_for, status }) => {
             eprintln!("error: {message}");
             if args.json {
-                println!("{}", json!({"rank": args.rank, "error": message, "waiting_for": waiting_for}));
+                println!("{}", json!({"rank": args.who.rank, "error": message, "waiting_for": waiting_for}));
             }
             return Ok(status);
         }
@@ -245,7 +235,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
             .with_style(ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len} {msg}")?),
         Progress::None | Progress::Lines => ProgressBar::hidden(),
     };
-    let mut outcome = Outcome::new(args.ranks);
+    let mut outcome = Outcome::new(args.who.ranks);
     let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
     bar.finish_and_clear();
     // After a failure there is nothing that this worker could do for the others.
@@ -285,7 +275,7 @@ fn iterate<T: Sample>(
 ) -> Result<(), AllreduceError> {
     let mut tensor = vec![T::default(); elements];
     for iteration in 0..args.iterations.get() {
-        let mine = sample::stream(args.seed, args.rank, iteration);
+        let mine = sample::stream(args.seed, args.who.rank, iteration);
         for (index, place) in (0_u64..).zip(&mut tensor) {
             *place = T::sample(mine, index);
         }
@@ -311,7 +301,7 @@ fn iterate<T: Sample>(
             }
         }
         if args.progress == Progress::Lines {
-            eprintln!("{}", json!({"rank": args.rank, "iteration": iteration, "seconds": seconds}));
+            eprintln!("{}", json!({"rank": args.who.rank, "iteration": iteration, "seconds": seconds}));
         }
         // What this rank has is checked and told in any case.
         met?;
@@ -335,8 +325,9 @@ fn first_mismatch<T: Sample>(
     worker: &mut Member,
 ) -> Option<(u64, T, f64)> {
     const CHUNK: usize = 1 << 16;
-    let streams: Vec<u64> = (0..args.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
-    let check = Check::new::<T>(args.op, args.order, args.ranks);
+    let streams: Vec<u64> =
+        (0..args.who.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
+    let check = Check::new::<T>(args.op, args.order, args.who.ranks);
     let mut samples = vec![T::default(); streams.len()];
     let mut index = 0;
     for chunk in tensor.chunks(CHUNK) {

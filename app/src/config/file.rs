@@ -18,7 +18,7 @@ impl Unreadable {
     }
 }
 
-/// All of a regular file of at most so many bytes. A FIFO is not waited for, nor a device read.
+/// Reads a regular file up to a limit in bytes. It neither waits for a FIFO nor reads a device.
 ///
 /// # Errors
 /// [`Unreadable`]: in words, without the path.

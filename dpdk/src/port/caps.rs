@@ -28,18 +28,6 @@ impl RssHash {
         self.0 == 0
     }
 
-    /// Addresses are hashed.
-    #[must_use]
-    pub const fn has_addresses(self) -> bool {
-        self.0 & sys::PSC_RSS_L3 != 0
-    }
-
-    /// UDP or TCP ports are hashed.
-    #[must_use]
-    pub const fn has_ports(self) -> bool {
-        self.0 & sys::PSC_RSS_L4 != 0
-    }
-
     /// UDP destination ports can be hashed and nothing else with them.
     #[must_use]
     pub const fn has_udp_destination_only(self) -> bool {

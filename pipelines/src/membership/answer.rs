@@ -19,7 +19,7 @@ impl Membership {
         proposed: Option<&JobRecord>,
     ) -> Answer {
         let ControlRequest { header, control, .. } = request;
-        let &Decision { status, expected, got, names, changed, hidden, probes } = decision;
+        let &Decision { status, expected, got, names, changed, hidden } = decision;
         let job = self.jobs.get(&header.job).or(proposed);
         let joins = control.action == Action::Join;
         let mut header = answer_header(header, job.map_or(0, |job| job.spec.fan_in), 0, 0);
@@ -51,7 +51,6 @@ impl Membership {
             lost: job.and_then(|job| job.named(names, header.rank)),
             operations: job.filter(|_| names == Names::Operations).and_then(|job| job.mismatch),
             ranks: job.and_then(|job| job.ranks_named(now, names)),
-            probe: job.filter(|_| probes).and_then(|job| job.probe(&self.secret, header.rank)),
             changed,
         }
     }

@@ -1,26 +1,23 @@
 //! A newcomer for a rank that has a member: who of the two is to have it.
 //!
 //! The member keeps the rank if it is alive. Inside an operation it says so every 100 ms; between two
-//! operations it says nothing, for as long as its user computes. So silence alone is no proof, and the
-//! appliance sends it a packet that its host answers if nothing listens there any more.
+//! operations it says nothing, for as long as its user computes. So how much silence is a proof depends on
+//! what it would have to say, and on where the newcomer is.
 
 use core::time::Duration;
 
-use pascaline_wire::control::{Action, Control, Status};
-use pascaline_wire::header::{Element, Header, Kind};
+use pascaline_wire::control::Status;
 
-use super::cookie::Secret;
 use super::job::{Decision, JobRecord, Phase, source};
 use super::leave::WAITS;
 use super::rank::Rank;
-use super::reply::{ControlRequest, Probe};
+use super::reply::ControlRequest;
 
 /// Whatever is heard of a member within so long after the first Join of a newcomer was under way before it.
 const UNDER_WAY: Duration = Duration::from_millis(500);
 /// Silence of a member that would have something to say: ten times as long as it is silent at the most.
 const LIVELY: Duration = Duration::from_secs(1);
-/// Silence of a member whose host has a newcomer of the same rank: most likely it was started anew, and
-/// something on the way keeps back what the host says about its port.
+/// Silence of a member whose host has a newcomer of the same rank: most likely it was started anew.
 const SAME_HOST: Duration = Duration::from_millis(1500);
 /// A newcomer from elsewhere is told after so long that the rank is taken.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -31,8 +28,6 @@ pub(super) struct Contest {
     since: Duration,
     /// The latest Join of a newcomer.
     latest: Duration,
-    /// The member's host has said that nothing listens at its port.
-    closed: bool,
 }
 
 impl JobRecord {
@@ -53,7 +48,7 @@ impl JobRecord {
             // Its socket is the newcomer's now; or it has moved, since nobody else knows its session.
             return Ok(());
         }
-        let fresh = Contest { since: now, latest: now, closed: false };
+        let fresh = Contest { since: now, latest: now };
         let contest = rank.contest.filter(|contest| now.saturating_sub(contest.latest) < LIVELY);
         let contest = Contest { latest: now, ..contest.unwrap_or(fresh) };
         rank.contest = Some(contest);
@@ -67,11 +62,11 @@ impl JobRecord {
             true => SAME_HOST,
             false => silence,
         };
-        if contest.closed || asked >= enough {
+        if asked >= enough {
             return Ok(());
         }
         let status = if asked >= PATIENCE { Status::RankTaken } else { Status::Pending };
-        Err(Decision { probes: true, ..Decision::of(status).hidden() })
+        Err(Decision::of(status).hidden())
     }
 
     /// True if a live member would have been heard of within [`LIVELY`]: it asks to join, or is inside an
@@ -96,27 +91,5 @@ impl JobRecord {
                 own.is_some() && others.any(|(_, other)| waits(other) && first(other) == own)
             }
         }
-    }
-
-    /// What to send a member to find out whether anything listens at its port. Nobody answers an Ack.
-    pub(super) fn probe(&self, secret: &Secret, rank: u16) -> Option<Probe> {
-        let joined = self.ranks.get(usize::from(rank))?.joined?;
-        let session = self.ranks.get(usize::from(rank))?.latest?.session;
-        let cookie = secret.token(self.spec.id, rank, session, self.generations);
-        let header = Header { rank, ..Header::about(Kind::Control, Element::F32_SUM, self.spec.id, 0) };
-        let control = Control { status: Status::Pending, cookie, ..Control::request(Action::Ack, session) };
-        Some(Probe { to: joined.endpoint, header, control })
-    }
-
-    /// A host has said that nothing listens where a probe was sent to.
-    pub(super) fn unreachable(&mut self, secret: &Secret, request: &ControlRequest) -> bool {
-        let ControlRequest { header, control, from, .. } = request;
-        let (id, generations) = (self.spec.id, self.generations);
-        let Some(rank) = self.ranks.get_mut(usize::from(header.rank)) else { return false };
-        let (Some(latest), Some(contest)) = (rank.latest, &mut rank.contest) else { return false };
-        let token = secret.token(id, header.rank, latest.session, generations);
-        let proven = control.cookie == token && latest.source == source(from);
-        contest.closed |= proven;
-        proven
     }
 }

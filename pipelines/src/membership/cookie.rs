@@ -44,16 +44,6 @@ impl Secret {
         self.0.map_or(1, |_| hasher.finish().max(1))
     }
 
-    /// What a probe of a member carries: whoever hands it back has seen the probe. Never 0.
-    pub(super) fn token(&self, job: u16, rank: u16, session: u64, generations: u64) -> u64 {
-        let mut hasher = self.hasher(b'p');
-        hasher.write_u16(job);
-        hasher.write_u16(rank);
-        hasher.write_u64(session);
-        hasher.write_u64(generations);
-        hasher.finish().max(1)
-    }
-
     /// The first PSN of a generation that is not resumed. `generations` counts those of the job (RFC 6528
     /// does the like for TCP).
     #[expect(clippy::cast_possible_truncation, reason = "32 bits are wanted")]

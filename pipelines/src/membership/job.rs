@@ -46,13 +46,11 @@ pub(super) struct Decision {
     pub(super) changed: bool,
     /// The answer says nothing about the job: its sender is a stranger, or may be.
     pub(super) hidden: bool,
-    /// The member whose rank the sender wants is asked whether it is there.
-    pub(super) probes: bool,
 }
 
 impl Decision {
     pub(super) const fn new(status: Status, expected: u32, got: u32) -> Self {
-        Self { status, expected, got, names: Names::Nobody, changed: false, hidden: false, probes: false }
+        Self { status, expected, got, names: Names::Nobody, changed: false, hidden: false }
     }
 
     pub(super) const fn of(status: Status) -> Self {

@@ -15,7 +15,7 @@ pub enum Command {
     Reset,
     /// Suspends the job until a Reset.
     Halt,
-    /// So many contributions complete a PSN.
+    /// Sets how many contributions complete a PSN.
     SetH(u16),
     /// Takes a rank for gone: for dead, if others may wait for it.
     Leave(u16),

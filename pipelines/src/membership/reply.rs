@@ -34,8 +34,6 @@ pub struct Answer {
     pub operations: Option<Operations>,
     /// What is known of ranks that are missing, for the trailer of an answer that tells.
     pub ranks: Option<RankReports>,
-    /// A packet for a member, to find out whether it is there.
-    pub probe: Option<Probe>,
     /// True if lcores need a new table before the answer is sent.
     pub changed: bool,
 }
@@ -52,17 +50,6 @@ impl Answer {
         };
         Reply::with_trailer(to, local_mac, &self.header, &self.control, &trailer)
     }
-}
-
-/// A packet of the appliance's own that asks a member's host whether anything listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probe {
-    /// Where it goes.
-    pub to: Endpoint,
-    /// Its header.
-    pub header: Header,
-    /// Its body: an Ack, which nobody answers.
-    pub control: Control,
 }
 
 /// Longest control body with a trailer: what is known of as many ranks as one tells of. An answer has one

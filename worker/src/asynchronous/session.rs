@@ -43,7 +43,7 @@ pub struct Settings {
     pub policy: Policy,
     /// Where transmission control's chance comes from.
     pub seed: u64,
-    /// For how long nothing may come of what is sent before that is an error.
+    /// An error ends the run if no update is applied for this long.
     pub patience: Duration,
 }
 

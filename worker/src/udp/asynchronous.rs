@@ -43,7 +43,7 @@ pub struct AsyncConfig {
     pub bind: Option<SocketAddr>,
     /// How long to wait until all ranks have joined, 30 s by default.
     pub join_deadline: Duration,
-    /// For how long nothing may come of what is sent before that is an error, 10 s by default.
+    /// An error ends the run if no update is applied for this long; 10 s by default.
     pub patience: Duration,
     /// How long a worker that leaves waits for the others, 500 ms by default.
     pub linger: Duration,

@@ -18,7 +18,7 @@ pub(crate) enum JobCommand {
     Help { psn: u32 },
     /// Sends out what there is of a PSN.
     FBcast { psn: u32 },
-    /// So many contributions complete a PSN.
+    /// Sets how many contributions complete a PSN.
     SetH { h: u16 },
     /// Takes a rank for gone.
     Leave { rank: u16 },

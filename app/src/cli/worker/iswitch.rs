@@ -11,6 +11,7 @@ use pascaline_worker::{AllreduceError, Config, JoinError, JoinFailure, Worker};
 use serde_json::json;
 use twox_hash::XxHash64;
 
+use super::member::RankArgs;
 use super::{FAILED, REFUSED, parse};
 
 const EXAMPLES: &str = "\
@@ -39,18 +40,8 @@ const NEAR: f32 = 0.05;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct IswitchArgs {
-    /// Address of the appliance; the port is 16420 unless given.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    appliance: String,
-    /// The job, as configured at the appliance.
-    #[arg(long)]
-    job: u16,
-    /// This worker's rank, counted from 0.
-    #[arg(long)]
-    rank: u16,
-    /// How many ranks the job has.
-    #[arg(long)]
-    ranks: u16,
+    #[command(flatten)]
+    who: RankArgs,
     /// The model's 32-bit floats.
     #[arg(long, value_parser = parse::count, default_value = "256")]
     floats: NonZeroUsize,
@@ -103,7 +94,7 @@ pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
-        ..Config::new(parse::appliance(&args.appliance)?, args.job, args.rank, args.ranks)
+        ..Config::new(parse::appliance(&args.who.appliance)?, args.who.job, args.who.rank, args.who.ranks)
     };
     let mut worker = match Worker::join(config) {
         Ok(worker) => worker,
@@ -157,7 +148,7 @@ fn tell(
     let PipelineReport { weights, contributed, missed, stale, most_stale } = report;
     let bytes: Vec<u8> = weights.iter().flat_map(|weight| weight.to_le_bytes()).collect();
     let checksum = format!("{:016x}", XxHash64::oneshot(0, &bytes));
-    let IswitchArgs { job, rank, ranks, iterations, staleness, .. } = args;
+    let IswitchArgs { who: RankArgs { job, rank, ranks, .. }, iterations, staleness, .. } = args;
     if args.json {
         let line = json!({
             "job": job, "rank": rank, "ranks": ranks, "iterations": iterations, "contributed": contributed,

@@ -14,6 +14,23 @@ use serde_json::Value;
 
 use super::{FAILED, REFUSED, report};
 
+/// Which rank of which job, and where its appliance is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RankArgs {
+    /// Address of the appliance; the port is 16420 unless given.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) appliance: String,
+    /// The job, as configured at the appliance.
+    #[arg(long)]
+    pub(crate) job: u16,
+    /// This worker's rank, counted from 0.
+    #[arg(long)]
+    pub(crate) rank: u16,
+    /// How many ranks the job has.
+    #[arg(long)]
+    pub(crate) ranks: u16,
+}
+
 /// How packets get to the appliance.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DriverArgs {

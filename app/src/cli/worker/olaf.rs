@@ -13,6 +13,7 @@ use pascaline_worker::{
 };
 use serde_json::json;
 
+use super::member::RankArgs;
 use super::{FAILED, REFUSED, parse};
 
 mod trainer;
@@ -49,18 +50,8 @@ something failed, 2 if the arguments are wrong or the appliance refused them.";
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct OlafArgs {
-    /// Address of the appliance; the port is 16420 unless given.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    appliance: String,
-    /// The job, as configured at the appliance: the cluster.
-    #[arg(long)]
-    job: u16,
-    /// This worker's rank, counted from 0.
-    #[arg(long)]
-    rank: u16,
-    /// How many ranks the job has.
-    #[arg(long)]
-    ranks: u16,
+    #[command(flatten)]
+    who: RankArgs,
     /// The model's 32-bit floats. All of them must fit into one packet: 356 with the usual MTU of 1500 bytes,
     /// 2230 with 9000.
     #[arg(long, value_parser = parse::count, default_value = "256")]
@@ -101,7 +92,7 @@ pub(crate) struct OlafArgs {
     /// How long to wait until all ranks have joined.
     #[arg(long, default_value = "30s", value_parser = parse::duration)]
     join_deadline: Duration,
-    /// For how long nothing may come of what is sent before that is an error.
+    /// An error ends the run if no update is applied for this long.
     #[arg(long, default_value = "10s", value_parser = parse::duration)]
     patience: Duration,
     /// Local address to send from.
@@ -142,7 +133,7 @@ impl OlafArgs {
     }
 
     fn config(&self) -> anyhow::Result<AsyncConfig> {
-        let appliance = parse::appliance(&self.appliance)?;
+        let appliance = parse::appliance(&self.who.appliance)?;
         Ok(AsyncConfig {
             outstanding: self.outstanding,
             policy: self.policy(),
@@ -150,13 +141,13 @@ impl OlafArgs {
             bind: self.bind,
             join_deadline: self.join_deadline,
             patience: self.patience,
-            ..AsyncConfig::new(appliance, self.job, self.rank, self.ranks, self.floats.get())
+            ..AsyncConfig::new(appliance, self.who.job, self.who.rank, self.who.ranks, self.floats.get())
         })
     }
 
     /// Another one for each rank of each job.
     fn own_seed(&self) -> u64 {
-        self.seed.wrapping_mul(1 << 32).wrapping_add(u64::from(self.job) << 16 | u64::from(self.rank))
+        self.seed.wrapping_mul(1 << 32).wrapping_add(u64::from(self.who.job) << 16 | u64::from(self.who.rank))
     }
 }
 
@@ -283,7 +274,7 @@ impl Outcome {
         } = self.counters;
         let refused = self.counters.refusals().map(|(why, count)| (why.name().to_owned(), count.into()));
         json!({
-            "job": args.job, "rank": args.rank, "ranks": args.ranks, "epoch": self.epoch,
+            "job": args.who.job, "rank": args.who.rank, "ranks": args.who.ranks, "epoch": self.epoch,
             "pushed": pushed, "sent": sent, "skipped": skipped, "busy": busy,
             "applied": applied, "refused": refused.collect::<serde_json::Map<_, _>>(), "error": self.error,
             "acknowledged": acknowledged, "given_up": given_up, "initial_sent": initial_sent,
@@ -308,9 +299,9 @@ impl Outcome {
             "rank {} of {} in job {}: {pushed} updates in {:.1} s: {sent} sent, {skipped} held \
              back, {busy} while others were under way; {acknowledged} acknowledged, {given_up} given \
              up{round_trip}; weights came {weights} times",
-            args.rank,
-            args.ranks,
-            args.job,
+            args.who.rank,
+            args.who.ranks,
+            args.who.job,
             self.elapsed.as_secs_f64(),
         )
     }

@@ -34,8 +34,8 @@ pub(super) fn print(
         write!(
             out,
             "rank {} of {}: {} allreduces of {bytes} bytes",
-            args.rank,
-            args.ranks,
+            args.who.rank,
+            args.who.ranks,
             outcome.seconds.len()
         )?;
         if let Some(goodput) = goodput {
@@ -73,8 +73,8 @@ fn as_json(
         .map(|reason| (reason.name().to_owned(), counters.ignored(reason).into()))
         .collect();
     json!({
-        "rank": args.rank,
-        "ranks": args.ranks,
+        "rank": args.who.rank,
+        "ranks": args.who.ranks,
         "iterations": outcome.seconds.len(),
         "verified": outcome.verified,
         "mismatches": outcome.mismatches,
