@@ -291,13 +291,12 @@ impl Session {
         // What it can go on with, and all others as well.
         let agreed = control::named_generation(ack.expected);
         let resumed = agreed.is_some_and(|agreed| agreed == epoch || Some(agreed) == self.base);
-        // A late answer to what it asked before: that it cannot go on. To a member, the payload is never 0.
         if (resumed || anew) && ack.payload == 0 {
-            return Err(Ignored::LateAnswer.into());
+            return Err(Ignored::LateAnswer.into()); // that it cannot go on: a member is never told 0
         }
         if (resumed || anew) && (ack.payload != identity.payload || ack.window == 0) {
-            let (expected, got) = (u32::from(ack.payload), u32::from(identity.payload));
-            return self.rejected(now, identity.rejection(Reason::Payload, expected, got));
+            let differs = identity.rejection(Reason::Payload, ack.payload.into(), identity.payload.into());
+            return self.rejected(now, differs);
         }
         let mut event = None;
         if anew {
