@@ -1,0 +1,243 @@
+//! What is behind a handle: a worker, and a thread that carries out what nobody waits for.
+
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CString;
+use std::panic::catch_unwind;
+use std::process;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
+
+use nix::sys::signal::SigSet;
+use pascaline_worker::{Config, Report, Worker};
+
+use crate::status::{Fault, pascaline_status as Status};
+use crate::tensor::Operation;
+
+/// How often the thread answers other ranks and shows that this one is alive while nothing else is done.
+const TEND: Duration = Duration::from_millis(50);
+/// Requests that a handle may have before they are waited for.
+const MOST_REQUESTS: usize = 1 << 16;
+
+/// One rank of a job.
+#[allow(non_camel_case_types, reason = "the name of the header")]
+#[derive(Debug)]
+pub struct pascaline_handle {
+    /// The process that made it: the thread does not survive a fork.
+    process: u32,
+    shared: Arc<Shared>,
+    /// Whoever has it is in a call.
+    call: Mutex<Call>,
+}
+
+/// What belongs to the thread that is in a call.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    pub(crate) error: CString,
+    pub(crate) report: Report,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Taken for one operation. None if it could not join, or has left.
+    worker: Mutex<Option<Worker>>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Operations that the thread carries out, in the order of their numbers.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<(u64, Operation)>,
+    running: Option<u64>,
+    done: BTreeMap<u64, Result<Report, Fault>>,
+    latest: u64,
+    closing: bool,
+}
+
+/// A lock whose holder has panicked is as good as any: what it guards has been left whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl pascaline_handle {
+    /// Joins. A handle of one that could not tells why.
+    pub(crate) fn join(config: Result<Config, Fault>) -> (Self, Status) {
+        let joined = config.and_then(|config| Ok(Worker::join(config)?)).and_then(|worker| {
+            let shared = Arc::new(Shared::new(Some(worker)));
+            let thread = Shared::start(&shared)?;
+            Ok((shared, Call { thread: Some(thread), ..Call::default() }))
+        });
+        let ((shared, call), status) = match joined {
+            Ok(joined) => (joined, Status::PASCALINE_OK),
+            Err(fault) => {
+                let call = Call { error: c_string(fault.text), ..Call::default() };
+                ((Arc::new(Shared::new(None)), call), fault.status)
+            }
+        };
+        (Self { process: process::id(), shared, call: Mutex::new(call) }, status)
+    }
+
+    /// Makes this thread the one that is in a call.
+    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, Call>, Status> {
+        if self.process != process::id() {
+            return Err(Status::PASCALINE_ERR_STATE);
+        }
+        match self.call.try_lock() {
+            Ok(call) => Ok(call),
+            Err(TryLockError::WouldBlock) => Err(Status::PASCALINE_ERR_BUSY),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        }
+    }
+
+    /// Carries an operation out in this thread, behind those that the handle's thread has.
+    ///
+    /// # Safety
+    /// As for [`Operation::run`].
+    pub(crate) unsafe fn run(&self, operation: &Operation) -> Result<Report, Fault> {
+        let mut queue = lock(&self.shared.queue);
+        // Each of them has a deadline, and no others come.
+        while queue.running.is_some() || !queue.waiting.is_empty() {
+            queue = self.shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(queue);
+        // SAFETY: this function's contract.
+        unsafe { self.shared.run(operation) }
+    }
+
+    /// Leaves an operation to the thread. Returns its number.
+    ///
+    /// # Safety
+    /// As for [`Operation::run`], until the request is done.
+    pub(crate) unsafe fn submit(&self, operation: Operation) -> Result<u64, Fault> {
+        if lock(&self.shared.worker).is_none() {
+            return Err(of_no_use());
+        }
+        let mut queue = lock(&self.shared.queue);
+        if queue.waiting.len() + queue.done.len() >= MOST_REQUESTS {
+            let text = format_args!("{MOST_REQUESTS} requests have not been waited for");
+            return Err(Fault::new(Status::PASCALINE_ERR_REQUEST, text));
+        }
+        queue.latest += 1;
+        let number = queue.latest;
+        queue.waiting.push_back((number, operation));
+        self.shared.changed.notify_all();
+        Ok(number)
+    }
+
+    /// How an operation has ended, if it has. With `wait`, waits for that.
+    pub(crate) fn outcome(&self, number: u64, wait: bool) -> Result<Option<Report>, Fault> {
+        let mut queue = lock(&self.shared.queue);
+        loop {
+            if let Some(outcome) = queue.done.remove(&number) {
+                return outcome.map(Some);
+            }
+            let known = queue.running == Some(number) || queue.waiting.iter().any(|(of, _)| *of == number);
+            if !known {
+                let text = format_args!("the handle has no request {number}, or it was waited for");
+                return Err(Fault::new(Status::PASCALINE_ERR_REQUEST, text));
+            }
+            if !wait {
+                return Ok(None);
+            }
+            queue = self.shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the thread, behind what it still has to do, and leaves the job.
+    pub(crate) fn close(&self, call: &mut Call) {
+        lock(&self.shared.queue).closing = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = call.thread.take() {
+            // It catches its panics.
+            let _ = thread.join();
+        }
+        if let Some(worker) = lock(&self.shared.worker).take() {
+            worker.leave();
+        }
+    }
+}
+
+impl Shared {
+    fn new(worker: Option<Worker>) -> Self {
+        Self { worker: Mutex::new(worker), queue: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn start(shared: &Arc<Self>) -> Result<JoinHandle<()>, Fault> {
+        let shared = Arc::clone(shared);
+        // The program's signals are for its own threads, and a thread inherits its mask.
+        let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+        let thread = thread::Builder::new().name("pascaline".to_owned()).spawn(move || shared.serve());
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
+        thread.map_err(|error| {
+            Fault::new(Status::PASCALINE_ERR_SYSTEM, format_args!("cannot start a thread: {error}"))
+        })
+    }
+
+    /// The thread's life.
+    fn serve(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some((number, operation)) = queue.waiting.pop_front() {
+                queue.running = Some(number);
+                drop(queue);
+                // SAFETY: whoever submitted it promised so until the request is done, which it is not yet.
+                let outcome = unsafe { self.run(&operation) };
+                queue = lock(&self.queue);
+                queue.running = None;
+                queue.done.insert(number, outcome);
+                self.changed.notify_all();
+            } else if queue.closing {
+                return;
+            } else {
+                let waited = self.changed.wait_timeout(queue, TEND);
+                let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                queue = again;
+                if timeout.timed_out() && queue.waiting.is_empty() {
+                    drop(queue);
+                    self.tend();
+                    queue = lock(&self.queue);
+                }
+            }
+        }
+    }
+
+    /// For the pauses between operations; who is in one does all this himself.
+    fn tend(&self) {
+        if let Ok(mut worker) = self.worker.try_lock()
+            && let Some(member) = &mut *worker
+        {
+            let tended = catch_unwind(AssertUnwindSafe(|| member.tend()));
+            if tended.is_err() {
+                *worker = None;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Operation::run`].
+    unsafe fn run(&self, operation: &Operation) -> Result<Report, Fault> {
+        let mut worker = lock(&self.worker);
+        let member = worker.as_mut().ok_or_else(of_no_use)?;
+        // SAFETY: this function's contract.
+        let ran = catch_unwind(AssertUnwindSafe(|| unsafe { operation.run(member) }));
+        ran.unwrap_or_else(|panic| {
+            // What it has left half done must not be used.
+            *worker = None;
+            Err(Fault::panicked(&*panic))
+        })
+    }
+}
+
+fn of_no_use() -> Fault {
+    Fault::new(Status::PASCALINE_ERR_STATE, "the handle could not join, or has met a defect: finalize it")
+}
+
+/// Without what C would take for the end.
+pub(crate) fn c_string(text: String) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}

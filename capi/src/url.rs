@@ -1,0 +1,129 @@
+//! Where to join, as what: `pascaline://appliance:16420?job=1&rank=0&ranks=4`.
+
+use core::fmt::Display;
+use core::str::FromStr;
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+
+use pascaline_worker::Config;
+
+use crate::status::{Fault, pascaline_status as Status};
+
+const SCHEME: &str = "pascaline://";
+const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
+const KEYS: &str = "job, rank, ranks, payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, \
+                    linger, partial";
+
+/// The configuration that a URL means. Asks DNS where the host is a name.
+pub(crate) fn config(url: &str) -> Result<Config, Fault> {
+    let rest = url.strip_prefix(SCHEME).ok_or_else(|| wrong(format_args!("it begins with {SCHEME}")))?;
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let pairs = pairs(query)?;
+    let required = |key: &str| -> Result<u16, Fault> {
+        let found = pairs.iter().find(|(name, _)| *name == key);
+        number(key, found.ok_or_else(|| wrong(format_args!("{key} is missing")))?.1)
+    };
+    let (job, rank, ranks) = (required("job")?, required("rank")?, required("ranks")?);
+    // The name last: what can be checked without DNS is.
+    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let mut config = Config { accept_partial: false, ..Config::new(nowhere, job, rank, ranks) };
+    for (key, value) in &pairs {
+        set(&mut config, key, value)?;
+    }
+    // Whatever the order: `timeout` is for both.
+    if let Some((key, value)) = pairs.iter().find(|(key, _)| *key == "join_timeout") {
+        config.join_deadline = time(key, value)?;
+    }
+    config.appliance = address(place.strip_suffix('/').unwrap_or(place))?;
+    config.check().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error))?;
+    Ok(config)
+}
+
+/// The keys with their values, each once.
+fn pairs(query: &str) -> Result<Vec<(&str, &str)>, Fault> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) =
+            pair.split_once('=').ok_or_else(|| wrong(format_args!("{pair:?} is no key=value")))?;
+        if pairs.iter().any(|(other, _)| *other == key) {
+            return Err(wrong(format_args!("{key} is there twice")));
+        }
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}
+
+fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
+    match key {
+        // Read before all others, and behind them.
+        "job" | "rank" | "ranks" | "join_timeout" => {}
+        "payload" => config.payload = number(key, value)?,
+        "in_flight" => config.in_flight = number(key, value)?,
+        "spread" => config.spread = number(key, value)?,
+        "udp_ports" => config.udp_ports = number(key, value)?,
+        "bind" => {
+            let bare = value.trim_start_matches('[').trim_end_matches(']');
+            let any_port = || bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
+            let bind = value.parse().or_else(|_| any_port());
+            config.bind = Some(bind.map_err(|_| wrong(format_args!("bind={value}: expected an address")))?);
+        }
+        "timeout" => {
+            config.deadline = time(key, value)?;
+            config.join_deadline = config.deadline;
+        }
+        "linger" => config.linger = time(key, value)?,
+        "partial" => {
+            config.accept_partial = match value {
+                "0" => false,
+                "1" => true,
+                _ => return Err(wrong(format_args!("partial={value}: expected 0 or 1"))),
+            }
+        }
+        _ => return Err(wrong(format_args!("{key:?} is no key; keys are {KEYS}"))),
+    }
+    Ok(())
+}
+
+/// The place before the question mark: `host`, `host:port`, `[IPv6]`, `[IPv6]:port`.
+fn address(place: &str) -> Result<SocketAddr, Fault> {
+    let (host, port) = match place.strip_prefix('[') {
+        Some(literal) => {
+            let (host, rest) = literal.split_once(']').ok_or_else(|| wrong("the ] is missing"))?;
+            let port = match rest {
+                "" => None,
+                _ => Some(rest.strip_prefix(':').ok_or_else(|| wrong("behind the ] comes :port"))?),
+            };
+            (host, port)
+        }
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    if host.is_empty() {
+        return Err(wrong("the appliance's address is missing"));
+    }
+    let port = port.map_or(Ok(pascaline_wire::DEFAULT_PORT), |port| match number("the port", port)? {
+        0 => Err(wrong("the port is 0")),
+        port => Ok(port),
+    })?;
+    let unknown = |why: &dyn Display| {
+        let text = format_args!("{host}: not an address, and no host of this name: {why}");
+        Fault::new(Status::PASCALINE_ERR_RESOLVE, text)
+    };
+    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?;
+    found.next().ok_or_else(|| unknown(&"the name has no address"))
+}
+
+fn number<T: FromStr<Err: Display>>(key: &str, value: &str) -> Result<T, Fault> {
+    value.parse().map_err(|error| wrong(format_args!("{key}={value}: {error}")))
+}
+
+/// With a unit (`500ms`), or in seconds.
+fn time(key: &str, value: &str) -> Result<Duration, Fault> {
+    if let Ok(seconds) = value.parse::<u32>() {
+        return Ok(Duration::from_secs(seconds.into()));
+    }
+    humantime::parse_duration(value).map_err(|error| wrong(format_args!("{key}={value}: {error}")))
+}
+
+fn wrong(why: impl Display) -> Fault {
+    Fault::new(Status::PASCALINE_ERR_URL, format_args!("the URL is not understood: {why} (e.g. {EXAMPLE})"))
+}

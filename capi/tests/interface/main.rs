@@ -1,0 +1,190 @@
+//! The interface as C sees it, over loopback sockets, with the worker's tests' appliance.
+#![allow(unsafe_code, reason = "calls what C calls")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../../worker/tests/worker/adversary.rs"]
+#[allow(dead_code, reason = "shared with the worker's tests")]
+mod adversary;
+#[path = "../../../worker/tests/worker/aggregator.rs"]
+#[allow(dead_code, reason = "shared with the worker's tests")]
+mod aggregator;
+mod appliance;
+mod bad_input;
+#[path = "../../../worker/tests/worker/job.rs"]
+#[allow(dead_code, reason = "shared with the worker's tests")]
+mod job;
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use pascaline::pascaline_dtype::*;
+use pascaline::pascaline_op::*;
+use pascaline::pascaline_status::*;
+use pascaline::*;
+use pascaline_worker::{Element, bf16, f16};
+
+use appliance::{Appliance, Handle};
+
+/// An allreduce of a whole slice.
+fn allreduce<T>(
+    handle: Handle,
+    input: Option<&[T]>,
+    output: &mut [T],
+    dtype: pascaline_dtype,
+    op: pascaline_op,
+) {
+    let (count, output) = (output.len(), output.as_mut_ptr());
+    let input = input.map_or(output.cast_const(), <[T]>::as_ptr);
+    // SAFETY: the slices are as long as is said.
+    let status = unsafe {
+        pascaline_allreduce(handle.0, input.cast(), output.cast(), count, dtype as c_int, op as c_int)
+    };
+    assert_eq!(status, PASCALINE_OK, "{}", handle.error());
+}
+
+fn every_operation<T: Element + PartialEq + core::fmt::Debug>(
+    rank: u16,
+    handle: Handle,
+    dtype: pascaline_dtype,
+) {
+    let mine = T::nearest([1.0, 5.0][usize::from(rank)]);
+    for (op, expected) in
+        [(PASCALINE_SUM, 6.0), (PASCALINE_MIN, 1.0), (PASCALINE_MAX, 5.0), (PASCALINE_MEAN, 3.0)]
+    {
+        let input = vec![mine; 1000];
+        let mut output = vec![T::nearest(0.0); 1000];
+        allreduce(handle, Some(&input), &mut output, dtype, op);
+        assert!(output.iter().all(|&value| value == T::nearest(expected)), "{dtype:?} {op:?} {output:?}");
+        assert!(input.iter().all(|&value| value == mine));
+        let mut in_place = input;
+        allreduce(handle, None, &mut in_place, dtype, op);
+        assert_eq!(in_place, output);
+    }
+}
+
+#[test]
+fn every_type_and_operation() {
+    Appliance::start().ranks("", |rank, handle| {
+        every_operation::<f32>(rank, handle, PASCALINE_F32);
+        every_operation::<i32>(rank, handle, PASCALINE_I32);
+        every_operation::<f16>(rank, handle, PASCALINE_F16);
+        every_operation::<bf16>(rank, handle, PASCALINE_BF16);
+        every_operation::<f64>(rank, handle, PASCALINE_F64);
+        allreduce(handle, None, &mut [0.0_f32; 0], PASCALINE_F32, PASCALINE_SUM);
+
+        let mut saturated = [i32::MAX - 1; 2];
+        allreduce(handle, None, &mut saturated, PASCALINE_I32, PASCALINE_SUM);
+        let mut report = pascaline_report::default();
+        // SAFETY: a handle, and a place.
+        assert_eq!(unsafe { pascaline_last_report(handle.0, &mut report) }, PASCALINE_OK);
+        assert_eq!((saturated, report.bytes, report.packets, report.overflows), ([i32::MAX; 2], 8, 1, 1));
+        assert_eq!((report.missing_ranks, handle.error()), (0, String::new()));
+    });
+}
+
+/// Begins an allreduce of a whole buffer in place.
+fn begin(handle: Handle, tensor: &mut [i32]) -> pascaline_request {
+    let (count, at) = (tensor.len(), tensor.as_mut_ptr().cast::<c_void>());
+    let (dtype, op, mut request) = (PASCALINE_I32 as c_int, PASCALINE_SUM as c_int, 0);
+    // SAFETY: callers keep the tensor until the request is done.
+    let status = unsafe { pascaline_iallreduce(handle.0, at, at, count, dtype, op, &mut request) };
+    assert_eq!(status, PASCALINE_OK, "{}", handle.error());
+    request
+}
+
+#[test]
+fn operations_that_run_meanwhile_are_done_in_order() {
+    Appliance::start().ranks("", |rank, handle| {
+        let mut tensors: Vec<Vec<i32>> = (1..=4).map(|i| vec![i * i32::from(rank + 1); 3000]).collect();
+        let mut requests: Vec<_> = tensors.iter_mut().map(|tensor| begin(handle, tensor)).collect();
+        // One that blocks comes behind them.
+        let mut last = [7; 4];
+        allreduce(handle, None, &mut last, PASCALINE_I32, PASCALINE_SUM);
+        assert_eq!(last, [14; 4]);
+        let mut done = 0;
+        // SAFETY: a handle, and places.
+        assert_eq!(unsafe { pascaline_test(handle.0, &mut requests[3], &mut done) }, PASCALINE_OK);
+        assert_eq!((done, requests[3]), (1, 0));
+        for request in &mut requests {
+            let before = *request;
+            // SAFETY: as above.
+            assert_eq!(unsafe { pascaline_wait(handle.0, request) }, PASCALINE_OK);
+            assert_eq!(*request, 0);
+            let mut again = before;
+            // SAFETY: as above.
+            let status = unsafe { pascaline_wait(handle.0, &mut again) };
+            assert_eq!(status, if before == 0 { PASCALINE_OK } else { PASCALINE_ERR_REQUEST });
+        }
+        assert!(tensors.iter().zip(1..).all(|(tensor, i)| tensor.iter().all(|&sum| sum == 3 * i)));
+    });
+}
+
+#[test]
+fn finalize_completes_what_is_under_way() {
+    let mut tensors = [vec![1; 10_000], vec![2; 10_000]];
+    let places: Vec<_> =
+        tensors.iter_mut().map(|tensor| (tensor.as_mut_ptr() as usize, tensor.len())).collect();
+    Appliance::start().ranks("", |rank, handle| {
+        let (at, count) = places[usize::from(rank)];
+        // SAFETY: the vector outlives the ranks, and only this one uses it meanwhile.
+        let tensor = unsafe { core::slice::from_raw_parts_mut(at as *mut i32, count) };
+        assert_ne!(begin(handle, tensor), 0);
+    });
+    assert!(tensors.iter().flatten().all(|&sum| sum == 3));
+}
+
+#[test]
+fn a_second_thread_is_told_that_the_handle_is_busy() {
+    Appliance::start().ranks("", |rank, handle| {
+        if rank == 0 {
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(move || {
+                    let Handle(_) = handle;
+                    let mut tensor = [1.0_f32; 100];
+                    allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
+                    allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
+                });
+                let mut busy = 0;
+                while !waiting.is_finished() {
+                    let mut report = pascaline_report::default();
+                    // SAFETY: a handle, and a place.
+                    busy += u32::from(
+                        unsafe { pascaline_last_report(handle.0, &mut report) } == PASCALINE_ERR_BUSY,
+                    );
+                    std::thread::yield_now();
+                }
+                waiting.join().unwrap();
+                assert!(busy > 0);
+            });
+        } else {
+            for _ in 0..2 {
+                allreduce(handle, None, &mut [2.0_f32; 100], PASCALINE_F32, PASCALINE_SUM);
+            }
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_nobody_is_told_at_the_deadline() {
+    Appliance::start().ranks("&timeout=300ms&linger=10ms", |rank, handle| {
+        if rank == 1 {
+            return;
+        }
+        let mut tensor = [1.0_f32; 8];
+        let (at, count) = (tensor.as_mut_ptr().cast::<c_void>(), tensor.len());
+        let again = || {
+            // SAFETY: the tensor is as long as is said.
+            unsafe {
+                pascaline_allreduce(handle.0, at, at, count, PASCALINE_F32 as c_int, PASCALINE_SUM as c_int)
+            }
+        };
+        let status = again();
+        assert!(matches!(status, PASCALINE_ERR_TIMEOUT | PASCALINE_ERR_RANKS_LOST), "{status:?}");
+        assert!(!handle.error().is_empty());
+        assert_eq!(again(), PASCALINE_ERR_STATE, "{}", handle.error());
+        let mut request = begin(handle, &mut [1; 0]);
+        // SAFETY: a handle, and a place.
+        assert_eq!(unsafe { pascaline_wait(handle.0, &mut request) }, PASCALINE_ERR_STATE);
+        assert_eq!(ptr::null_mut::<u8>() as usize as u64, request);
+    });
+}
