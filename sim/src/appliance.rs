@@ -56,7 +56,7 @@ impl Appliance {
     pub(crate) fn new<'a>(
         plan: &Plan,
         hosts: impl Iterator<Item = &'a Host>,
-        cluster: Option<&Cluster>,
+        (cluster, outside): (Option<&Cluster>, Option<&Host>),
         first_epoch: u8,
         secret: Secret,
         clock: &Clock,
@@ -67,14 +67,17 @@ impl Appliance {
         };
         let ports = (0..plan.ports).map(port).collect();
         let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
-        let membership = membership(plan, hosts, cluster, (first_epoch, secret));
+        let membership = membership(plan, hosts, (cluster, outside), (first_epoch, secret));
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
         let queues = plan.cluster.as_ref().map(|cluster| cluster.queues(plan.ports)).unwrap_or_default();
         let (updates, _) = UpdateEnd::connect(&queues, plan.lcores, &Kernels::detect()).ok()?;
         let mut updates = updates.into_iter();
-        let server = plan.server.map(|server| Server::new(server, &frames, plane.served_jobs()));
+        let server = plan
+            .server
+            .filter(|_| !plan.outside)
+            .map(|server| Server::new(server, &frames, plane.served_jobs()));
         let mut appliance = Self {
             lcores: Vec::new(),
             counters: Vec::new(),
@@ -281,7 +284,7 @@ fn one_more() -> Reading {
 fn membership<'a>(
     plan: &Plan,
     mut hosts: impl Iterator<Item = &'a Host>,
-    cluster: Option<&Cluster>,
+    (cluster, outside): (Option<&Cluster>, Option<&Host>),
     (first_epoch, secret): (u8, Secret),
 ) -> Membership {
     let mut spec = |job: &JobPlan| {
@@ -294,7 +297,11 @@ fn membership<'a>(
             partials: job.threshold.is_some(),
             dead_after: job.dead_after,
             on_death: job.on_death,
-            server: if job.policy.server { ServerMode::Embedded } else { ServerMode::None },
+            server: match outside {
+                _ if !job.policy.server => ServerMode::None,
+                None => ServerMode::Embedded,
+                Some(&Host { address, udp_port, .. }) => ServerMode::External { address, udp_port },
+            },
             ..JobSpec::new(job.id, job.ranks)
         }
     };

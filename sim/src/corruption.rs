@@ -58,6 +58,8 @@ pub(crate) enum Direction {
     },
     /// To a worker.
     Down,
+    /// To a parameter server of its own. It takes from the appliance whatever is well-formed.
+    ToServer,
 }
 
 const BODY: usize = 42;
@@ -81,6 +83,8 @@ const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 56..64];
 const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 56..64];
 /// From the appliance: results, reminders.
 const DATA_DOWN: Ranges = &[0..43, 44..50, 54..64];
+/// From the appliance to a server: nothing there but the job's generation tells good from bad.
+const TO_SERVER: Ranges = &[0..43, 60..64];
 /// From the appliance: answers and refusals.
 const ACK: Ranges = &[0..43, 44..46, 50..63];
 
@@ -92,7 +96,7 @@ fn is_v6(frame: &[u8]) -> bool {
 pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Random) -> Option<bool> {
     let v6 = is_v6(frame);
     let udp = if v6 { UDP_V6 } else { UDP };
-    if direction != Direction::Down && (v6 || random.chance(500_000)) {
+    if matches!(direction, Direction::Up { .. }) && (v6 || random.chance(500_000)) {
         for _ in 0..random.between(1, 4) {
             let at = udp + random.index(frame.len().checked_sub(udp)?);
             change(frame, at, random);
@@ -109,10 +113,11 @@ pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Rando
         (Direction::Up { listed: false }, CONTROL) => REQUEST,
         (Direction::Up { .. }, UPDATE) => UPDATE_UP,
         (Direction::Up { .. }, _) => DATA_UP,
+        (Direction::ToServer, _) => TO_SERVER,
         (Direction::Down, CONTROL) => ACK,
         (Direction::Down, _) => DATA_DOWN,
     };
-    let kind_too = frame[KIND] != CONTROL && frame.len() != HEADERS + control::LEN && random.chance(50_000);
+    let kind_too = direction != Direction::ToServer && frame[KIND] != CONTROL && frame.len() != HEADERS + control::LEN && random.chance(50_000);
     let at = if kind_too { KIND } else { choose(ranges, random) };
     if at == EPOCH {
         frame[EPOCH] ^= 0x80;

@@ -113,6 +113,8 @@ kinds! {
     ServerFull => "ps_full", "PS full";
     /// The parameter server lost all its memory.
     ServerRestart => "ps_restarts", "PS restarts";
+    /// The parameter server of its own was killed or stopped.
+    ServerAway => "ps_away", "PS away";
     /// A worker went away for good, without a word.
     WorkerKilled => "workers_killed", "workers killed";
     /// A worker went away and came back as a new session.

@@ -52,6 +52,7 @@ mod host;
 mod io;
 mod link;
 mod oracle;
+mod outside;
 mod plan;
 mod queue;
 pub mod random;

@@ -26,6 +26,12 @@ const APART: u64 = 1442;
 /// The same for what came after those: asynchronous jobs and commands.
 const EXTRA: u64 = 7;
 
+/// The same for a parameter server of its own.
+const OUTSIDE: u64 = 11;
+
+/// How many schedules with a parameter server have it outside of the appliance, in millionths.
+const OUTSIDE_SHARE: u32 = 250_000;
+
 /// How many schedules have an asynchronous job, in millionths.
 const CLUSTERS: u32 = 200_000;
 
@@ -34,6 +40,9 @@ pub(crate) const STUCK_TIMES: u64 = 8;
 pub(crate) const STUCK_FOR: u64 = 100 * MILLI;
 /// How many results get lost then, at least, in millionths.
 const STUCK_LOSS: u32 = 100_000;
+
+/// How long it takes until all that was lost to a server that went away has been sent again.
+const MISSED: Duration = Duration::from_secs(4);
 
 /// What can happen to the turns of lcores and of the parameter server, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,6 +86,8 @@ pub(crate) struct Plan {
     pub(crate) pool: PoolConfig,
     /// If any job has one.
     pub(crate) server: Option<ServerPlan>,
+    /// It is a process of its own, and comes and goes.
+    pub(crate) outside: bool,
     pub(crate) lcores: usize,
     /// Packets go to any lcore, instead of to the one that the NIC would choose by address and port.
     pub(crate) spray: bool,
@@ -104,6 +115,7 @@ impl Plan {
         // Drawn apart, so that nothing else that a seed decides depends on it.
         let mut apart = Random::new(random.clone().next() ^ APART);
         let mut extra = Random::new(random.clone().next() ^ EXTRA);
+        let mut away = Random::new(random.clone().next() ^ OUTSIDE);
         let mut jobs = jobs(random);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
@@ -129,7 +141,17 @@ impl Plan {
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
         jobs.iter_mut().for_each(|job| job.settle(random, news));
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
+        // What is summed while it is away may have other bits the second time, as without a server.
+        let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);
+        let rough = if outside { 0 } else { rough };
         jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
+        if outside {
+            let (absences, waiting) = upset::draw_absences(&mut away);
+            let longer = Duration::from_nanos(waiting) + MISSED;
+            jobs.iter_mut().for_each(|job| job.wait(longer));
+            upsets.extend(absences);
+            links.push(link(conditions.vary(&mut away), &mut away));
+        }
         if jobs.iter().any(|job| job.rough) {
             turns.stuck = often(&mut apart, 300_000);
             tempt(&jobs, &mut links, turns.stuck);
@@ -144,6 +166,7 @@ impl Plan {
             jobs,
             cluster,
             pool,
+            outside,
             lcores: random.pick(&[1, 2]),
             spray: random.chance(300_000),
             ports: random.pick(&[1, 1, 2]),

@@ -24,12 +24,16 @@ pub(crate) enum What {
     Audit { worker: usize, stage: u64 },
     /// A host of the asynchronous job has something to do.
     Cluster { host: usize },
+    /// The parameter server of its own has something to do.
+    Outside,
     /// One of the plan's upsets.
     Upset { number: usize },
     /// The appliance is back.
     ApplianceBack,
     /// The parameter server is back.
     ServerBack,
+    /// The parameter server of its own is back.
+    OutsideBack,
     /// A worker is back.
     WorkerBack { worker: usize },
 }

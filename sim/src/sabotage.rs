@@ -48,6 +48,8 @@ pub enum Sabotage {
     ServerNeverAsks,
     /// The parameter server changes a bit of what it sends.
     ServerAlters,
+    /// Somebody registers in the name of a parameter server that is gone.
+    ServeForTheDead,
     /// The parameter server keeps spent packets.
     LeakToServer,
     /// The appliance's port layer keeps spent packets.
@@ -94,6 +96,7 @@ impl Sabotage {
         Self::ServerForgetsNothing,
         Self::ServerNeverAsks,
         Self::ServerAlters,
+        Self::ServeForTheDead,
         Self::LeakToServer,
         Self::LeakPacket,
         Self::SwallowPacket,

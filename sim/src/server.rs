@@ -9,7 +9,7 @@ use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf as _};
 use pascaline_pipelines::ServerEnd;
 use pascaline_pipelines::jobs::{ServedJob, ServedJobs};
 use pascaline_ps::{Capacity, Completion, Config, JobParams, RejectReason};
-use pascaline_wire::{DType, Element, Op};
+use pascaline_wire::{DType, Element, Header, Op};
 
 use crate::io::ROOM;
 use crate::plan::ServerPlan;
@@ -166,7 +166,28 @@ impl Server {
         Ok(())
     }
 
-    fn next(&self) -> Option<Duration> {
+    /// Serves a job, as its appliance says.
+    pub(crate) fn serve_job(&mut self, job: &ServedJob) {
+        // One that it has no room for it does without.
+        let _ = self.state.set_job(job.job, params(self.plan, job));
+    }
+
+    /// Forgets a job whose next generation it will see from the beginning.
+    pub(crate) fn await_job(&mut self, job: u16) {
+        self.state.remove_job(job);
+        self.state.witness(job);
+    }
+
+    pub(crate) fn forget_job(&mut self, job: u16) {
+        self.state.remove_job(job);
+    }
+
+    /// True if a packet is of no job, or of no generation, that it serves.
+    pub(crate) fn is_unknown(&self, header: &Header) -> bool {
+        self.state.job(header.job).is_none_or(|job| job.epoch != header.epoch)
+    }
+
+    pub(crate) fn next(&self) -> Option<Duration> {
         Some(self.state.poll_timeout()?.max(self.may_advance))
     }
 

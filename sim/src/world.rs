@@ -14,6 +14,7 @@ use crate::host::Host;
 use crate::io::Clock;
 use crate::link::Link;
 use crate::oracle::Generations;
+use crate::outside::Outside;
 use crate::plan::{JobPlan, MILLI, Plan, Upset};
 use crate::queue::{Queue, What};
 use crate::random::Random;
@@ -26,6 +27,7 @@ mod clusters;
 mod commands;
 mod lives;
 mod network;
+mod outside;
 mod turns;
 mod verdict;
 
@@ -80,6 +82,8 @@ pub(crate) struct World<'a> {
     jobs: Vec<JobStory>,
     /// The asynchronous job. Its hosts come after the workers' in number.
     cluster: Option<Cluster>,
+    /// The parameter server of its own. Its host comes last.
+    outside: Option<Outside>,
     up: Vec<Link>,
     down: Vec<Link>,
     generations: Generations,
@@ -123,9 +127,14 @@ impl<'a> World<'a> {
         }
         let cluster = plan.cluster.as_ref();
         let cluster = cluster.map(|cluster| Cluster::new(cluster, workers.len(), plan.ports, plan.v6));
+        let outside = plan.server.filter(|_| plan.outside);
+        let outside = outside.map(|server| Outside::new(plan, server, plan.links.len() - 1));
         let listed = plan.jobs.iter().all(|job| job.admitted);
         let up = plan.links.iter().map(|one| Link::new(one.up, Direction::Up { listed }, one.dark.clone()));
-        let down = plan.links.iter().map(|one| Link::new(one.down, Direction::Down, one.dark.clone()));
+        let hosts = plan.links.len() - usize::from(plan.outside);
+        let towards = |at| if at < hosts { Direction::Down } else { Direction::ToServer };
+        let down = plan.links.iter().enumerate();
+        let down = down.map(|(at, one)| Link::new(one.down, towards(at), one.dark.clone()));
         let (up, down) = (up.collect(), down.collect());
         Self {
             plan,
@@ -144,6 +153,7 @@ impl<'a> World<'a> {
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
             cluster,
+            outside,
             up,
             down,
             generations: Generations::default(),
@@ -177,6 +187,9 @@ impl<'a> World<'a> {
         for host in 0..self.plan.cluster.as_ref().map_or(0, ClusterPlan::hosts) {
             self.queue.push(self.random.below(2 * MILLI), What::Cluster { host });
         }
+        if self.outside.is_some() {
+            self.queue.push(0, What::OutsideBack);
+        }
         // Nothing matters to anybody once all workers have come to their end.
         while !(self.workers.iter().all(over) && self.cluster.as_ref().is_none_or(Cluster::is_over))
             && let Some((at, what)) = self.queue.pop()
@@ -201,6 +214,8 @@ impl<'a> World<'a> {
             What::Begin { worker, stage } => return self.begin(worker, stage),
             What::Audit { worker, stage } => return self.audit(worker, stage),
             What::Cluster { host } => return self.cluster_turn(host),
+            What::Outside => return self.outside_turn(),
+            What::OutsideBack => return self.outside_back(),
             What::Upset { number } => return self.upset(number),
             What::ApplianceBack => self.start_appliance(),
             What::ServerBack => self.start_server(),
@@ -211,11 +226,12 @@ impl<'a> World<'a> {
 
     fn start_appliance(&mut self) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
+        let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
         self.clock.set(EPOCH + self.now);
-        let (epoch, cluster) = (self.first_epoch, self.cluster.as_ref());
+        let epoch = self.first_epoch;
         let alike = self.saboteur.what.needs_equal_bases();
         let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
-        self.appliance = Appliance::new(self.plan, hosts, cluster, epoch, secret, &self.clock);
+        self.appliance = Appliance::new(self.plan, hosts, beside, epoch, secret, &self.clock);
         self.trace.note(self.now, 7, &[], || format!("the appliance starts with generation {epoch}"));
     }
 
@@ -252,6 +268,7 @@ impl<'a> World<'a> {
                     self.queue.push(self.now + down, What::ServerBack);
                 }
             }
+            Upset::ServerAway { how, down } => self.outside_away(how, down),
             Upset::Kill { worker } => {
                 if self.kill(worker, Phase::Over(Ending::Killed)) {
                     self.faults.count(Fault::WorkerKilled);

@@ -68,6 +68,8 @@ is_found! {
     a_server_that_mixes_generations: ServerForgetsNothing => Violation::WrongSum { .. },
     a_second_sum_that_nobody_was_asked_about: ServerNeverAsks => Violation::Differs { .. },
     a_server_that_changes_what_it_sends: ServerAlters => Violation::WrongSum { .. },
+    a_server_that_is_gone_and_registers: ServeForTheDead =>
+        Violation::Overdue { .. } | Violation::Unexcused { .. },
     a_buffer_that_the_server_keeps: LeakToServer => Violation::Leak { what: "frame", .. },
     a_buffer_that_is_never_given_back: LeakPacket => Violation::Leak { what: "frame", .. },
     a_packet_lost_within_the_port: SwallowPacket => Violation::Uncounted { .. },

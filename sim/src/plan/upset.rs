@@ -4,6 +4,7 @@ use pascaline_wire::control::Action;
 
 use super::job::JobPlan;
 use super::{MICRO, MILLI};
+use crate::outside::Away;
 use crate::random::Random;
 
 /// Something that goes wrong once.
@@ -16,6 +17,11 @@ pub(crate) enum Upset {
     RestartServer {
         down: u64,
         queue_too: bool,
+    },
+    /// The parameter server of its own is killed or stopped, and comes back.
+    ServerAway {
+        how: Away,
+        down: u64,
     },
     Kill {
         worker: usize,
@@ -61,7 +67,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
             let mine = (first..next).contains(&worker);
             match upset {
                 Upset::RestartAppliance { .. } => job.excuse.appliance = true,
-                Upset::RestartServer { .. } | Upset::Command { .. } => {}
+                Upset::RestartServer { .. } | Upset::ServerAway { .. } | Upset::Command { .. } => {}
                 Upset::Kill { .. } => job.excuse.kill |= mine,
                 Upset::Restart { .. } => job.excuse.restart |= mine,
             }
@@ -69,6 +75,25 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
         }
     }
     upsets
+}
+
+/// Longer than any schedule takes.
+const FOR_GOOD: u64 = 3_600_000 * MILLI;
+
+/// When a parameter server of its own is away: longer than it takes to be missed, or not, or for good. And
+/// how long jobs may wait for it in all.
+pub(super) fn draw_absences(random: &mut Random) -> (Vec<(u64, Upset)>, u64) {
+    let (mut absences, mut waiting) = (Vec::new(), 0);
+    let mut at = random.below(60 * MILLI);
+    for _ in 0..random.pick(&[1, 1, 2_u64]) {
+        let how = if random.chance(700_000) { Away::Killed } else { Away::Stopped };
+        let (short, long) = (random.below(700 * MILLI), random.between(900 * MILLI, 2500 * MILLI));
+        let down = random.pick(&[short, long, FOR_GOOD]);
+        absences.push((at, Upset::ServerAway { how, down }));
+        waiting += down.min(long);
+        at += down + random.below(1500 * MILLI);
+    }
+    (absences, waiting)
 }
 
 /// Commands that end what is running: a Reset, or a Halt that a Reset mostly follows.

@@ -45,6 +45,9 @@ impl World<'_> {
         self.trace.note(self.now, 21, frame, || {
             format!("worker {number} receives {}", super::network::words(frame))
         });
+        if self.outside(number).is_some() {
+            return self.deliver_outside(frame);
+        }
         if let Some(host) = number.checked_sub(self.workers.len()) {
             return self.deliver_to_cluster(host, frame);
         }

@@ -36,6 +36,9 @@ impl World<'_> {
     /// The port that a host is behind.
     fn port(&self, number: usize) -> Option<usize> {
         let cluster = || self.cluster.as_ref()?.hosts.get(number - self.workers.len());
+        if let Some(outside) = self.outside(number) {
+            return Some(outside.host.port);
+        }
         self.workers.get(number).map(|worker| &worker.host).or_else(cluster).map(|host| host.port)
     }
 

@@ -1,0 +1,176 @@
+//! The parameter server as a process of its own, on a host of its own: it registers, and comes and goes.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use pascaline_aggregator::Order;
+use pascaline_buffer::{HeapPool, PacketBuf as _};
+use pascaline_pipelines::jobs::{ServedJob, ServedJobs};
+use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
+use pascaline_wire::{Element, Header, Kind, header};
+
+use crate::host::Host;
+use crate::plan::{MILLI, Plan, ServerPlan};
+use crate::sabotage::Sabotage;
+use crate::server::Server;
+use crate::violation::Violation;
+
+/// Between two Serves of a job.
+const SERVE_EVERY: u64 = 200 * MILLI;
+/// After how long without an answer it takes itself for gone.
+const LAPSE: u64 = 500 * MILLI;
+/// Datagrams that its socket keeps while it is stopped.
+const SOCKET: usize = 64;
+
+/// How a server goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Away {
+    /// It is killed, and the next one knows nothing.
+    Killed,
+    /// It is stopped, and goes on later as if nothing had happened.
+    Stopped,
+}
+
+/// A job that it registers for.
+#[derive(Debug)]
+struct Registration {
+    order: Order,
+    due: u64,
+    answered: Option<u64>,
+}
+
+/// The server, its host, and what it knows of the appliance.
+pub(crate) struct Outside {
+    pub(crate) host: Host,
+    server: Server,
+    jobs: BTreeMap<u16, Registration>,
+    away: Option<Away>,
+    /// Each life has a session of its own.
+    session: u64,
+    inbox: Vec<Vec<u8>>,
+    frames: HeapPool,
+    /// When it is going to be woken.
+    pub(crate) wake: Option<u64>,
+}
+
+impl Outside {
+    /// The server of a plan, on the host of this number.
+    pub(crate) fn new(plan: &Plan, server: ServerPlan, number: usize) -> Self {
+        let frames = HeapPool::new();
+        let served = plan.jobs.iter().filter(|job| job.policy.server);
+        let registration = |order| Registration { order, due: 0, answered: None };
+        Self {
+            host: Host::new(number, plan.ports, plan.v6),
+            server: Server::new(server, &frames, ServedJobs::default()),
+            jobs: served.map(|job| (job.id, registration(job.policy.order))).collect(),
+            away: None,
+            session: 1,
+            inbox: Vec::new(),
+            frames,
+            wake: None,
+        }
+    }
+
+    pub(crate) fn go_away(&mut self, how: Away) {
+        self.away = Some(how);
+        if how == Away::Killed {
+            self.server.go_away(true);
+            self.inbox.clear();
+        }
+    }
+
+    pub(crate) fn come_back(&mut self, now: u64) {
+        if self.away.take() == Some(Away::Killed) {
+            self.server.come_back();
+            self.session += 1;
+            self.jobs.values_mut().for_each(|job| (job.due, job.answered) = (now, None));
+        }
+    }
+
+    /// A frame reaches the host.
+    pub(crate) fn deliver(&mut self, now: u64, frame: &[u8]) {
+        let Some(datagram) = self.host.receive(frame).map(<[u8]>::to_vec) else { return };
+        match self.away {
+            None => self.receive(now, &datagram),
+            Some(Away::Stopped) if self.inbox.len() < SOCKET => self.inbox.push(datagram),
+            Some(_) => {}
+        }
+    }
+
+    fn receive(&mut self, now: u64, datagram: &[u8]) {
+        let Ok((header, body)) = Header::parse(datagram) else { return };
+        if header.kind != Kind::Control {
+            if self.server.is_unknown(&header) {
+                if let Some(job) = self.jobs.get_mut(&header.job) {
+                    job.due = job.due.min(now + 20 * MILLI);
+                }
+                return;
+            }
+            let packet = self.frames.alloc(datagram, datagram.len());
+            let _ = self.server.end().to.push(packet);
+            return;
+        }
+        let Ok(answer) = Control::parse(body) else { return };
+        let ours = answer.answers == Some(Action::Serve) && answer.session == self.session;
+        let Some(job) = self.jobs.get_mut(&header.job).filter(|_| ours && answer.status != Status::TooMany)
+        else {
+            return;
+        };
+        job.answered = Some(now);
+        let order = job.order;
+        let Header { job, fan_in, epoch, .. } = header;
+        match (answer.status, answer.payload) {
+            (Status::Ok, 0) => self.server.await_job(job),
+            (Status::Ok, payload) => {
+                let needed =
+                    u16::try_from(answer.expected).ok().filter(|needed| *needed > 0).unwrap_or(fan_in);
+                self.server.serve_job(&ServedJob { job, fan_in, epoch, needed, order, payload });
+            }
+            _ => self.server.forget_job(job),
+        }
+    }
+
+    /// Does what is due, and gives the frames that it sends.
+    pub(crate) fn turn(&mut self, now: u64, sabotage: Sabotage) -> Result<Vec<Vec<u8>>, Violation> {
+        let mut frames = Vec::new();
+        if self.away.is_none() || sabotage == Sabotage::ServeForTheDead {
+            for (&job, registration) in self.jobs.iter_mut().filter(|(_, job)| job.due <= now) {
+                registration.due = now + SERVE_EVERY;
+                let header =
+                    Header { rank: SERVER_RANK, ..Header::about(Kind::Control, Element::F32_SUM, job, 0) };
+                let serve = Control::request(Action::Serve, self.session).to_bytes();
+                frames.push(self.host.send(&header.to_bytes(), &serve));
+            }
+        }
+        if self.away.is_some() {
+            return Ok(frames);
+        }
+        let late = |at: &mut u64| *at + LAPSE <= now;
+        for (&job, registration) in &mut self.jobs {
+            if registration.answered.take_if(late).is_some() {
+                self.server.forget_job(job);
+            }
+        }
+        for datagram in core::mem::take(&mut self.inbox) {
+            self.receive(now, &datagram);
+        }
+        self.server.turn(Duration::from_nanos(now), false, sabotage)?;
+        while let Some(packet) = self.server.end().from.pop() {
+            if let Some((head, body)) = packet.bytes().split_first_chunk::<{ header::LEN }>() {
+                frames.push(self.host.send(head, body));
+            }
+        }
+        Ok(frames)
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn due(&self, now: u64, sabotage: Sabotage) -> u64 {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let serve = self.jobs.values().map(|job| job.due).min().unwrap_or(u64::MAX);
+        if self.away.is_some() {
+            return if sabotage == Sabotage::ServeForTheDead { serve } else { u64::MAX };
+        }
+        let more = if self.server.is_wanted() { Some(now) } else { self.server.next().map(nanos) };
+        more.map_or(serve, |at| at.min(serve))
+    }
+}

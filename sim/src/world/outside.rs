@@ -1,0 +1,63 @@
+//! What happens to the parameter server of its own.
+
+use super::World;
+use crate::faults::Fault;
+use crate::outside::{Away, Outside};
+use crate::queue::What;
+use crate::violation::Violation;
+
+impl World<'_> {
+    /// It does what is due, and is woken again.
+    pub(super) fn outside_turn(&mut self) -> Result<(), Violation> {
+        // Another turn has come before this one.
+        let now = self.now;
+        let due = self.outside.as_mut().and_then(|outside| outside.wake.take_if(|at| *at == now));
+        if due.is_some() { self.settle_outside() } else { Ok(()) }
+    }
+
+    /// A frame reaches its host.
+    pub(super) fn deliver_outside(&mut self, frame: &[u8]) -> Result<(), Violation> {
+        let now = self.now;
+        if let Some(outside) = &mut self.outside {
+            outside.deliver(now, frame);
+        }
+        self.settle_outside()
+    }
+
+    pub(super) fn outside_away(&mut self, how: Away, down: u64) {
+        let Some(outside) = &mut self.outside else { return };
+        self.faults.count(Fault::ServerAway);
+        outside.go_away(how);
+        self.queue.push(self.now + down, What::OutsideBack);
+    }
+
+    pub(super) fn outside_back(&mut self) -> Result<(), Violation> {
+        let now = self.now;
+        self.trace.note(now, 13, &[], || "the parameter server of its own is back".to_owned());
+        if let Some(outside) = &mut self.outside {
+            outside.come_back(now);
+        }
+        self.settle_outside()
+    }
+
+    fn settle_outside(&mut self) -> Result<(), Violation> {
+        let (now, sabotage) = (self.now, self.saboteur.what);
+        let Some(outside) = &mut self.outside else { return Ok(()) };
+        let frames = outside.turn(now, sabotage)?;
+        let due = outside.due(now, sabotage).max(now + 1);
+        if outside.wake.is_none_or(|wake| due < wake) {
+            outside.wake = Some(due);
+            self.queue.push(due, What::Outside);
+        }
+        let number = self.up.len() - 1;
+        for frame in frames {
+            self.send_up(number, frame);
+        }
+        Ok(())
+    }
+
+    /// The host of a server of its own, and its number.
+    pub(super) fn outside(&self, number: usize) -> Option<&Outside> {
+        self.outside.as_ref().filter(|_| number + 1 == self.up.len())
+    }
+}
