@@ -117,7 +117,10 @@ pub(crate) fn corrupt(frame: &mut [u8], direction: Direction, random: &mut Rando
         (Direction::Down, CONTROL) => ACK,
         (Direction::Down, _) => DATA_DOWN,
     };
-    let kind_too = direction != Direction::ToServer && frame[KIND] != CONTROL && frame.len() != HEADERS + control::LEN && random.chance(50_000);
+    let kind_too = direction != Direction::ToServer
+        && frame[KIND] != CONTROL
+        && frame.len() != HEADERS + control::LEN
+        && random.chance(50_000);
     let at = if kind_too { KIND } else { choose(ranges, random) };
     if at == EPOCH {
         frame[EPOCH] ^= 0x80;

@@ -31,7 +31,7 @@
 //! loom models and thread tests are for that.
 //!
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
-//! wire. `io`, `appliance`, `host`, `worker`, `server` and `cluster` surround the real code. `oracle` says
+//! wire. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster` surround the real code. `oracle` says
 //! what is wrong, and [`Sabotage`] shows that it does. `campaign` runs many schedules.
 //!
 //! ```

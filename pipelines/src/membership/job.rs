@@ -204,8 +204,13 @@ impl JobRecord {
             0 => PsnWindow::unlimited(),
             lcores => PsnWindow::new(oldest, next, self.granted(), lcores),
         });
-        for joined in self.ranks.iter_mut().filter_map(|rank| rank.joined.as_mut()) {
-            (joined.heard, joined.moved) = (now, now);
+        for rank in &mut self.ranks {
+            // The clocks of silence begin anew, which is no sign of life: whoever has been asked after is
+            // asked after again.
+            rank.contest = None;
+            if let Some(joined) = &mut rank.joined {
+                (joined.heard, joined.moved) = (now, now);
+            }
         }
     }
 

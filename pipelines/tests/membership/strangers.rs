@@ -40,6 +40,26 @@ fn a_worker_that_was_killed_and_starts_again_has_its_rank_back_within_two_second
 }
 
 #[test]
+fn that_the_others_have_come_is_no_sign_of_life_of_one_that_was_killed() {
+    let (mut plane, workers) = (Plane::new(JobSpec::new(JOB, 2)), ranks(2));
+    let _ = plane.ask(&workers[1], Join, 0, 0);
+    let again = Worker { session: 1, udp_port: 7, ..workers[1] };
+    let began = plane.now;
+    loop {
+        let answer = plane.ask(&again, Join, 0, 0);
+        assert_ne!(answer.control.status, RankTaken);
+        if answer.header.epoch == FIRST + 1 {
+            break;
+        }
+        let _ = plane.pass(millis(100));
+        if plane.now - began > millis(700) && plane.status().joined == 1 {
+            let _ = plane.ask(&workers[0], Join, 0, 0);
+        }
+        assert!(plane.now - began < secs(3));
+    }
+}
+
+#[test]
 fn a_rank_whose_worker_had_a_larger_session_is_free_once_it_has_left() {
     let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 1));
     plane.expect(&workers[0], Leave, (Ok, FIRST, 0, true));
