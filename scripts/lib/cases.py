@@ -13,11 +13,7 @@ from pathlib import Path
 
 # What is open today: what is missing, and what follows from that. docs/testing.md says more.
 _OPEN: dict[str, dict[str, str]] = {
-    "mistakes": {
-        "frozen": "sometimes told as packets that do not come through, without the rank",
-        "gradients-filtered": "that long packets do not come through is told, but not whose",
-        "values-too-large": "its sender is told nothing; the server may be wrong, or the case",
-    },
+    "mistakes": {},
     "hostile": {
         "jobs-of-one-host": "the jobs that one host may form are not limited",
     },

@@ -12,7 +12,7 @@ from mistakes_bed import OUTSIDE, RANKS, SOON, Bed, result_of
 from mistakes_sync import case
 from netns import worker_address
 from process import Child
-from sender import ACK, CONTROL, Sender, join_together
+from sender import ACK, Sender, join_together
 
 _JOB = 2
 _FLOATS = 64
@@ -128,11 +128,11 @@ def _refused(bed: Bed, what: str, values: list[float], reward: float, **more: fl
             values, reward, psn=psn, count=int(more.get("count", 1)), late=more.get("late", 0.0)
         )
         while not told and (heard := senders[0].hear(0.3)):
-            if heard.kind == CONTROL and heard.answers == 0:
+            if heard.refusal:
                 told = heard
     bed.in_time("the sender", bed.elapsed())
     if told:
-        bed.says("the sender", f"status {told.status}: {what}", r"status \d+")
+        bed.says("the sender", f"status {told.refusal}: {what}", r"status \d+")
     else:
         bed.problem(f"the sender of {what} is told nothing")
     for sender in senders:

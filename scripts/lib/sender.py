@@ -30,8 +30,19 @@ class Heard:
 
     kind: int
     psn: int
+    priority: int
     epoch: int
     body: bytes
+
+    @property
+    def refusal(self) -> int:
+        """The status for which an update was not taken; 0 if it was, or if this answers something else.
+
+        The appliance says so in a control packet, the server in the `priority` of its Ack.
+        """
+        if self.kind == ACK:
+            return self.priority
+        return self.status if self.kind == CONTROL and self.answers == 0 else 0
 
     @property
     def status(self) -> int:
@@ -115,7 +126,7 @@ class Sender:
         except TimeoutError:
             return None
         fields = _HEADER.unpack_from(packet)
-        return Heard(fields[1], fields[6], fields[12], packet[_HEADER.size :])
+        return Heard(fields[1], fields[6], fields[9], fields[12], packet[_HEADER.size :])
 
     def ask_to_join(self) -> None:
         """Sends a Join; repeated, it is a heartbeat."""

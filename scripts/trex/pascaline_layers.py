@@ -223,7 +223,7 @@ _ELEMENTS = {
     5: TrailerOperations,
     6: TrailerRanks,
 }
-RANK_STATES = {1: "never_joined", 2: "left", 3: "lost", 4: "silent", 5: "behind", 6: "here"}
+RANK_STATES = {1: "never_joined", 2: "left", 3: "lost", 4: "silent", 5: "behind", 6: "here", 7: "blocked"}
 OPERATION = struct.Struct("!HBxIQ")
 RANK_REPORT = struct.Struct("!HBxIIHxx16s")
 

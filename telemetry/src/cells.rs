@@ -282,6 +282,14 @@ impl JobCells {
         cells.map(|cell| Moment::nanoseconds(cell.last.load(Ordering::Relaxed))).any(|at| at > since)
     }
 
+    /// Contributions received from a rank, repeated ones included; `None` where none are counted.
+    #[must_use]
+    pub fn contributions_of(&self, rank: u16) -> Option<u64> {
+        let ranks = self.by_rank.cells.chunks_exact(self.by_rank.stride.max(1) as usize);
+        let cells = ranks.filter_map(|cells| cells.get(usize::from(rank)));
+        cells.map(|cell| cell.contributions.load(Ordering::Relaxed)).reduce(|sum, count| sum + count)
+    }
+
     /// Counts an event.
     #[inline]
     pub fn count(&self, lcore: usize, event: JobEvent, count: u64) {

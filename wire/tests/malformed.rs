@@ -194,7 +194,7 @@ fn trailer() {
     refused("06 00 0004", "no report");
     refused(&format!("06 1f {} 0023", &report(1, 0)[..report(1, 0).len() - 2]), "31 bytes of a report");
     refused(&format!("06 20 {} 0024", report(0, 0)), "state 0");
-    refused(&format!("06 20 {} 0024", report(7, 0)), "state 7");
+    refused(&format!("06 20 {} 0024", report(8, 0)), "state 8");
     refused(&format!("06 20 {} 0024", report(1, 1)), "a reserved byte");
     refused("00 00 0004", "type 0");
     refused("04 08 0123456789abcd 000b", "an element longer than what there is");

@@ -189,7 +189,7 @@ impl Progress {
     /// Says what the appliance knows of why this worker waits.
     fn tell(&self, missing: &Missing, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let long = format_args!("packets of {} bytes", usize::from(self.payload) + header::LEN);
-        let others = missing.ranks.as_slice().iter().any(|report| report.rank != self.rank);
+        let names = !missing.ranks.as_slice().is_empty();
         if missing.ahead > 0 {
             let ranks = if missing.ahead == 1 { "rank has" } else { "ranks have" };
             write!(
@@ -198,13 +198,14 @@ impl Progress {
                  from the appliance, and short ones do: a firewall, or a path MTU below that. ",
                 missing.psn, missing.ahead
             )
-        } else if others {
-            write!(f, "{missing}. ")
+        } else if names {
+            write!(f, "{missing}. ")?;
+            if missing.names(self.rank) { write!(f, "Rank {} is this one. ", self.rank) } else { Ok(()) }
         } else {
             write!(
                 f,
-                "All ranks are here and wait for PSN {}: {long} of one of them do not get through to the \
-                 appliance, and short ones do (a firewall, or a path MTU below that). ",
+                "all ranks are here and send, and PSN {} is not complete yet: `pascaline explain` at the \
+                 appliance says why. ",
                 missing.psn
             )
         }

@@ -13,8 +13,11 @@ use crate::probe::{LENGTHS, Passage, Probe, Probes};
 
 /// For how long nothing gets on until a worker asks; earlier where its deadline is near.
 pub const STALLED: Duration = Duration::from_secs(1);
-/// How often it asks from then on.
+/// How often it asks from then on. Ranks that have stopped at the same moment do not stay in step.
 const EVERY: Duration = Duration::from_millis(250);
+const APART: u16 = 64;
+/// After so many answers that name nobody, that is told.
+const NOBODY: u8 = 4;
 
 /// What is known of those who are missing at a PSN.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,12 @@ impl Missing {
     #[must_use]
     pub fn names(&self, rank: u16) -> bool {
         self.ranks.as_slice().iter().any(|report| report.rank == rank && report.state != RankState::Here)
+    }
+
+    /// True if the contributions of that rank do not arrive.
+    #[must_use]
+    pub fn blocks(&self, rank: u16) -> bool {
+        self.ranks.as_slice().iter().any(|report| report.rank == rank && report.state == RankState::Blocked)
     }
 }
 
@@ -53,6 +62,8 @@ pub(crate) struct Inquiry {
     next: Option<Duration>,
     patience: Duration,
     answer: Option<Box<Missing>>,
+    /// Answers since it last got on.
+    answers: u8,
     /// Whether packets of full size get through, and how many to send now that tell.
     probes: Probes,
     due: usize,
@@ -75,7 +86,7 @@ impl Inquiry {
 
     fn gets_on(&mut self, now: Duration) {
         self.next = Some(now.saturating_add(self.patience));
-        (self.answer, self.told, self.due) = (None, false, 0);
+        (self.answer, self.answers, self.told, self.due) = (None, 0, false, 0);
         self.probes = Probes::default();
     }
 
@@ -100,13 +111,15 @@ impl Inquiry {
 
     /// Whether its user is to be told that it does not get on: once, as soon as there is something to tell.
     pub(crate) fn is_news(&mut self, silent: bool) -> bool {
-        let news = !self.told && self.next.is_some() && (self.answer.is_some() || silent);
+        let names = |missing: &Missing| missing.ahead > 0 || !missing.ranks.as_slice().is_empty();
+        let known = self.answer.as_deref().is_some_and(names) || self.answers >= NOBODY;
+        let news = !self.told && self.next.is_some() && (known || silent);
         self.told |= news;
         news
     }
 
-    /// Whether to ask now, having come so far.
-    pub(crate) fn is_due(&mut self, now: Duration, reached: u32) -> bool {
+    /// Whether this rank is to ask now, having come so far.
+    pub(crate) fn is_due(&mut self, now: Duration, reached: u32, rank: u16) -> bool {
         if self.next.is_none_or(|next| now < next) {
             return false;
         }
@@ -115,8 +128,9 @@ impl Inquiry {
             self.gets_on(now);
             return false;
         }
-        self.next = Some(now.saturating_add(EVERY));
-        self.due = LENGTHS;
+        let apart = Duration::from_millis((rank % APART).into());
+        self.next = Some(now.saturating_add(EVERY + apart));
+        self.due = if self.answer.as_ref().is_some_and(|missing| missing.blocks(rank)) { LENGTHS } else { 0 };
         true
     }
 
@@ -130,6 +144,7 @@ impl Inquiry {
         if self.next.is_some() && matches!(ack.status, Status::Ok | Status::RankLeft) {
             let ranks = trailer.and_then(|trailer| trailer.ranks).unwrap_or(RankReports::EMPTY);
             self.answer = Some(Box::new(Missing { psn: ack.psn, ahead: ack.got, ranks }));
+            self.answers = self.answers.saturating_add(1);
         }
     }
 

@@ -204,7 +204,7 @@ impl Join {
         let (head, body) = if self.asking.is_due(now) {
             self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told)
         } else if let Some(joined) = self.joined
-            && self.inquiry.is_due(now, joined.into())
+            && self.inquiry.is_due(now, joined.into(), self.identity.rank)
         {
             query(&self.identity, self.told.epoch()?, self.requests.next(), self.session, 0)
         } else {

@@ -2,14 +2,18 @@
 //!
 //! A gradient of another generation is refused whatever it holds, by an Ack that repeats its PSN: so it can
 //! have any length without being added to anything. A worker that does not get on sends such packets of
-//! several lengths, and sees which are refused.
+//! several lengths, and sees which are refused. Only one of which the appliance says that its contributions do
+//! not arrive does that: while others wait for a rank, all of them at once would ask for more refusals than
+//! the appliance gives.
 
 use core::fmt;
 
 /// Lengths that are tried: that of a full packet, and shorter ones.
 pub(crate) const LENGTHS: usize = 4;
-/// A full packet counts as lost once so many in a row were not answered.
-const TRIES: u8 = 8;
+/// Full packets do not get through once so many in a row were not answered ...
+const TRIES: u8 = 4;
+/// ... and of those of another length this part was, in quarters: the appliance does not answer each of them.
+const ANSWERED: u8 = 3;
 /// How far the PSNs of probes are from the worker's oldest one: nobody waits for them.
 const FAR: u32 = 1 << 30;
 /// Added to the epoch: no generation of the near past or future.
@@ -50,7 +54,7 @@ pub(crate) struct Probe {
 pub(crate) struct Probes {
     /// From the longest on; 0 where there are fewer.
     lengths: [u16; LENGTHS],
-    answered: [bool; LENGTHS],
+    answered: [u8; LENGTHS],
     tries: u8,
     base: u32,
     turn: usize,
@@ -90,17 +94,19 @@ impl Probes {
         let place = usize::try_from(psn.wrapping_sub(self.base)).ok().filter(|&place| place < LENGTHS);
         let place = place.filter(|&place| self.turn > 0 && self.lengths[place] > 0);
         if let Some(place) = place {
-            self.answered[place] = true;
+            self.answered[place] = self.answered[place].saturating_add(1);
         }
         place.is_some()
     }
 
     /// What gets through, if full packets do not, and shorter ones do.
     pub(crate) fn passage(&self) -> Option<Passage> {
-        let mut answered = self.lengths.iter().zip(self.answered).filter(|(_, answered)| *answered);
-        let through = answered.next().map(|(length, _)| *length)?;
+        let often = |answered: u8| 4 * u16::from(answered) >= u16::from(ANSWERED) * u16::from(self.tries);
+        let mut through = self.lengths.iter().zip(self.answered).filter(|(_, answered)| often(*answered));
+        let through = through.next().map(|(length, _)| *length)?;
         let lost = self.lengths[0];
-        (through < lost && self.tries > TRIES).then_some(Passage { lost, through })
+        let none = self.answered[0] == 0 && self.tries > TRIES;
+        (through < lost && none).then_some(Passage { lost, through })
     }
 }
 

@@ -125,6 +125,7 @@ impl JobRecord {
             lacked: control.psn,
             called: None,
             moved: now,
+            sent: (0, now),
         };
         self.enter(now, at, control.session, member);
         Ok(Decision { changed: true, ..self.standing(true) })

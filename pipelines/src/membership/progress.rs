@@ -9,7 +9,7 @@ use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, RankState};
 
 use super::job::{Decision, JobRecord, Names, Phase, source};
-use super::rank::Rank;
+use super::rank::{Joined, Rank};
 use super::reply::ControlRequest;
 
 /// For so long the appliance waits for the descriptions of all ranks before it says which one differs: each
@@ -73,7 +73,12 @@ const fn after(psn: u32, other: u32) -> bool {
 impl JobRecord {
     /// Takes note of what a heartbeat says, and answers it if the operation cannot end well.
     pub(super) fn note_progress(&mut self, now: Duration, at: usize, called: Called) -> Option<Decision> {
+        let sent = u16::try_from(at).ok().and_then(|rank| self.cells.contributions_of(rank));
         let joined = self.ranks[at].joined.as_mut()?;
+        let begun = |before: Called| (before.first, before.bytes > 0) != (called.first, called.bytes > 0);
+        if sent.is_none_or(|sent| sent != joined.sent.0) || joined.called.is_none_or(begun) {
+            joined.sent = (sent.unwrap_or(0), now);
+        }
         if joined.called.is_none_or(|before| before.una != called.una) {
             joined.moved = now;
         }
@@ -161,7 +166,9 @@ impl JobRecord {
     pub(super) fn reports(&self, now: Duration, psn: u32, which: impl Fn(RankState) -> bool) -> RankReports {
         let all = (0..).zip(&self.ranks).map(|(number, rank)| self.report(now, number, rank, psn));
         let mut missing: Vec<RankReport> = all.filter(|report| which(report.state)).collect();
-        missing.sort_by_key(|report| (report.state as u8, core::cmp::Reverse(report.behind), report.rank));
+        // Who is blocked does not come by itself; who is behind does.
+        let hope = |state| if state == RankState::Behind { u8::MAX } else { state as u8 };
+        missing.sort_by_key(|report| (hope(report.state), core::cmp::Reverse(report.behind), report.rank));
         let mut reports = RankReports::EMPTY;
         for report in missing.into_iter().take(RankReports::MAX) {
             let _ = reports.push(report);
@@ -189,11 +196,21 @@ impl JobRecord {
             Rank { joined: None, latest, .. } if latest.is_some_and(|latest| latest.left) => RankState::Left,
             Rank { joined: None, .. } => RankState::NeverJoined,
             _ if silent >= SILENT => RankState::Silent,
+            Rank { joined: Some(joined), .. } if joined.is_blocked(now) => RankState::Blocked,
             _ if behind > 0 => RankState::Behind,
             _ => RankState::Here,
         };
         let silent_ms = u32::try_from(silent.as_millis()).unwrap_or(u32::MAX);
         RankReport { rank: number, state, silent_ms, behind, port, address }
+    }
+}
+
+impl Joined {
+    /// True if it waits inside an operation, and nothing comes of what it sends for that: it sends its oldest
+    /// contribution again every 100 ms at least.
+    fn is_blocked(&self, now: Duration) -> bool {
+        let waits = self.called.is_some_and(|called| called.bytes > 0);
+        waits && now.saturating_sub(self.moved.max(self.sent.1)) >= SILENT
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Joined {
     pub(super) called: Option<Called>,
     /// When its oldest PSN without a result was last another one.
     pub(super) moved: Duration,
+    /// Contributions of it that had come by its latest heartbeat, and since when none have.
+    pub(super) sent: (u64, Duration),
 }
 
 /// The latest session of a rank, of whatever generation.

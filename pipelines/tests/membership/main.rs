@@ -16,6 +16,7 @@ mod formation;
 mod handshake;
 mod histories;
 mod lcores;
+mod missing;
 mod plane;
 mod rates;
 mod reconfigure;

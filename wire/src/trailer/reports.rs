@@ -88,6 +88,8 @@ codes! {
         Behind = 5 "behind",
         /// It is alive, and nothing is wrong with it.
         Here = 6 "here",
+        /// It is alive and inside an operation, and its contributions do not arrive.
+        Blocked = 7 "blocked",
     }
 }
 

@@ -19,6 +19,10 @@ impl fmt::Display for RankReport {
             RankState::Silent => write!(f, " is silent for {silent:.1?}")?,
             RankState::Behind => f.write_str(" is alive")?,
             RankState::Here => f.write_str(" is alive and waits as well")?,
+            RankState::Blocked => f.write_str(
+                " is alive, but its data packets do not get through to the appliance (a firewall, or a path \
+                 MTU below them)",
+            )?,
         }
         match self.behind {
             0 => Ok(()),

@@ -78,10 +78,10 @@ impl Session {
 
     /// Asks who is missing, if the operation does not get on.
     fn inquire(&mut self, now: Duration) -> Option<Transmit> {
-        if !self.inquiry.is_due(now, self.window.completed()) {
+        let Membership { identity, session, epoch, .. } = self.membership;
+        if !self.inquiry.is_due(now, self.window.completed(), identity.rank) {
             return None;
         }
-        let Membership { identity, session, epoch, .. } = self.membership;
         let (head, body) = query(&identity, epoch, self.requests.next(), session, self.window.una());
         Some(Transmit::control(&head, &body))
     }

@@ -80,9 +80,19 @@ fn results_that_were_sent_and_do_not_arrive_are_told() {
 }
 
 #[test]
-fn where_nobody_is_missing_somebodys_packets_do_not_get_through() {
+fn where_nobody_is_missing_the_appliance_has_to_say_more() {
     let (failure, _) = starved(Status::Ok, 0, &[]);
-    assert!(failure.to_string().contains("All ranks are here"), "{failure}");
+    assert!(failure.to_string().contains("all ranks are here and send"), "{failure}");
+    assert!(failure.to_string().contains("`pascaline explain`"), "{failure}");
+}
+
+#[test]
+fn whose_packets_do_not_get_through_is_told() {
+    let (failure, _) = starved(Status::Ok, 0, &[RankReport::new(2, RankState::Blocked)]);
+    assert!(failure.to_string().contains("rank 2 is alive, but its data packets do not"), "{failure}");
+    assert!(failure.to_string().contains("firewall") && !failure.to_string().contains("this one"));
+    let (failure, _) = starved(Status::Ok, 0, &[RankReport::new(IDENTITY.rank, RankState::Blocked)]);
+    assert!(failure.to_string().contains("is this one"), "{failure}");
 }
 
 #[test]
@@ -163,17 +173,35 @@ fn who_gives_up_joining_says_so_if_the_appliance_knows_of_it() {
 
 #[test]
 fn packets_of_full_size_that_do_not_get_through_are_found_out() {
+    let text = probed(true).to_string();
+    assert!(text.contains("payload bytes do not get through") && text.contains("those with 8 do"), "{text}");
+}
+
+#[test]
+fn who_is_not_said_to_be_blocked_does_not_probe() {
+    assert!(matches!(probed(false), Failure::Deadline(_)));
+}
+
+/// A session whose long packets get lost, until it fails.
+fn probed(blocked: bool) -> Failure {
     let mut session = Session::new(MEMBERSHIP, 4);
     let bytes = 4 * usize::from(IDENTITY.payload);
     session.start(Duration::ZERO, bytes, Element::I32_SUM, DEADLINE).unwrap();
     let mut tensor = vec![0; bytes];
-    let failure = loop {
+    let reports = [RankReport::new(IDENTITY.rank, RankState::Blocked)];
+    loop {
         let now = session.poll_timeout().unwrap();
         if let Some(Event::Failed(failure)) = session.handle_timeout(now) {
-            break failure;
+            return failure;
         }
         while let Some(packet) = session.poll_transmit(now) {
-            let (header, _) = Header::parse(&packet.header).unwrap();
+            let datagram = [&packet.header, session.payload(&packet, &tensor)].concat();
+            let (header, body) = Header::parse(&datagram).unwrap();
+            if header.kind == Kind::Control && Control::parse(body).unwrap().action == Action::Query {
+                let reports = if blocked { &reports[..] } else { &[] };
+                let answer = answer(&datagram, Status::Ok, 0, reports);
+                assert_eq!(session.handle_datagram(now, &answer, &mut tensor), None);
+            }
             let probe = header.kind == Kind::Gradient && header.epoch != MEMBERSHIP.epoch;
             if probe && session.payload(&packet, &tensor).len() < usize::from(IDENTITY.payload) {
                 let (expected, got) = (MEMBERSHIP.epoch.into(), header.epoch.into());
@@ -184,7 +212,5 @@ fn packets_of_full_size_that_do_not_get_through_are_found_out() {
                 assert_eq!(session.handle_datagram(now, &refusal, &mut tensor), None);
             }
         }
-    };
-    let text = failure.to_string();
-    assert!(text.contains("payload bytes do not get through") && text.contains("those with 8 do"), "{text}");
+    }
 }

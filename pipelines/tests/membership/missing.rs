@@ -1,0 +1,93 @@
+//! Who is missing at a PSN, and what is known of them.
+
+use std::time::Duration;
+
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::membership::{JobSpec, Secret};
+use pascaline_telemetry::Moment;
+use pascaline_testkit::{JOB, Worker};
+use pascaline_wire::control::{Action, Control, generation};
+use pascaline_wire::element::Element;
+use pascaline_wire::trailer::{RankReport, RankState};
+
+use crate::plane::{FIRST, Plane, millis, ranks, request, secs};
+
+/// The first PSN of the operation that all call.
+const PSN: u32 = 40;
+
+/// A complete job whose contributions one lcore counts.
+fn complete() -> (Plane, Vec<Worker>) {
+    let mut workers = ranks(3);
+    let specs = vec![JobSpec { dead_after: Some(secs(20)), ..JobSpec::new(JOB, 3) }];
+    let membership = Membership::new(specs, Secret::NONE, FIRST).counted_by(1);
+    let mut plane = Plane { membership, now: secs(1000) };
+    plane.form(&mut workers);
+    (plane, workers)
+}
+
+/// Lets ranks wait inside an operation for so long: each says so every 100 ms, and some of them send, too.
+fn wait(plane: &mut Plane, waiting: &[Worker], sending: &[u16], time: Duration) {
+    let cells = plane.membership.counts_of(JOB).unwrap();
+    let end = plane.now + time;
+    while plane.now < end {
+        sending.iter().for_each(|&rank| assert!(cells.ranks_of(0).heard(rank, PSN, Moment::at(1))));
+        for worker in waiting {
+            let mut beat = request(worker, Action::Join, 0, generation(worker.epoch));
+            let called = Control { psn: PSN, first: PSN, bytes: 4096, ..beat.control };
+            beat.control = Control { element: Some(Element::F32_SUM), ..called };
+            assert!(plane.membership.handle(plane.now, &beat).is_some());
+        }
+        let _ = plane.pass(millis(100));
+    }
+}
+
+/// What the first rank is told of the others.
+fn told(plane: &mut Plane, worker: &Worker) -> Vec<(u16, RankState)> {
+    let mut query = request(worker, Action::Query, 0, 0);
+    query.control.psn = PSN;
+    let answer = plane.membership.handle(plane.now, &query).unwrap();
+    let reports = answer.ranks.map(|ranks| ranks.as_slice().to_vec()).unwrap_or_default();
+    reports.iter().map(|report: &RankReport| (report.rank, report.state)).collect()
+}
+
+#[test]
+fn who_sends_and_waits_is_not_missing() {
+    let (mut plane, workers) = complete();
+    wait(&mut plane, &workers, &[0, 1, 2], secs(5));
+    assert_eq!(told(&mut plane, &workers[0]), []);
+}
+
+#[test]
+fn whose_contributions_do_not_arrive_is_blocked() {
+    let (mut plane, workers) = complete();
+    wait(&mut plane, &workers, &[0, 1, 2], secs(2));
+    wait(&mut plane, &workers, &[0, 1], millis(800));
+    assert_eq!(told(&mut plane, &workers[0]), [], "it may just not have sent again");
+    wait(&mut plane, &workers, &[0, 1], millis(400));
+    assert_eq!(told(&mut plane, &workers[0]), [(2, RankState::Blocked)]);
+    assert_eq!(told(&mut plane, &workers[2]), [(2, RankState::Blocked)], "it is told as well");
+    wait(&mut plane, &workers, &[0, 1, 2], millis(300));
+    assert_eq!(told(&mut plane, &workers[0]), [], "what it sent again has come");
+}
+
+#[test]
+fn who_computes_is_behind_and_not_blocked() {
+    let (mut plane, workers) = complete();
+    wait(&mut plane, &workers[..2], &[0, 1], millis(500));
+    for worker in &workers[2..] {
+        let _ = plane.heartbeat(worker);
+    }
+    assert_eq!(told(&mut plane, &workers[0]), [(2, RankState::Behind)]);
+    // It has computed for long when it calls the operation, and has not sent yet.
+    let _ = plane.pass(secs(5));
+    wait(&mut plane, &workers, &[0, 1], millis(100));
+    assert_eq!(told(&mut plane, &workers[0]), []);
+}
+
+#[test]
+fn who_hangs_is_silent() {
+    let (mut plane, workers) = complete();
+    wait(&mut plane, &workers, &[0, 1, 2], millis(300));
+    wait(&mut plane, &workers[..2], &[0, 1], millis(1300));
+    assert_eq!(told(&mut plane, &workers[0]), [(2, RankState::Silent)]);
+}
