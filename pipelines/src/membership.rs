@@ -41,7 +41,7 @@ use std::sync::Arc;
 use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
-use pascaline_wire::frame::Mac;
+use pascaline_wire::frame::{Address, Mac};
 
 use crate::jobs::JobTable;
 
@@ -227,8 +227,8 @@ impl Membership {
         if fan_in > admission.max_fan_in || fan_in > pascaline_wire::MAX_RANKS {
             return Err(Decision::new(Status::Quota, u32::from(admission.max_fan_in), u32::from(fan_in)));
         }
-        if joins && self.jobs.values().filter(|job| job.formed).count() >= admission.max_jobs {
-            return Err(Decision::new(Status::Quota, 0, 1));
+        if joins {
+            self.has_room(admission, from.address)?;
         }
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
@@ -242,12 +242,28 @@ impl Membership {
         };
         if decision.is_ok_and(|decision| decision.changed) {
             job.tenant = self.free_tenant();
+            job.former = Some(from.address);
             job.count_by(self.lcores);
             self.jobs.insert(id, job);
         } else {
             *proposed = Some(job);
         }
         decision
+    }
+
+    /// Whether a host may form one more job. Without a limit for each, one could keep out all others.
+    fn has_room(&self, admission: &Admission, host: Address) -> Result<(), Decision> {
+        let formed = || self.jobs.values().filter(|job| job.formed);
+        let (own, most) =
+            (formed().filter(|job| job.former == Some(host)).count(), admission.max_jobs_per_host);
+        let told = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+        if own >= most {
+            Err(Decision::new(Status::JobsOfHost, told(most), told(own)))
+        } else if formed().count() >= admission.max_jobs {
+            Err(Decision::new(Status::Quota, 0, 1))
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes note that lcores have seen packets of a member.

@@ -89,6 +89,7 @@ STATUSES = dict(
             "rank_left",
             "rank_taken",
             "not_permitted",
+            "jobs_of_host",
         )
     )
 )

@@ -318,6 +318,7 @@ fn membership<'a>(
             jobs: like.id..=like.id,
             from: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
             max_jobs: 1,
+            max_jobs_per_host: 1,
             max_fan_in: like.fan_in,
             like,
             idle: Admission::IDLE,

@@ -157,6 +157,8 @@ codes! {
         RankTaken = 20 "rank_taken",
         /// The job's configuration does not let the sender command it.
         NotPermitted = 21 "not_permitted",
+        /// The sender's host has formed as many jobs as one host may.
+        JobsOfHost = 22 "jobs_of_host",
         /// An update was dropped: the job's parameter server is not here.
         NoServer = 24 "no_server",
         /// An update was dropped: one of its values, or its reward, is infinite or NaN.
@@ -202,6 +204,7 @@ impl fmt::Display for Status {
             Self::RankLeft => "a rank has left too early",
             Self::RankTaken => "a live worker holds the rank",
             Self::NotPermitted => "not for this rank to command",
+            Self::JobsOfHost => "as many jobs as one host may form",
             Self::NoServer => "the job's parameter server is not here",
             Self::NotFinite => "a value is infinite or not a number",
             Self::FromTheFuture => "generated in the future, by the appliance's clock",

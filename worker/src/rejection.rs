@@ -70,6 +70,8 @@ pub enum Reason {
     Taken,
     /// The job's configuration lets others command it, or nobody.
     NotPermitted,
+    /// This host has formed as many jobs as one may.
+    JobsOfHost,
     /// An update was not taken.
     Update(Status),
 }
@@ -108,6 +110,7 @@ impl Rejection {
             }
             Status::RankTaken => Reason::Taken,
             Status::NotPermitted => Reason::NotPermitted,
+            Status::JobsOfHost => Reason::JobsOfHost,
             Status::NoServer
             | Status::NotFinite
             | Status::FromTheFuture
@@ -167,11 +170,9 @@ impl fmt::Display for Text<'_> {
             Reason::Quota => {
                 write!(f, "the appliance's quotas leave no room for job {job}: {got} wanted, {expected} left")
             }
-            Reason::Halted => write!(
-                f,
-                "job {job} is suspended, by a Halt of one of its members or of an operator: it goes on after \
-                 `pascaline job reset {job}` at the appliance"
-            ),
+            Reason::Halted => {
+                write!(f, "job {job} is suspended, {HALTED} `pascaline job reset {job}` at the appliance")
+            }
             Reason::UnknownPsn => {
                 write!(f, "the appliance knows nothing of the PSN that was named in job {job}")
             }
@@ -187,6 +188,7 @@ impl fmt::Display for Text<'_> {
             Reason::NotPermitted => {
                 write!(f, "rank {rank} may not command job {job}: its `control` is for others")
             }
+            Reason::JobsOfHost => write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}"),
             Reason::Update(status) => {
                 write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
             }
@@ -238,6 +240,9 @@ impl fmt::Display for Named {
     }
 }
 
+const HALTED: &str = "by a Halt of one of its members or of an operator: it goes on after";
+const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
+                        `max_jobs_per_host` in [admission] of the appliance's configuration";
 const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
 const LOST: &str = "silent for longer than the job's `dead_after`";
 const JOINED_FROM: &str = "the address with which that rank joined";

@@ -132,6 +132,9 @@ impl Control {
         if turn.published || !turn.events.is_empty() {
             shared.set_jobs(plane.membership());
         }
+        if !turn.decided.is_empty() {
+            shared.set_answers(plane.membership());
+        }
         if turn.settled {
             operator.settled();
         }

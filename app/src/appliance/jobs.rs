@@ -69,6 +69,7 @@ fn admission(config: &Config, admitted: &AdmissionConfig) -> Admission {
         jobs: admitted.jobs.clone(),
         from: admitted.from.clone(),
         max_jobs: usize::from(admitted.max_jobs),
+        max_jobs_per_host: usize::from(admitted.max_jobs_per_host),
         max_fan_in: admitted.max_fan_in,
         like: JobSpec {
             window: admitted.window,

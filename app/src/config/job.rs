@@ -57,6 +57,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) from: Vec<IpNet>,
     /// At most as many at the same time.
     pub(crate) max_jobs: u16,
+    /// Of these, at most as many that one host has formed.
+    pub(crate) max_jobs_per_host: u16,
     /// The most ranks of one.
     pub(crate) max_fan_in: u16,
     /// The window of one.

@@ -116,6 +116,7 @@ pub(super) struct Admission {
     pub(super) jobs: Spanned<String>,
     pub(super) from: Spanned<Vec<Spanned<String>>>,
     pub(super) max_jobs: Option<Spanned<u16>>,
+    pub(super) max_jobs_per_host: Option<Spanned<u16>>,
     pub(super) max_fan_in: Option<Spanned<u16>>,
     pub(super) slots_per_job: Option<Spanned<u32>>,
 }

@@ -102,13 +102,12 @@ impl Config {
     fn told_admission(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(admission) = &self.admission else { return Ok(()) };
         let networks: Vec<String> = admission.from.iter().map(ToString::to_string).collect();
+        let (first, last, networks) = (admission.jobs.start(), admission.jobs.end(), networks.join(", "));
+        write!(f, "  jobs {first} to {last} may be formed from {networks}: up to {} at", admission.max_jobs)?;
+        write!(f, " a time, {} by one host,", admission.max_jobs_per_host)?;
         writeln!(
             f,
-            "  jobs {} to {} may be formed from {}: up to {} at a time, of up to {} ranks, window {}; {}",
-            admission.jobs.start(),
-            admission.jobs.end(),
-            networks.join(", "),
-            admission.max_jobs,
+            " of up to {} ranks, window {}; {}",
             admission.max_fan_in,
             admission.window,
             Told(&admission.policy)

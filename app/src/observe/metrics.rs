@@ -168,6 +168,16 @@ impl Gauges for ApplianceGauges {
         self.ports(&mut out);
         self.pools(&mut out);
         out.extend(self.job_metrics.gauges(&self.jobs(&self.shared.configured())));
+        out.push(Gauge {
+            name: "control_answers",
+            help: "Answers to control packets, by status.",
+            counter: true,
+            samples: self
+                .shared
+                .answers()
+                .map(|(status, count)| (vec![("status", status.name().to_owned())], float(count)))
+                .collect(),
+        });
         out.extend(self.others());
         out
     }

@@ -1,12 +1,13 @@
 //! What the control plane tells those who show the appliance.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::JobCells;
+use pascaline_wire::control::Status;
 
 use super::endpoints;
 use super::explain::Terms;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     /// The lcores poll their ports.
     polling: AtomicBool,
     jobs: Mutex<Vec<(JobStatus, Arc<JobCells>)>>,
+    /// Answers to control packets, in the order of the statuses.
+    answers: [AtomicU64; Status::ALL.len()],
     /// What is configured.
     configured: Mutex<Arc<Configured>>,
 }
@@ -50,9 +53,13 @@ impl Configured {
 
 impl Shared {
     pub(crate) fn new(membership: &Membership, config: &Config) -> Self {
-        let (jobs, configured) = (Mutex::default(), Mutex::new(Arc::new(Configured::new(config))));
-        let shared =
-            Self { healthy: AtomicBool::new(true), polling: AtomicBool::new(false), jobs, configured };
+        let shared = Self {
+            healthy: AtomicBool::new(true),
+            polling: AtomicBool::new(false),
+            jobs: Mutex::default(),
+            answers: [const { AtomicU64::new(0) }; Status::ALL.len()],
+            configured: Mutex::new(Arc::new(Configured::new(config))),
+        };
         shared.set_jobs(membership);
         shared
     }
@@ -68,6 +75,19 @@ impl Shared {
         let cells = membership.counts().into_iter().map(|(_, cells)| cells);
         let jobs = membership.status().into_iter().zip(cells).collect();
         *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    /// To be told whenever requests have been answered.
+    pub(crate) fn set_answers(&self, membership: &Membership) {
+        for (answers, status) in self.answers.iter().zip(Status::ALL) {
+            answers.store(membership.answered(status), Ordering::Relaxed);
+        }
+    }
+
+    /// Answers to control packets, by status: those that there have been.
+    pub(super) fn answers(&self) -> impl Iterator<Item = (Status, u64)> {
+        let counts = self.answers.iter().map(|answers| answers.load(Ordering::Relaxed));
+        Status::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0)
     }
 
     pub(super) fn configured(&self) -> Arc<Configured> {

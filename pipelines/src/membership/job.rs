@@ -88,6 +88,8 @@ pub(super) struct JobRecord {
     pub(super) tenant: Tenant,
     /// It exists by its workers' Joins.
     pub(super) formed: bool,
+    /// Whose Join that was.
+    pub(super) former: Option<Address>,
     pub(super) epoch: u8,
     /// How many generations there have been; unlike epochs they do not come back.
     pub(super) generations: u64,
@@ -125,6 +127,7 @@ impl JobRecord {
         Self {
             tenant: Tenant::default(),
             formed,
+            former: None,
             epoch,
             // Jobs that are made again begin with another number each time, by the epoch and the time.
             generations: u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8,

@@ -134,6 +134,8 @@ pub struct Admission {
     pub from: Vec<IpNet>,
     /// Such jobs at the same time.
     pub max_jobs: usize,
+    /// Of these, those that one address has formed.
+    pub max_jobs_per_host: usize,
     /// Most ranks of one.
     pub max_fan_in: u16,
     /// What such a job is like. Number and fan-in are the Join's, not these.

@@ -8,7 +8,9 @@ use pascaline_wire::frame::Address;
 
 use crate::plane::{Plane, millis, secs, told};
 use Action::{Join, Leave};
-use Status::{FanInMismatch, NotMember, Ok, Pending, Quota, SourceRefused, UnknownJob, WrongEpoch};
+use Status::{
+    FanInMismatch, JobsOfHost, NotMember, Ok, Pending, Quota, SourceRefused, UnknownJob, WrongEpoch,
+};
 use pascaline_testkit::{JOB, Worker};
 
 fn admission() -> Admission {
@@ -16,6 +18,7 @@ fn admission() -> Admission {
         jobs: 1000..=1999,
         from: vec!["10.77.0.0/24".parse().unwrap(), "fd00::/64".parse().unwrap()],
         max_jobs: 2,
+        max_jobs_per_host: usize::MAX,
         max_fan_in: 16,
         like: JobSpec { window: 32, max_payload: 2048, ..JobSpec::new(0, 0) },
         idle: secs(600),
@@ -85,6 +88,28 @@ fn what_is_beyond_the_quotas_is_refused() {
     assert_eq!(counted, [4, 7, 2]);
     // Those of the configuration do not count, even if their numbers lie in the range.
     plane.expect(&worker(1500, 0, 2), Join, (Pending, 7, 1, true));
+}
+
+#[test]
+fn one_host_leaves_room_for_others() {
+    let mut plane =
+        Plane::with_admission(vec![], Admission { max_jobs: 3, max_jobs_per_host: 2, ..admission() });
+    let other = |job| Worker { address: Address::from_v4([10, 77, 0, 99]), ..worker(job, 0, 2) };
+    for job in [1000, 1001] {
+        plane.expect(&worker(job, 0, 2), Join, (Pending, 7, 1, true));
+    }
+    for again in 1..=2 {
+        plane.refuses(&worker(1002, 0, 2), Join, JobsOfHost, 2, 2);
+        assert_eq!(plane.membership.answered(JobsOfHost), again);
+    }
+    // What others have formed it may join, and they may form theirs.
+    plane.expect(&other(1002), Join, (Pending, 7, 1, true));
+    let joins = Worker { rank: 1, ..worker(1002, 0, 2) };
+    plane.expect(&joins, Join, (Ok, 7, 2, true));
+    plane.refuses(&other(1003), Join, Quota, 0, 1);
+    // One that it has ended makes room, for it and for others.
+    plane.expect(&worker(1000, 0, 2), Leave, (Ok, 7, 0, true));
+    plane.expect(&worker(1003, 0, 2), Join, (Pending, 7, 1, true));
 }
 
 #[test]

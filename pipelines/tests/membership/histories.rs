@@ -163,6 +163,7 @@ impl History {
             jobs: ADMITTED,
             from: vec!["10.77.0.0/24".parse().unwrap()],
             max_jobs: MOST_JOBS,
+            max_jobs_per_host: MOST_JOBS,
             max_fan_in: FAN_IN,
             like,
             idle: secs(30),

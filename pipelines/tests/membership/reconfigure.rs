@@ -115,6 +115,7 @@ fn formed_jobs_stay_while_they_are_admitted() {
         jobs,
         from: vec!["10.77.0.0/24".parse().unwrap()],
         max_jobs: 4,
+        max_jobs_per_host: 4,
         max_fan_in: 16,
         like: JobSpec::new(0, 0),
         idle: secs(600),

@@ -182,6 +182,11 @@ fn each_refusal_gives_its_error() {
         ),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
         (
+            Status::JobsOfHost,
+            "this host has formed 3 jobs, 4 at a time are the most that one may form: end one of them, or \
+             raise `max_jobs_per_host` in [admission] of the appliance's configuration",
+        ),
+        (
             Status::Halted,
             "job 1 is suspended, by a Halt of one of its members or of an operator: it goes on after \
              `pascaline job reset 1` at the appliance",

@@ -143,7 +143,8 @@ impl Accept<'_> {
             let remedy = "raise [pool] slots, or leave [admission] out";
             return Err(self.error(written, "the jobs' regions leave no slot of the pool", remedy));
         }
-        let raw::Admission { jobs, from, max_jobs, max_fan_in, slots_per_job } = written.get_ref();
+        let raw::Admission { jobs, from, max_jobs, max_jobs_per_host, max_fan_in, slots_per_job } =
+            written.get_ref();
         if from.get_ref().is_empty() {
             let remedy = "list networks, e.g. [\"10.77.0.0/24\"], or leave [admission] out";
             return Err(self.error(from, "nobody may form a job", remedy));
@@ -151,6 +152,10 @@ impl Accept<'_> {
         let default = DEFAULT_SLOTS_PER_JOB.min(shared_slots);
         let quota = self.within(slots_per_job.as_ref(), default, 1, shared_slots, "slots_per_job")?;
         let max_fan_in = self.within(max_fan_in.as_ref(), DEFAULT_MAX_FAN_IN, 1, MAX_RANKS, "max_fan_in")?;
+        let max_jobs = self.within(max_jobs.as_ref(), DEFAULT_MAX_JOBS, 1, u16::MAX, "max_jobs")?;
+        // Enough for a machine on which many are tried, and others have as much.
+        let half = max_jobs.div_ceil(2);
+        let per_host = self.within(max_jobs_per_host.as_ref(), half, 1, max_jobs, "max_jobs_per_host")?;
         let preset = Addressing::Shared.preset();
         let server = preset.server && mode != PsMode::None;
         // Without server, a holder that loses would begin anew; and again.
@@ -159,7 +164,8 @@ impl Accept<'_> {
         Ok(AdmissionConfig {
             jobs: self.range(jobs)?,
             from: from.get_ref().iter().map(|network| self.network(network)).collect::<Checked<_>>()?,
-            max_jobs: self.within(max_jobs.as_ref(), DEFAULT_MAX_JOBS, 1, u16::MAX, "max_jobs")?,
+            max_jobs,
+            max_jobs_per_host: per_host,
             max_fan_in,
             window: default_window(max_fan_in).min(u16::try_from(quota).unwrap_or(u16::MAX)),
             policy: Policy { conflict, order, region: None, quota, partial_after: 0, server },
