@@ -143,6 +143,10 @@ impl From<AllreduceError> for Fault {
             AllreduceError::Start(start) => match start {
                 StartError::Ended { .. } => Status::PASCALINE_ERR_GENERATION,
                 StartError::TooLong { .. } | StartError::Ragged { .. } => Status::PASCALINE_ERR_COUNT,
+                StartError::Root { .. }
+                | StartError::Parts { .. }
+                | StartError::NotEmpty { .. }
+                | StartError::ShortPayload { .. } => Status::PASCALINE_ERR_ARGUMENT,
                 StartError::Broken | StartError::Busy => Status::PASCALINE_ERR_STATE,
             },
             AllreduceError::Io { .. } => Status::PASCALINE_ERR_SYSTEM,

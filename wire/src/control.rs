@@ -22,8 +22,9 @@
 //! +---------------------------------------------------------------+
 //! |                             first                             |
 //! +---------------------------------------------------------------+
+//! |             call              |                               |
+//! +-------------------------------+                               |
 //! |                             bytes                             |
-//! |                                                               |
 //! +---------------------------------------------------------------+
 //! ```
 //!
@@ -36,6 +37,7 @@ use core::fmt;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::call::Call;
 use crate::codes::codes;
 use crate::element::Element;
 use crate::header::Header;
@@ -248,7 +250,9 @@ pub struct Control {
     pub psn: u32,
     /// In Join and Leave: the first PSN of the operation under way; `psn` if there is none.
     pub first: u32,
-    /// In a Join: payload bytes of the whole operation under way; 0 if there is none.
+    /// In a Join: what the ranks do; an allreduce if nothing is under way.
+    pub call: Call,
+    /// In a Join: payload bytes of the whole operation under way; 0 if there is none. Below 2⁴⁸.
     pub bytes: u64,
 }
 
@@ -289,6 +293,7 @@ impl Control {
             cookie: 0,
             psn: 0,
             first: 0,
+            call: Call::ALLREDUCE,
             bytes: 0,
         }
     }
@@ -313,6 +318,7 @@ impl Control {
             0 => None,
             code => Some(Element::from_code(code).ok_or(Malformed::Control)?),
         };
+        let (call, bytes) = Call::split(raw.bytes.get()).ok_or(Malformed::Control)?;
         if answers == Some(Action::Ack)
             || action != Action::Ack && (status != Status::Ok || answers.is_some())
         {
@@ -331,7 +337,8 @@ impl Control {
             cookie: raw.cookie.get(),
             psn: raw.psn.get(),
             first: raw.first.get(),
-            bytes: raw.bytes.get(),
+            call,
+            bytes,
         })
     }
 
@@ -361,7 +368,7 @@ impl Control {
             cookie: self.cookie.into(),
             psn: self.psn.into(),
             first: self.first.into(),
-            bytes: self.bytes.into(),
+            bytes: self.call.join(self.bytes).into(),
         };
         zerocopy::transmute!(raw)
     }

@@ -53,6 +53,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arp;
+pub mod call;
 pub mod checksum;
 mod codes;
 pub mod control;
@@ -72,6 +73,7 @@ pub mod round;
 pub mod template;
 pub mod trailer;
 
+pub use call::{Call, Collective};
 pub use datagram::Datagram;
 pub use element::{DType, Element, Op};
 pub use frame::{Address, Frame, Mac, Net, VlanTags};

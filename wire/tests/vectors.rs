@@ -17,12 +17,12 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::protocol;
 use pascaline_wire::template::Path;
 use pascaline_wire::trailer::{Operation, Operations, RankReport};
-use pascaline_wire::{Element, Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer};
+use pascaline_wire::{Call, Element, Flags, Frame, Header, Kind, Malformed, Net, Op, Trailer};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 
 /// As many as the document has: a vector that is lost to a slip of the pen is missed.
-const VECTORS: usize = 52;
+const VECTORS: usize = 53;
 
 struct Vector {
     name: &'static str,
@@ -75,12 +75,12 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
     let mut rebuilt = if header.kind == Kind::Control {
         let body = Control::parse(payload)?;
         let Control { answers, session, payload, window, expected, got, .. } = body;
-        let Control { action: _, status: _, cookie, psn, first, bytes, .. } = body;
+        let Control { action: _, status: _, cookie, psn, first, call, bytes, .. } = body;
         let answers = answers.map_or("none", action);
         write!(text, "control: action={} status={} ", action(body.action), body.status.name()).unwrap();
         write!(text, "answers={answers} element={} session={session} ", element(body.element)).unwrap();
         write!(text, "payload={payload} window={window} expected={expected} got={got} ").unwrap();
-        writeln!(text, "cookie={cookie} psn={psn} first={first} bytes={bytes}").unwrap();
+        writeln!(text, "cookie={cookie} psn={psn} first={first} bytes={bytes}{}", called(call)).unwrap();
         body.to_bytes().to_vec()
     } else {
         let digits: Vec<_> = payload.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -143,8 +143,9 @@ fn describe_trailer(text: &mut String, trailer: &Trailer) {
         writeln!(text, "auth: tag={auth:016x}").unwrap();
     }
     if let Some(Operations { most, differing }) = trailer.operations {
-        let [most, differing] = [most, differing].map(|Operation { rank, element: called, first, bytes }| {
-            format!("{rank},{},{first},{bytes}", element(called))
+        let [most, differing] = [most, differing].map(|one| {
+            let Operation { rank, element: wanted, first, call, bytes } = one;
+            format!("{rank},{},{first},{bytes}{}", element(wanted), called(call))
         });
         writeln!(text, "operations: most={most} differing={differing}").unwrap();
     }
@@ -159,6 +160,14 @@ fn describe_trailer(text: &mut String, trailer: &Trailer) {
 
 fn element(element: Option<Element>) -> String {
     element.map_or("none".to_owned(), |element| format!("{}/{}", element.dtype.name(), op(element.op)))
+}
+
+/// Nothing for an allreduce.
+fn called(call: Call) -> String {
+    if call == Call::ALLREDUCE {
+        return String::new();
+    }
+    format!(" call={}/{}", call.collective.name(), call.argument)
 }
 
 fn or_none(items: Vec<String>) -> String {

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use pascaline_worker::element::DType;
 use pascaline_worker::{
-    AllreduceError, Config, Counters, Departure, Element, Event, Hints, Identity, Join, Left, Op, Report,
-    Request, Session,
+    AllreduceError, Collective, Config, Counters, Departure, Element, Event, Hints, Identity, Join, Left, Op,
+    Report, Request, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -71,10 +72,23 @@ impl DpdkWorker {
         op: Op,
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
-        let tensor = tensor.as_mut_bytes();
-        let request =
-            Request { bytes: tensor.len(), dtype: T::DTYPE, op, deadline: self.config.deadline, hints };
-        if self.session.start_with(self.origin.elapsed(), &request)?
+        self.collective(&Collective::Allreduce(op), T::DTYPE, tensor.as_mut_bytes(), hints)
+    }
+
+    /// As [`pascaline_worker::Worker::collective`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn collective(
+        &mut self,
+        collective: &Collective<'_>,
+        dtype: DType,
+        tensor: &mut [u8],
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let (bytes, op, deadline) = (tensor.len(), Op::Sum, self.config.deadline);
+        let request = Request { bytes, dtype, op, deadline, hints };
+        if self.session.start_collective(self.origin.elapsed(), &request, collective, tensor)?
             && let Event::Failed(failure) = self.drive(tensor)
         {
             return Err(failure.into());

@@ -5,10 +5,12 @@ use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
-use pascaline_wire::{DType, Element, Flags, header};
+use pascaline_wire::{Call, Collective, DType, Element, Flags, header};
 
 use crate::Op;
-use crate::counters::Counters;
+use crate::collective::{Plan, TAG, TAGS};
+use crate::counters::{Counters, Ignored};
+use crate::element::divide;
 use crate::inquiry::Missing;
 use crate::priority::Hints;
 use crate::probe::Passage;
@@ -34,11 +36,12 @@ pub struct Request {
 /// The running operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
-    pub(crate) element: Element,
+    pub(crate) plan: Plan,
     /// Whether results are divided by the number of ranks inside.
     pub(crate) mean: bool,
     pub(crate) priority: u16,
     pub(crate) start: u32,
+    pub(crate) packets: u32,
     pub(crate) tensor_len: usize,
     pub(crate) payload: usize,
     pub(crate) started: Duration,
@@ -48,15 +51,81 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// The tensor's bytes that a PSN of this operation carries.
+    /// The tensor's bytes that a PSN of this operation carries; none of the one that compares.
     pub(crate) fn range(&self, psn: u32) -> Range<usize> {
-        let begin = (psn.wrapping_sub(self.start) as usize).saturating_mul(self.payload).min(self.tensor_len);
-        begin..begin.saturating_add(self.payload).min(self.tensor_len)
+        let end = self.plan.tail(self.tensor_len).start;
+        let compares = u32::from(self.plan.call.collective.compares());
+        let number = psn.wrapping_sub(self.start).wrapping_sub(compares);
+        let begin = (number as usize).saturating_mul(self.payload).min(end);
+        begin..begin.saturating_add(self.payload).min(end)
+    }
+
+    /// Whether a PSN is the one that compares what the ranks call.
+    pub(crate) const fn compares(&self, psn: u32) -> bool {
+        self.plan.call.collective.compares() && psn == self.start
+    }
+
+    /// The payload of the PSN that compares.
+    pub(crate) fn tag(&self) -> [u8; TAG] {
+        self.plan.tag(self.tensor_len)
+    }
+
+    /// How long the payload of a PSN is.
+    pub(crate) fn len(&self, psn: u32) -> usize {
+        if self.compares(psn) { TAG } else { self.range(psn).len() }
+    }
+
+    /// What a PSN's payload consists of.
+    pub(crate) const fn element(&self, psn: u32) -> Element {
+        if self.compares(psn) { TAGS } else { self.plan.on_the_wire() }
+    }
+
+    /// Whether the tensor holds the whole result of a PSN that is done.
+    pub(crate) fn holds(&self, psn: u32) -> bool {
+        let (range, take) = (self.range(psn), &self.plan.take);
+        !self.mean && !self.compares(psn) && take.start <= range.start && range.end <= take.end
+    }
+
+    /// Writes a result, or the part of it that this rank takes, to its place.
+    pub(crate) fn take(
+        &self,
+        psn: u32,
+        payload: &[u8],
+        count: u16,
+        tensor: &mut [u8],
+    ) -> Result<(), Ignored> {
+        if payload.len() != self.len(psn) || tensor.len() != self.tensor_len {
+            return Err(Ignored::WrongLength);
+        }
+        if self.compares(psn) {
+            let tail = payload.first_chunk().and_then(|tags| self.plan.compare(self.tensor_len, tags));
+            let tail = tail.ok_or(Ignored::OtherOperation)?;
+            let place = tensor.get_mut(self.plan.tail(self.tensor_len)).unwrap_or_default();
+            place.iter_mut().zip(tail).for_each(|(place, byte)| *place = byte);
+            return Ok(());
+        }
+        let (range, take) = (self.range(psn), &self.plan.take);
+        let (begin, end) = (range.start.max(take.start), range.end.min(take.end));
+        if let Some(place) = tensor.get_mut(begin..end)
+            && let Some(bytes) = payload.get(begin - range.start..end - range.start)
+        {
+            place.copy_from_slice(bytes);
+            if self.mean {
+                divide(self.plan.element.dtype, place, count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a result that lacks ranks lacks the one whose bytes it would hand on.
+    pub(crate) fn lacks_giver(&self, inside: Option<&RankSet>) -> bool {
+        let Call { collective, argument: root } = self.plan.call;
+        collective == Collective::Broadcast && inside.is_some_and(|inside| !inside.contains(root))
     }
 
     /// The flag of the operation's last PSN; none of any other.
-    pub(crate) fn end_flag(&self, psn: u32) -> Flags {
-        if self.range(psn).end == self.tensor_len { Flags::FIN } else { Flags::NONE }
+    pub(crate) const fn end_flag(&self, psn: u32) -> Flags {
+        if psn.wrapping_sub(self.start) == self.packets - 1 { Flags::FIN } else { Flags::NONE }
     }
 
     /// The flags of the result of a PSN, in which an element has saturated or not.
@@ -164,7 +233,8 @@ impl fmt::Display for Progress {
             (None, None) => {}
         }
         if self.incomplete > 0 {
-            let ranks = "this worker takes whole ones only (accept_partial = false, --refuse-partial)";
+            let ranks = "this worker takes whole ones only (accept_partial = false, --refuse-partial), or \
+                         those with the root of its broadcast";
             write!(f, "{} results that lack ranks were refused: {ranks}. ", self.incomplete)?;
         }
         if let Some(rejoined) = self.rejoined {

@@ -45,6 +45,8 @@ reasons! {
         OutVoted => "out_voted",
         /// A partial result whose bitmap is missing, or names other ranks than its count or the job allow.
         WrongBitmap => "wrong_bitmap",
+        /// A result which shows that another rank calls another operation.
+        OtherOperation => "other_operation",
         /// A result for a PSN that has not been sent.
         Unsent => "unsent",
         /// A result for a PSN that is neither in the running operation nor cached from an earlier one.

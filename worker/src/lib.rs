@@ -28,6 +28,7 @@
 //! |---|---|
 //! | [`membership`], [`identity`] | joining a job |
 //! | [`session`], [`allreduce`] | a member's life, and one operation of it |
+//! | [`collective`] | reduce, broadcast, barrier, reduce_scatter, allgather |
 //! | [`window`] | which packets are in flight |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
@@ -48,6 +49,7 @@ pub mod allreduce;
 pub mod answers;
 pub mod asynchronous;
 pub mod cache;
+pub mod collective;
 pub mod counters;
 pub mod element;
 pub mod identity;
@@ -68,6 +70,7 @@ pub mod window;
 
 pub use allreduce::{Failure, Partial, Progress, Report, Request};
 pub use asynchronous::{AsyncCounters, AsyncSession, Initial, Push, PushError, Settings, Slope};
+pub use collective::{Collective, Parts};
 pub use counters::{Counters, Ignored};
 pub use element::Element;
 pub use half::{bf16, f16};

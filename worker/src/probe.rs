@@ -64,7 +64,7 @@ impl Probes {
     /// Begins anew, for packets of this payload length.
     pub(crate) fn begin(&mut self, full: u16, una: u32) {
         *self = Self { base: una.wrapping_add(FAR), ..Self::default() };
-        let shorter = COMMON.into_iter().filter(|&length| length < full).chain([8]);
+        let shorter = COMMON.into_iter().chain([8]).filter(|&length| length < full);
         for (place, length) in self.lengths.iter_mut().zip([full].into_iter().chain(shorter)) {
             *place = length;
         }

@@ -3,10 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use pascaline_wire::Element;
-
-use crate::Op;
-use crate::allreduce::{Failure, Operation, Report, Request};
+use crate::allreduce::{Failure, Operation, Report};
 use crate::answers::Answers;
 use crate::cache::ResultCache;
 use crate::counters::Counters;
@@ -14,23 +11,26 @@ use crate::identity::Membership;
 use crate::inquiry::Inquiry;
 use crate::membership::Left;
 use crate::partials::Partials;
-use crate::priority::{Hints, Meter};
+use crate::priority::Meter;
 use crate::recovery::Recovery;
 use crate::requests::Requests;
 use crate::way::Way;
 use crate::window::Window;
 
+mod called;
 mod failing;
 mod generation;
 mod leaving;
 mod receive;
 mod refusals;
+mod start;
 mod transmit;
 
 pub use generation::HEARTBEAT;
 use generation::Rejoin;
 use leaving::Leaving;
 pub use leaving::SILENCE;
+pub use start::StartError;
 pub use transmit::Transmit;
 
 /// After this many resends of a PSN, each further one comes with a reminder (DSA, section IV.B).
@@ -53,43 +53,6 @@ pub enum Event {
     Failed(Failure),
     /// The worker has left.
     Left(Left),
-}
-
-/// Why an allreduce could not begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// An earlier allreduce of this session failed, or it is leaving.
-    #[error("an earlier allreduce failed, or the worker has left: it must join again")]
-    Broken,
-    /// A rank has started anew since the last allreduce, so the job has a generation in which nothing goes
-    /// on. Said once: the next allreduce is the first one of the new generation.
-    #[error(
-        "the job has gone from generation {got} to {expected} and a rank has started anew: \
-         the next allreduce is the first one of all ranks"
-    )]
-    Ended {
-        /// The job's generation.
-        expected: u8,
-        /// The one that has ended.
-        got: u8,
-    },
-    /// Another allreduce is running.
-    #[error("another allreduce is running")]
-    Busy,
-    /// The tensor would take up 2³¹ PSNs or more.
-    #[error("{bytes} bytes are too many for one allreduce")]
-    TooLong {
-        /// Length of the tensor.
-        bytes: usize,
-    },
-    /// The tensor is no whole number of elements.
-    #[error("{bytes} bytes are not a whole number of {size}-byte elements")]
-    Ragged {
-        /// Length of the tensor.
-        bytes: usize,
-        /// Bytes per element.
-        size: usize,
-    },
 }
 
 /// Whether an allreduce may begin.
@@ -207,78 +170,6 @@ impl Session {
     pub const fn at(mut self, appliance: SocketAddr) -> Self {
         self.appliance = Some(appliance);
         self
-    }
-
-    /// Begins an allreduce of a tensor of `bytes` bytes, to be finished within `deadline`:
-    /// [`start_with`](Self::start_with) without hints.
-    ///
-    /// # Errors
-    /// As `start_with`.
-    pub fn start(
-        &mut self,
-        now: Duration,
-        bytes: usize,
-        element: Element,
-        deadline: Duration,
-    ) -> Result<bool, StartError> {
-        let Element { dtype, op } = element;
-        self.start_with(now, &Request { bytes, dtype, op, deadline, hints: Hints::default() })
-    }
-
-    /// Begins an allreduce.
-    ///
-    /// `Ok(false)` if it is done already, without a packet, because the tensor is empty.
-    ///
-    /// # Errors
-    /// See [`StartError`]; nothing has begun then.
-    pub fn start_with(&mut self, now: Duration, request: &Request) -> Result<bool, StartError> {
-        let Request { bytes, dtype, op, deadline, hints } = *request;
-        match self.condition {
-            Condition::Good => {}
-            Condition::Broken => return Err(StartError::Broken),
-            Condition::Ended { expected, got } => {
-                self.condition = Condition::Good;
-                return Err(StartError::Ended { expected, got });
-            }
-        }
-        if self.operation.is_some() {
-            return Err(StartError::Busy);
-        }
-        let size = dtype.size();
-        if !bytes.is_multiple_of(size) {
-            return Err(StartError::Ragged { bytes, size });
-        }
-        let payload = usize::from(self.membership.identity.payload);
-        let packets = u32::try_from(bytes.div_ceil(payload))
-            .ok()
-            .filter(|&packets| packets < 1 << 31)
-            .ok_or(StartError::TooLong { bytes })?;
-        if packets == 0 {
-            self.report = Report::default();
-            return Ok(false);
-        }
-        let start = self.window.begin(packets);
-        self.recovery.begin();
-        if let Some(rejoin) = &mut self.rejoin {
-            rejoin.hurry();
-        }
-        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
-        self.disputed = None;
-        self.patience = deadline;
-        self.inquiry.begin(now, deadline);
-        self.operation = Some(Operation {
-            element: Element { dtype, op },
-            mean: op == Op::Mean,
-            priority: self.meter.begin(now, hints),
-            start,
-            tensor_len: bytes,
-            payload,
-            started: now,
-            deadline: now.saturating_add(deadline),
-            before: self.counters,
-            partial: None,
-        });
-        Ok(true)
     }
 
     /// Begins to leave: the session answers reminders until all ranks have left, or nobody has needed that

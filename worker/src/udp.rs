@@ -14,6 +14,7 @@ use crate::membership::JoinFailure;
 use crate::session::StartError;
 
 mod asynchronous;
+mod collectives;
 mod outgoing;
 mod socket;
 mod transfer;

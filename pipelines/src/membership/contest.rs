@@ -10,6 +10,7 @@ use pascaline_wire::control::Status;
 
 use super::job::{Decision, JobRecord, Phase, source};
 use super::leave::WAITS;
+use super::progress::Called;
 use super::rank::Rank;
 use super::reply::ControlRequest;
 
@@ -73,7 +74,7 @@ impl JobRecord {
     /// operation that others wait in as well.
     fn expects_signs(&self, now: Duration, at: usize) -> bool {
         let first = |rank: &Rank| {
-            rank.joined.and_then(|joined| joined.called).filter(|called| called.bytes > 0).map(|c| c.first)
+            rank.joined.and_then(|joined| joined.called).filter(Called::is_under_way).map(|c| c.first)
         };
         let waits = |rank: &Rank| {
             rank.present()

@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
-use pascaline_wire::Element;
 use pascaline_wire::control::{Control, Status};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, RankState};
+use pascaline_wire::{Call, Element};
 
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::rank::{Joined, Rank};
@@ -28,20 +28,27 @@ pub(super) struct Called {
     pub(super) una: u32,
     pub(super) element: Option<Element>,
     pub(super) first: u32,
-    /// 0 if none is under way.
-    pub(super) bytes: u64,
+    call: Call,
+    bytes: u64,
 }
 
 impl Called {
     pub(super) const fn of(control: &Control) -> Self {
-        let &Control { psn: una, element, first, bytes, .. } = control;
-        Self { una, element, first, bytes }
+        let &Control { psn: una, element, first, call, bytes, .. } = control;
+        Self { una, element, first, call, bytes }
     }
 
     /// How many PSNs the operation has.
     fn psns(&self, payload: u16) -> u32 {
-        let psns = self.bytes.div_ceil(u64::from(payload.max(1)));
-        u32::try_from(psns).unwrap_or(u32::MAX).min(1 << 31)
+        self.call.packets(self.bytes, payload)
+    }
+
+    pub(super) const fn is_under_way(&self) -> bool {
+        self.call.is_under_way(self.bytes)
+    }
+
+    const fn what(&self) -> (u32, Option<Element>, Call, u64) {
+        (self.first, self.element, self.call, self.bytes)
     }
 
     /// One past its last PSN.
@@ -55,13 +62,13 @@ impl Called {
             let ahead = b.first.wrapping_sub(a.first);
             ahead < 1 << 31 && ahead >= a.psns(payload)
         };
-        let under_way = self.bytes > 0 && other.bytes > 0;
-        let same = (self.first, self.element, self.bytes) == (other.first, other.element, other.bytes);
-        under_way && !same && !apart(self, other) && !apart(other, self)
+        let under_way = self.is_under_way() && other.is_under_way();
+        under_way && self.what() != other.what() && !apart(self, other) && !apart(other, self)
     }
 
     const fn as_operation(&self, rank: u16) -> Operation {
-        Operation { rank, element: self.element, first: self.first, bytes: self.bytes }
+        let &Self { element, first, call, bytes, .. } = self;
+        Operation { rank, element, first, call, bytes }
     }
 }
 
@@ -84,7 +91,7 @@ impl JobRecord {
         }
         joined.called = Some(called);
         let stands = now.saturating_sub(joined.moved) >= STANDS;
-        if !matches!(self.phase, Phase::Complete { .. }) || called.bytes == 0 {
+        if !matches!(self.phase, Phase::Complete { .. }) || !called.is_under_way() {
             return None;
         }
         let names = |status, names| Some(Decision { names, ..Decision::of(status) });
@@ -112,7 +119,7 @@ impl JobRecord {
         let first = if after(own.first, other.first) { other.first } else { own.first };
         let silent = |rank: &Rank| {
             rank.joined.is_some_and(|joined| {
-                joined.called.is_none_or(|c| c.bytes == 0 || !after(c.end(payload), first))
+                joined.called.is_none_or(|c| !c.is_under_way() || !after(c.end(payload), first))
             })
         };
         if now.saturating_sub(since) < DISPUTE && self.ranks.iter().any(|rank| rank.present() && silent(rank))
@@ -186,7 +193,7 @@ impl JobRecord {
         let called = rank.joined.and_then(|joined| joined.called);
         let behind = called.map_or(0, |called| {
             // Whoever has not called the operation has not contributed to its first PSN either.
-            let begun = called.bytes > 0 && after(called.end(self.payload.unwrap_or(0)), psn);
+            let begun = called.is_under_way() && after(called.end(self.payload.unwrap_or(0)), psn);
             let lacks = psn.wrapping_sub(called.una);
             if lacks < 1 << 31 { lacks + u32::from(!begun) } else { 0 }
         });

@@ -3,10 +3,10 @@
 use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::{JobSpec, Secret};
 use pascaline_testkit::{JOB, Worker};
-use pascaline_wire::Element;
 use pascaline_wire::control::Action::{Join, Leave};
 use pascaline_wire::control::Status::{Ok, OperationMismatch, Pending, RankTaken};
 use pascaline_wire::frame::Address;
+use pascaline_wire::{Call, Collective, Element};
 
 use crate::plane::{FIRST, Plane, millis, ranks, request, secs};
 
@@ -113,5 +113,24 @@ fn ranks_that_call_different_operations_are_all_told_which_differs() {
         let called = answer.operations.unwrap();
         assert_eq!((answer.control.status, called.differing.rank), (OperationMismatch, 1));
         assert_eq!((called.most.bytes, called.differing.bytes), (1_048_576, 1_048_580));
+    }
+}
+
+#[test]
+fn ranks_that_name_different_roots_or_collectives_are_told_so() {
+    let broadcast = |root| (Call { collective: Collective::Broadcast, argument: root }, 1024);
+    let barrier = (Call { collective: Collective::Barrier, argument: 0 }, 0);
+    for (one, other) in [(broadcast(0), broadcast(1)), (broadcast(2), barrier)] {
+        let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+        let mut last = None;
+        for worker in workers.iter().chain(&workers) {
+            let mut heartbeat = request(worker, Join, 0, 0);
+            heartbeat.control.element = Some(Element::F32_SUM);
+            let called = if worker.rank == 0 { one } else { other };
+            (heartbeat.control.call, heartbeat.control.bytes) = called;
+            last = plane.membership.handle(plane.now, &heartbeat);
+        }
+        let operations = last.unwrap().operations.unwrap();
+        assert_eq!((operations.most.call, operations.differing.call), (one.0, other.0));
     }
 }

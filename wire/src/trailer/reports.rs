@@ -3,6 +3,7 @@
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::call::Call;
 use crate::codes::codes;
 use crate::element::Element;
 use crate::frame::Address;
@@ -16,7 +17,9 @@ pub struct Operation {
     pub element: Option<Element>,
     /// The first PSN.
     pub first: u32,
-    /// Payload bytes, all PSNs together.
+    /// What the ranks do.
+    pub call: Call,
+    /// Payload bytes of the whole operation, below 2⁴⁸.
     pub bytes: u64,
 }
 
@@ -45,8 +48,9 @@ impl Operation {
             0 => None,
             code => Some(Element::from_code(code)?),
         };
-        let (rank, first, bytes) = (raw.rank.get(), raw.first.get(), raw.bytes.get());
-        (raw.reserved == 0).then_some(Self { rank, element, first, bytes })
+        let (rank, first) = (raw.rank.get(), raw.first.get());
+        let (call, bytes) = Call::split(raw.bytes.get())?;
+        (raw.reserved == 0).then_some(Self { rank, element, first, call, bytes })
     }
 
     fn raw(&self) -> RawOperation {
@@ -55,7 +59,7 @@ impl Operation {
             element: self.element.map_or(0, Element::code),
             reserved: 0,
             first: self.first.into(),
-            bytes: self.bytes.into(),
+            bytes: self.call.join(self.bytes).into(),
         }
     }
 }

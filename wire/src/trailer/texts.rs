@@ -3,6 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::call::Collective;
+use crate::element::Element;
+
 use super::reports::{Operation, Operations, RankReport, RankReports, RankState};
 
 impl fmt::Display for RankReport {
@@ -61,11 +64,16 @@ struct Call<'a>(&'a Operation);
 
 impl fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Operation { element, first, bytes, .. } = *self.0;
+        let Operation { element, first, call, bytes, .. } = *self.0;
         match element {
             None => f.write_str("nothing"),
-            Some(element) => {
-                write!(f, "{} of {bytes} bytes of {} at PSN {first}", element.op.name(), element.dtype)
+            Some(_) if call.collective == Collective::Barrier => write!(f, "{call} at PSN {first}"),
+            Some(Element { dtype, op }) => {
+                if call.collective != Collective::Allreduce {
+                    write!(f, "{call}, ")?;
+                }
+                let op = if call.collective.copies() { "copy" } else { op.name() };
+                write!(f, "{op} of {bytes} bytes of {dtype} at PSN {first}")
             }
         }
     }

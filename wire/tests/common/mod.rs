@@ -16,7 +16,7 @@ use pascaline_wire::template::{Path, Template};
 use pascaline_wire::trailer::{
     Bitmap, Operation, Operations, QueueState, RankReport, RankReports, RankState, Update,
 };
-use pascaline_wire::{Address, DType, Element, Flags, Header, Kind, Mac, Op, Trailer};
+use pascaline_wire::{Address, Call, DType, Element, Flags, Header, Kind, Mac, Op, Trailer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -130,8 +130,12 @@ pub(crate) fn trailer() -> impl Strategy<Value = Trailer> {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let elements: Vec<Element> = Element::all().collect();
-    (any::<u16>(), prop::option::of(prop::sample::select(elements)), any::<(u32, u64)>())
-        .prop_map(|(rank, element, (first, bytes))| Operation { rank, element, first, bytes })
+    (any::<u16>(), prop::option::of(prop::sample::select(elements)), any::<(u32, u64)>()).prop_map(
+        |(rank, element, (first, value))| {
+            let (call, bytes) = Call::split(value % (6 << 60)).expect("six collectives");
+            Operation { rank, element, first, call, bytes }
+        },
+    )
 }
 
 fn report() -> impl Strategy<Value = RankReport> {
@@ -149,7 +153,7 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
     (prop_oneof![request, ack], operation(), any::<(u64, u16, u16, u32, u32, u64, u32)>()).prop_map(
         |((action, status, answers), operation, numbers)| {
             let (session, payload, window, expected, got, cookie, psn) = numbers;
-            let Operation { rank: _, element, first, bytes } = operation;
+            let Operation { rank: _, element, first, call, bytes } = operation;
             Control {
                 action,
                 status,
@@ -163,6 +167,7 @@ pub(crate) fn control() -> impl Strategy<Value = Control> {
                 cookie,
                 psn,
                 first,
+                call,
                 bytes,
             }
         },

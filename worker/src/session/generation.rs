@@ -33,22 +33,6 @@ pub const HEARTBEAT: Duration = Duration::from_millis(100);
 /// meanwhile, and which repeats what it has to say.
 const LATE: Duration = Duration::from_secs(1);
 
-/// What a request says of the sender's operation.
-struct Called {
-    cookie: u64,
-    element: Option<Element>,
-    una: u32,
-    first: u32,
-    bytes: u64,
-}
-
-impl Called {
-    fn describe(&self, join: Control) -> Control {
-        let &Self { cookie, element, una: psn, first, bytes } = self;
-        Control { cookie, element, psn, first, bytes, ..join }
-    }
-}
-
 /// Asking to go on in the job's next generation.
 #[derive(Debug)]
 pub(super) struct Rejoin {
@@ -116,17 +100,6 @@ impl Session {
     /// Whether the worker has begun to leave, or has left.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.is_some() || self.condition == Condition::Broken
-    }
-
-    fn called(&self) -> Called {
-        let (cookie, una) = (self.membership.cookie, self.window.una());
-        match &self.operation {
-            None => Called { cookie, element: None, una, first: una, bytes: 0 },
-            Some(operation) => {
-                let (element, bytes) = (Some(operation.element), operation.tensor_len as u64);
-                Called { cookie, element, una, first: operation.start, bytes }
-            }
-        }
     }
 
     /// The request that is due, if one is.

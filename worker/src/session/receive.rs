@@ -8,7 +8,7 @@ use super::{Event, Session};
 use crate::allreduce::Report;
 use crate::answers::Asked;
 use crate::counters::{Ignored, Unusable};
-use crate::element::divide;
+use crate::rejection::Reason;
 use crate::window::Standing;
 
 /// What a datagram has led to, or why to nothing.
@@ -65,7 +65,7 @@ impl Session {
         if !round::admits(self.window.promised(psn), header.priority) {
             return Err(Ignored::OutVoted.into());
         }
-        if header.element != operation.element {
+        if header.element != operation.element(psn) {
             return Err(Ignored::WrongElement.into());
         }
         let ranks = self.membership.identity.ranks;
@@ -73,9 +73,14 @@ impl Session {
             return Err(Ignored::Incomplete.into());
         }
         let (payload, inside) = contents(header, body, ranks)?;
-        let place = tensor.get_mut(operation.range(psn)).filter(|place| place.len() == payload.len());
-        let place = place.ok_or(Ignored::WrongLength)?;
-        place.copy_from_slice(payload);
+        if operation.lacks_giver(inside.as_ref()) {
+            return Err(Ignored::Incomplete.into());
+        }
+        match operation.take(psn, payload, header.count, tensor) {
+            Ok(()) => {}
+            Err(Ignored::OtherOperation) => return self.disagree(now),
+            Err(why) => return Err(why.into()),
+        }
         let overflowed = header.flags.has(Flags::OVERFLOW);
         if let Some(partials) = &mut self.partials {
             partials.note(psn, inside.as_ref());
@@ -84,10 +89,9 @@ impl Session {
             operation.note_partial(inside, ranks);
             self.counters.partial_results += 1;
         }
-        if operation.mean {
-            // Others that lack the result need the sum.
-            self.cache.insert(psn, operation.element, operation.result_flags(psn, overflowed), payload);
-            divide(operation.element.dtype, place, header.count);
+        if !operation.holds(psn) {
+            let flags = operation.result_flags(psn, overflowed);
+            self.cache.insert(psn, operation.element(psn), flags, payload);
         }
         if let Some(completion) = self.window.complete(psn, overflowed) {
             self.base = None;
@@ -102,6 +106,15 @@ impl Session {
         Ok(Some(Event::Completed))
     }
 
+    /// The ranks call different operations, as the result of the PSN that compares has shown.
+    fn disagree(&mut self, now: Duration) -> Handled {
+        if self.is_hopeless(now) {
+            let rejection = self.membership.identity.rejection(Reason::Operations(None), 0, 0);
+            return self.rejected(now, rejection);
+        }
+        Err(Ignored::OtherOperation.into())
+    }
+
     fn has_result(&self, psn: u32) -> bool {
         self.cache.entry(psn).is_some() || self.operation.is_some() && self.window.is_done(psn)
     }
@@ -111,12 +124,11 @@ impl Session {
         let Some(operation) = self.operation.take() else { return };
         let end = self.window.end();
         let packets = end.wrapping_sub(operation.start);
-        let uncopied = if operation.mean { 0 } else { packets.min(self.window.spread()) };
-        for back in (1..=uncopied).rev() {
-            let psn = end.wrapping_sub(back);
+        let latest = (1..=packets.min(self.window.spread())).rev().map(|back| end.wrapping_sub(back));
+        for psn in latest.filter(|&psn| operation.holds(psn)) {
             let bytes = tensor.get(operation.range(psn)).unwrap_or_default();
             let flags = operation.result_flags(psn, self.window.overflowed(psn));
-            self.cache.insert(psn, operation.element, flags, bytes);
+            self.cache.insert(psn, operation.element(psn), flags, bytes);
         }
         self.reminder = None;
         self.inquiry.end();

@@ -33,9 +33,9 @@ impl Session {
             Status::UnknownJob => ack.got == u32::from(identity.job),
             Status::FanInMismatch => present && ack.got == u32::from(identity.ranks),
             Status::PayloadMismatch | Status::OperationMismatch => {
-                present && usize::try_from(ack.got) == Ok(operation.range(header.psn).len())
+                present && usize::try_from(ack.got) == Ok(operation.len(header.psn))
             }
-            Status::ElementMismatch => present && ack.got == u32::from(operation.element.code()),
+            Status::ElementMismatch => present && ack.got == u32::from(operation.element(header.psn).code()),
             Status::Halted | Status::UnknownPsn => present,
             _ => false,
         }
@@ -72,7 +72,7 @@ impl Session {
 
     /// The other ranks have called something else. The next heartbeat, which is due at once, says what this
     /// worker has called, and its answer what the others have. True if none has come for too long.
-    fn is_hopeless(&mut self, now: Duration) -> bool {
+    pub(super) fn is_hopeless(&mut self, now: Duration) -> bool {
         let since = match self.disputed {
             Some(since) => since,
             None => {

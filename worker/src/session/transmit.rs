@@ -1,5 +1,6 @@
 //! What is to be sent: requests first, then answers, a reminder, and contributions.
 
+use core::ops::Range;
 use core::time::Duration;
 
 use pascaline_wire::control::{Action, Control};
@@ -8,6 +9,7 @@ use pascaline_wire::{Element, Flags, Header, Kind, control, header, round};
 use super::{REMIND_AFTER, Session};
 use crate::allreduce::Operation;
 use crate::answers::Asked;
+use crate::collective::TAG;
 use crate::identity::Membership;
 use crate::inquiry::query;
 use crate::probe::{EPOCH_AWAY, Probe};
@@ -18,8 +20,15 @@ use crate::window::Standing;
 enum Source {
     Nothing,
     Control([u8; control::LEN]),
-    Tensor { begin: usize, end: usize },
-    Cached { psn: u32 },
+    Tensor {
+        begin: usize,
+        end: usize,
+    },
+    Cached {
+        psn: u32,
+    },
+    /// What the ranks compare.
+    Tag([u8; TAG]),
 }
 
 /// A packet to send: these header bytes, then [`Session::payload`], then [`Session::trailer`].
@@ -30,7 +39,7 @@ pub struct Transmit {
     source: Source,
     /// The PSN of a result whose trailer says what it contains.
     trailer: Option<u32>,
-    /// A contribution that has not been sent before: no longer than a full packet.
+    /// A contribution of tensor bytes that has not been sent before: no longer than a full packet.
     pub(crate) fresh: bool,
 }
 
@@ -54,9 +63,9 @@ impl Transmit {
         psn.filter(|_| !matches!(self.source, Source::Control(_)))
     }
 
-    /// True for a contribution that has not been sent before. Those that follow each other are of one length,
-    /// the full packet's, but for the last one of a tensor, which may be shorter: a driver can have the
-    /// system cut them out of one long datagram.
+    /// True for a contribution of tensor bytes that has not been sent before. Those that follow each other are
+    /// of one length, the full packet's, but for the last one of a tensor, which may be shorter: a driver can
+    /// have the system cut them out of one long datagram.
     #[must_use]
     pub const fn is_fresh(&self) -> bool {
         self.fresh
@@ -93,7 +102,8 @@ impl Session {
             self.membership.identity.payload.min(u16::try_from(operation.tensor_len).unwrap_or(u16::MAX));
         let Probe { psn, length } = self.inquiry.probe(full, self.window.una())?;
         let epoch = self.membership.epoch.wrapping_add(EPOCH_AWAY);
-        let header = self.membership.identity.header(Kind::Gradient, operation.element, psn, epoch);
+        let header =
+            self.membership.identity.header(Kind::Gradient, operation.plan.on_the_wire(), psn, epoch);
         let source = Source::Tensor { begin: 0, end: length.into() };
         Some(Transmit::new(&Header { count: 1, ..header }, source))
     }
@@ -135,8 +145,9 @@ impl Session {
             },
         );
         let (element, mut flags, source) = match running {
-            // A mean's tensor holds quotients; others need the sum.
-            Some((operation, flags, source)) if !operation.mean => (operation.element, flags, source),
+            Some((operation, flags, source)) if operation.holds(psn) => {
+                (operation.element(psn), flags, source)
+            }
             _ => {
                 let entry = self.cache.entry(psn)?;
                 (entry.element, entry.flags, Source::Cached { psn })
@@ -170,7 +181,7 @@ impl Session {
 
     fn remind(&mut self) -> Option<Transmit> {
         let psn = self.reminder.take()?;
-        let element = self.operation.as_ref()?.element;
+        let element = self.operation.as_ref()?.element(psn);
         self.counters.reminders_sent += 1;
         let header = Header {
             priority: self.window.promised(psn),
@@ -190,7 +201,7 @@ impl Session {
             self.reminder = Some(sending.psn);
         }
         let flags = if sending.again { Flags::RETRANSMISSION } else { Flags::NONE };
-        let fresh = !sending.again;
+        let fresh = !sending.again && !operation.compares(sending.psn);
         Some(Transmit {
             fresh,
             ..contribution(&self.membership, operation, sending.psn, flags, operation.priority)
@@ -203,6 +214,7 @@ impl Session {
         match &transmit.source {
             Source::Nothing => &[],
             Source::Control(body) => body,
+            Source::Tag(tag) => tag,
             Source::Tensor { begin, end } => tensor.get(*begin..*end).unwrap_or_default(),
             Source::Cached { psn } => self.cache.bytes(*psn),
         }
@@ -227,8 +239,9 @@ fn contribution(
         count: 1,
         flags: flags.with(operation.end_flag(psn)),
         priority,
-        ..membership.identity.header(Kind::Gradient, operation.element, psn, membership.epoch)
+        ..membership.identity.header(Kind::Gradient, operation.element(psn), psn, membership.epoch)
     };
-    let range = operation.range(psn);
-    Transmit::new(&header, Source::Tensor { begin: range.start, end: range.end })
+    let Range { start: begin, end } = operation.range(psn);
+    let tag = operation.compares(psn).then(|| Source::Tag(operation.tag()));
+    Transmit::new(&header, tag.unwrap_or(Source::Tensor { begin, end }))
 }

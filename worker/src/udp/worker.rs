@@ -14,7 +14,8 @@ use super::socket::{BATCH, Socket};
 use super::transfer::{Transfer, transient};
 use super::{AllreduceError, Config, JoinError, Notice};
 use crate::Op;
-use crate::allreduce::{Report, Request};
+use crate::allreduce::Report;
+use crate::collective::Collective;
 use crate::counters::Counters;
 use crate::element::Element;
 use crate::identity::{Identity, Membership};
@@ -29,19 +30,19 @@ const FAREWELLS: usize = 2;
 
 /// A member of a job, connected to its appliance.
 ///
-/// All ranks must call [`allreduce`](Self::allreduce) with tensors of the same type and length, and the same
-/// operation, in the same order. Between calls, reminders from other ranks wait in the socket; in long pauses
-/// [`tend`](Self::tend) answers them. Dropping a worker without [`leave`](Self::leave) is like a crash: the
-/// others may miss results that only it had.
+/// All ranks must call [`allreduce`](Self::allreduce) and the other collectives with tensors of the same type
+/// and length, and the same operation, in the same order. Between calls, reminders from other ranks wait in
+/// the socket; in long pauses [`tend`](Self::tend) answers them. Dropping a worker without
+/// [`leave`](Self::leave) is like a crash: the others may miss results that only it had.
 ///
 /// If the appliance restarts, or goes on without a dead rank, the worker joins again and the allreduce goes
 /// on, within the deadline.
 pub struct Worker {
-    config: Config,
+    pub(super) config: Config,
     socket: Socket,
     ports: UdpPorts,
-    session: Session,
-    origin: Instant,
+    pub(super) session: Session,
+    pub(super) origin: Instant,
     cutting: Cutting,
     buffer: Vec<u8>,
 }
@@ -123,20 +124,11 @@ impl Worker {
         op: Op,
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
-        let tensor = tensor.as_mut_bytes();
-        let (bytes, dtype) = (tensor.len(), T::DTYPE);
-        let request = Request { bytes, dtype, op, deadline: self.config.deadline, hints };
-        if self.session.start_with(self.origin.elapsed(), &request)? {
-            let event = self.drive(tensor).map_err(|(what, source)| AllreduceError::Io { what, source })?;
-            if let Event::Failed(failure) = event {
-                return Err(failure.into());
-            }
-        }
-        Ok(*self.session.report())
+        self.collective(&Collective::Allreduce(op), T::DTYPE, tensor.as_mut_bytes(), hints)
     }
 
     /// Runs what the session has begun to its end.
-    fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
+    pub(super) fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
         let Self { config, socket, ports, session, origin, cutting, buffer } = self;
         let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);

@@ -5,6 +5,7 @@ mod adversary;
 mod aggregator;
 mod asking;
 mod asynchronous;
+mod collectives;
 mod datagrams;
 mod driver;
 mod gather;

@@ -10,7 +10,7 @@ use pascaline_worker::{
 };
 
 use crate::adversary::Leg;
-use crate::values::{expected, tensor};
+use crate::values::{left_with, tensor};
 use crate::world::{JOB, Plan};
 
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
@@ -150,12 +150,13 @@ impl Rank {
                 });
                 if known {
                     let inside: Vec<u16> = missing.missing(plan.ranks).iter().collect();
-                    let right = expected(&inside, self.operation, operation) == self.tensor;
+                    let right = left_with(self.number, plan.ranks, &inside, self.operation, operation);
+                    let right = right == self.tensor;
                     assert!(right, "rank {}, operation {} {operation:?}", self.number, self.operation);
                 }
                 self.outcome.verified += u32::from(known);
                 self.outcome.partial.push(partial);
-                if operation.elements > 0 {
+                if packets > 0 {
                     self.outcome.elapsed.push(report.elapsed);
                 }
                 self.operation += 1;
@@ -200,9 +201,11 @@ impl Rank {
             deadline: plan.deadline,
             hints: Hints::default(),
         };
-        match session.start_with(now, &request) {
+        let counts = operation.counts(plan.ranks);
+        let collective = operation.collective(&counts);
+        match session.start_collective(now, &request, &collective, &mut self.tensor) {
             Ok(running) => {
-                assert_eq!(running, operation.elements > 0);
+                assert_eq!(running, operation.packets(plan.payload) > 0);
                 if running {
                     self.catch_up(now, plan)
                 } else {

@@ -10,7 +10,7 @@ use crate::adversary::{Conditions, up_to};
 use crate::job::OnDeath;
 use crate::rank::Outcome;
 use crate::simulation::gigabit;
-use crate::values::{DTYPES, OPS, Operation};
+use crate::values::{Call, DTYPES, OPS, Operation};
 use crate::world::{Plan, Upset, run};
 
 const fn ms(millis: u64) -> Duration {
@@ -150,8 +150,10 @@ fn the_others_go_on_without_a_rank_that_is_lost() {
         (ms(1_005), Upset::Kill { rank: 1 }),
         (ms(1_500), Upset::Lose { rank: 1, on_death: OnDeath::Continue }),
     ]);
-    plan.operations =
-        vec![Operation::i32_sum(4_000), Operation { elements: 100, dtype: DType::F64, op: Op::Mean }];
+    plan.operations = vec![
+        Operation::i32_sum(4_000),
+        Operation { dtype: DType::F64, op: Op::Mean, ..Operation::i32_sum(100) },
+    ];
     plan.accept_partial = true;
     let outcomes = run(&plan, 1).ranks;
     for rank in [0, 2, 3] {
@@ -206,6 +208,7 @@ fn restarts_at_any_time_end_well() {
             elements: 1 + random.usize(..400),
             dtype: DTYPES[random.usize(..5)],
             op: OPS[random.usize(..4)],
+            call: Call::Allreduce,
         };
         let upset = Upset::Restart { down: up_to(&mut random, ms(50)), epoch: 200 };
         let at = up_to(&mut random, ms(150));

@@ -7,11 +7,11 @@ use pascaline_wire::DType;
 use pascaline_worker::Left;
 
 use crate::adversary::{Conditions, chance};
-use crate::values::{DTYPES, OPS, Operation};
+use crate::values::{Call, DTYPES, OPS, Operation};
 use crate::world::{Plan, Upset, run};
 
 /// A plan drawn from a seed: every dimension from harmless to hostile.
-fn plan(seed: u64) -> Plan {
+pub(crate) fn plan(seed: u64) -> Plan {
     let mut random = Rng::with_seed(seed ^ 0x5eed);
     let mut share = |limit: f64| match random.u64(..3) {
         0 => 0.0,
@@ -35,7 +35,7 @@ fn plan(seed: u64) -> Plan {
         let dtype = DTYPES[random.usize(..5)];
         let op = OPS[random.usize(..4)];
         let most = usize::from(payload) / dtype.size() * 100;
-        Operation { elements: random.usize(..most), dtype, op }
+        Operation { elements: random.usize(..most), dtype, op, call: Call::Allreduce }
     };
     let operations = (0..operations).map(&mut operation).collect();
     Plan {
@@ -161,7 +161,7 @@ fn every_type_and_operation_goes_through_the_aggregator() {
         for op in OPS {
             let conditions = Conditions { loss: 0.02, forget_result: 0.2, server: 0.5, ..Conditions::IDEAL };
             // The last packet is not full.
-            let operations = vec![Operation { elements: 401, dtype, op }; 2];
+            let operations = vec![Operation { elements: 401, dtype, op, call: Call::Allreduce }; 2];
             let plan = Plan { operations, ranks: 5, linger: Duration::from_secs(5), ..gigabit(conditions) };
             for (rank, outcome) in run(&plan, 1).ranks.iter().enumerate() {
                 assert_eq!(
@@ -177,7 +177,7 @@ fn every_type_and_operation_goes_through_the_aggregator() {
 /// Four of five contributions complete a PSN, and rank 4 never contributes.
 #[test]
 fn partial_results_say_who_is_missing() {
-    let operation = |op| Operation { elements: 999, dtype: DType::F32, op };
+    let operation = |op| Operation { elements: 999, dtype: DType::F32, op, call: Call::Allreduce };
     let conditions = Conditions { loss: 0.02, ..Conditions::IDEAL };
     let plan = Plan {
         ranks: 5,

@@ -3,19 +3,31 @@
 use fastrand::Rng;
 use half::{bf16, f16};
 use pascaline_wire::DType;
-use pascaline_worker::Op;
+use pascaline_worker::{Collective, Op, Parts};
 
-/// One allreduce.
+/// One operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
     pub(crate) elements: usize,
     pub(crate) dtype: DType,
     pub(crate) op: Op,
+    pub(crate) call: Call,
+}
+
+/// Which collective it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Allreduce,
+    Reduce { root: u16 },
+    Broadcast { root: u16 },
+    Barrier,
+    ReduceScatter { even: bool },
+    Allgather { even: bool },
 }
 
 impl Operation {
     pub(crate) const fn i32_sum(elements: usize) -> Self {
-        Self { elements, dtype: DType::I32, op: Op::Sum }
+        Self { elements, dtype: DType::I32, op: Op::Sum, call: Call::Allreduce }
     }
 
     pub(crate) const fn bytes(&self) -> usize {
@@ -23,7 +35,39 @@ impl Operation {
     }
 
     pub(crate) fn packets(&self, payload: u16) -> u32 {
-        u32::try_from(self.bytes().div_ceil(usize::from(payload))).unwrap()
+        let bytes = match self.call {
+            Call::Broadcast { .. } | Call::Allgather { .. } => self.bytes() / 4 * 4,
+            _ => self.bytes(),
+        };
+        let first = u32::from(self.call != Call::Allreduce);
+        first + u32::try_from(bytes.div_ceil(usize::from(payload))).unwrap()
+    }
+
+    /// The elements of each rank's part: with every number that divides by 3, a rank has none.
+    pub(crate) fn counts(&self, ranks: u16) -> Vec<usize> {
+        let mut left = self.elements;
+        let mut counts: Vec<usize> = (1..ranks)
+            .map(|rank| {
+                let count = if rank % 3 == 0 { 0 } else { left * usize::from(rank % 7) / 7 };
+                left -= count;
+                count
+            })
+            .collect();
+        counts.push(left);
+        counts
+    }
+
+    /// As the worker is told it.
+    pub(crate) fn collective<'a>(&self, counts: &'a [usize]) -> Collective<'a> {
+        let (op, parts) = (self.op, |even| if even { Parts::Even } else { Parts::Counts(counts) });
+        match self.call {
+            Call::Allreduce => Collective::Allreduce(op),
+            Call::Reduce { root } => Collective::Reduce { op, root },
+            Call::Broadcast { root } => Collective::Broadcast { root },
+            Call::Barrier => Collective::Barrier,
+            Call::ReduceScatter { even } => Collective::ReduceScatter { op, parts: parts(even) },
+            Call::Allgather { even } => Collective::Allgather { parts: parts(even) },
+        }
     }
 }
 
@@ -57,6 +101,33 @@ pub(crate) fn expected(ranks: &[u16], number: usize, operation: &Operation) -> V
         encode(operation.dtype, value)
     };
     (0..operation.elements).flat_map(element).collect()
+}
+
+/// What a rank's tensor holds after the operation, if those inside took part in it.
+pub(crate) fn left_with(rank: u16, ranks: u16, inside: &[u16], number: usize, one: &Operation) -> Vec<u8> {
+    let whole = || expected(inside, number, one);
+    let counts = one.counts(ranks);
+    let (elements, size) = (one.elements, one.dtype.size());
+    let part = |even, rank| {
+        let parts = if even { Parts::Even } else { Parts::Counts(&counts) };
+        let part = parts.of(rank, ranks, elements).unwrap();
+        part.start * size..part.end * size
+    };
+    let own = tensor(rank, number, one);
+    match one.call {
+        Call::Allreduce => whole(),
+        Call::Reduce { root } if root == rank => whole(),
+        Call::Reduce { .. } | Call::Barrier => own,
+        Call::Broadcast { root } => tensor(root, number, one),
+        Call::ReduceScatter { even } => {
+            let (mut own, part) = (own, part(even, rank));
+            own[part.clone()].copy_from_slice(&whole()[part]);
+            own
+        }
+        Call::Allgather { even } => {
+            (0..ranks).flat_map(|rank| tensor(rank, number, one)[part(even, rank)].to_vec()).collect()
+        }
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]

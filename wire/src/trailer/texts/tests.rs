@@ -1,4 +1,5 @@
 use super::*;
+use crate::call::{Call, Collective};
 use crate::element::{DType, Element, Op};
 use crate::frame::Address;
 
@@ -44,12 +45,19 @@ fn several_ranks_are_listed() {
 #[test]
 fn operations_are_told_with_their_values() {
     let element = Element { dtype: DType::F32, op: Op::Sum };
-    let most = Operation { rank: 0, element: Some(element), first: 7, bytes: 1 << 20 };
+    let most = Operation { rank: 0, element: Some(element), first: 7, call: Call::ALLREDUCE, bytes: 1 << 20 };
     let differing = Operation { rank: 2, bytes: (1 << 20) + 4, ..most };
     assert_eq!(
         Operations { most, differing }.to_string(),
         "rank 2 calls sum of 1048580 bytes of f32 at PSN 7, the others (rank 0 is one) call sum of 1048576 \
          bytes of f32 at PSN 7"
+    );
+    let call = |collective, argument| Operation { call: Call { collective, argument }, ..differing };
+    let told = Operations { most: call(Collective::Reduce, 1), differing: call(Collective::Broadcast, 3) };
+    assert_eq!(
+        told.to_string(),
+        "rank 2 calls broadcast from rank 3, copy of 1048580 bytes of f32 at PSN 7, the others (rank 2 is \
+         one) call reduce to rank 1, sum of 1048580 bytes of f32 at PSN 7"
     );
     let idle = Operation { element: None, bytes: 0, ..differing };
     assert!(Operations { most, differing: idle }.to_string().starts_with("rank 2 calls nothing, the others"));

@@ -1,0 +1,189 @@
+//! The beginning of an operation.
+
+use core::time::Duration;
+
+use pascaline_wire::Element;
+
+use super::generation::HEARTBEAT;
+use super::{Condition, Session};
+use crate::Op;
+use crate::allreduce::{Operation, Report, Request};
+use crate::collective::{Collective, Plan, TAG};
+use crate::priority::Hints;
+
+/// Why an operation could not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// An earlier operation of this session failed, or it is leaving.
+    #[error("an earlier operation failed, or the worker has left: it must join again")]
+    Broken,
+    /// A rank has started anew since the last operation, so the job has a generation in which nothing goes
+    /// on. Said once: the next operation is the first one of the new generation.
+    #[error(
+        "the job has gone from generation {got} to {expected} and a rank has started anew: \
+         the next operation is the first one of all ranks"
+    )]
+    Ended {
+        /// The job's generation.
+        expected: u8,
+        /// The one that has ended.
+        got: u8,
+    },
+    /// Another operation is running.
+    #[error("another operation is running")]
+    Busy,
+    /// The tensor would take up 2³¹ PSNs or more.
+    #[error("{bytes} bytes are too many for one operation")]
+    TooLong {
+        /// Length of the tensor.
+        bytes: usize,
+    },
+    /// The tensor is no whole number of elements.
+    #[error("{bytes} bytes are not a whole number of {size}-byte elements")]
+    Ragged {
+        /// Length of the tensor.
+        bytes: usize,
+        /// Bytes per element.
+        size: usize,
+    },
+    /// A barrier moves nothing.
+    #[error("a barrier takes no tensor, and this one has {bytes} bytes")]
+    NotEmpty {
+        /// Length of the tensor.
+        bytes: usize,
+    },
+    /// The job has no such root.
+    #[error("root {root} of {ranks} ranks: ranks are counted from 0 to {}", ranks.saturating_sub(1))]
+    Root {
+        /// The root.
+        root: u16,
+        /// The job's rank count.
+        ranks: u16,
+    },
+    /// The parts do not make up the tensor.
+    #[error("{parts} parts of {sum} elements in all, for {ranks} ranks and a tensor of {elements}")]
+    Parts {
+        /// How many parts there are.
+        parts: usize,
+        /// How many there must be.
+        ranks: u16,
+        /// The elements in them.
+        sum: usize,
+        /// The elements of the tensor.
+        elements: usize,
+    },
+    /// A packet has no room for what the ranks compare.
+    #[error("a payload of {payload} bytes: collectives but allreduce need {TAG} at least")]
+    ShortPayload {
+        /// Payload bytes of a full packet.
+        payload: usize,
+    },
+}
+
+impl Session {
+    /// Begins an allreduce of a tensor of `bytes` bytes, to be finished within `deadline`:
+    /// [`start_with`](Self::start_with) without hints.
+    ///
+    /// # Errors
+    /// As `start_with`.
+    pub fn start(
+        &mut self,
+        now: Duration,
+        bytes: usize,
+        element: Element,
+        deadline: Duration,
+    ) -> Result<bool, StartError> {
+        let Element { dtype, op } = element;
+        self.start_with(now, &Request { bytes, dtype, op, deadline, hints: Hints::default() })
+    }
+
+    /// Begins an allreduce.
+    ///
+    /// `Ok(false)` if it is done already, without a packet, because the tensor is empty.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing has begun then.
+    pub fn start_with(&mut self, now: Duration, request: &Request) -> Result<bool, StartError> {
+        self.begin(now, request, &Collective::Allreduce(request.op), None)
+    }
+
+    /// Begins a collective operation on `tensor`, as the request says except for its `bytes` and `op`. Where
+    /// the rank contributes zeros, they are written to the tensor now.
+    ///
+    /// `Ok(false)` as [`start_with`](Self::start_with); others than allreduce send a packet in any case.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing has begun then, and the tensor is unchanged.
+    pub fn start_collective(
+        &mut self,
+        now: Duration,
+        request: &Request,
+        collective: &Collective<'_>,
+        tensor: &mut [u8],
+    ) -> Result<bool, StartError> {
+        self.begin(now, &Request { bytes: tensor.len(), ..*request }, collective, Some(tensor))
+    }
+
+    fn begin(
+        &mut self,
+        now: Duration,
+        request: &Request,
+        collective: &Collective<'_>,
+        tensor: Option<&mut [u8]>,
+    ) -> Result<bool, StartError> {
+        let Request { bytes, dtype, deadline, hints, .. } = *request;
+        match self.condition {
+            Condition::Good => {}
+            Condition::Broken => return Err(StartError::Broken),
+            Condition::Ended { expected, got } => {
+                self.condition = Condition::Good;
+                return Err(StartError::Ended { expected, got });
+            }
+        }
+        if self.operation.is_some() {
+            return Err(StartError::Busy);
+        }
+        let (size, bytewise) = (dtype.size(), matches!(collective, Collective::Broadcast { .. }));
+        if !bytewise && !bytes.is_multiple_of(size) {
+            return Err(StartError::Ragged { bytes, size });
+        }
+        let identity = &self.membership.identity;
+        let mut plan = Plan::new(collective, (identity.rank, identity.ranks), (bytes, dtype))?;
+        let payload = usize::from(identity.payload);
+        if plan.call.collective.compares() && payload < TAG {
+            return Err(StartError::ShortPayload { payload });
+        }
+        let packets = plan.call.packets(bytes as u64, identity.payload);
+        if bytes as u64 >= 1 << 47 || packets >= 1 << 31 {
+            return Err(StartError::TooLong { bytes });
+        }
+        if packets == 0 {
+            self.report = Report::default();
+            return Ok(false);
+        }
+        plan.prepare(tensor.unwrap_or_default());
+        let start = self.window.begin(packets);
+        self.recovery.begin();
+        if let Some(rejoin) = &mut self.rejoin {
+            rejoin.hurry();
+        }
+        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.disputed = None;
+        self.patience = deadline;
+        self.inquiry.begin(now, deadline);
+        self.operation = Some(Operation {
+            mean: plan.element.op == Op::Mean,
+            plan,
+            priority: self.meter.begin(now, hints),
+            start,
+            packets,
+            tensor_len: bytes,
+            payload,
+            started: now,
+            deadline: now.saturating_add(deadline),
+            before: self.counters,
+            partial: None,
+        });
+        Ok(true)
+    }
+}

@@ -1,0 +1,96 @@
+//! The collective operations of a [`Worker`].
+
+use zerocopy::IntoBytes as _;
+
+use super::{AllreduceError, Worker};
+use crate::Op;
+use crate::allreduce::{Report, Request};
+use crate::collective::{Collective, Parts};
+use crate::element::{DType, Element};
+use crate::priority::Hints;
+use crate::session::Event;
+
+impl Worker {
+    /// Replaces the root's `tensor` by what `op` makes of those of all ranks. Those of the others stay as
+    /// they are. Every rank sends its tensor and receives the result, as in an allreduce.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective).
+    pub fn reduce<T: Element>(
+        &mut self,
+        tensor: &mut [T],
+        op: Op,
+        root: u16,
+    ) -> Result<Report, AllreduceError> {
+        self.collective(&Collective::Reduce { op, root }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
+    }
+
+    /// Replaces every rank's `tensor` by the root's, bit by bit.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective).
+    pub fn broadcast<T: Element>(&mut self, tensor: &mut [T], root: u16) -> Result<Report, AllreduceError> {
+        self.collective(&Collective::Broadcast { root }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
+    }
+
+    /// Returns once every rank has called it. One round trip.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective).
+    pub fn barrier(&mut self) -> Result<Report, AllreduceError> {
+        self.collective(&Collective::Barrier, DType::I32, &mut [], Hints::default())
+    }
+
+    /// Replaces this rank's part of `tensor` by what `op` makes of that part of the tensors of all ranks. The
+    /// rest stays as it is. [`Parts::of`] says where the part is.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective).
+    pub fn reduce_scatter<T: Element>(
+        &mut self,
+        tensor: &mut [T],
+        op: Op,
+        parts: Parts<'_>,
+    ) -> Result<Report, AllreduceError> {
+        let collective = Collective::ReduceScatter { op, parts };
+        self.collective(&collective, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
+    }
+
+    /// Replaces every part of `tensor` by that of the rank whose part it is, bit by bit. [`Parts::of`] says
+    /// where this rank's is.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective).
+    pub fn allgather<T: Element>(
+        &mut self,
+        tensor: &mut [T],
+        parts: Parts<'_>,
+    ) -> Result<Report, AllreduceError> {
+        self.collective(&Collective::Allgather { parts }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
+    }
+
+    /// Any collective operation, on a tensor of `dtype` elements as they lie in memory. A broadcast takes any
+    /// number of bytes.
+    ///
+    /// # Errors
+    /// See [`AllreduceError`]. Ranks that call different operations, roots or parts are told so. It never
+    /// waits beyond [`Config::deadline`](crate::Config::deadline). Where the operation has begun, and was not
+    /// finished, what the tensor holds is unspecified.
+    pub fn collective(
+        &mut self,
+        collective: &Collective<'_>,
+        dtype: DType,
+        tensor: &mut [u8],
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let (bytes, op, deadline) = (tensor.len(), Op::Sum, self.config.deadline);
+        let request = Request { bytes, dtype, op, deadline, hints };
+        if self.session.start_collective(self.origin.elapsed(), &request, collective, tensor)? {
+            let event = self.drive(tensor).map_err(|(what, source)| AllreduceError::Io { what, source })?;
+            if let Event::Failed(failure) = event {
+                return Err(failure.into());
+            }
+        }
+        Ok(*self.session.report())
+    }
+}
