@@ -19,6 +19,7 @@ pub mod scalar;
 mod set;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 mod simd;
+mod switchml;
 mod wide;
 
 use core::fmt;
@@ -55,6 +56,11 @@ pub struct Kernels {
     pub f32_sum: Combine,
     /// Saturating sums of 32-bit integers.
     pub i32_sum: Combine,
+    /// What SwitchML's packets carry: the larger of two exponents each, and sums of big-endian integers that
+    /// wrap. Never reports saturation.
+    pub switchml: Combine,
+    /// The same of many payloads.
+    pub switchml_in_order: InOrder,
     /// The instruction set in use, for messages and metrics.
     pub isa: &'static str,
     set: &'static Set,
@@ -64,7 +70,14 @@ impl Kernels {
     /// The plain-Rust kernels.
     #[must_use]
     pub const fn scalar() -> Self {
-        Self { f32_sum: scalar::f32_sum, i32_sum: scalar::i32_sum, isa: "scalar", set: &scalar::SET }
+        Self {
+            f32_sum: scalar::f32_sum,
+            i32_sum: scalar::i32_sum,
+            switchml: switchml::scalar,
+            switchml_in_order: switchml::in_order,
+            isa: "scalar",
+            set: &scalar::SET,
+        }
     }
 
     /// The widest kernels that this processor runs.

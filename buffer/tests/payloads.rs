@@ -207,3 +207,30 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// SwitchML's packets: the larger exponents, and big-endian sums that wrap, whatever the length.
+    #[test]
+    fn switchml_sums_wrap_and_exponents_are_the_larger_ones(
+        pairs in prop::collection::vec(any::<(u32, u32)>(), 0..300),
+        exponents in any::<[(i8, i8); 2]>(), rest in 0usize..4,
+    ) {
+        let bytes = |exponents: [i8; 2], values: &mut dyn Iterator<Item = u32>| {
+            let head = exponents.map(i8::cast_unsigned);
+            let tail = vec![0x5a; rest];
+            [head.to_vec(), values.flat_map(u32::to_be_bytes).collect(), tail].concat()
+        };
+        let into = bytes(exponents.map(|(a, _)| a), &mut pairs.iter().map(|&(a, _)| a));
+        let from = bytes(exponents.map(|(_, b)| b), &mut pairs.iter().map(|&(_, b)| b));
+        let larger = exponents.map(|(a, b)| a.max(b));
+        let expected = bytes(larger, &mut pairs.iter().map(|&(a, b)| a.wrapping_add(b)));
+        for kernels in Kernels::available() {
+            let mut got = into.clone();
+            prop_assert!(!(kernels.switchml)(&mut got, &from));
+            prop_assert!(got == expected, "{}: {got:x?}", kernels.isa);
+            let mut got = into.clone();
+            prop_assert!(!(kernels.switchml_in_order)(&mut got, &[&from]));
+            prop_assert_eq!(&got, &expected);
+        }
+    }
+}

@@ -15,6 +15,7 @@ use crate::jobs::{Job, JobTable, Mode};
 use crate::setup::Setup;
 
 mod fast_path;
+mod foreign;
 mod update;
 
 pub use fast_path::{FastGradient, PAYLOAD_OFFSET};
@@ -24,6 +25,10 @@ pub use fast_path::{FastGradient, PAYLOAD_OFFSET};
 pub enum Class {
     /// Business with the aggregator pool, and where the payload lies.
     Pool(Request, Payload),
+    /// The same of a client of SwitchML's, whatever its checksums.
+    Foreign(Request),
+    /// Dropped, but it is the business of a job of SwitchML's clients.
+    ForeignDrop(u16, DropReason),
     /// A member's packet for the parameter server.
     ToServer(Datagram),
     /// A member's update, and the port whose queue it belongs to.
@@ -115,6 +120,11 @@ impl Classifier<'_> {
     /// What has to be done with a frame of any kind.
     #[must_use]
     pub fn classify(&self, bytes: &[u8]) -> Class {
+        if self.table.has_foreign()
+            && let Some(class) = self.foreign(bytes)
+        {
+            return class;
+        }
         // What is rare gets copies: a reference would keep the layers of every frame in memory.
         let parsed = Frame::parse(bytes);
         let frame = match &parsed {

@@ -22,10 +22,12 @@ use pascaline_wire::frame::Mac;
 use crate::capture::Capture;
 use crate::jobs::{Job, ServedJobs};
 use crate::membership::{
-    Admission, Answer, Command, ControlRequest, Event, JobSpec, Membership, Reconfigured, Refused, Reply,
+    Admission, Answer, Command, ControlRequest, Event, JobSpec, Membership, NotRegistered, Reconfigured,
+    Refused, Registration, Reply,
 };
 use crate::setup::Setup;
 use crate::shared::{ControlEnd, LcoreEnd};
+use crate::switchml::Terms;
 
 /// Requests that one turn decides on. Workers ask again when they hear nothing.
 const REQUESTS: usize = 64;
@@ -139,6 +141,16 @@ impl ControlPlane {
             Some(order) if !self.end.order(order) => Err(Refused::Busy),
             _ => Ok(obeyed.events),
         }
+    }
+
+    /// Takes a worker of SwitchML's in. It may be told so once a turn has [settled](Turn::settled).
+    ///
+    /// # Errors
+    /// [`NotRegistered`]: nothing has changed.
+    pub fn register(&mut self, now: Duration, job: u16, who: &Registration) -> Result<Terms, NotRegistered> {
+        let terms = self.membership.register(now, job, who, self.mac(0))?;
+        self.changed = true;
+        Ok(terms)
     }
 
     /// Who belongs to which job.

@@ -9,6 +9,7 @@ use pascaline_wire::template::{PlainCommon, Template};
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::Member;
 
+mod foreign;
 mod results;
 
 use results::Like;

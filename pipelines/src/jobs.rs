@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::membership::Rights;
+use crate::switchml::SwitchMl;
 use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
 use pascaline_wire::Datagram;
@@ -229,6 +230,8 @@ pub struct Job {
     members: Vec<Option<Member>>,
     /// Ranks to which results are sent with other than plain headers; once it is in a [`JobTable`].
     others: Vec<u16>,
+    /// Its workers are clients of SwitchML's.
+    pub switchml: Option<Arc<SwitchMl>>,
 }
 
 impl Job {
@@ -261,6 +264,7 @@ impl Job {
             window: Arc::new(PsnWindow::unlimited()),
             members,
             others: Vec::new(),
+            switchml: None,
         }
     }
 
@@ -324,7 +328,7 @@ impl Job {
     fn flow_of(&self, rank: u16, member: Option<&Member>) -> Flow {
         let &Self { id, fan_in, epoch, needed, halted, mode, policy, .. } = self;
         // Workers that send updates send no gradients.
-        let none = halted || mode == Mode::Olaf;
+        let none = halted || mode == Mode::Olaf || self.switchml.is_some();
         Flow {
             expected: member.map_or(Expected::NONE, |member| member.expected),
             terms: Terms::new(id, epoch, rank, fan_in, needed, policy.region),

@@ -43,7 +43,8 @@
 //! 5. [`updates`] and [`server`]: the ways to the parameter servers.
 //! 6. [`jobs`]: what lcores know of jobs.
 //! 7. [`membership`] and [`control_plane`]: who belongs to a job, and how lcores learn it.
-//! 8. [`capture`]: the next packets of a job, for an operator.
+//! 8. [`switchml`]: jobs of SwitchML's own clients.
+//! 9. [`capture`]: the next packets of a job, for an operator.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -61,6 +62,7 @@ mod per_job;
 pub mod server;
 pub mod setup;
 mod shared;
+pub mod switchml;
 pub mod updates;
 
 pub use control_plane::{ControlPlane, Decided, Turn};

@@ -29,6 +29,7 @@ mod progress;
 mod rank;
 mod rate;
 mod reconfigure;
+mod registration;
 mod reply;
 mod server;
 mod spec;
@@ -52,6 +53,7 @@ pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
+pub use registration::{NotRegistered, Registration, Registry};
 pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
 pub use server::{SILENCE, ServerState};
 pub use spec::{Admission, JobSpec, OnDeath, Rights, ServerMode};
@@ -374,6 +376,9 @@ fn decide(
     request: &ControlRequest,
     admission: Option<&Admission>,
 ) -> Result<Decision, Decision> {
+    if job.spec.registry.is_some() {
+        return Err(Decision::new(Status::Unsupported, 0, request.control.action as u32));
+    }
     match request.control.action {
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),

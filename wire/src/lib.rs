@@ -70,6 +70,7 @@ pub mod payload;
 pub mod ports;
 mod rank_set;
 pub mod round;
+pub mod switchml;
 pub mod template;
 pub mod trailer;
 

@@ -36,6 +36,7 @@
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
 //! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
+//! | [`switchml`] | a client of SwitchML's UDP protocol |
 //! | [`way`] | why packets do not get to the appliance |
 //!
 //! **Panics.** Nothing that is received makes any function here panic: a datagram either has its effect or is
@@ -64,6 +65,7 @@ pub mod rejection;
 mod requests;
 pub mod rtt;
 pub mod session;
+pub mod switchml;
 pub mod udp;
 pub mod way;
 pub mod window;

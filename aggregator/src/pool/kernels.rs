@@ -1,7 +1,7 @@
 //! How elements are combined, by the header's code.
 
 use pascaline_buffer::combine::{Combine, InOrder, Kernels};
-use pascaline_wire::Element;
+use pascaline_wire::{Element, switchml};
 
 /// How elements of one code are combined.
 #[derive(Clone, Copy)]
@@ -22,5 +22,7 @@ pub(super) fn table(kernels: &Kernels) -> Box<[Kernel; 256]> {
             table[usize::from(element.byte(last))] = Kernel { combine, in_order };
         }
     }
+    let (combine, in_order) = (Some(kernels.switchml), Some(kernels.switchml_in_order));
+    table[usize::from(switchml::ELEMENT)] = Kernel { combine, in_order };
     table
 }

@@ -79,6 +79,16 @@ macro_rules! kernels {
         }
 
         static SET: Set = $crate::combine::set::set!(table);
+
+        fn switchml(into: &mut [u8], from: &[u8]) -> bool {
+            #[target_feature(enable = $features)]
+            fn with_features(into: &mut [u8], from: &[u8]) -> bool {
+                $crate::combine::switchml::sum(into, from)
+            }
+            // SAFETY: reachable only through `Kernels`, which are handed out only where the processor has the
+            // features.
+            unsafe { with_features(into, from) }
+        }
     };
 }
 

@@ -227,12 +227,15 @@ impl<I: Io> Emitter<I> {
     /// Sends a result to some ranks, whatever their headers and ports are like.
     #[cold]
     #[inline(never)]
-    fn send_singly(
+    pub(crate) fn send_singly(
         &mut self,
         job: &Job,
         ranks: &[u16],
         result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) {
+        if let Some(switchml) = &job.switchml {
+            return self.send_foreign(job, switchml, ranks, result);
+        }
         let Some(heads) = heads(result) else { return };
         for &rank in ranks {
             if let Some(member) = job.member(rank) {

@@ -5,6 +5,7 @@ use pascaline_aggregator::{Shares, TENANTS};
 use pascaline_wire::template::PlainHead;
 
 use super::{Flow, Job};
+use crate::switchml::SwitchMl;
 
 /// Members of a job that are reached through one port with plain headers, in a table.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,8 @@ pub struct JobTable {
     heads: Vec<PlainHead>,
     ranks: Vec<u16>,
     jobs: Vec<Job>,
+    /// UDP ports that SwitchML's clients send to, each with its job's place.
+    foreign: Vec<(u16, u16)>,
     shares: Shares,
     /// By tenant.
     weights: Box<[u32; TENANTS]>,
@@ -86,6 +89,7 @@ impl JobTable {
             heads: Vec::new(),
             ranks: Vec::new(),
             jobs: Vec::new(),
+            foreign: Vec::new(),
             shares: Shares::by_weight(
                 jobs.iter().filter(|job| job.shares_the_pool()).map(|job| (job.tenant, job.share)),
             ),
@@ -98,6 +102,9 @@ impl JobTable {
             job.settle();
             table.places[usize::from(job.id)] = table.add_flows(at, job);
             table.add_groups(job);
+            if let Some(switchml) = &job.switchml {
+                table.foreign.push((switchml.terms().udp_port, at));
+            }
         }
         Self { jobs, ..table }
     }
@@ -118,7 +125,7 @@ impl JobTable {
         let mut plain: Vec<(usize, u16, PlainHead)> = Vec::new();
         for (rank, member) in (0..).zip(&job.members) {
             let Some(member) = member else { continue };
-            match member.template.plain(rank) {
+            match member.template.plain(rank).filter(|_| job.switchml.is_none()) {
                 Some(head) => plain.push((member.endpoint.port, rank, head)),
                 None => job.others.push(rank),
             }
@@ -144,6 +151,21 @@ impl JobTable {
     #[inline]
     pub fn get(&self, id: u16) -> Option<&Job> {
         self.jobs.get(usize::from(self.places[usize::from(id)].at))
+    }
+
+    /// True if there are jobs of SwitchML's clients.
+    #[must_use]
+    #[inline]
+    pub const fn has_foreign(&self) -> bool {
+        !self.foreign.is_empty()
+    }
+
+    /// The job of SwitchML's clients that send to this UDP port, and what they have been told.
+    #[must_use]
+    pub fn foreign(&self, udp_port: u16) -> Option<(&Job, &SwitchMl)> {
+        let (_, at) = self.foreign.iter().find(|(port, _)| *port == udp_port)?;
+        let job = self.jobs.get(usize::from(*at))?;
+        Some((job, job.switchml.as_deref()?))
     }
 
     /// What the gradients of a rank of a job look like.

@@ -16,7 +16,7 @@ use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
 use pascaline_wire::header::{Header, Kind};
 use pascaline_wire::{Element, round};
 
-use crate::emit::{Emitter, heads, result_header};
+use crate::emit::{Emitter, result_header};
 use crate::io::Io;
 use crate::jobs::{Job, JobTable};
 use crate::limits::Limits;
@@ -83,11 +83,10 @@ impl<I: Io> LcoreSink<'_, I> {
         self.emitter.recycle(packet);
         let table = self.table;
         if let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch())
-            && let Some(member) = job.member(request.rank)
-            && let Some(heads) = heads(&for_all(job, result))
+            && job.member(request.rank).is_some()
         {
             job.cells.count(self.number, JobEvent::Replayed, 1);
-            self.emitter.send_result(member, request.rank, &heads, result.payload.clone());
+            self.emitter.send_singly(job, &[request.rank], &for_all(job, result));
         }
     }
 

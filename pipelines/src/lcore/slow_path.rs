@@ -33,6 +33,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let class = classifier.classify(packet.bytes());
             match class {
                 Class::Bypass => self.bypass(port, packet),
+                Class::Foreign(request) => self.offer_foreign(&table, &request, packet),
+                Class::ForeignDrop(job, reason) => self.drop_foreign(&table, job, reason, packet),
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
                 Class::Pool(Request { key, .. }, _) if self.is_over_share(&table, key.job()) => {
                     self.drop_over_share(&table, key.job(), packet);
@@ -77,6 +79,23 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if !offers.is_empty() {
             self.offer_updates(now, offers);
         }
+    }
+
+    /// A packet of a client of SwitchML's for the pool.
+    fn offer_foreign(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
+        let job = request.key.job();
+        if self.is_over_share(table, job) {
+            return self.drop_over_share(table, job, packet);
+        }
+        self.offer(table, request, packet);
+    }
+
+    /// A packet that is dropped on account of a job of SwitchML's clients.
+    fn drop_foreign(&mut self, table: &JobTable, job: u16, reason: DropReason, packet: I::Buf) {
+        if let Some(job) = table.get(job) {
+            job.cells.dropped(self.number, reason);
+        }
+        self.emitter.discard(packet, reason);
     }
 
     /// True if a job sends more than its share while there is more to do than the lcore can.

@@ -18,6 +18,7 @@ use super::reply::ControlRequest;
 use super::server::{Presence, ServerState, Serving};
 use super::spec::{JobSpec, ServerMode};
 use crate::jobs::{Endpoint, Job, Member, PsnWindow, Server};
+use crate::switchml::SwitchMl;
 
 /// Whom the trailer of an answer names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub(super) struct JobRecord {
     lcores: usize,
     /// The PSNs that the generation may have under way.
     pub(super) window: Arc<PsnWindow>,
+    /// What lcores share, where its workers are SwitchML's clients and rank 0 has registered.
+    pub(super) switchml: Option<Arc<SwitchMl>>,
     /// Since when two ranks have said that they call different operations.
     pub(super) disputed: Option<Duration>,
     /// What they call, once that is known.
@@ -144,6 +147,7 @@ impl JobRecord {
             cells: Arc::default(),
             lcores: 0,
             window: Arc::new(PsnWindow::closed()),
+            switchml: None,
             disputed: None,
             mismatch: None,
             since: now,
@@ -281,6 +285,7 @@ impl JobRecord {
         self.payload = None;
         self.phase = Phase::Forming;
         self.window = Arc::new(PsnWindow::closed());
+        self.switchml = None;
         // The number means another generation from now on.
         self.unresumable.set(self.epoch, false);
         self.reset = self.reset.filter(|reset| reset.epoch != self.epoch);
@@ -326,6 +331,7 @@ impl JobRecord {
         (job.tenant, job.share) = (self.tenant, share);
         job.cells = Arc::clone(&self.cells);
         job.window = Arc::clone(&self.window);
+        job.switchml.clone_from(&self.switchml);
         job.server = match server {
             ServerMode::None => Server::None,
             ServerMode::Embedded => Server::Embedded,

@@ -70,7 +70,8 @@ impl JobRecord {
     /// Lets time pass. True if lcores need a new table.
     pub(super) fn elapse(&mut self, now: Duration, events: &mut Vec<Event>) -> bool {
         let deserted = self.miss_server(now, events);
-        let gave_up = self.phase == Phase::Forming && self.give_up(now, events);
+        let asks = self.phase == Phase::Forming && self.spec.registry.is_none();
+        let gave_up = asks && self.give_up(now, events);
         let Some(limit) = self.spec.dead_after else { return deserted || gave_up };
         let lost = match self.phase {
             Phase::Forming => self.absent(now, limit),
@@ -177,6 +178,7 @@ impl JobRecord {
             heard.map(|joined| joined.heard.saturating_add(limit)).min()
         };
         let died = match (self.phase, self.spec.dead_after) {
+            (Phase::Forming, _) if self.spec.registry.is_some() => None,
             (Phase::Forming, limit) => {
                 let absent =
                     limit.and_then(|limit| self.common_claim().map(|_| self.since.saturating_add(limit)));

@@ -119,6 +119,7 @@ impl JobRecord {
             && old.policy.order == spec.policy.order
             && old.policy.region == spec.policy.region
             && old.server == spec.server
+            && old.registry == spec.registry
             && self.payload.is_none_or(|payload| payload <= spec.max_payload)
             && members.all(|(at, joined)| admits(at, joined.endpoint.address))
     }

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use pascaline_aggregator::Policy;
 use pascaline_wire::frame::Address;
 
+use super::registration::Registry;
 use crate::jobs::Mode;
 
 /// What becomes of a generation that has lost ranks.
@@ -90,6 +91,8 @@ pub struct JobSpec {
     pub server: ServerMode,
     /// Who may command it.
     pub control: Rights,
+    /// How its workers register, if they are SwitchML's clients; nobody can join then.
+    pub registry: Option<Registry>,
 }
 
 impl JobSpec {
@@ -121,6 +124,7 @@ impl JobSpec {
             on_death: OnDeath::default(),
             server: ServerMode::default(),
             control: Rights::default(),
+            registry: None,
         }
     }
 }

@@ -35,6 +35,8 @@ pub(in super::super) fn kernels() -> Option<Kernels> {
     has_all.then_some(Kernels {
         f32_sum: combine::<F32, Sum>,
         i32_sum: combine::<I32, Sum>,
+        switchml,
+        switchml_in_order: crate::combine::switchml::in_order,
         isa: "avx2",
         set: &SET,
     })

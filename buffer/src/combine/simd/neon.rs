@@ -48,6 +48,8 @@ pub(in super::super) fn kernels() -> Option<Kernels> {
     is_aarch64_feature_detected!("neon").then_some(Kernels {
         f32_sum: combine::<F32, Sum>,
         i32_sum: combine::<I32, Sum>,
+        switchml,
+        switchml_in_order: crate::combine::switchml::in_order,
         isa: "neon",
         set: &SET,
     })

@@ -1,0 +1,236 @@
+//! Clients of SwitchML's around one appliance: whatever order their packets come in, however often they are
+//! sent and whichever results are lost, the sums are exact.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
+
+mod common;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use common::appliance::{Bench, Plan, job};
+use fastrand::Rng;
+use pascaline_aggregator::{Policy, PoolConfig, Region};
+use pascaline_pipelines::membership::{JobSpec, Registration, Registry};
+use pascaline_telemetry::{Counter, DropReason};
+use pascaline_testkit::{JOB, port_mac};
+use pascaline_wire::frame::Mac;
+use pascaline_wire::switchml::{Body, HEADERS, Route, Size, headers};
+use pascaline_worker::switchml::{Client, Terms};
+use proptest::prelude::*;
+
+const OWN: [u8; 4] = [10, 77, 0, 254];
+const UDP_PORT: u16 = 48864;
+const SLOTS: u32 = 16;
+
+fn mac(rank: u8) -> Mac {
+    Mac([2, 0, 0, 1, 0, rank])
+}
+
+fn address(rank: u8) -> [u8; 4] {
+    [10, 77, 1, rank + 1]
+}
+
+fn plan(workers: u16) -> Plan {
+    let policy = Policy { region: Some(Region { first: 0, sets: SLOTS }), ..Policy::default() };
+    let registry = Some(Registry { udp_port: UDP_PORT, address: OWN, slots: SLOTS });
+    let spec = JobSpec { policy, registry, dead_after: None, ..job(JOB, workers) };
+    let slots = 2 * SLOTS as usize;
+    let pool = PoolConfig { slots, reserved: slots, ways: 2, ..PoolConfig::default() };
+    Plan { jobs: vec![spec], pool, peers: vec![None, None], ..Plan::one_armed() }
+}
+
+/// All that is under way between clients and the appliance.
+struct Network {
+    bench: Bench,
+    clients: Vec<Client>,
+    /// Requests of each client on their way, in order: SwitchML takes that for granted.
+    requests: Vec<VecDeque<Vec<u8>>>,
+    now: Duration,
+}
+
+impl Network {
+    fn new(workers: u16, window: u16, size: Size) -> Self {
+        let mut bench = Bench::new(&plan(workers));
+        for rank in 0..workers {
+            let rank = u8::try_from(rank).unwrap();
+            let (workers, size) = (u32::from(workers), u32::from(size.code()));
+            let who =
+                Registration { rank: rank.into(), workers, mac: mac(rank), address: address(rank), size };
+            let told = bench.appliance.plane.register(Duration::ZERO, JOB, &who).unwrap();
+            assert_eq!((told.address, told.mac), (OWN, port_mac(0)));
+            bench.settle();
+        }
+        let terms = Terms { workers, window, size, timeout: Duration::from_millis(10) };
+        let clients = (0..workers).map(|_| Client::new(terms).unwrap()).collect();
+        Self { bench, clients, requests: vec![VecDeque::new(); workers.into()], now: Duration::ZERO }
+    }
+
+    /// The frame of a client's datagram, with neither checksum.
+    fn frame(rank: usize, datagram: &[u8]) -> Vec<u8> {
+        let rank = u8::try_from(rank).unwrap();
+        let route = Route { to: (port_mac(0), OWN, UDP_PORT), from: (mac(rank), address(rank), 4000) };
+        let mut frame = headers(&route, Body::parse(datagram).unwrap()).to_vec();
+        frame[24..26].fill(0);
+        frame.extend_from_slice(&datagram[HEADERS - 42..]);
+        frame
+    }
+
+    /// Each rank behind its port.
+    fn port(rank: usize) -> usize {
+        rank % 2
+    }
+
+    /// Runs until `done`: in random order, with every loss, duplicate and retransmission that `random` picks.
+    fn run(&mut self, random: &mut Rng, loss: f64, mut done: impl FnMut(&mut [Client]) -> bool) {
+        let mut out = Vec::new();
+        for _ in 0..200_000 {
+            if done(&mut self.clients) {
+                return;
+            }
+            let rank = random.usize(0..self.clients.len());
+            if self.clients[rank].poll_transmit(self.now, &mut out) {
+                self.requests[rank].push_back(Self::frame(rank, &out));
+            }
+            let rank = random.usize(0..self.clients.len());
+            if let Some(frame) = self.requests[rank].pop_front() {
+                if random.f64() < loss {
+                    continue;
+                }
+                let twice = random.f64() < loss;
+                self.bench.feed(Self::port(rank), core::iter::repeat_n(&frame, 1 + usize::from(twice)));
+                self.deliver(random, loss);
+            } else if random.u8(0..8) == 0 {
+                self.now += Duration::from_millis(3);
+                self.bench.clock.advance(3_000_000);
+                self.clients.iter_mut().for_each(|client| client.handle_timeout(self.now));
+            }
+        }
+        panic!("it does not end");
+    }
+
+    fn deliver(&mut self, random: &mut Rng, loss: f64) {
+        for port in 0..2 {
+            for frame in self.bench.io().sent(port) {
+                let packet = pascaline_wire::switchml::Packet::parse(&frame).unwrap();
+                let rank = usize::from(packet.dst.as_v4().unwrap()[3] - 1);
+                assert_eq!((packet.dst_mac, Self::port(rank)), (mac(u8::try_from(rank).unwrap()), port));
+                assert_eq!((packet.src_port, packet.dst_port), (UDP_PORT, 4000));
+                if random.f64() >= loss {
+                    self.clients[rank].handle(self.now, &frame[42..]);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sums_are_exact_in_whatever_order_packets_come(
+        workers in 1u16..=5, window in 1u16..=16, lossy in any::<bool>(), large in any::<bool>(),
+        counts in prop::collection::vec(0usize..3000, 1..4), seed in any::<u64>(),
+    ) {
+        let size = if large { Size::Bytes1024 } else { Size::Bytes256 };
+        let mut network = Network::new(workers, window, size);
+        let mut random = Rng::with_seed(seed);
+        let loss = if lossy { 0.1 } else { 0.0 };
+        for count in counts {
+            let tensors: Vec<Vec<i32>> =
+                (0..workers).map(|_| (0..count).map(|_| random.i32(..)).collect()).collect();
+            let sums: Vec<i32> = (0..count)
+                .map(|at| tensors.iter().fold(0, |sum: i32, tensor| sum.wrapping_add(tensor[at])))
+                .collect();
+            for (client, tensor) in network.clients.iter_mut().zip(tensors) {
+                client.start_integers(tensor);
+            }
+            let mut got = vec![None; workers.into()];
+            network.run(&mut random, loss, |clients| {
+                for (client, got) in clients.iter_mut().zip(&mut got) {
+                    *got = got.take().or_else(|| client.take_integers());
+                }
+                got.iter().all(Option::is_some)
+            });
+            for got in got {
+                prop_assert_eq!(got.unwrap(), sums.clone());
+            }
+        }
+        prop_assert_eq!(network.bench.appliance.reading().unaccounted(), 0);
+        drop(network.clients);
+        network.bench.end();
+    }
+}
+
+#[test]
+fn floats_are_summed_by_the_largest_exponent_of_all() {
+    let mut network = Network::new(3, 4, Size::Bytes256);
+    let mut random = Rng::with_seed(7);
+    // Blocks whose magnitudes differ by rank, so that nobody's own exponent would do.
+    let tensors: Vec<Vec<f32>> = (0..3)
+        .map(|rank| (0..700).map(|at| (random.f32() - 0.5) * f32::powi(10.0, (rank + at / 64) % 5)).collect())
+        .collect();
+    for (client, tensor) in network.clients.iter_mut().zip(&tensors) {
+        client.start_floats(tensor.clone());
+    }
+    let mut got = vec![None; 3];
+    network.run(&mut random, 0.05, |clients| {
+        for (client, got) in clients.iter_mut().zip(&mut got) {
+            *got = got.take().or_else(|| client.take_floats());
+        }
+        got.iter().all(Option::is_some)
+    });
+    let got: Vec<Vec<f32>> = got.into_iter().map(Option::unwrap).collect();
+    assert!(got.windows(2).all(|pair| pair[0] == pair[1]), "all ranks have the same bits");
+    for (block, at) in (0..700).map(|at| (at / 64, at)) {
+        let range = block * 64..700.min(block * 64 + 64);
+        let largest = tensors.iter().flat_map(|tensor| &tensor[range.clone()]);
+        let largest = largest.fold(0.0f64, |most, &value| most.max(f64::from(value).abs()));
+        let exact: f64 = tensors.iter().map(|tensor| f64::from(tensor[at])).sum();
+        // Each value is rounded to a multiple of 1 / scale, which is at most 2 · n · largest / 2^31.
+        let bound = 3.0 * 3.0 * largest / f64::powi(2.0, 30) + exact.abs() * 1e-7;
+        assert!((f64::from(got[0][at]) - exact).abs() <= bound, "{at}: {} for {exact}", got[0][at]);
+    }
+}
+
+#[test]
+fn what_does_not_belong_is_dropped_by_reason() {
+    let mut network = Network::new(2, 4, Size::Bytes256);
+    network.clients[0].start_integers(vec![1; 64]);
+    let mut out = Vec::new();
+    assert!(network.clients[0].poll_transmit(Duration::ZERO, &mut out));
+    let good = Network::frame(0, &out);
+    let with = |changes: &[(usize, u8)]| {
+        let mut frame = good.clone();
+        changes.iter().for_each(|&(at, value)| frame[at] = value);
+        frame
+    };
+    // A stranger's MAC, a slot beyond the last, a length that is not the size's, another kind of packet.
+    for (frame, reason) in [
+        (with(&[(11, 9)]), DropReason::NotMember),
+        (with(&[(48, 0x3f)]), DropReason::OutsideWindow),
+        (with(&[(42, 0x13)]), DropReason::Length),
+        (with(&[(42, 0x21)]), DropReason::Length),
+    ] {
+        let before = network.bench.appliance.dropped(reason);
+        network.bench.feed(0, [&frame]);
+        assert_eq!(network.bench.appliance.dropped(reason), before + 1, "{reason:?}");
+    }
+    network.bench.feed(0, [&good]);
+    // Another packet, or another operation, than the slot's.
+    for change in [(43, 9), (47, 9)] {
+        let mut frame = Network::frame(1, &out);
+        frame[change.0] = change.1;
+        network.bench.feed(1, [&frame]);
+    }
+    assert_eq!(network.bench.appliance.dropped(DropReason::OperationChanged), 2);
+    assert_eq!(network.bench.appliance.get(Counter::Opened), 1);
+    // Another host's MAC, or another address at this one's: it is not for this job.
+    network.bench.feed(0, [&with(&[(0, 4)]), &with(&[(33, 1)])]);
+    assert_eq!(network.bench.appliance.dropped(DropReason::NotForUs), 1);
+    assert_eq!(network.bench.appliance.dropped(DropReason::Checksum), 1);
+}
