@@ -80,9 +80,9 @@ fn the_card_of_the_login_is_shared_and_not_taken() {
     tree.remove("sys/bus/pci/devices/0000:01:00.0");
     tree.remove("sys/bus/pci/devices/0000:81:00.0");
     let ended = init(&tree, &[]);
-    has(&ended, &["device = \"net_af_packet0,iface=eno1\""]);
+    has(&ended, &["device = \"net_kernel0,iface=eno1\""]);
     assert!(ended.err.contains("default route and is left to the kernel"), "{}", ended.err);
-    assert!(ended.err.contains("net_af_packet"), "{}", ended.err);
+    assert!(ended.err.contains("net_kernel"), "{}", ended.err);
 }
 
 #[test]
@@ -92,19 +92,19 @@ fn a_machine_without_a_card_gets_an_interface() {
     let args = ["init", "--dry-run", "--root", &tree.root()];
     pascaline(&args).refused(1, &["no network card", "remedy: ", "--interface"]);
     let ended = init(&tree, &["--interface", "veth7"]);
-    has(&ended, &["device = \"net_af_packet0,iface=veth7\"", "cores = [0]", "main_core = 0", "float = true"]);
+    has(&ended, &["device = \"net_kernel0,iface=veth7\"", "cores = [0]", "main_core = 0", "float = true"]);
     assert!(ended.err.contains("there is no interface veth7 yet"), "{}", ended.err);
     tree.interface("veth3", None, 1500);
     let ended = init(&tree, &[]);
-    has(&ended, &["device = \"net_af_packet0,iface=veth3\""]);
+    has(&ended, &["device = \"net_kernel0,iface=veth3\""]);
     assert!(ended.err.contains("no network card on a PCI bus"), "{}", ended.err);
     assert!(!ended.err.contains("yet"), "{}", ended.err);
 }
 
 #[test]
-fn long_frames_get_rings_with_room_for_them() {
+fn long_frames_are_taken_as_the_interface_has_them() {
     let ended = init(&Tree::server(), &["--interface", "ens1"]);
-    has(&ended, &["device = \"net_af_packet0,iface=ens1,framesz=16384,blocksz=16384\"", "mtu = 9000"]);
+    has(&ended, &["device = \"net_kernel0,iface=ens1\"", "mtu = 9000"]);
 }
 
 #[test]

@@ -20,6 +20,10 @@ impl Errno {
     pub const NOMEM: Self = Self(12);
     /// EINVAL.
     pub const INVAL: Self = Self(22);
+    /// Nothing there, or no room, at the moment.
+    pub const AGAIN: Self = Self(11);
+    /// No room at the moment.
+    pub const NOBUFS: Self = Self(105);
     /// Not supported.
     pub const NOTSUP: Self = Self(95);
 
@@ -28,6 +32,12 @@ impl Errno {
     #[must_use]
     pub(crate) const fn from_return(value: c_int) -> Self {
         Self(value.saturating_abs())
+    }
+
+    /// From the number itself.
+    #[must_use]
+    pub(crate) const fn from_raw(number: c_int) -> Self {
+        Self(number)
     }
 
     /// From `rte_errno` of the calling thread, for functions documented to set it.

@@ -9,6 +9,7 @@
 //! | [`clock`], [`lcore`] | time from the processor's counter; one thread per core |
 //! | [`mempool`] | where packets come from, and when that memory may go |
 //! | [`mbuf`] | a packet: [`Mbuf`] owned and writable, [`SharedMbuf`] read-only and counted |
+//! | [`kernel`] | interfaces of the kernel's, through packet sockets that understand segmentation |
 //! | [`port`] | a network device as a typestate, stopped or started |
 //! | [`queue`] | [`RxQueue`], [`TxQueue`]: one holder each, a burst at a time |
 //!
@@ -25,6 +26,7 @@
 pub mod clock;
 pub mod eal;
 pub mod error;
+pub mod kernel;
 pub mod lcore;
 pub mod mbuf;
 pub mod mempool;

@@ -131,6 +131,9 @@ impl Port<Stopped> {
         match setup::start(&self.device, &self.caps, config, pools) {
             Ok(active) => {
                 let running = Arc::new(Running { device: self.device.clone() });
+                if self.device.kernel().is_some() {
+                    return self.start_kernel(config, pools, running, active);
+                }
                 let multi = active.tx_multi_segment;
                 let rx = (0..config.rx_queues)
                     .zip(pools.iter().cycle())
@@ -143,6 +146,36 @@ impl Port<Stopped> {
             }
             Err(error) => Err(StartFailure { error, port: self }),
         }
+    }
+}
+
+impl Port<Stopped> {
+    /// Opens the queues of an interface of the kernel's.
+    fn start_kernel(
+        self,
+        config: &PortConfig,
+        pools: &[Mempool],
+        running: Arc<Running>,
+        active: Active,
+    ) -> Result<StartedPort, StartFailure> {
+        let (mut rx, mut tx) = (Vec::new(), Vec::new());
+        let queues = config.rx_queues.max(config.tx_queues);
+        for (queue, pool) in (0..queues).zip(pools.iter().cycle()) {
+            let opened = self.device.kernel().map(|it| it.queue(queues, config.promiscuous, pool));
+            match opened {
+                Some(Ok((reader, writer))) => {
+                    rx.push(RxQueue::new(running.clone(), queue, pool.clone()).over(reader));
+                    tx.push(TxQueue::new(running.clone(), queue, true).over(writer));
+                }
+                Some(Err(errno)) => {
+                    let (device, step) = (self.name().to_owned(), setup::Step::Start);
+                    return Err(StartFailure { error: StartError::Step { device, step, errno }, port: self });
+                }
+                None => {}
+            }
+        }
+        let state = Started { running, active };
+        Ok(StartedPort { port: Port { device: self.device, caps: self.caps, state }, rx, tx })
     }
 }
 

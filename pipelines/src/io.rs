@@ -1,5 +1,7 @@
 //! Where packets come from and go to.
 
+use core::time::Duration;
+
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 
@@ -32,6 +34,11 @@ pub trait Io {
 
     /// Frees packets.
     fn recycle(&mut self, spent: &mut ArrayVec<Self::Buf, BURST>);
+
+    /// Sleeps for so long, or until a packet arrives, if the ports can tell.
+    fn rest(&mut self, nap: Duration) {
+        std::thread::sleep(nap);
+    }
 
     /// Nanoseconds of a clock that all lcores share.
     fn now(&self) -> u64;

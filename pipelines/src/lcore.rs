@@ -22,7 +22,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_telemetry::{Counter, LcoreCounters, Recorder, Surveyor};
 
 use crate::emit::Emitter;
-use crate::idle::{Idle, IdlePolicy};
+use crate::idle::{Idle, IdlePolicy, Rest};
 use crate::io::{BURST, Io};
 use crate::jobs::JobTable;
 use crate::limits::Limits;
@@ -160,7 +160,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         while !self.end.stopping() {
             // What leaves a queue of updates is work as well: more may be about to.
             let found = self.turn() > 0 || self.departed;
-            idle.polled(found).take();
+            match idle.polled(found) {
+                Rest::Nap(nap) => self.emitter.io.rest(nap),
+                rest => rest.take(),
+            }
         }
         self.finish();
     }

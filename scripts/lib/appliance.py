@@ -205,7 +205,7 @@ def device(driver: str, port: int, mtu: int, ring: int = 0, queues: int = 1) -> 
         text += f",framesz={slot},blocksz={slot}"
     if driver == "af_packet" and ring:
         text += f",framecnt={ring}"
-    if queues > 1:
+    if queues > 1 and driver != "kernel":
         text += f",{'qpairs' if driver == 'af_packet' else 'queue_count'}={queues}"
     return text
 

@@ -304,7 +304,11 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
         "--pool-slots", type=_between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)"
     )
     more.add_argument(
-        "--driver", choices=("af_packet", "af_xdp"), default="af_packet", help="of the DPDK ports"
+        "--driver",
+        choices=("af_packet", "af_xdp", "kernel"),
+        default="af_packet",
+        help="of the appliance's ports: DPDK's over packet sockets or AF_XDP, or packet sockets that "
+        "understand segmentation",
     )
     more.add_argument(
         "--udp-ports",

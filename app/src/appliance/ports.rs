@@ -1,6 +1,10 @@
 //! DPDK ports as the packet path sees them.
 
+use std::thread;
+use std::time::Duration;
+
 use arrayvec::ArrayVec;
+use pascaline_dpdk::kernel::Waiting;
 use pascaline_dpdk::{Clock, Mbuf, Mempool, RxQueue, TxQueue};
 use pascaline_pipelines::{BURST, Io, STAGE};
 
@@ -22,13 +26,17 @@ pub struct DpdkIo {
     frames: Mempool,
     headers: Mempool,
     clock: Clock,
+    /// If every port is an interface of the kernel's: a packet ends a nap.
+    waiting: Option<Waiting>,
 }
 
 impl DpdkIo {
     /// Over these queues, by port; buffers come from these pools.
     #[must_use]
     pub fn new(queues: Vec<Queues>, frames: Mempool, headers: Mempool, clock: Clock) -> Self {
-        Self { queues, frames, headers, clock }
+        let ready: Option<Vec<_>> = queues.iter().map(|queues| queues.rx.waits_for()).collect();
+        let waiting = ready.map(Waiting::new);
+        Self { queues, frames, headers, clock, waiting }
     }
 }
 
@@ -72,6 +80,13 @@ impl Io for DpdkIo {
     #[inline]
     fn recycle(&mut self, spent: &mut ArrayVec<Mbuf, BURST>) {
         Mbuf::free_bulk(spent);
+    }
+
+    fn rest(&mut self, nap: Duration) {
+        match &mut self.waiting {
+            Some(waiting) => waiting.wait(nap),
+            None => thread::sleep(nap),
+        }
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use pascaline_dpdk_sys as sys;
 
 use super::device::{DeviceHandle, OpenError};
 use crate::error::Errno;
+use crate::kernel::{self, Interface};
 
 /// A set of RSS hash types (`RTE_ETH_RSS_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,6 +75,9 @@ pub struct Caps {
     pub max_mtu: u16,
 }
 
+/// IPv4's (RFC 791).
+const LEAST_MTU: u16 = 68;
+
 /// Drivers that take packets of several segments without saying so. net_null frees packets whole: it measures
 /// the application, without a copy that no network card needs.
 const SENDS_SEGMENTS: [&str; 1] = ["net_null"];
@@ -86,7 +90,28 @@ pub(super) fn info(device: &DeviceHandle) -> Result<sys::rte_eth_dev_info, Errno
     Ok(unsafe { info.assume_init() })
 }
 
+/// Of an interface through packet sockets of our own.
+fn of_kernel(interface: &Interface) -> Caps {
+    Caps {
+        driver: kernel::DRIVER.to_owned(),
+        max_rx_queues: kernel::MOST_QUEUES,
+        max_tx_queues: kernel::MOST_QUEUES,
+        tx_multi_segment: true,
+        tx_ipv4_checksum: false,
+        tx_udp_checksum: false,
+        rx_ipv4_checksum: false,
+        rx_udp_checksum: false,
+        rx_scatter: false,
+        rss: RssHash::NONE,
+        min_mtu: LEAST_MTU,
+        max_mtu: interface.mtu(),
+    }
+}
+
 pub(super) fn read(device: &DeviceHandle) -> Result<Caps, OpenError> {
+    if let Some(interface) = device.kernel() {
+        return Ok(of_kernel(interface));
+    }
     let info = {
         let _control = device.control();
         info(device).map_err(|errno| OpenError::Info { device: device.name().to_owned(), errno })?

@@ -10,6 +10,7 @@ use pascaline_dpdk_sys as sys;
 
 use crate::eal::{Eal, EalInner};
 use crate::error::Errno;
+use crate::kernel::{self, Interface};
 use crate::mempool::Mempool;
 
 /// Which device.
@@ -83,6 +84,8 @@ pub(super) struct DeviceHandle {
     name: String,
     /// A virtual device goes with its port, so that it can be made again. A PCI device stays with EAL.
     is_virtual: bool,
+    /// None of DPDK's: it has no port there.
+    kernel: Option<Interface>,
     /// Its arguments, `key=value` with commas between.
     arguments: String,
     /// The pools that fill its rings. The mutex also serialises control of the device, as DPDK demands.
@@ -94,6 +97,9 @@ pub(super) struct DeviceHandle {
 impl DeviceHandle {
     pub(super) fn open(eal: &Eal, device: &Device) -> Result<Self, OpenError> {
         let Parts { name, arguments } = Parts::of(device)?;
+        if name.to_bytes().starts_with(kernel::DRIVER.as_bytes()) {
+            return Self::open_kernel(eal, device, &name, &arguments);
+        }
         let mut open_ports = eal.inner().open_ports.lock().unwrap_or_else(PoisonError::into_inner);
         let port_id = match find(&name) {
             Some(port_id) => port_id,
@@ -106,7 +112,24 @@ impl DeviceHandle {
         let is_virtual = matches!(device, Device::Vdev(_));
         let arguments = arguments.to_string_lossy().into_owned();
         let pools = Mutex::new(Vec::new());
-        Ok(Self { port_id, name, is_virtual, arguments, pools, eal: eal.inner().clone() })
+        Ok(Self { port_id, name, is_virtual, kernel: None, arguments, pools, eal: eal.inner().clone() })
+    }
+
+    fn open_kernel(
+        eal: &Eal,
+        device: &Device,
+        name: &CString,
+        arguments: &CString,
+    ) -> Result<Self, OpenError> {
+        let name = name.to_string_lossy().into_owned();
+        let arguments = arguments.to_string_lossy().into_owned();
+        let interface = value_of(&arguments, "iface").unwrap_or_default();
+        let kernel = Interface::open(interface).map_err(|errno| {
+            explain(device).unwrap_or_else(|| OpenError::Probe { device: device.clone(), errno })
+        })?;
+        let (kernel, pools) = (Some(kernel), Mutex::new(Vec::new()));
+        let eal = eal.inner().clone();
+        Ok(Self { port_id: u16::MAX, name, is_virtual: true, kernel, arguments, pools, eal })
     }
 
     pub(super) fn port_id(&self) -> u16 {
@@ -119,8 +142,12 @@ impl DeviceHandle {
 
     /// The value of one of its arguments.
     pub(super) fn argument(&self, wanted: &str) -> Option<&str> {
-        let mut pairs = self.arguments.split(',').filter_map(|argument| argument.split_once('='));
-        pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value)
+        value_of(&self.arguments, wanted)
+    }
+
+    /// The interface, if the device is none of DPDK's.
+    pub(super) const fn kernel(&self) -> Option<&Interface> {
+        self.kernel.as_ref()
     }
 
     /// Exclusive use of the control functions.
@@ -129,6 +156,9 @@ impl DeviceHandle {
     }
 
     pub(super) fn stop(&self) -> Result<(), Errno> {
+        if self.kernel.is_some() {
+            return Ok(());
+        }
         let _control = self.control();
         // SAFETY: the port is open, and no queue is in use: `Running` calls this when the last one is gone.
         Errno::check(unsafe { sys::rte_eth_dev_stop(self.port_id) })
@@ -137,6 +167,9 @@ impl DeviceHandle {
 
 impl Drop for DeviceHandle {
     fn drop(&mut self) {
+        if self.kernel.is_some() {
+            return;
+        }
         let mut open_ports = self.eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the port is open and stopped; the last handle is going. Its rings' packets go back to the
         // pools, which are dropped only after this.
@@ -153,6 +186,12 @@ impl Drop for DeviceHandle {
             tracing::warn!(device = self.name, %errno, "device did not close cleanly");
         }
     }
+}
+
+/// The value of one of the arguments `key=value` with commas between.
+fn value_of<'a>(arguments: &'a str, wanted: &str) -> Option<&'a str> {
+    let mut pairs = arguments.split(',').filter_map(|argument| argument.split_once('='));
+    pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value)
 }
 
 const VDEV: &core::ffi::CStr = c"vdev";

@@ -10,6 +10,7 @@ use super::device::DeviceHandle;
 use super::steer::{self, Key, Steer, Steering};
 use super::{Port, PortConfig, Stopped};
 use crate::error::Errno;
+use crate::kernel::{DRIVER as KERNEL, Interface};
 use crate::mempool::Mempool;
 
 /// Why a port did not start.
@@ -86,8 +87,11 @@ fn remedy(step: Step, errno: Errno) -> &'static str {
 
 /// Why the driver has this limit, where that is no property of a card.
 fn limit(device: &str) -> &'static str {
-    let af_xdp = device.starts_with("net_af_xdp");
-    if af_xdp { "; AF_XDP keeps each frame within one page: use net_af_packet" } else { "" }
+    match device {
+        _ if device.starts_with("net_af_xdp") => "; AF_XDP keeps each frame within one page: use net_kernel",
+        _ if device.starts_with(KERNEL) => "; the upper end is the interface's own MTU, see `ip link`",
+        _ => "",
+    }
 }
 
 /// The error, and the port as it was.
@@ -117,6 +121,9 @@ pub(super) fn start(
     pools: &[Mempool],
 ) -> Result<Active, StartError> {
     check(device, caps, config, pools)?;
+    if let Some(interface) = device.kernel() {
+        return Ok(on_kernel(interface, config));
+    }
     let mut held = device.control();
     let at = |step| move |errno| StartError::Step { device: device.name().to_owned(), step, errno };
     let port = device.port_id();
@@ -163,6 +170,19 @@ pub(super) fn start(
         mtu = u16::try_from(wanted_mtu).unwrap_or(u16::MAX);
     }
     Ok(Active { steering, ..choice.active(descriptors, mtu, promiscuous) })
+}
+
+/// What is in force on an interface of the kernel's, whose queues need no setup.
+fn on_kernel(interface: &Interface, config: &PortConfig) -> Active {
+    let descriptors = Descriptors { rx: config.rx_desc, tx: config.tx_desc };
+    let choice = Choice {
+        rx_checksum: RxChecksum::default(),
+        rx_scatter: false,
+        tx_multi_segment: true,
+        rss: RssHash::NONE,
+        by_port: false,
+    };
+    choice.active(descriptors, config.mtu.unwrap_or_else(|| interface.mtu()), config.promiscuous)
 }
 
 /// Sets up the queues of a configured port, and its MTU. Gives the descriptors that the device takes.

@@ -60,6 +60,9 @@ impl PortStats {
     /// # Errors
     /// If the driver does not tell.
     pub fn read(&self) -> Result<Stats, Errno> {
+        if let Some(interface) = self.device.kernel() {
+            return Ok(interface.stats());
+        }
         let _control = self.device.control();
         let mut raw = MaybeUninit::<sys::rte_eth_stats>::zeroed();
         // SAFETY: the port is open. Drivers only read counters here that the queues' lcores write.
@@ -90,6 +93,9 @@ impl PortStats {
 pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
     /// `RTE_ETH_SPEED_NUM_NONE` and `RTE_ETH_SPEED_NUM_UNKNOWN`.
     const UNKNOWN: [u32; 2] = [0, u32::MAX];
+    if let Some(interface) = device.kernel() {
+        return interface.link();
+    }
     let _control = device.control();
     let mut mbps = 0;
     // SAFETY: the port is open; the result goes to a live variable.
@@ -99,6 +105,9 @@ pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
 }
 
 pub(super) fn mac(device: &DeviceHandle) -> Result<[u8; 6], Errno> {
+    if let Some(interface) = device.kernel() {
+        return Ok(interface.mac());
+    }
     let _control = device.control();
     let mut address = sys::rte_ether_addr { addr_bytes: [0; 6] };
     // SAFETY: the port is open; the result goes to a live variable.

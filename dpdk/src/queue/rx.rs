@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -10,6 +11,7 @@ use pascaline_dpdk_sys::{self as sys, mbuf as field};
 
 use super::MAX_BURST;
 use super::hook::Hook;
+use crate::kernel::Reader;
 use crate::mbuf::{Mbuf, is_exclusive};
 use crate::mempool::Mempool;
 use crate::port::Running;
@@ -32,6 +34,8 @@ pub struct RxQueue {
     copied: u64,
     copy_failed: u64,
     pool: Mempool,
+    /// None of DPDK's queues: an interface of the kernel's.
+    kernel: Option<Box<Reader>>,
     /// Before `running`: removed while the port is open.
     hook: Option<Hook>,
     running: Arc<Running>,
@@ -42,7 +46,28 @@ pub struct RxQueue {
 impl RxQueue {
     pub(crate) fn new(running: Arc<Running>, queue_id: u16, pool: Mempool) -> Self {
         let port_id = running.port_id();
-        Self { port_id, queue_id, copied: 0, copy_failed: 0, pool, hook: None, running, _single: PhantomData }
+        Self {
+            port_id,
+            queue_id,
+            copied: 0,
+            copy_failed: 0,
+            pool,
+            kernel: None,
+            hook: None,
+            running,
+            _single: PhantomData,
+        }
+    }
+
+    /// The same, but of an interface of the kernel's.
+    pub(crate) fn over(self, reader: Reader) -> Self {
+        Self { kernel: Some(Box::new(reader)), ..self }
+    }
+
+    /// What to wait for until something arrives, if it is an interface of the kernel's.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<RawFd> {
+        self.kernel.as_ref().map(|reader| reader.fd())
     }
 
     /// Appends received packets to `out`, while there is room and at most [`MAX_BURST`]. Returns their
@@ -52,6 +77,9 @@ impl RxQueue {
     /// otherwise, each such packet costs a copy; see [`copied`](Self::copied).
     #[inline]
     pub fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
+        if let Some(reader) = &mut self.kernel {
+            return reader.rx(out);
+        }
         let held = out.len();
         let room = out.remaining_capacity().min(MAX_BURST);
         let mut odd = 0;
@@ -79,6 +107,9 @@ impl RxQueue {
     /// Discards received packets unread, at most [`MAX_BURST`], including those that [`rx`](Self::rx) would
     /// copy. Returns their number.
     pub fn discard(&mut self) -> usize {
+        if let Some(reader) = &mut self.kernel {
+            return reader.rx(&mut ArrayVec::<Mbuf, MAX_BURST>::new());
+        }
         let mut burst = [core::ptr::null_mut::<sys::rte_mbuf>(); MAX_BURST];
         let mut odd = 0;
         // SAFETY: as in `rx`: the port is started and the queue exclusively borrowed; there is room for
@@ -123,6 +154,9 @@ impl RxQueue {
         F: FnMut(&mut [Mbuf]) + Send + 'static,
     {
         self.clear_hook();
+        if self.kernel.is_some() {
+            return false;
+        }
         self.hook = Hook::install(self.port_id, self.queue_id, Box::new(hook));
         self.hook.is_some()
     }

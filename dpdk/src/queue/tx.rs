@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pascaline_dpdk_sys as sys;
 
+use crate::kernel::Writer;
 use crate::mbuf::Mbuf;
 use crate::port::Running;
 
@@ -36,6 +37,8 @@ pub struct TxQueue {
     multi_segment: bool,
     copied: u64,
     copy_failed: u64,
+    /// None of DPDK's queues: an interface of the kernel's.
+    kernel: Option<Box<Writer>>,
     running: Arc<Running>,
     /// Send, but not Sync.
     _single: PhantomData<Cell<()>>,
@@ -44,7 +47,13 @@ pub struct TxQueue {
 impl TxQueue {
     pub(crate) fn new(running: Arc<Running>, queue_id: u16, multi_segment: bool) -> Self {
         let port_id = running.port_id();
-        Self { port_id, queue_id, multi_segment, copied: 0, copy_failed: 0, running, _single: PhantomData }
+        let (kernel, _single) = (None, PhantomData);
+        Self { port_id, queue_id, multi_segment, copied: 0, copy_failed: 0, kernel, running, _single }
+    }
+
+    /// The same, but of an interface of the kernel's.
+    pub(crate) fn over(self, writer: Writer) -> Self {
+        Self { kernel: Some(Box::new(writer)), ..self }
     }
 
     /// Offers `frames` to the device, from the front. Returns the number that it took; the others stay in
@@ -54,6 +63,9 @@ impl TxQueue {
     /// drivers do during a later call. There is no retry: the caller deals with a full ring.
     #[inline]
     pub fn tx<const N: usize>(&mut self, frames: &mut ArrayVec<Mbuf, N>) -> usize {
+        if let Some(writer) = &mut self.kernel {
+            return writer.tx(frames);
+        }
         if !self.multi_segment {
             self.join_segments(frames);
         }

@@ -65,6 +65,9 @@ fn drivers(host: &Host, config: &Config) -> Vec<Finding> {
     let port = |port: &crate::config::PortConfig| {
         let Device::Vdev(device) = &port.device.value else { return None };
         let name = device.split(',').next()?.trim_end_matches(|c: char| c.is_ascii_digit());
+        if name == pascaline_dpdk::kernel::DRIVER {
+            return None;
+        }
         let library = format!("librte_{name}.so");
         Some(if installed.iter().any(|file| file.starts_with(&library)) {
             Finding::ok(check, format!("port {}: {library} is there", port.name))

@@ -9,10 +9,6 @@ use crate::host::{Host, format_cores, parse_cores};
 
 const CPU: &str = "sys/devices/system/cpu";
 const DEFAULT_MTU: u16 = 1500;
-/// What the kernel puts before a frame in a slot of a packet ring.
-const RING_HEADER: u32 = 128;
-/// Slots of `net_af_packet` unless it is told otherwise.
-const RING_SLOT: u32 = 2048;
 
 /// A port of the appliance's.
 #[derive(Debug)]
@@ -175,18 +171,14 @@ fn on_interface(host: &Host, name: &str) -> anyhow::Result<Chosen> {
     }
     let there = host.has(format!("sys/class/net/{name}"));
     let mtu = mtu(host, Some(&name.to_owned()));
-    let mut slot = RING_SLOT;
-    while slot < u32::from(mtu) + RING_HEADER {
-        slot *= 2;
-    }
-    let rings = if slot > RING_SLOT { format!(",framesz={slot},blocksz={slot}") } else { String::new() };
     let remarks = vec![
-        format!("The kernel's interface {name}, shared through a packet socket: for trying out, and slow."),
+        format!("The kernel's interface {name}, shared through packet sockets: for trying out."),
         "The kernel keeps its own addresses there; the appliance needs others.".to_owned(),
     ];
-    let device = format!("net_af_packet0,iface={name}{rings}");
-    let mut notes =
-        vec![format!("port p0 is the kernel's interface {name} (net_af_packet): slow, for trying out")];
+    let device = format!("net_kernel0,iface={name}");
+    let mut notes = vec![format!(
+        "port p0 is the kernel's interface {name} (net_kernel): for trying out, slower than a card of DPDK's"
+    )];
     if !there {
         notes.push(format!("there is no interface {name} yet: make it before the start"));
     }

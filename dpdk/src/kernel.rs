@@ -1,0 +1,147 @@
+//! An interface of the kernel's, through packet sockets that understand segmentation:
+//! `net_kernel0,iface=eth1`.
+//!
+//! What a local program, or the far end of a virtual cable, has had the kernel put into one long datagram to
+//! be cut (`UDP_SEGMENT`) arrives here in one piece, with the length at which to cut (`PACKET_VNET_HDR` in
+//! packet(7)); and packets that go to one receiver back to back leave in one piece, which the kernel cuts as
+//! late as it can, or never where the receiver takes it whole (`UDP_GRO`). The way through the network stack,
+//! most of the cost of a packet, is walked once for up to 64 of them. DPDK's own driver over packet sockets
+//! cannot do that: it would see one frame that is far too long.
+//!
+//! Received frames are cut into packets, as a wire would have carried them, so that nobody else need know.
+
+mod frames;
+mod receive;
+mod send;
+mod socket;
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::ffi::CString;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+pub(crate) use receive::Reader;
+pub(crate) use send::Writer;
+use socket::Socket;
+
+use crate::error::Errno;
+use crate::mempool::Mempool;
+use crate::port::{Link, Stats};
+
+/// What devices of this kind are called, before their number.
+pub const DRIVER: &str = "net_kernel";
+
+/// Most queues: sockets among which the kernel spreads flows.
+pub(crate) const MOST_QUEUES: u16 = 64;
+
+/// What all queues of an interface count.
+#[derive(Debug, Default)]
+struct Counts {
+    rx_packets: AtomicU64,
+    rx_bytes: AtomicU64,
+    rx_missed: AtomicU64,
+    rx_errors: AtomicU64,
+    rx_no_buffer: AtomicU64,
+    tx_packets: AtomicU64,
+    tx_bytes: AtomicU64,
+    tx_errors: AtomicU64,
+}
+
+/// An interface.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    name: CString,
+    index: i32,
+    mac: [u8; 6],
+    mtu: u16,
+    /// For questions about the interface; it receives nothing.
+    questions: Socket,
+    /// The queues that are open, for what only they know.
+    queues: Mutex<Vec<Weak<Socket>>>,
+    counts: Arc<Counts>,
+}
+
+impl Interface {
+    /// Finds the interface in this thread's network namespace.
+    pub(crate) fn open(name: &str) -> Result<Self, Errno> {
+        let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+        let questions = Socket::deaf()?;
+        let index = questions.index(&name)?;
+        let (mac, mtu) = (questions.mac(&name)?, questions.mtu(&name)?);
+        Ok(Self { name, index, mac, mtu, questions, queues: Mutex::default(), counts: Arc::default() })
+    }
+
+    pub(crate) const fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    pub(crate) const fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    pub(crate) fn link(&self) -> Result<Link, Errno> {
+        Ok(Link { up: self.questions.is_running(&self.name)?, mbps: None })
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let counts = &self.counts;
+        for queue in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let missed = queue.upgrade().map_or(0, |queue| queue.missed());
+            counts.rx_missed.fetch_add(missed, Relaxed);
+        }
+        Stats {
+            rx_packets: counts.rx_packets.load(Relaxed),
+            rx_bytes: counts.rx_bytes.load(Relaxed),
+            rx_missed: counts.rx_missed.load(Relaxed),
+            rx_errors: counts.rx_errors.load(Relaxed),
+            rx_no_buffer: counts.rx_no_buffer.load(Relaxed),
+            tx_packets: counts.tx_packets.load(Relaxed),
+            tx_bytes: counts.tx_bytes.load(Relaxed),
+            tx_errors: counts.tx_errors.load(Relaxed),
+        }
+    }
+
+    /// Opens one more queue of so many.
+    pub(crate) fn queue(
+        &self,
+        queues: u16,
+        promiscuous: bool,
+        pool: &Mempool,
+    ) -> Result<(Reader, Writer), Errno> {
+        let socket = Arc::new(Socket::on(self.index, queues, promiscuous)?);
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&socket));
+        let reader = Reader::new(Arc::clone(&socket), Arc::clone(&self.counts), pool.clone(), promiscuous);
+        Ok((reader, Writer::new(socket, Arc::clone(&self.counts))))
+    }
+}
+
+/// Sleep until a frame arrives at one of several queues.
+#[derive(Debug, Default)]
+pub struct Waiting(Vec<libc::pollfd>);
+
+impl Waiting {
+    /// For queues that [tell what to wait for](crate::RxQueue::waits_for).
+    pub fn new(queues: impl IntoIterator<Item = RawFd>) -> Self {
+        let queues = queues.into_iter();
+        Self(queues.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect())
+    }
+
+    /// Sleeps until one of them has a frame, but no longer than that.
+    pub fn wait(&mut self, longest: Duration) {
+        socket::wait(&mut self.0, longest);
+    }
+}
+
+impl Counts {
+    /// Only the main figures, once a burst.
+    fn received(&self, packets: usize, bytes: usize) {
+        self.rx_packets.fetch_add(packets as u64, Relaxed);
+        self.rx_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    fn sent(&self, packets: usize, bytes: usize) {
+        self.tx_packets.fetch_add(packets as u64, Relaxed);
+        self.tx_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}

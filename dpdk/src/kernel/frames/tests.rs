@@ -1,0 +1,109 @@
+use super::{Cut, HEADERS, PREFIX, Said, can_join, finish, joined, retell, said, same_way, sum};
+
+/// The headers of a UDP datagram over IPv4 with so much payload.
+fn ipv4(payload: u16) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0]);
+    frame.extend((28 + payload).to_be_bytes());
+    frame.extend([0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4]);
+    frame.extend((8 + payload).to_be_bytes());
+    frame.extend([0, 0]);
+    frame
+}
+
+#[test]
+fn what_is_joined_says_how_to_cut_it() {
+    let head = joined(&ipv4(1000), 5400, 1000).unwrap();
+    let (prefix, headers) = head.split_first_chunk::<PREFIX>().unwrap();
+    let mut frame = headers.to_vec();
+    frame.extend(vec![9; 5400]);
+    let Said::Long(cut) = said(*prefix, &frame) else { panic!("{prefix:?}") };
+    assert_eq!(cut, Cut { headers: HEADERS, size: 1000 });
+    let mut last = headers.to_vec();
+    retell(&mut last, cut, 5000, &frame[HEADERS + 5000..]);
+    assert_eq!(last[16..20], [1, 172, 0, 12], "its length is 28 + 400, its number 7 + 5");
+    assert_eq!(super::folded(sum(&last[14..34])), 0xffff);
+    assert!(joined(&ipv4(1000), 65_530, 1000).is_none(), "longer than IP allows");
+}
+
+#[test]
+fn only_datagrams_of_one_way_are_joined() {
+    let one = ipv4(1000);
+    assert!(can_join(&one, 1000) && !can_join(&one, 1010), "padded");
+    assert!(same_way(&one, &ipv4(400)));
+    for (at, what) in
+        [(0, "station"), (26, "source"), (30, "address"), (36, "port"), (15, "class"), (22, "hops")]
+    {
+        let mut other = one.clone();
+        other[at] ^= 1;
+        assert!(!same_way(&one, &other), "another {what}");
+    }
+    for (at, what) in [(12, "protocol"), (14, "options"), (23, "transport"), (20, "fragment")] {
+        let mut other = one.clone();
+        other[at] ^= 0x21;
+        assert!(!can_join(&other, 1000), "{what}");
+    }
+    assert!(!can_join(&one[..41], 1000));
+}
+
+/// Over IPv6 there is always a checksum: each datagram gets its own.
+#[test]
+fn over_ipv6_each_datagram_has_its_checksum() {
+    let mut long = vec![2; 12];
+    long.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+    long.extend(2508_u16.to_be_bytes());
+    long.extend([17, 64]);
+    long.extend([0xfd; 32]);
+    long.extend([1, 2, 3, 4]);
+    long.extend(2508_u16.to_be_bytes());
+    let pseudo = sum(&[0xfd; 32]) + 17 + 2508;
+    long.extend(super::folded(pseudo).to_be_bytes());
+    let payload: Vec<u8> = (0..251).cycle().take(2500).collect();
+    let prefix = {
+        let mut prefix = [1, 5, 0, 0, 0, 0, 0, 0, 0, 0];
+        prefix[4..6].copy_from_slice(&1000_u16.to_ne_bytes());
+        prefix[6..8].copy_from_slice(&54_u16.to_ne_bytes());
+        prefix[8..10].copy_from_slice(&6_u16.to_ne_bytes());
+        prefix
+    };
+    let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
+    for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
+        let mut headers = long.clone();
+        retell(&mut headers, cut, offset, piece);
+        let length = 8 + piece.len() as u64;
+        let pseudo = sum(&headers[22..54]) + 17 + length;
+        assert_eq!(super::folded(pseudo + sum(&headers[54..]) + sum(piece)), 0xffff, "at {offset}");
+    }
+}
+
+#[test]
+fn a_missing_checksum_is_finished() {
+    let mut frame = ipv4(5);
+    frame.extend([1, 2, 3, 4, 5]);
+    let pseudo = sum(&frame[26..34]) + 17 + 13;
+    frame[40..42].copy_from_slice(&super::folded(pseudo).to_be_bytes());
+    assert_eq!(said([1, 0, 0, 0, 0, 0, 34, 0, 6, 0], &frame), Said::Plain(Some((34, 40))));
+    finish(&mut frame, 34, 40);
+    assert_eq!(super::folded(pseudo + sum(&frame[34..])), 0xffff);
+    finish(&mut frame, 34, 4000);
+}
+
+/// Whatever a prefix says, nothing is cut that is not a UDP datagram with a payload.
+#[test]
+fn nonsense_is_not_cut() {
+    let mut frame = ipv4(3000);
+    frame.extend([0; 3000]);
+    let prefix = [1, 5, 0, 0, 232, 3, 34, 0, 6, 0];
+    assert!(matches!(said(prefix, &frame), Said::Long(_)));
+    for (at, value) in [(1, 1), (4, 0), (6, 20), (7, 255)] {
+        let mut other = prefix;
+        other[at] = value;
+        if at == 4 {
+            other[5] = 0;
+        }
+        assert_eq!(said(other, &frame), Said::Other, "byte {at}");
+    }
+    assert_eq!(said(prefix, &frame[..42]), Said::Other);
+    frame[23] = 6;
+    assert_eq!(said(prefix, &frame), Said::Other, "TCP");
+}

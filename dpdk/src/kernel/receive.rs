@@ -1,0 +1,214 @@
+//! From the socket into packets.
+
+use core::ffi::c_void;
+use core::mem::{MaybeUninit, size_of};
+use core::ptr;
+use core::sync::atomic::Ordering::Relaxed;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use pascaline_buffer::PacketBuf as _;
+
+use super::Counts;
+use super::frames::{self, Cut, PREFIX, Said};
+use super::socket::Socket;
+use crate::mbuf::Mbuf;
+use crate::mempool::Mempool;
+use crate::queue::MAX_BURST;
+
+/// Frames of one system call; so many while long ones come, which shall still be in a cache when they are
+/// cut.
+const FRAMES: usize = 32;
+const LONG_FRAMES: usize = 4;
+/// The longest IP packet, its Ethernet header and the prefix.
+const SLOT: usize = 66_048;
+/// Bytes of a VLAN tag, and where it is put.
+const TAG: usize = 4;
+const TAG_AT: usize = 12;
+/// The protocol of ordinary tags, where the kernel does not say.
+const VLAN: u16 = 0x8100;
+
+/// Room for what the kernel says beside a frame, aligned as it likes.
+type Beside = [u64; 8];
+
+/// A received frame.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    length: usize,
+    tag: Option<[u8; TAG]>,
+}
+
+/// Receives.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    socket: Arc<Socket>,
+    counts: Arc<Counts>,
+    pool: Mempool,
+    /// Frames go on to others, who check checksums.
+    finish: bool,
+    room: Box<[u8]>,
+    beside: Box<[Beside; FRAMES]>,
+    frames: ArrayVec<Frame, FRAMES>,
+    /// The next of the frames, and how much of its payload has been cut off.
+    at: usize,
+    cut: usize,
+    /// Frames to ask for.
+    most: usize,
+}
+
+impl Reader {
+    pub(super) fn new(socket: Arc<Socket>, counts: Arc<Counts>, pool: Mempool, finish: bool) -> Self {
+        let room = vec![0; FRAMES * SLOT].into_boxed_slice();
+        let beside = Box::new([Beside::default(); FRAMES]);
+        let frames = ArrayVec::new();
+        Self { socket, counts, pool, finish, room, beside, frames, at: 0, cut: 0, most: FRAMES }
+    }
+
+    /// As `RxQueue::rx`.
+    pub(crate) fn rx<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
+        let room = out.remaining_capacity().min(MAX_BURST);
+        if self.at == self.frames.len() {
+            self.fill();
+        }
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < room && self.at < self.frames.len() {
+            if let Some(packet) = self.next() {
+                bytes += packet.total_len();
+                out.push(packet);
+                packets += 1;
+            }
+        }
+        if packets > 0 {
+            self.counts.received(packets, bytes);
+        }
+        packets
+    }
+
+    /// What to wait for.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.fd()
+    }
+
+    /// Receives what is there.
+    fn fill(&mut self) {
+        self.frames.clear();
+        (self.at, self.cut) = (0, 0);
+        let mut places = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; FRAMES];
+        // SAFETY: numbers and pointers, for which zero is valid.
+        let mut messages: [libc::mmsghdr; FRAMES] = unsafe { MaybeUninit::zeroed().assume_init() };
+        let slots = self.room.chunks_exact_mut(SLOT).zip(self.beside.iter_mut());
+        for ((message, place), (slot, beside)) in messages.iter_mut().zip(&mut places).zip(slots) {
+            *place = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT };
+            message.msg_hdr.msg_iov = ptr::from_mut(place);
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = ptr::from_mut::<Beside>(beside).cast::<c_void>();
+            message.msg_hdr.msg_controllen = size_of::<Beside>() as _;
+        }
+        // SAFETY: the places, the slots and the room beside them live here or in `self`, which is exclusively
+        // borrowed; each is as long as it says.
+        let got = unsafe { self.socket.receive(&mut messages[..self.most]) };
+        let mut long = false;
+        for message in messages.iter().take(got) {
+            let length = usize::try_from(message.msg_len).unwrap_or(0).min(SLOT);
+            long |= length > SLOT / 4;
+            self.frames.push(Frame { length, tag: tag(&message.msg_hdr) });
+        }
+        self.most = if long { LONG_FRAMES } else { FRAMES };
+    }
+
+    /// The next packet, if there was room for it.
+    fn next(&mut self) -> Option<Mbuf> {
+        let slot = &mut self.room[self.at * SLOT..][..SLOT];
+        let Frame { length, tag } = self.frames[self.at];
+        let (prefix, frame) = slot[..length].split_at_mut(PREFIX.min(length));
+        let prefix: Option<[u8; PREFIX]> = (&*prefix).try_into().ok();
+        let Some(prefix) = prefix else {
+            self.at += 1;
+            return None;
+        };
+        let packet = match frames::said(prefix, frame) {
+            Said::Long(cut) => {
+                let from = cut.headers + self.cut;
+                let end = (from + cut.size).min(frame.len());
+                let piece = piece(&self.pool, frame, cut, self.cut, end, tag);
+                self.cut += cut.size;
+                if end == frame.len() {
+                    (self.at, self.cut) = (self.at + 1, 0);
+                }
+                piece
+            }
+            whole => {
+                if let (Said::Plain(Some((start, place))), true) = (whole, self.finish) {
+                    frames::finish(frame, start, place);
+                }
+                self.at += 1;
+                // The beginning of a long one tells what it is; it cannot be of use.
+                let room = usize::from(self.pool.room()).saturating_sub(TAG);
+                let most = if whole == Said::Other { room } else { usize::MAX };
+                write(&self.pool, &frame[..frame.len().min(most)], &[], tag)
+            }
+        };
+        if packet.is_none() {
+            self.counts.rx_no_buffer.fetch_add(1, Relaxed);
+        }
+        packet
+    }
+}
+
+/// One of the datagrams of a long one.
+fn piece(
+    pool: &Mempool,
+    frame: &[u8],
+    cut: Cut,
+    offset: usize,
+    end: usize,
+    tag: Option<[u8; TAG]>,
+) -> Option<Mbuf> {
+    let payload = frame.get(cut.headers + offset..end)?;
+    // What is longer has IP options that nobody uses.
+    let mut headers = [0; 128];
+    let headers = headers.get_mut(..cut.headers)?;
+    headers.copy_from_slice(frame.get(..cut.headers)?);
+    frames::retell(headers, cut, offset, payload);
+    write(pool, headers, payload, tag)
+}
+
+/// A packet with these bytes; `None` if there is none that has room for them.
+fn write(pool: &Mempool, head: &[u8], rest: &[u8], tag: Option<[u8; TAG]>) -> Option<Mbuf> {
+    let mut packet = pool.alloc()?;
+    let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
+    let (addresses, head) = head.split_at_checked(TAG_AT)?;
+    if !packet.set_len(TAG_AT + tag.len() + head.len() + rest.len()) {
+        return None;
+    }
+    let mut place = packet.bytes_mut();
+    for part in [addresses, tag, head, rest] {
+        let (here, behind) = place.split_at_mut(part.len());
+        here.copy_from_slice(part);
+        place = behind;
+    }
+    Some(packet)
+}
+
+/// The VLAN tag that the kernel has taken out of a frame.
+fn tag(message: &libc::msghdr) -> Option<[u8; TAG]> {
+    // SAFETY: the kernel has written what lies there, and its length; it is not looked at beyond that.
+    unsafe {
+        let beside = libc::CMSG_FIRSTHDR(message).as_ref()?;
+        let whole =
+            beside.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
+        if beside.cmsg_level != libc::SOL_PACKET || beside.cmsg_type != libc::PACKET_AUXDATA || !whole {
+            return None;
+        }
+        let said = libc::CMSG_DATA(beside).cast::<libc::tpacket_auxdata>().read_unaligned();
+        if said.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+            return None;
+        }
+        let known = said.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+        let protocol = if known { said.tp_vlan_tpid } else { VLAN };
+        let [a, b] = protocol.to_be_bytes();
+        let [c, d] = said.tp_vlan_tci.to_be_bytes();
+        Some([a, b, c, d])
+    }
+}

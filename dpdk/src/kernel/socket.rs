@@ -1,0 +1,188 @@
+//! Packet sockets, and what they tell of an interface.
+
+use core::ffi::{CStr, c_int, c_ulong, c_void};
+use core::mem::{MaybeUninit, size_of};
+use core::ptr;
+use core::time::Duration;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use crate::error::Errno;
+
+/// Room for what arrives while its lcore is not scheduled. A packet in one piece counts for a few hundred
+/// bytes more than its length.
+const ROOM: c_int = 32 << 20;
+/// `PACKET_FANOUT_HASH`: by flow.
+const FANOUT_HASH: c_int = 0;
+
+/// A raw socket. All its calls are made without waiting.
+#[derive(Debug)]
+pub(super) struct Socket(OwnedFd);
+
+fn errno() -> Errno {
+    Errno::from_raw(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+impl Socket {
+    /// A socket that receives nothing.
+    pub(super) fn deaf() -> Result<Self, Errno> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if fd < 0 {
+            return Err(errno());
+        }
+        // SAFETY: just opened, and nobody else's.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// One of `queues` sockets on an interface, among which the kernel spreads flows.
+    pub(super) fn on(index: i32, queues: u16, promiscuous: bool) -> Result<Self, Errno> {
+        let socket = Self::deaf()?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
+        // What the host itself sends there is nothing that a wire would bring.
+        socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+        // Without the queue of the host's traffic control, which shapes what the host sends.
+        let _ = socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1);
+        for (forced, plain) in
+            [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+        {
+            // Only root may exceed the system's limits; whatever is granted is taken.
+            if socket.set(libc::SOL_SOCKET, forced, &ROOM).is_err() {
+                let _ = socket.set(libc::SOL_SOCKET, plain, &ROOM);
+            }
+        }
+        // SAFETY: a structure of numbers, for which zero is valid.
+        let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+        address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or_default();
+        address.sll_protocol = u16::try_from(libc::ETH_P_ALL).unwrap_or_default().to_be();
+        address.sll_ifindex = index;
+        let length = u32::try_from(size_of::<libc::sockaddr_ll>()).unwrap_or_default();
+        // SAFETY: the address lives, and is as long as it says.
+        if unsafe { libc::bind(socket.fd(), (&raw const address).cast(), length) } != 0 {
+            return Err(errno());
+        }
+        if queues > 1 {
+            // Queues of one interface and process belong together.
+            let group = (index ^ std::process::id().cast_signed()) & 0xffff;
+            socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(group | FANOUT_HASH << 16))?;
+        }
+        if promiscuous {
+            let kind = u16::try_from(libc::PACKET_MR_PROMISC).unwrap_or_default();
+            let all = libc::packet_mreq { mr_ifindex: index, mr_type: kind, mr_alen: 0, mr_address: [0; 8] };
+            socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+        }
+        Ok(socket)
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    fn set<T>(&self, level: c_int, option: c_int, value: &T) -> Result<(), Errno> {
+        let length = u32::try_from(size_of::<T>()).unwrap_or_default();
+        let value: *const c_void = ptr::from_ref(value).cast();
+        // SAFETY: the value lives, and is as long as it says.
+        if unsafe { libc::setsockopt(self.fd(), level, option, value, length) } == 0 {
+            Ok(())
+        } else {
+            Err(errno())
+        }
+    }
+
+    /// Packets that found no room since the last call.
+    pub(super) fn missed(&self) -> u64 {
+        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = u32::try_from(size_of::<libc::tpacket_stats>()).unwrap_or_default();
+        let place: *mut c_void = (&raw mut stats).cast();
+        // SAFETY: the place lives, and is as long as it says.
+        let status = unsafe {
+            libc::getsockopt(self.fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, place, &raw mut length)
+        };
+        if status == 0 { stats.tp_drops.into() } else { 0 }
+    }
+
+    /// Receives into the places of `messages`, without waiting. 0 if nothing is there.
+    ///
+    /// # Safety
+    /// Every pointer in `messages` leads to memory that lives, is as long as it says, and is nobody else's
+    /// during the call.
+    pub(super) unsafe fn receive(&self, messages: &mut [libc::mmsghdr]) -> usize {
+        let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        // SAFETY: by contract.
+        let got = unsafe {
+            libc::recvmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT, ptr::null_mut())
+        };
+        usize::try_from(got).unwrap_or(0)
+    }
+
+    /// Sends messages from the front, without waiting. Returns how many were taken.
+    ///
+    /// # Errors
+    /// Why not even the first one was taken.
+    ///
+    /// # Safety
+    /// Every pointer in `messages` leads to memory that lives, is as long as it says, and is not written
+    /// during the call.
+    pub(super) unsafe fn send(&self, messages: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
+        let count = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        // SAFETY: by contract.
+        let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| errno())
+    }
+
+    fn ask(&self, name: &CStr, what: c_ulong) -> Result<libc::ifreq, Errno> {
+        // SAFETY: numbers and arrays of them, for which zero is valid.
+        let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+        if name.count_bytes() >= request.ifr_name.len() {
+            return Err(Errno::NODEV);
+        }
+        for (place, &byte) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
+            *place = byte.cast_signed();
+        }
+        // SAFETY: the request lives, and its name is terminated.
+        if unsafe { libc::ioctl(self.fd(), what, &raw mut request) } == 0 {
+            Ok(request)
+        } else {
+            Err(errno())
+        }
+    }
+
+    pub(super) fn index(&self, name: &CStr) -> Result<i32, Errno> {
+        // SAFETY: the kernel has filled in this member for this request.
+        self.ask(name, libc::SIOCGIFINDEX).map(|said| unsafe { said.ifr_ifru.ifru_ifindex })
+    }
+
+    pub(super) fn mtu(&self, name: &CStr) -> Result<u16, Errno> {
+        // SAFETY: as above.
+        let mtu = self.ask(name, libc::SIOCGIFMTU).map(|said| unsafe { said.ifr_ifru.ifru_mtu })?;
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    pub(super) fn mac(&self, name: &CStr) -> Result<[u8; 6], Errno> {
+        // SAFETY: as above.
+        let address = self.ask(name, libc::SIOCGIFHWADDR).map(|said| unsafe { said.ifr_ifru.ifru_hwaddr })?;
+        let mut mac = [0; 6];
+        for (byte, said) in mac.iter_mut().zip(address.sa_data) {
+            *byte = said.cast_unsigned();
+        }
+        Ok(mac)
+    }
+
+    /// Whether the interface is up and has a carrier.
+    pub(super) fn is_running(&self, name: &CStr) -> Result<bool, Errno> {
+        // SAFETY: as above.
+        let flags = self.ask(name, libc::SIOCGIFFLAGS).map(|said| unsafe { said.ifr_ifru.ifru_flags })?;
+        Ok(c_int::from(flags) & libc::IFF_RUNNING != 0)
+    }
+}
+
+/// Waits until one of the sockets has something, or for `longest`.
+pub(super) fn wait(sockets: &mut [libc::pollfd], longest: Duration) {
+    let nanoseconds = libc::c_long::from(longest.subsec_nanos().cast_signed());
+    let seconds = libc::time_t::try_from(longest.as_secs()).unwrap_or(libc::time_t::MAX);
+    let longest = libc::timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let count = sockets.len() as libc::nfds_t;
+    // SAFETY: both live; the array is as long as it says. No mask of signals.
+    unsafe { libc::ppoll(sockets.as_mut_ptr(), count, &raw const longest, ptr::null()) };
+}
