@@ -11,6 +11,7 @@ mod operator;
 mod own_time;
 mod ports;
 mod running;
+mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -102,6 +102,7 @@ impl CountedJobs {
             status: status(id),
             name: format!("job {id}"),
             terms: Terms::default(),
+            missing: pascaline_wire::trailer::RankReports::EMPTY,
             reading: cells.read(),
             cells: Arc::clone(cells),
         };

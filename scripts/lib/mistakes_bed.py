@@ -6,6 +6,7 @@ What does not hold is noted, and the case goes on, so that all of it is told.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -259,6 +260,21 @@ def suspended(child_pid: int) -> Callable[[], None]:
     """Stops a process; call what this returns to let it go on."""
     os.kill(child_pid, signal.SIGSTOP)
     return lambda: os.kill(child_pid, signal.SIGCONT)
+
+
+def stalled_lcore(pid: int) -> Callable[[], None]:
+    """Stops the first lcore of an appliance and nothing else; call what this returns to let it go on."""
+    attach, detach, whole = 16, 17, 0x4000_0000
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    found = [int(task.name) for task in tasks if re.match(r"(lcore|dpdk|rte)-worker", _read(task / "comm"))]
+    if not found:
+        raise Failure("the appliance has no thread that is called as DPDK calls lcores")
+    trace = ctypes.CDLL(None, use_errno=True).ptrace
+    trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if trace(attach, found[0], None, None) != 0:
+        raise Failure(f"ptrace: {os.strerror(ctypes.get_errno())}")
+    os.waitpid(found[0], whole)
+    return lambda: trace(detach, found[0], None, None)
 
 
 def address_of(rank: int) -> str:

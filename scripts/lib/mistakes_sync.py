@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from appliance import JOB, TELEMETRY, UDP_PORT, fetch
-from mistakes_bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, error_of, result_of
+from mistakes_bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, error_of, result_of, stalled_lcore
 from netns import APPLIANCE_ADDRESS, in_namespace, worker_address
 from process import run
 from sender import HALT, Sender, join_together
@@ -183,6 +183,28 @@ def _paused(bed: Bed) -> None:
     bed.mark()
     bed.succeeds(children, 25)
     bed.in_time("all", bed.elapsed())
+
+
+@case("lcore-stalled")
+def _lcore_stalled(bed: Bed) -> None:
+    """An lcore hangs for longer than a silent rank lives: it is said everywhere, and nobody is to blame."""
+    appliance = bed.appliance(_DEAD)
+    children = bed.workers(iterations=60, no_verify=True)
+    bed.await_work()
+    go_on = stalled_lcore(appliance.pid)
+    bed.mark()
+
+    def ready() -> str:
+        return fetch(bed.network.appliance, TELEMETRY, "/readyz")[1]
+
+    told = "lcore 0 has not turned for"
+    for who, text in (("/readyz", ready), ("explain", bed.explain), ("log", appliance.log)):
+        bed.appears(who, text, told)
+    bed.sleep(DEAD_AFTER + 0.5)
+    go_on()
+    bed.succeeds(children, 25)
+    bed.says("log, later", appliance.log(), "turns again")
+    bed.says("/readyz, later", ready(), r"\Aready")
 
 
 @case("half-requests")

@@ -12,7 +12,7 @@ use crate::admin::server::{JobCommand, Problem};
 pub(super) fn command(site: &mut Site<'_>, job: &JobStatus, order: JobCommand) -> Result<String, Problem> {
     let (id, command) = (job.id, Command::from(order));
     let events = site.plane.command(site.now, id, command).map_err(|why| refused(id, why))?;
-    events.iter().for_each(tell_event);
+    events.iter().for_each(|event| tell_event(event, site.plane.membership(), site.now));
     let next = job.epoch.wrapping_add(1);
     let done = match command {
         Command::Reset => format!("job {id} was reset: its workers join generation {next}, from nothing"),

@@ -11,8 +11,8 @@ use pascaline_dpdk::port::Started;
 use pascaline_dpdk::{Clock, Port};
 use pascaline_pipelines::control_plane::Decided;
 use pascaline_pipelines::membership::{Event, OnDeath, SILENCE};
-use pascaline_pipelines::{ControlPlane, IdlePolicy};
-use pascaline_telemetry::{Gauges, Telemetry};
+use pascaline_pipelines::{ControlPlane, IdlePolicy, Membership};
+use pascaline_telemetry::{Counter, Gauges, Reading, Telemetry};
 use pascaline_wire::control::Action;
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
@@ -21,11 +21,13 @@ use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
 use super::own_time::OwnTime;
+use super::watch::{Noticed, Watch};
 use crate::admin::server::Bound;
 use crate::config::Config;
 use crate::http::names::Names;
 use crate::http::server::{Plan, Server};
 use crate::observe::endpoints;
+use crate::observe::explain::Stalled;
 use crate::observe::metrics::ApplianceGauges;
 use crate::observe::state::Shared;
 use crate::parameter_server::embedded::EmbeddedServer;
@@ -34,6 +36,8 @@ use crate::parameter_server::embedded::EmbeddedServer;
 const TURN: Duration = Duration::from_millis(1);
 /// How often histograms are collected from the lcores.
 const COLLECT: Duration = Duration::from_millis(50);
+/// How often those who show the appliance are told who is waited for.
+const TELL: Duration = Duration::from_millis(500);
 
 /// Launches the lcores and serves until a signal ends it.
 pub(crate) fn run(
@@ -77,6 +81,7 @@ pub(crate) fn run(
     tell_systemd(NotifyState::Ready);
     let began = Instant::now();
     let mut control = Control {
+        watch: Watch::new(Duration::ZERO, handles.len()),
         plane,
         clock,
         shared,
@@ -86,6 +91,7 @@ pub(crate) fn run(
         embedded,
         began,
         time: OwnTime::default(),
+        told: Duration::ZERO,
         collected: began,
         draining: None,
     };
@@ -106,6 +112,9 @@ struct Control {
     embedded: Option<EmbeddedServer>,
     began: Instant,
     time: OwnTime,
+    watch: Watch,
+    /// When it was last told who is waited for, in the process's time.
+    told: Duration,
     /// When histograms were last collected.
     collected: Instant,
     /// Since when, if the appliance is to end.
@@ -115,22 +124,25 @@ struct Control {
 impl Control {
     /// One turn; false if it was the last.
     fn turn(&mut self) -> bool {
-        let (now, pause) = self.time.turn(self.began.elapsed());
-        if let Some(pause) = pause {
+        let held_up = self.watch.held_up(self.time.process());
+        if let Some(pause) = self.time.turn(self.began.elapsed(), held_up) {
             warn!(
                 "this process was stopped for {:.1} s: nobody was heard, and nobody is taken for silent",
                 pause.as_secs_f64()
             );
         }
-        let Self { plane, operator, telemetry, shared, .. } = self;
-        if operator.turn(&mut Site { now, plane, telemetry }) {
+        let (now, process) = (self.time.hearing(), self.time.process());
+        let Self { plane, operator, telemetry, shared, watch, .. } = self;
+        let stalled = watch.stalled(process);
+        if operator.turn(&mut Site { now, plane, telemetry, stalled: &stalled }) {
             shared.set_config(&operator.running.config);
         }
         let turn = plane.turn(now);
-        turn.events.iter().for_each(tell_event);
+        turn.events.iter().for_each(|event| tell_event(event, plane.membership(), now));
         turn.decided.iter().for_each(tell_change);
-        if turn.published || !turn.events.is_empty() {
-            shared.set_jobs(plane.membership());
+        if turn.published || !turn.events.is_empty() || process.saturating_sub(self.told) >= TELL {
+            shared.set_jobs(plane.membership(), now);
+            self.told = process;
         }
         if !turn.decided.is_empty() {
             shared.set_answers(plane.membership());
@@ -142,6 +154,8 @@ impl Control {
             // Seen by this loop only, which notices below if an lcore has ended.
             tell_systemd(NotifyState::Watchdog);
             telemetry.collect();
+            watch.look(process, telemetry.readings().iter().map(turns)).iter().for_each(tell_stall);
+            shared.set_stalled(watch.stalled(process));
             tell_time(plane, self.clock);
             self.collected = Instant::now();
         }
@@ -207,6 +221,24 @@ impl Control {
     }
 }
 
+/// How often an lcore has turned, as far as it has said so: it does every eighth time.
+fn turns(reading: &Reading) -> u64 {
+    reading.get(Counter::BusyTurns) + reading.get(Counter::IdleTurns)
+}
+
+/// Tells the operator of an lcore that stalls, and when it does no more.
+fn tell_stall(noticed: &Noticed) {
+    match noticed {
+        Noticed::Stalls(stalled) => error!(lcore = stalled.lcore, "{stalled}; {}", Stalled::REMEDY),
+        Noticed::Turns(Stalled { lcore, time }) => {
+            warn!(
+                lcore,
+                "lcore {lcore} turns again, after {time:.1?}: nobody was taken for silent meanwhile"
+            );
+        }
+    }
+}
+
 fn tell_ready(config: &Config, lcores: usize) {
     info!(
         lcores,
@@ -248,13 +280,14 @@ fn tell_change(Decided { request, answer }: &Decided) {
 }
 
 /// Tells the operator what time brought about.
-pub(super) fn tell_event(event: &Event) {
+pub(super) fn tell_event(event: &Event, membership: &Membership, now: Duration) {
+    let known = |job: u16| membership.missing(job, now);
     match event {
         Event::Lost { job, epoch, ranks, on_death: OnDeath::Fail } => {
-            error!(job, epoch, ?ranks, "nothing is heard of these ranks: the others' operations fail");
+            error!(job, epoch, ?ranks, "{}: the others' operations fail", known(*job));
         }
         Event::Lost { job, epoch, ranks, on_death: OnDeath::Continue } => {
-            warn!(job, epoch, ?ranks, "nothing is heard of these ranks: the others go on without them");
+            warn!(job, epoch, ?ranks, "{}: the others go on without them", known(*job));
         }
         Event::GaveUp { job, rank } => info!(job, rank, "no longer waits for the others to join"),
         Event::ServerGone { job, came: true } => {

@@ -10,7 +10,7 @@ use pascaline_dpdk::Clock;
 use pascaline_dpdk::port::PortStats;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::{JobStatus, Role};
-use pascaline_telemetry::{Counter, DropReason, JobEvent, Telemetry};
+use pascaline_telemetry::{Counter, Telemetry};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -18,13 +18,15 @@ use super::capture::Capture;
 use super::commands;
 use super::running::Running;
 use crate::admin::server::{
-    self as admin, AdminStatus, Bound, Commanded, Credentials, Draining, EffectiveConfig, Explanation,
-    InForce, JobDetail, JobKey, JobSummary, Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus,
-    Problem, Rejected, ReloadReport, Reloads, Reply, Respond, Status, serve,
+    self as admin, AdminStatus, Bound, Commanded, Credentials, Draining, EffectiveConfig, InForce, JobDetail,
+    JobKey, JobSummary, Jobs, Member, Order, Orders, Packets, PoolStatus, PortStatus, Problem, Rejected,
+    ReloadReport, Reloads, Reply, Respond, Status, serve,
 };
 use crate::config::{Config, ConfigError};
 use crate::http::server::Server;
-use crate::observe::explain::{Diagnosis, Evidence, Neighbour, Terms, diagnose};
+use crate::observe::explain::Stalled;
+
+mod explained;
 
 /// Orders that one turn carries out.
 const ORDERS: usize = 8;
@@ -34,6 +36,8 @@ pub(super) struct Site<'a> {
     pub(super) now: Duration,
     pub(super) plane: &'a mut ControlPlane,
     pub(super) telemetry: &'a Telemetry,
+    /// Lcores that do not turn.
+    pub(super) stalled: &'a [Stalled],
 }
 
 /// What does not change about the appliance.
@@ -343,45 +347,6 @@ impl Operator {
             terms: job.map(|job| admin::terms(job, ways)),
             members: members.collect(),
         }
-    }
-
-    fn explain(&self, status: &JobStatus, site: &Site<'_>) -> Explanation {
-        let config = &self.running.config;
-        let terms = if status.formed { Terms::of_formed(config) } else { Terms::of_job(config, status.id) };
-        let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
-        let (job, counted) = (self.summary(status), cells.read());
-        let now_ns = self.facts.clock.now_ns();
-        let late = cells.who_is_late(now_ns);
-        let neighbours = self.neighbours(site);
-        let known = Evidence {
-            status,
-            name: &job.name,
-            counted: &counted,
-            late: &late,
-            terms,
-            neighbours: &neighbours,
-            now_ns,
-        };
-        let Diagnosis { aggregated, share, bytes, summary, reasons } = diagnose(&known);
-        let events = JobEvent::ALL.iter().map(|&event| (event.name().to_owned(), counted.get(event)));
-        let drops = DropReason::ALL.iter().filter(|&&reason| counted.dropped(reason) > 0);
-        let drops = drops.map(|&reason| (format!("dropped_{}", reason.name()), counted.dropped(reason)));
-        Explanation {
-            job,
-            aggregated: aggregated.to_owned(),
-            share,
-            bytes,
-            summary,
-            reasons,
-            counters: events.chain(drops).collect(),
-        }
-    }
-
-    fn neighbours(&self, site: &Site<'_>) -> Vec<Neighbour> {
-        let config = &self.running.config;
-        let name = |id| config.jobs.iter().find(|job| job.id == id).map_or("", |job| &job.name);
-        let counts = site.plane.membership().counts();
-        counts.iter().map(|(id, cells)| Neighbour::new(*id, name(*id), &cells.read())).collect()
     }
 
     fn effective(&self) -> EffectiveConfig {

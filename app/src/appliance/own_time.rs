@@ -1,8 +1,8 @@
 //! Time in which this process ran.
 //!
 //! A process that was stopped, or whose machine was suspended, has heard nobody in the meantime: that was
-//! its own silence, not the ranks'. So membership is told of a time that stands still while the control plane
-//! does not turn.
+//! its own silence, not the ranks'. The same is true while an lcore does not turn. So membership is told of a
+//! time that stands still while the control plane does not turn, or an lcore does not.
 
 #[cfg(test)]
 mod tests;
@@ -13,21 +13,35 @@ use std::time::Duration;
 /// machine keeps it waiting for some tens of them.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The clock of one control plane.
+/// The clocks of one control plane.
 #[derive(Debug, Default)]
 pub(super) struct OwnTime {
     last: Duration,
-    paused: Duration,
+    /// In which this process ran.
+    process: Duration,
+    /// In which its lcores turned as well: in which it could hear.
+    hearing: Duration,
 }
 
 impl OwnTime {
-    /// The time of a turn, `elapsed` after the start by the machine's clock; and how long the process has
+    /// The next turn, `elapsed` after the start by the machine's clock. Gives for how long the process has
     /// just been stopped, if it has been.
-    pub(super) fn turn(&mut self, elapsed: Duration) -> (Duration, Option<Duration>) {
+    pub(super) fn turn(&mut self, elapsed: Duration, held_up: bool) -> Option<Duration> {
         let gap = elapsed.saturating_sub(self.last);
         self.last = elapsed;
-        let pause = (gap >= PAUSE).then_some(gap);
-        self.paused += pause.unwrap_or_default();
-        (elapsed.saturating_sub(self.paused), pause)
+        if gap >= PAUSE {
+            return Some(gap);
+        }
+        self.process += gap;
+        self.hearing += if held_up { Duration::ZERO } else { gap };
+        None
+    }
+
+    pub(super) const fn process(&self) -> Duration {
+        self.process
+    }
+
+    pub(super) const fn hearing(&self) -> Duration {
+        self.hearing
     }
 }

@@ -1,10 +1,12 @@
 //! Why a job is aggregated here, or not: from its counters, in plain words.
 
+use core::fmt;
 use std::time::Duration;
 
 use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{JobStatus, ServerState};
 use pascaline_telemetry::{CellsReading, DropReason, JobEvent, Late};
+use pascaline_wire::trailer::RankReports;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,6 +16,7 @@ use crate::config::{Config, PsMode};
 
 mod causes;
 mod neighbours;
+mod ranks;
 
 /// A share is called all of it from here on: what lacks is under way.
 const ALL: f64 = 0.999_5;
@@ -67,8 +70,33 @@ pub(crate) struct Evidence<'a> {
     pub(crate) terms: Terms,
     /// All jobs.
     pub(crate) neighbours: &'a [Neighbour],
+    /// What is known of ranks that keep the others from getting on.
+    pub(crate) missing: &'a RankReports,
+    /// Lcores that do not turn.
+    pub(crate) stalled: &'a [Stalled],
     /// The time on the lcores' clock, in nanoseconds.
     pub(crate) now_ns: u64,
+}
+
+/// An lcore that does not turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stalled {
+    pub(crate) lcore: usize,
+    /// For how long.
+    pub(crate) time: Duration,
+}
+
+impl Stalled {
+    /// What can be done about it.
+    pub(crate) const REMEDY: &'static str = "look at what else runs on its core (`ps -eLo psr,pid,tid,cls,comm`); if it does not come back, \
+         restart the appliance";
+}
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lcore, time } = self;
+        write!(f, "lcore {lcore} has not turned for {time:.1?}: the packets that it is to handle wait")
+    }
 }
 
 /// Whether the job is aggregated here, and why not.
@@ -140,6 +168,7 @@ pub(crate) fn diagnose(known: &Evidence<'_>) -> Diagnosis {
 /// Diagnoses a job that sends updates: what the pool knows says nothing about it.
 fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     let mut reasons = Vec::new();
+    stalled(known, &mut reasons);
     server(known, &mut reasons);
     members(known, &mut reasons);
     let counted = [Count::Drops(&[DropReason::WrongEpoch]), Count::Drops(&[DropReason::NotMember])];
@@ -196,9 +225,10 @@ fn told(
 /// What there is to say, the most important first.
 fn reasons(known: &Evidence<'_>) -> Vec<Reason> {
     let mut all = Vec::new();
+    stalled(known, &mut all);
     server(known, &mut all);
     members(known, &mut all);
-    stragglers(known, &mut all);
+    ranks::reasons(known, &mut all);
     all.extend(neighbours::reason(known));
     let mut counted: Vec<Reason> = COUNTED.iter().filter_map(|cause| cause.reason(known)).collect();
     // Of those that are counted, the most frequent first.
@@ -220,11 +250,34 @@ impl Reason {
     }
 }
 
+/// Whether an lcore stalls: nothing that is told of ranks then is certain.
+fn stalled(known: &Evidence<'_>, all: &mut Vec<Reason>) {
+    all.extend(known.stalled.iter().map(|stalled| Reason {
+        seconds: Some(stalled.time.as_secs_f64()),
+        text: sentence(&stalled.to_string()),
+        ..Reason::plain("lcore-stalled", Stalled::REMEDY)
+    }));
+}
+
+/// Something as a sentence.
+fn sentence(text: &str) -> String {
+    let (first, rest) = text.split_at(text.len().min(1));
+    format!("{}{rest}.", first.to_uppercase())
+}
+
+impl Evidence<'_> {
+    /// What is known of missing ranks, behind something that counts them.
+    fn told(&self) -> String {
+        if self.missing.as_slice().is_empty() { String::new() } else { format!(": {}", self.missing) }
+    }
+}
+
 /// What the membership has to do with it.
 fn members(known: &Evidence<'_>, all: &mut Vec<Reason>) {
     let JobStatus { fan_in, joined, lost, halted, broken, complete, .. } = *known.status;
     if broken {
-        let text = format!("Of {fan_in} ranks {lost} are lost, and the job was to fail then.");
+        let text =
+            format!("Of {fan_in} ranks {lost} are lost, and the others' operations fail{}.", known.told());
         let remedy = "start the lost workers again, or set on_death = \"continue\"";
         all.push(Reason { count: Some(u64::from(lost)), text, ..Reason::plain("rank-lost", remedy) });
     } else if !complete && joined == 0 {
@@ -233,7 +286,7 @@ fn members(known: &Evidence<'_>, all: &mut Vec<Reason>) {
         all.push(Reason { count: Some(u64::from(fan_in)), text, ..Reason::plain("not-member", remedy) });
     } else if !complete {
         let missing = fan_in - joined - lost.min(fan_in - joined);
-        let text = format!("{missing} of {fan_in} ranks have not joined: the others wait for them.");
+        let text = format!("{missing} of {fan_in} ranks are not here: the others wait{}.", known.told());
         let remedy = "start the missing workers; GET /api/v1/jobs/{job} lists who is here";
         all.push(Reason { count: Some(u64::from(missing)), text, ..Reason::plain("not-member", remedy) });
     }
@@ -257,18 +310,6 @@ fn server(known: &Evidence<'_>, all: &mut Vec<Reason>) {
         let remedy =
             "start `pascaline ps` at the address in [ps], with the same file; it is taken up at once";
         all.push(Reason { text, ..Reason::plain("server-gone", remedy) });
-    }
-}
-
-/// Who holds the others up.
-fn stragglers(known: &Evidence<'_>, all: &mut Vec<Reason>) {
-    for late in known.late.iter().filter(|late| late.waited() >= STRAGGLES_NS) {
-        let waited = Duration::from_nanos(late.waited()).as_secs_f64();
-        let text =
-            format!("Rank {} is a straggler: the others have waited for it for {waited:.1} s.", late.rank);
-        let remedy = "look at that worker and its link; threshold or partial_after lets the others go on";
-        let seconds = Some(waited);
-        all.push(Reason { rank: Some(late.rank), seconds, text, ..Reason::plain("straggler", remedy) });
     }
 }
 

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use pascaline_dpdk::port::{PortStats, Started, Stats};
 use pascaline_dpdk::{Mempool, Port};
 use pascaline_pipelines::QueueCounts;
-use pascaline_pipelines::membership::JobStatus;
 use pascaline_pipelines::updates::QueueReading;
-use pascaline_telemetry::{Distribution, Gauge, Gauges, JobCells};
+use pascaline_telemetry::{Distribution, Gauge, Gauges};
 
 pub(crate) use self::jobs::JobMetrics;
 use super::snapshot::{Buffers, Inputs, JobInput};
-use super::state::{Configured, Shared};
+use super::state::{Configured, KnownJob, Shared};
 
 /// Metrics of a parameter server in the appliance itself.
 type ServerGauges = Box<dyn Gauges>;
@@ -76,6 +75,7 @@ impl ApplianceGauges {
         Inputs {
             healthy: self.shared.healthy(),
             jobs: self.jobs(&configured),
+            stalled: self.shared.stalled(),
             config: configured.shown.clone(),
             ports: self.ports.iter().filter_map(port).collect(),
             buffers: self.pools.iter().map(buffers).collect(),
@@ -95,10 +95,10 @@ impl ApplianceGauges {
 
     /// All jobs, in the order of their numbers.
     fn jobs(&self, configured: &Configured) -> Vec<JobInput> {
-        let job = |(status, cells): (JobStatus, Arc<JobCells>)| {
+        let job = |KnownJob { status, cells, missing }: KnownJob| {
             let known = configured.jobs.get(&status.id).filter(|_| !status.formed);
             let (name, terms) = known.cloned().unwrap_or_else(|| (String::new(), configured.formed));
-            JobInput { status, name, terms, reading: cells.read(), cells }
+            JobInput { status, name, terms, missing, reading: cells.read(), cells }
         };
         self.shared.jobs().into_iter().map(job).collect()
     }
@@ -167,6 +167,12 @@ impl Gauges for ApplianceGauges {
         let mut out = Vec::new();
         self.ports(&mut out);
         self.pools(&mut out);
+        out.push(Gauge {
+            name: "lcores_stalled",
+            help: "Lcores that have not turned for a second.",
+            counter: false,
+            samples: vec![(vec![], float(self.shared.stalled().len() as u64))],
+        });
         out.extend(self.job_metrics.gauges(&self.jobs(&self.shared.configured())));
         out.push(Gauge {
             name: "control_answers",

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pascaline_pipelines::Membership;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::Status;
+use pascaline_wire::trailer::RankReports;
 
 use super::endpoints;
-use super::explain::Terms;
+use super::explain::{Stalled, Terms};
 use super::snapshot::Configuration;
 use crate::config::Config;
 
@@ -23,11 +25,21 @@ pub(crate) struct Shared {
     healthy: AtomicBool,
     /// The lcores poll their ports.
     polling: AtomicBool,
-    jobs: Mutex<Vec<(JobStatus, Arc<JobCells>)>>,
     /// Answers to control packets, in the order of the statuses.
     answers: [AtomicU64; Status::ALL.len()],
+    jobs: Mutex<Vec<KnownJob>>,
+    stalled: Mutex<Vec<Stalled>>,
     /// What is configured.
     configured: Mutex<Arc<Configured>>,
+}
+
+/// What the control plane knows of a job.
+#[derive(Debug, Clone)]
+pub(super) struct KnownJob {
+    pub(super) status: JobStatus,
+    pub(super) cells: Arc<JobCells>,
+    /// Who keeps the others from getting on.
+    pub(super) missing: RankReports,
 }
 
 /// What there is to know of the configuration in force.
@@ -57,10 +69,11 @@ impl Shared {
             healthy: AtomicBool::new(true),
             polling: AtomicBool::new(false),
             jobs: Mutex::default(),
+            stalled: Mutex::default(),
             answers: [const { AtomicU64::new(0) }; Status::ALL.len()],
             configured: Mutex::new(Arc::new(Configured::new(config))),
         };
-        shared.set_jobs(membership);
+        shared.set_jobs(membership, Duration::ZERO);
         shared
     }
 
@@ -69,11 +82,16 @@ impl Shared {
         *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Configured::new(config));
     }
 
-    /// To be told whenever something about the jobs has changed.
-    pub(crate) fn set_jobs(&self, membership: &Membership) {
+    /// To be told whenever something about the jobs has changed, and now and then: who is silent changes with
+    /// time alone.
+    pub(crate) fn set_jobs(&self, membership: &Membership, now: Duration) {
         // Both are in the order of the jobs' numbers.
         let cells = membership.counts().into_iter().map(|(_, cells)| cells);
-        let jobs = membership.status().into_iter().zip(cells).collect();
+        let known = |(status, cells): (JobStatus, Arc<JobCells>)| {
+            let missing = membership.missing(status.id, now);
+            KnownJob { status, cells, missing }
+        };
+        let jobs = membership.status().into_iter().zip(cells).map(known).collect();
         *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
     }
 
@@ -94,8 +112,17 @@ impl Shared {
         Arc::clone(&self.configured.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn jobs(&self) -> Vec<(JobStatus, Arc<JobCells>)> {
+    pub(super) fn jobs(&self) -> Vec<KnownJob> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The lcores that do not turn.
+    pub(crate) fn set_stalled(&self, stalled: Vec<Stalled>) {
+        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = stalled;
+    }
+
+    pub(super) fn stalled(&self) -> Vec<Stalled> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn set_healthy(&self, healthy: bool) {
@@ -106,16 +133,17 @@ impl Shared {
         self.polling.store(true, Ordering::Relaxed);
     }
 
-    /// Why it does not do all of its work: before the ports are polled, once it is about to end, and while a
-    /// job lacks its parameter server.
+    /// Why it does not do all of its work: before the ports are polled, once it is about to end, and while an
+    /// lcore does not turn or a job lacks its parameter server.
     pub(crate) fn unready(&self) -> Option<String> {
         if !self.polling.load(Ordering::Relaxed) || !self.healthy() {
             return Some("not ready\n".to_owned());
         }
-        let lacking = |(status, _): &(JobStatus, _)| status.server.is_lacking().then_some(status.id);
-        let lacking: Vec<u16> = self.jobs().iter().filter_map(lacking).collect();
-        let line = |job: &u16| format!("not ready: job {job}: its parameter server is not here\n");
-        (!lacking.is_empty()).then(|| lacking.iter().take(LINES).map(line).collect())
+        let stalled = self.stalled().into_iter().map(|stalled| format!("not ready: {stalled}\n"));
+        let lacking = self.jobs().into_iter().map(|job| job.status).filter(|job| job.server.is_lacking());
+        let line = |job: JobStatus| format!("not ready: job {}: its parameter server is not here\n", job.id);
+        let lines: String = stalled.chain(lacking.take(LINES).map(line)).collect();
+        (!lines.is_empty()).then_some(lines)
     }
 
     /// True while all lcores run and nobody has asked the appliance to end.

@@ -9,6 +9,7 @@ use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, Ra
 use pascaline_wire::{Call, Element};
 
 use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::leave::WAITS;
 use super::rank::{Joined, Rank};
 use super::reply::ControlRequest;
 
@@ -166,6 +167,23 @@ impl JobRecord {
         let ahead = self.called().filter(|(_, called)| after(called.una, psn)).count();
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         Ok(Decision { names: Names::Missing { psn }, ..Decision::new(status, 0, ahead) })
+    }
+
+    /// What is known of the ranks that keep others from getting on now; nothing while nobody waits.
+    pub(super) fn holding_up(&self, now: Duration) -> RankReports {
+        let recently = |joined: Joined| joined.waiting.is_some_and(|at| at.saturating_add(WAITS) > now);
+        let waits = |rank: &&Rank| rank.present() && rank.joined.is_some_and(recently);
+        let called = |rank: &Rank| rank.joined?.called.filter(|called| called.bytes > 0);
+        let waiting = self.ranks.iter().filter(waits).filter_map(called).map(|called| called.una);
+        let front = waiting.reduce(|front, una| if after(una, front) { una } else { front });
+        match (self.phase, front) {
+            (Phase::Forming, _) if self.joined() == 0 => RankReports::EMPTY,
+            (Phase::Forming, _) => self.reports(now, 0, |state| (state as u8) < RankState::Silent as u8),
+            (Phase::Complete { .. }, Some(psn)) => self.reports(now, psn, |state| state != RankState::Here),
+            (Phase::Complete { .. } | Phase::Broken, _) => {
+                self.reports(now, front.unwrap_or(0), |state| state == RankState::Lost)
+            }
+        }
     }
 
     /// What is known of the ranks that keep a PSN from being complete, those first that need not be waited

@@ -50,6 +50,12 @@ fn told(plane: &mut Plane, worker: &Worker) -> Vec<(u16, RankState)> {
     reports.iter().map(|report: &RankReport| (report.rank, report.state)).collect()
 }
 
+/// What the operator is told.
+fn shown(plane: &Plane) -> Vec<(u16, RankState)> {
+    let reports = plane.membership.missing(JOB, plane.now);
+    reports.as_slice().iter().map(|report| (report.rank, report.state)).collect()
+}
+
 #[test]
 fn who_sends_and_waits_is_not_missing() {
     let (mut plane, workers) = complete();
@@ -90,4 +96,21 @@ fn who_hangs_is_silent() {
     wait(&mut plane, &workers, &[0, 1, 2], millis(300));
     wait(&mut plane, &workers[..2], &[0, 1], millis(1300));
     assert_eq!(told(&mut plane, &workers[0]), [(2, RankState::Silent)]);
+    assert_eq!(shown(&plane), [(2, RankState::Silent)]);
+    let _ = plane.pass(secs(2));
+    assert_eq!(shown(&plane), [], "nobody waits any more");
+    wait(&mut plane, &workers[..2], &[0, 1], secs(20));
+    assert_eq!(shown(&plane), [(2, RankState::Lost)]);
+    let text = plane.membership.missing(JOB, plane.now).to_string();
+    assert!(text.starts_with("rank 2 (10.") && text.contains("has died: it was silent for 2"), "{text}");
+}
+
+#[test]
+fn who_has_not_joined_is_shown_once_somebody_has() {
+    let mut plane = Plane::new(JobSpec::new(JOB, 3));
+    assert_eq!(shown(&plane), []);
+    for worker in &ranks(3)[..2] {
+        let _ = plane.join(&Worker { epoch: FIRST, ..*worker });
+    }
+    assert_eq!(shown(&plane), [(2, RankState::NeverJoined)]);
 }

@@ -206,6 +206,12 @@ impl RankReports {
     }
 }
 
+impl Default for RankReports {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl PartialEq for RankReports {
     fn eq(&self, other: &Self) -> bool {
         self.as_slice() == other.as_slice()

@@ -4,9 +4,17 @@ use super::*;
 fn time_stands_still_while_nothing_turns() {
     let mut time = OwnTime::default();
     let millis = Duration::from_millis;
-    assert_eq!(time.turn(millis(1)), (millis(1), None));
-    assert_eq!(time.turn(millis(200)), (millis(200), None));
-    assert_eq!(time.turn(millis(5500)), (millis(200), Some(millis(5300))));
-    assert_eq!(time.turn(millis(5501)), (millis(201), None));
-    assert_eq!(time.turn(millis(6000)), (millis(201), Some(millis(499))));
+    for (at, held_up, pause, process, hearing) in [
+        (1, false, None, 1, 1),
+        (200, false, None, 200, 200),
+        (5500, false, Some(5300), 200, 200),
+        (5501, false, None, 201, 201),
+        (5600, true, None, 300, 201),
+        (5700, true, None, 400, 201),
+        (6000, false, Some(300), 400, 201),
+        (6100, false, None, 500, 301),
+    ] {
+        assert_eq!(time.turn(millis(at), held_up), pause.map(millis), "{at}");
+        assert_eq!((time.process(), time.hearing()), (millis(process), millis(hearing)), "{at}");
+    }
 }

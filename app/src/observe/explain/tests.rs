@@ -1,5 +1,7 @@
 use super::*;
 use pascaline_telemetry::{JobCells, Moment};
+use pascaline_wire::frame::Address;
+use pascaline_wire::trailer::{RankReport, RankState};
 
 /// What one lcore has counted.
 fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
@@ -11,7 +13,17 @@ fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
 
 fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Diagnosis {
     let terms = Terms { quota: 32, ..Terms::default() };
-    diagnose(&Evidence { status, name: "", counted, late, terms, neighbours: &[], now_ns: 0 })
+    diagnose(&Evidence {
+        status,
+        name: "",
+        counted,
+        late,
+        terms,
+        neighbours: &[],
+        missing: &RankReports::EMPTY,
+        stalled: &[],
+        now_ns: 0,
+    })
 }
 
 const RUNNING: JobStatus = JobStatus {
@@ -63,6 +75,8 @@ fn a_parameter_server_that_is_not_here_comes_first() {
         late: &[],
         terms,
         neighbours: &[],
+        missing: &RankReports::EMPTY,
+        stalled: &[],
         now_ns: 0,
     });
     assert!(told.summary.ends_with("has not come; no update is applied."), "{}", told.summary);
@@ -87,6 +101,8 @@ fn what_went_elsewhere_is_a_share_with_its_reasons_by_weight() {
         late: &[],
         terms,
         neighbours: &[],
+        missing: &RankReports::EMPTY,
+        stalled: &[],
         now_ns: 0,
     });
     assert_eq!((told.aggregated, told.share), ("partly", Some(0.75)));
@@ -101,7 +117,7 @@ fn who_is_missing_or_late_comes_first() {
     let status = JobStatus { joined: 2, complete: false, ..RUNNING };
     let told = judged(&status, &counted(&[(JobEvent::Collisions, 1)], &[]), &[]);
     assert_eq!((kinds(&told), told.reasons[0].count), (vec!["not-member", "collision"], Some(2)));
-    assert!(told.summary.contains("nothing to aggregate here yet. 2 of 4 ranks have not joined"));
+    assert!(told.summary.contains("nothing to aggregate here yet. 2 of 4 ranks are not here"));
     let late = [(3, 10_000_000_000), (1, 7_599_999_999)].map(|(rank, seen)| Late {
         rank,
         since: 7_500_000_000,
@@ -156,6 +172,8 @@ fn of_an_asynchronous_job_the_pool_knows_nothing() {
         late: &[],
         terms,
         neighbours: &[],
+        missing: &RankReports::EMPTY,
+        stalled: &[],
         now_ns: 0,
     });
     assert_eq!((told.aggregated, told.share, kinds(&told)), ("updates", None, vec!["not-member"]));
@@ -169,8 +187,17 @@ fn a_job_that_is_limited_is_told_by_what_and_what_to_change() {
     let counted = counted(&counts, &[DropReason::PacketShare, DropReason::ServerShare]);
     let terms = Terms { server: true, share: 2, part: 0.25, ..Terms::default() };
     let (status, late, neighbours) = (&RUNNING, &[], &[]);
-    let told =
-        diagnose(&Evidence { status, name: "", counted: &counted, late, terms, neighbours, now_ns: 0 });
+    let told = diagnose(&Evidence {
+        status,
+        name: "",
+        counted: &counted,
+        late,
+        terms,
+        neighbours,
+        missing: &RankReports::EMPTY,
+        stalled: &[],
+        now_ns: 0,
+    });
     assert_eq!(kinds(&told), ["slot-share", "given-back", "packet-share", "server-share"]);
     assert_eq!(
         told.reasons[0].text,
@@ -207,8 +234,17 @@ fn a_job_that_is_slowed_is_told_by_whom() {
     ];
     let counted = counted(&[(JobEvent::AggregatedBytes, 8)], &[]);
     let (status, late, terms) = (&RUNNING, &[], Terms::default());
-    let evidence =
-        Evidence { status, name: "", counted: &counted, late, terms, neighbours: &neighbours, now_ns: NOW };
+    let evidence = Evidence {
+        status,
+        name: "",
+        counted: &counted,
+        late,
+        terms,
+        neighbours: &neighbours,
+        missing: &RankReports::EMPTY,
+        stalled: &[],
+        now_ns: NOW,
+    };
     let told = diagnose(&evidence);
     assert_eq!(kinds(&told), ["neighbour"]);
     assert_eq!(
@@ -222,5 +258,102 @@ fn a_job_that_is_slowed_is_told_by_whom() {
         told.reasons.is_empty(),
         "who completes its PSNs, is small or gone, is no matter: {:?}",
         told.reasons
+    );
+}
+
+/// What is known of rank 3.
+fn third(state: RankState) -> RankReports {
+    let mut reports = RankReports::EMPTY;
+    let (silent_ms, address) = (2_100, Address::from_v4([10, 77, 0, 4]));
+    let report = RankReport { silent_ms, behind: 12, port: 4000, address, ..RankReport::new(3, state) };
+    assert!(reports.push(report));
+    reports
+}
+
+#[test]
+fn what_is_known_of_a_rank_is_told_in_the_words_of_its_error() {
+    let counted = counted(&[(JobEvent::AggregatedBytes, 8)], &[]);
+    let late = [Late { rank: 3, since: 1, seen: 2_000_000_001 }];
+    let waited = "the others have waited";
+    for (state, kind, text) in [
+        (
+            RankState::Silent,
+            "rank-silent",
+            "is silent for 2.1s, behind by 12 packets; the others have waited 2.0 s",
+        ),
+        (RankState::Blocked, "rank-blocked", "its data packets do not get through to the appliance"),
+        (RankState::Left, "rank-left", "has left, behind by 12 packets"),
+        (RankState::Lost, "rank-lost", "has died: it was silent for 2.1s"),
+        (
+            RankState::Behind,
+            "straggler",
+            "for 2.0 s: rank 3 (10.77.0.4 port 4000) is alive, behind by 12 packets.",
+        ),
+    ] {
+        let missing = third(state);
+        let known = Evidence {
+            status: &RUNNING,
+            name: "",
+            counted: &counted,
+            late: &late,
+            terms: Terms::default(),
+            neighbours: &[],
+            missing: &missing,
+            stalled: &[],
+            now_ns: 0,
+        };
+        let told = diagnose(&known);
+        assert_eq!((kinds(&told), told.reasons[0].rank), (vec![kind], Some(3)));
+        let said = &told.reasons[0].text;
+        assert!(said.contains(text) && said.contains(waited) && said.contains("10.77.0.4"), "{said}");
+        assert!(told.summary.ends_with(said), "{}", told.summary);
+    }
+}
+
+#[test]
+fn ranks_that_are_not_here_are_named_where_they_are_counted() {
+    let missing = third(RankState::NeverJoined);
+    let status = JobStatus { joined: 3, complete: false, ..RUNNING };
+    let told = diagnose(&Evidence {
+        status: &status,
+        name: "",
+        counted: &counted(&[], &[]),
+        late: &[],
+        terms: Terms::default(),
+        neighbours: &[],
+        missing: &missing,
+        stalled: &[],
+        now_ns: 0,
+    });
+    assert_eq!(kinds(&told), ["not-member"]);
+    assert!(
+        told.summary.ends_with(
+            "1 of 4 ranks are not here: the others wait: rank 3 (10.77.0.4 port \
+         4000) has never joined."
+        ),
+        "{}",
+        told.summary
+    );
+}
+
+#[test]
+fn an_lcore_that_stalls_comes_before_all_else() {
+    let stalled = [Stalled { lcore: 1, time: Duration::from_millis(3210) }];
+    let missing = third(RankState::Silent);
+    let told = diagnose(&Evidence {
+        status: &JobStatus { server: ServerState::Gone, ..RUNNING },
+        name: "",
+        counted: &counted(&[], &[]),
+        late: &[],
+        terms: Terms::default(),
+        neighbours: &[],
+        missing: &missing,
+        stalled: &stalled,
+        now_ns: 0,
+    });
+    assert_eq!(kinds(&told), ["lcore-stalled", "server-gone", "rank-silent"]);
+    assert_eq!(
+        told.reasons[0].text,
+        "Lcore 1 has not turned for 3.2s: the packets that it is to handle wait."
     );
 }

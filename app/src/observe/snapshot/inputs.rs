@@ -6,9 +6,10 @@ use std::time::Duration;
 use pascaline_dpdk::port::Stats;
 use pascaline_pipelines::membership::JobStatus;
 use pascaline_telemetry::{CellsReading, Gauge, JobCells, Reading, Times};
+use pascaline_wire::trailer::RankReports;
 
 use super::{Buffers, Configuration};
-use crate::observe::explain::Terms;
+use crate::observe::explain::{Stalled, Terms};
 
 /// The appliance's counters at one moment.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(crate) struct Inputs {
     /// By cell of the pool: partials, kept results; and the age of the oldest partial in nanoseconds.
     pub(crate) census: (Vec<(u32, u32)>, u64),
     pub(crate) jobs: Vec<JobInput>,
+    /// Lcores that do not turn.
+    pub(crate) stalled: Vec<Stalled>,
     /// Name, counters, link.
     pub(crate) ports: Vec<(String, Stats, bool)>,
     pub(crate) buffers: Vec<Buffers>,
@@ -45,6 +48,8 @@ pub(crate) struct JobInput {
     pub(crate) status: JobStatus,
     pub(crate) name: String,
     pub(crate) terms: Terms,
+    /// Who keeps the others from getting on.
+    pub(crate) missing: RankReports,
     /// What lcores count of it, and what they had counted at that moment.
     pub(crate) cells: Arc<JobCells>,
     pub(crate) reading: CellsReading,

@@ -8,7 +8,7 @@ use pascaline_telemetry::{CellsReading, DropReason, JobEvent, RankReading};
 use super::inputs::{Inputs, JobInput};
 use super::sample::{Since, float};
 use super::{Explained, Job, RANKS, Rank, Reason};
-use crate::observe::explain::{Diagnosis, Evidence, Neighbour, STRAGGLES_NS, diagnose};
+use crate::observe::explain::{Diagnosis, Evidence, Neighbour, STRAGGLES_NS, Stalled, diagnose};
 
 /// What the jobs had counted when the last sample was taken.
 #[derive(Debug, Default)]
@@ -77,8 +77,13 @@ fn job(input: &JobInput, former: &CellsReading, (now_ns, unix_seconds): (u64, f6
 }
 
 /// Whether the job is aggregated here, and if not, why.
-pub(super) fn tell(input: &JobInput, neighbours: &[Neighbour], now_ns: u64) -> Explained {
-    let JobInput { status, name, terms, cells, reading } = input;
+pub(super) fn tell(
+    input: &JobInput,
+    neighbours: &[Neighbour],
+    stalled: &[Stalled],
+    now_ns: u64,
+) -> Explained {
+    let JobInput { status, name, terms, missing, cells, reading } = input;
     let late = cells.who_is_late(now_ns);
     let Diagnosis { aggregated, share, summary, reasons, .. } = diagnose(&Evidence {
         status,
@@ -87,6 +92,8 @@ pub(super) fn tell(input: &JobInput, neighbours: &[Neighbour], now_ns: u64) -> E
         late: &late,
         terms: *terms,
         neighbours,
+        missing,
+        stalled,
         now_ns,
     });
     let reason = |reason: crate::observe::explain::Reason| Reason {

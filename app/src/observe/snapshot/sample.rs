@@ -59,7 +59,9 @@ impl Sampler {
         let neighbours: Vec<Neighbour> = inputs.jobs.iter().map(neighbour).collect();
         for job in &mut jobs {
             let input = inputs.jobs.iter().find(|input| input.status.id == job.id);
-            job.told = input.map(|input| tell(input, &neighbours, inputs.lcore_ns)).unwrap_or_default();
+            job.told = input
+                .map(|input| tell(input, &neighbours, &inputs.stalled, inputs.lcore_ns))
+                .unwrap_or_default();
         }
         let snapshot = Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),

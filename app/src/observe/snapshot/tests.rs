@@ -8,6 +8,8 @@ use std::time::Duration;
 use pascaline_pipelines::membership::{JobState, JobStatus};
 use pascaline_telemetry::{Counter, JobCells, JobEvent, LcoreCounters, Made, Moment, Tally};
 
+use pascaline_wire::trailer::RankReports;
+
 use super::*;
 use super::{JOBS, RANKS};
 use crate::http::names::Names;
@@ -32,7 +34,14 @@ const STATUS: JobStatus = JobStatus {
 
 fn job(status: JobStatus, cells: &Arc<JobCells>) -> JobInput {
     let (name, terms) = (String::new(), Terms::default());
-    JobInput { status, name, terms, reading: cells.read(), cells: Arc::clone(cells) }
+    JobInput {
+        status,
+        name,
+        terms,
+        missing: RankReports::EMPTY,
+        reading: cells.read(),
+        cells: Arc::clone(cells),
+    }
 }
 
 fn cells(ranks: u16) -> Arc<JobCells> {

@@ -17,6 +17,7 @@ fn each_state_of_a_rank_has_its_words() {
             report(RankState::Lost, 20_000, 0),
             "rank 2 (10.77.0.3 port 49152) has died: it was silent for 20.0s",
         ),
+        (report(RankState::Lost, 0, 0), "rank 2 (10.77.0.3 port 49152) has died"),
         (
             report(RankState::Silent, 3_210, 1),
             "rank 2 (10.77.0.3 port 49152) is silent for 3.2s, behind by 1 packet",

@@ -1,6 +1,7 @@
 use super::*;
 use crate::observe::explain::Terms;
 use pascaline_telemetry::{JobCells, Made, Moment};
+use pascaline_wire::trailer::RankReports;
 use std::sync::Arc;
 
 fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
@@ -26,7 +27,7 @@ fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         server: pascaline_pipelines::membership::ServerState::None,
     };
     let (name, terms) = (format!("n{id}"), Terms::default());
-    JobInput { status, name, terms, reading: cells.read(), cells }
+    JobInput { status, name, terms, missing: RankReports::EMPTY, reading: cells.read(), cells }
 }
 
 fn samples<'a>(gauges: &'a [Gauge], name: &str) -> &'a [(Labels, f64)] {

@@ -1,0 +1,52 @@
+//! Why a job is aggregated here, or not, for the admin API.
+
+use pascaline_pipelines::membership::JobStatus;
+use pascaline_telemetry::{DropReason, JobEvent};
+
+use super::{Operator, Site};
+use crate::admin::server::Explanation;
+use crate::observe::explain::{Diagnosis, Evidence, Neighbour, Terms, diagnose};
+
+impl Operator {
+    pub(super) fn explain(&self, status: &JobStatus, site: &Site<'_>) -> Explanation {
+        let config = &self.running.config;
+        let terms = if status.formed { Terms::of_formed(config) } else { Terms::of_job(config, status.id) };
+        let cells = site.plane.membership().counts_of(status.id).unwrap_or_default();
+        let (job, counted) = (self.summary(status), cells.read());
+        let now_ns = self.facts.clock.now_ns();
+        let late = cells.who_is_late(now_ns);
+        let neighbours = self.neighbours(site);
+        let missing = site.plane.membership().missing(status.id, site.now);
+        let known = Evidence {
+            status,
+            name: &job.name,
+            counted: &counted,
+            late: &late,
+            terms,
+            neighbours: &neighbours,
+            missing: &missing,
+            stalled: site.stalled,
+            now_ns,
+        };
+        let Diagnosis { aggregated, share, bytes, summary, reasons } = diagnose(&known);
+        let events = JobEvent::ALL.iter().map(|&event| (event.name().to_owned(), counted.get(event)));
+        let drops = DropReason::ALL.iter().filter(|&&reason| counted.dropped(reason) > 0);
+        let drops = drops.map(|&reason| (format!("dropped_{}", reason.name()), counted.dropped(reason)));
+        Explanation {
+            job,
+            aggregated: aggregated.to_owned(),
+            share,
+            bytes,
+            summary,
+            reasons,
+            counters: events.chain(drops).collect(),
+        }
+    }
+
+    fn neighbours(&self, site: &Site<'_>) -> Vec<Neighbour> {
+        let config = &self.running.config;
+        let name = |id| config.jobs.iter().find(|job| job.id == id).map_or("", |job| &job.name);
+        let counts = site.plane.membership().counts();
+        counts.iter().map(|(id, cells)| Neighbour::new(*id, name(*id), &cells.read())).collect()
+    }
+}
