@@ -30,6 +30,7 @@
 //! | [`session`], [`allreduce`] | a member's life, and one operation of it |
 //! | [`collective`] | reduce, broadcast, barrier, reduce_scatter, allgather |
 //! | [`window`] | which packets are in flight |
+//! | [`pace`] | how many are worth having in flight |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`element`], [`priority`] | types of elements; how urgent a tensor is |
@@ -56,6 +57,7 @@ pub mod element;
 pub mod identity;
 pub mod inquiry;
 pub mod membership;
+pub mod pace;
 pub mod partials;
 pub mod pipeline;
 pub mod priority;

@@ -25,6 +25,7 @@
 
 use core::time::Duration;
 
+use crate::pace::Pace;
 use crate::rtt::Rtt;
 use crate::window::{Completion, Window};
 
@@ -51,11 +52,23 @@ pub struct Recovery {
     quiet_since: Option<Duration>,
     /// What was sent before this does not speak against what has been allowed since.
     narrowed: Option<Duration>,
+    /// For windows that find themselves.
+    pace: Option<Pace>,
 }
 
 impl Recovery {
+    /// Also tells the window how many packets are worth having in flight.
+    #[must_use]
+    pub fn pacing(mut self) -> Self {
+        self.pace = Some(Pace::default());
+        self
+    }
+
     /// Forgets the evidence about the operation before.
     pub fn begin(&mut self) {
+        if let Some(pace) = &mut self.pace {
+            pace.begin();
+        }
         self.newest = None;
         self.ambiguous = None;
         self.quiet_since = None;
@@ -84,6 +97,9 @@ impl Recovery {
         } else {
             if let Some(doubt) = &mut self.ambiguous {
                 doubt.due = due;
+            }
+            if let Some(pace) = &mut self.pace {
+                pace.on_result(now, now.saturating_sub(sent_at), window);
             }
             self.judge(now, sent_at, window);
             self.newest = self.newest.max(Some(sent_at));

@@ -123,7 +123,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a member that keeps up to `in_flight` packets in flight.
+    /// The session of a member that keeps up to `in_flight` packets in flight; with 0, as many as it
+    /// [finds](crate::pace) worth it.
     #[must_use]
     pub fn new(membership: Membership, in_flight: u16) -> Self {
         let first_psn = membership.base;
@@ -131,8 +132,8 @@ impl Session {
             membership,
             in_flight,
             first_psn,
-            window: Window::new(first_psn, in_flight, membership.spread),
-            recovery: Recovery::default(),
+            window: window(first_psn, in_flight, membership.spread),
+            recovery: recovery(in_flight),
             cache: ResultCache::new(membership.spread, membership.identity.payload),
             partials: None,
             answers: Answers::new(),
@@ -263,6 +264,12 @@ impl Session {
         &mut self.counters
     }
 
+    /// Packets that may be in flight now.
+    #[must_use]
+    pub const fn allowed(&self) -> u32 {
+        self.window.allowed()
+    }
+
     /// Packets in flight.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
@@ -274,4 +281,12 @@ impl Session {
     pub const fn membership(&self) -> &Membership {
         &self.membership
     }
+}
+
+fn window(first: u32, in_flight: u16, spread: u16) -> Window {
+    if in_flight == 0 { Window::finding(first, spread) } else { Window::new(first, in_flight, spread) }
+}
+
+fn recovery(in_flight: u16) -> Recovery {
+    if in_flight == 0 { Recovery::default().pacing() } else { Recovery::default() }
 }

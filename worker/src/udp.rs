@@ -45,11 +45,11 @@ pub struct Config {
     /// datagram fits into any Ethernet frame; larger ones should still fit into the path's MTU, since an
     /// appliance cannot aggregate fragments.
     pub payload: u16,
-    /// Packets in flight, 128 by default: the bandwidth-delay product divided by the payload. More of them
-    /// wait in queues.
+    /// Packets in flight; 0, the default, lets the worker [find](crate::pace) how many are worth it, within
+    /// `spread`.
     pub in_flight: u16,
     /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance may
-    /// grant less. A few times `in_flight`, so that the recovery of one packet does not stop the others.
+    /// grant less. A few times what is in flight, so that the recovery of one packet does not stop the others.
     /// Costs 2 × 64 bytes and one payload per PSN.
     pub spread: u16,
     /// The local address and port; by default, what routing chooses, and any free port.
@@ -105,7 +105,7 @@ impl Config {
             rank,
             ranks,
             payload: 1024,
-            in_flight: 128,
+            in_flight: 0,
             spread: 512,
             bind: None,
             join_deadline: Duration::from_secs(30),
@@ -131,7 +131,7 @@ impl Config {
         if payload == 0 || payload > MAX_PAYLOAD || !payload.is_multiple_of(8) {
             return Err(ConfigError::Payload { payload });
         }
-        if self.in_flight == 0 || self.spread == 0 {
+        if self.spread == 0 {
             return Err(ConfigError::NothingInFlight);
         }
         self.ports()?;
@@ -177,8 +177,8 @@ pub enum ConfigError {
         /// The payload length.
         payload: u16,
     },
-    /// A window of 0.
-    #[error("in_flight and spread must be at least 1")]
+    /// A spread of 0.
+    #[error("spread must be at least 1")]
     NothingInFlight,
     /// No appliance has such ports.
     #[error(transparent)]

@@ -9,6 +9,8 @@
 
 use core::time::Duration;
 
+use crate::pace;
+
 mod slots;
 
 use slots::{List, NIL, Slot, State};
@@ -57,6 +59,8 @@ pub struct Window {
     slots: Box<[Slot]>,
     mask: u32,
     in_flight_limit: u32,
+    /// How many are worth having in flight: at most the limit.
+    aim: u32,
     /// How many may be in flight now.
     allowed: u32,
     spread: u32,
@@ -85,6 +89,7 @@ impl Window {
             slots: vec![Slot::NEW; ring as usize].into_boxed_slice(),
             mask: ring - 1,
             in_flight_limit: u32::from(in_flight.max(1)).min(spread),
+            aim: u32::from(in_flight.max(1)).min(spread),
             allowed: u32::from(in_flight.max(1)).min(spread),
             spread,
             start: psn,
@@ -95,6 +100,18 @@ impl Window {
             flight: List::EMPTY,
             lost: List::EMPTY,
         }
+    }
+
+    /// A window that is [told](Self::aim) what to have in flight, within the spread.
+    #[must_use]
+    pub fn finding(psn: u32, spread: u16) -> Self {
+        let first = pace::FIRST.min(u32::from(spread.max(1)));
+        Self { aim: first, allowed: first, ..Self::new(psn, spread, spread) }
+    }
+
+    /// Says how many packets are worth having in flight. The window goes there one packet at a time.
+    pub fn aim(&mut self, packets: u32) {
+        self.aim = packets.min(self.in_flight_limit);
     }
 
     /// Begins an operation of `packets` PSNs after the operation before. Returns its first PSN.
@@ -241,9 +258,10 @@ impl Window {
         self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.in_flight_limit));
     }
 
-    /// Allows one packet more in flight, up to the limit.
+    /// Allows one packet more in flight, up to what is aimed at; one less beyond that.
     pub fn widen(&mut self) {
-        self.allowed = (self.allowed + 1).min(self.in_flight_limit);
+        self.allowed =
+            if self.allowed > self.aim { self.allowed - 1 } else { (self.allowed + 1).min(self.aim) };
     }
 
     /// How many packets may be in flight now.

@@ -101,8 +101,8 @@ pub(crate) struct AllreduceArgs {
     /// Payload bytes of a full packet, a multiple of 8.
     #[arg(long, default_value_t = 1024)]
     pub(crate) payload: u16,
-    /// Packets in flight.
-    #[arg(long, default_value_t = 128)]
+    /// Packets in flight; 0: as many as are found to be worth it.
+    #[arg(long, default_value_t = 0)]
     pub(crate) in_flight: u16,
     /// How long one allreduce may take (300ms, 30s, 2m).
     #[arg(long, default_value = "30s", value_parser = parse::duration)]

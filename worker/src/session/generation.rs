@@ -19,9 +19,7 @@ use crate::counters::Ignored;
 use crate::identity::Membership;
 use crate::membership::{Asking, Left, Told};
 use crate::partials::Partials;
-use crate::recovery::Recovery;
 use crate::rejection::{Reason, Rejection};
-use crate::window::Window;
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
 /// it learns what has become of its generation, even if nothing else arrives.
@@ -343,8 +341,8 @@ impl Session {
     /// Forgets everything that belongs to PSNs: they begin anew.
     fn forget(&mut self) {
         let Membership { identity, spread, .. } = self.membership;
-        self.window = Window::new(self.first_psn, self.in_flight, spread);
-        self.recovery = Recovery::default();
+        self.window = super::window(self.first_psn, self.in_flight, spread);
+        self.recovery = super::recovery(self.in_flight);
         self.cache = ResultCache::new(spread, identity.payload);
         self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
         self.answers = Answers::new();

@@ -18,8 +18,12 @@ use pascaline_wire::header;
 use super::socket::BATCH;
 use crate::session::{Session, Transmit};
 
-/// The most packets in one piece: more saves little, and a queue that is full drops all of them.
-const PIECE_PACKETS: usize = 16;
+/// The most packets in one piece (`UDP_MAX_SEGMENTS` of the kernel's).
+const PIECE_PACKETS: usize = 64;
+/// Of a small window the most: a queue that is full drops a piece as a whole.
+const SMALL_PIECE: usize = 16;
+/// Of a large window a piece is this part, so that both ends have some to work on.
+const WINDOW_SHARE: u32 = 4;
 /// The most bytes in one piece: what a UDP datagram over IPv4 or IPv6 can hold.
 const PIECE_BYTES: usize = 65_000;
 /// So many packets are sent in pieces before what was sent again is looked at.
@@ -51,7 +55,7 @@ impl Outgoing {
         cutting: &mut Cutting,
     ) -> Result<usize, Errno> {
         let batch = &batch[..batch.len().min(BATCH)];
-        let per_piece = cutting.per_piece();
+        let per_piece = cutting.per_piece(session.allowed());
         // Up to where two follow each other that can be in one piece; a single one may as well go as it is.
         let others = match per_piece {
             1 => batch.len(),
@@ -71,7 +75,7 @@ impl Outgoing {
             // The interface cannot, or the packets do not fit into its frames: then they are sent as they
             // are.
             Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::EOPNOTSUPP) => {
-                cutting.give_up();
+                cutting.give_up("this host's interface does not cut long datagrams");
                 self.send_plain(fd, batch, session, tensor)
             }
             Err(error) => Err(error),
@@ -129,6 +133,8 @@ pub(super) struct Cutting {
     /// Bytes of a full packet from Pascaline's header on.
     length: u16,
     given_up: bool,
+    /// Why, until somebody has been told.
+    news: Option<&'static str>,
     /// Packets sent in pieces.
     sent: u64,
 }
@@ -139,21 +145,32 @@ impl Cutting {
         let length = usize::from(payload) + header::LEN;
         // Longer ones than two to a piece cannot be.
         let length = u16::try_from(length).ok().filter(|&length| usize::from(length) <= PIECE_BYTES / 2);
-        Self { length: length.unwrap_or(0), given_up: length.is_none(), sent: 0 }
+        Self { length: length.unwrap_or(0), given_up: length.is_none(), news: None, sent: 0 }
     }
 
-    fn per_piece(&self) -> usize {
-        if self.given_up { 1 } else { (PIECE_BYTES / usize::from(self.length)).min(PIECE_PACKETS) }
+    /// Packets in a piece while so many may be in flight.
+    fn per_piece(&self, allowed: u32) -> usize {
+        if self.given_up {
+            return 1;
+        }
+        let share = usize::try_from(allowed / WINDOW_SHARE).unwrap_or(usize::MAX);
+        (PIECE_BYTES / usize::from(self.length)).min(share.clamp(SMALL_PIECE, PIECE_PACKETS))
     }
 
-    fn give_up(&mut self) {
+    fn give_up(&mut self, why: &'static str) {
         self.given_up = true;
+        self.news = Some(why);
+    }
+
+    /// Why packets are sent one by one from now on: once.
+    pub(super) const fn news(&mut self) -> Option<&'static str> {
+        self.news.take()
     }
 
     /// Takes note of how many packets the worker has sent again in all.
     pub(super) fn look_at(&mut self, retransmissions: u64) {
-        if self.sent >= TRIAL_PACKETS && retransmissions > self.sent / 2 {
-            self.given_up = true;
+        if !self.given_up && self.sent >= TRIAL_PACKETS && retransmissions > self.sent / 2 {
+            self.give_up("most of what was sent in long datagrams did not arrive");
         }
     }
 }

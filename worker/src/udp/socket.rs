@@ -26,8 +26,27 @@ use rustix::net::sockopt::{
 
 use crate::way::{Obstacle, Unreachable};
 
-/// Datagrams moved by one system call.
-pub(super) const BATCH: usize = 64;
+/// Most packets of one batch on its way out.
+pub(super) const BATCH: usize = 128;
+/// Places that one system call receives into. What the kernel has joined (`UDP_GRO` in udp(7)) lies in one.
+pub(super) const PLACES: usize = 32;
+/// Bytes of each: the longest datagram over IPv4 or IPv6, in whole cache lines.
+pub(super) const PLACE: usize = 65_536;
+
+/// What lies in a place: so many bytes, of datagrams that are so long, but for the last one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Received {
+    bytes: usize,
+    each: usize,
+}
+
+impl Received {
+    /// The datagrams in a place.
+    pub(super) fn datagrams(self, place: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let all = &place[..self.bytes.min(place.len())];
+        all.chunks(self.each.max(1))
+    }
+}
 
 pub(super) struct Socket {
     udp: UdpSocket,
@@ -149,18 +168,33 @@ impl Socket {
         self.udp.recv(buffer)
     }
 
-    /// Receives what is there, up to [`BATCH`] datagrams, without waiting: into one of `places` each. Returns
-    /// how many.
+    /// Lets the kernel join datagrams of one length that arrive together, if it can.
+    pub(super) fn join_datagrams(&self) {
+        let _ = setsockopt(&self.udp, sockopt::UdpGroSegment, &true);
+    }
+
+    /// Receives what is there without waiting, into one of `places` each. Returns into how many.
     pub(super) fn receive_batch<'a>(
         &self,
-        headers: &mut MultiHeaders<SockaddrStorage>,
         mut places: impl Iterator<Item = &'a mut [u8]>,
-        lengths: &mut [usize; BATCH],
+        into: &mut [Received; PLACES],
     ) -> Result<usize, Errno> {
-        let mut places: [[IoSliceMut<'_>; 1]; BATCH] =
+        let mut places: [[IoSliceMut<'_>; 1]; PLACES] =
             core::array::from_fn(|_| [IoSliceMut::new(places.next().unwrap_or_default())]);
-        let received = recvmmsg(self.udp.as_raw_fd(), headers, &mut places, MsgFlags::MSG_DONTWAIT, None)?;
-        Ok(lengths.iter_mut().zip(received).map(|(length, datagram)| *length = datagram.bytes).count())
+        // Made anew each time: the system says in them how much it has said, and nothing here sets that back.
+        // With room for addresses although the peer's is known: they are written wherever there is a pointer.
+        let mut headers =
+            MultiHeaders::<SockaddrStorage>::preallocate(PLACES, Some(nix::cmsg_space!(libc::c_int)));
+        let received =
+            recvmmsg(self.udp.as_raw_fd(), &mut headers, &mut places, MsgFlags::MSG_DONTWAIT, None)?;
+        let noted = into.iter_mut().zip(received).map(|(place, message)| {
+            let each = message.cmsgs().into_iter().flatten().find_map(|told| match told {
+                ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
+                _ => None,
+            });
+            *place = Received { bytes: message.bytes, each: each.unwrap_or(message.bytes) };
+        });
+        Ok(noted.count())
     }
 }
 

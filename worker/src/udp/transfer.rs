@@ -7,11 +7,10 @@ use core::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::PollFlags;
-use nix::sys::socket::{MultiHeaders, SockaddrStorage};
 use pascaline_wire::UdpPorts;
 
 use super::outgoing::{Cutting, Outgoing};
-use super::socket::{BATCH, Socket};
+use super::socket::{BATCH, PLACE, PLACES, Received, Socket};
 use crate::session::{Session, Transmit};
 
 /// How long to wait for the system to take more packets before the rest of a batch is given up, to be
@@ -32,16 +31,12 @@ pub(super) struct Transfer<'a> {
     outgoing: Outgoing,
     cutting: &'a mut Cutting,
     batch: [Transmit; BATCH],
-    /// With room for addresses although the peer's is known: the system writes them back wherever there is a
-    /// pointer.
-    incoming: MultiHeaders<SockaddrStorage>,
     bytes: &'a mut [u8],
-    stride: usize,
-    lengths: [usize; BATCH],
+    received: [Received; PLACES],
 }
 
 impl<'a> Transfer<'a> {
-    /// `bytes` is room for [`BATCH`] datagrams.
+    /// `bytes` are [`PLACES`] of [`PLACE`] bytes.
     pub(super) fn new(
         socket: &'a Socket,
         ports: UdpPorts,
@@ -49,7 +44,6 @@ impl<'a> Transfer<'a> {
         cutting: &'a mut Cutting,
         bytes: &'a mut [u8],
     ) -> Self {
-        let stride = bytes.len() / BATCH;
         Self {
             socket,
             origin,
@@ -57,10 +51,8 @@ impl<'a> Transfer<'a> {
             outgoing: Outgoing::new(),
             cutting,
             batch: [Transmit::PLACEHOLDER; BATCH],
-            incoming: MultiHeaders::preallocate(BATCH, None),
             bytes,
-            stride,
-            lengths: [0; BATCH],
+            received: [Received::default(); PLACES],
         }
     }
 
@@ -127,10 +119,14 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Receives up to a batch, without waiting. Returns how many datagrams that were.
+    /// Why packets are sent one by one from now on: once.
+    pub(super) const fn news(&mut self) -> Option<&'static str> {
+        self.cutting.news()
+    }
+
+    /// Receives what is there, without waiting. Returns how many places have something.
     pub(super) fn receive(&mut self) -> io::Result<usize> {
-        let places = self.bytes.chunks_exact_mut(self.stride);
-        match self.socket.receive_batch(&mut self.incoming, places, &mut self.lengths) {
+        match self.socket.receive_batch(self.bytes.chunks_exact_mut(PLACE), &mut self.received) {
             Ok(count) => Ok(count),
             Err(Errno::EAGAIN | Errno::EINTR | Errno::EMSGSIZE) => Ok(0),
             Err(error) if is_unreachable(error) => Ok(0),
@@ -138,9 +134,9 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The datagram at a position below the count that [`receive`](Self::receive) returned last.
-    pub(super) fn datagram(&self, at: usize) -> &[u8] {
-        &self.bytes[at * self.stride..][..self.lengths[at].min(self.stride)]
+    /// The datagrams in a place below the count that [`receive`](Self::receive) returned last.
+    pub(super) fn datagrams(&self, place: usize) -> impl Iterator<Item = &[u8]> {
+        self.received[place].datagrams(&self.bytes[place * PLACE..][..PLACE])
     }
 }
 

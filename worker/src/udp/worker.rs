@@ -10,7 +10,7 @@ use pascaline_wire::{UdpPorts, control, header, trailer};
 use zerocopy::IntoBytes as _;
 
 use super::outgoing::Cutting;
-use super::socket::{BATCH, Socket};
+use super::socket::{PLACE, PLACES, Socket};
 use super::transfer::{Transfer, transient};
 use super::{AllreduceError, Config, JoinError, Notice};
 use crate::Op;
@@ -81,7 +81,7 @@ impl Worker {
             .map_err(io("cannot open a UDP socket"))?;
         let number = session_number();
         let origin = Instant::now();
-        let mut buffer = vec![0; stride * BATCH];
+        let mut buffer = vec![0; PLACE * PLACES];
         let join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
         let membership = handshake(&socket, &mut join, origin, &mut buffer, config.notice)
@@ -91,6 +91,7 @@ impl Worker {
         if config.accept_partial {
             session = session.accept_partial();
         }
+        socket.join_datagrams();
         let cutting = Cutting::new(config.payload);
         Ok(Self { config, socket, ports, session, origin, cutting, buffer })
     }
@@ -139,25 +140,28 @@ impl Worker {
                 thread::sleep(gather);
             }
             let mut event = None;
-            let mut count = 0;
             // While something is under way, there is always a timeout: its deadline.
             let patience = session.poll_timeout().unwrap_or_default().saturating_sub(origin.elapsed());
-            if socket.wait(PollFlags::POLLIN, patience).map_err(io("cannot wait"))? {
+            let mut count = transfer.receive().map_err(io("cannot receive"))?;
+            if count == 0 && socket.wait(PollFlags::POLLIN, patience).map_err(io("cannot wait"))? {
                 count = transfer.receive().map_err(io("cannot receive"))?;
-                let now = origin.elapsed();
-                if let Some(report) = socket.report() {
-                    session.note_unreachable(now, report);
-                }
-                for at in 0..count {
-                    let end = session.handle_datagram(now, transfer.datagram(at), tensor);
-                    event = event.or(end);
-                }
+            }
+            let now = origin.elapsed();
+            if let Some(report) = socket.report() {
+                session.note_unreachable(now, report);
+            }
+            for datagram in (0..count).flat_map(|place| transfer.datagrams(place)) {
+                let end = session.handle_datagram(now, datagram, tensor);
+                event = event.or(end);
             }
             // If this thread was not scheduled, results that seem late may lie in the socket: read them
             // first, but not for ever.
-            full_batches = if count == BATCH { full_batches + 1 } else { 0 };
+            full_batches = if count == PLACES { full_batches + 1 } else { 0 };
             if full_batches % FULL_BATCHES == 0 {
                 event = event.or_else(|| session.handle_timeout(origin.elapsed()));
+            }
+            if let (Some(why), Some(Notice(tell))) = (transfer.news(), config.notice) {
+                tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
             }
             if let Some(Notice(tell)) = config.notice
                 && let Some(progress) = session.stalled(origin.elapsed())
@@ -186,11 +190,11 @@ impl Worker {
         for _ in 0..64 {
             let count = transfer.receive()?;
             let now = origin.elapsed();
-            for at in 0..count {
-                session.handle_datagram(now, transfer.datagram(at), &mut []);
+            for datagram in (0..count).flat_map(|place| transfer.datagrams(place)) {
+                session.handle_datagram(now, datagram, &mut []);
             }
             transfer.flush(session, &[])?;
-            if count < BATCH {
+            if count < PLACES {
                 break;
             }
         }

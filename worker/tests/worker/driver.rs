@@ -341,7 +341,7 @@ fn configurations_that_cannot_work() {
     assert_eq!(check(|config| config.ranks = 1025), ConfigError::Ranks { ranks: 1025 });
     assert_eq!(check(|config| config.payload = 1020), ConfigError::Payload { payload: 1020 });
     assert_eq!(check(|config| config.payload = 0), ConfigError::Payload { payload: 0 });
-    assert_eq!(check(|config| config.in_flight = 0), ConfigError::NothingInFlight);
+    assert_eq!(check(|config| config.spread = 0), ConfigError::NothingInFlight);
     let family = check(|config| config.bind = Some("[::1]:0".parse().unwrap()));
     assert!(matches!(family, ConfigError::Family { .. }));
 }

@@ -51,24 +51,27 @@ fn pieces_arrive_as_the_packets_that_they_are_made_of() {
 
 #[test]
 fn as_many_as_fit_go_in_one_piece() {
-    assert_eq!(Cutting::new(1024).per_piece(), PIECE_PACKETS);
-    assert_eq!(Cutting::new(8192).per_piece(), 65_000 / (8192 + 22));
-    assert_eq!(Cutting::new(32_480).per_piece(), 1, "two do not fit");
-    assert_eq!(Cutting::new(65_280).per_piece(), 1);
+    assert_eq!(Cutting::new(512).per_piece(4096), PIECE_PACKETS);
+    assert_eq!(Cutting::new(1024).per_piece(4096), 65_000 / (1024 + 22));
+    assert_eq!(Cutting::new(32_480).per_piece(4096), 1, "two do not fit");
+    assert_eq!(Cutting::new(65_280).per_piece(4096), 1);
+    assert_eq!(Cutting::new(512).per_piece(100), 25, "a part of a small window");
+    assert_eq!(Cutting::new(512).per_piece(1), SMALL_PIECE);
 }
 
 #[test]
 fn a_path_that_loses_what_is_in_one_piece_gets_no_more_of_it() {
-    let mut cutting = Cutting::new(1024);
+    let mut cutting = Cutting::new(512);
     cutting.sent = TRIAL_PACKETS - 1;
     cutting.look_at(TRIAL_PACKETS);
-    assert_eq!(cutting.per_piece(), PIECE_PACKETS, "too early to tell");
+    assert_eq!(cutting.per_piece(4096), PIECE_PACKETS, "too early to tell");
     cutting.sent = 1000;
     cutting.look_at(500);
-    assert_eq!(cutting.per_piece(), PIECE_PACKETS);
+    assert_eq!(cutting.per_piece(4096), PIECE_PACKETS);
     cutting.look_at(501);
-    assert_eq!(cutting.per_piece(), 1);
+    assert_eq!(cutting.per_piece(4096), 1);
     cutting.sent = 1 << 20;
     cutting.look_at(501);
-    assert_eq!(cutting.per_piece(), 1, "for good");
+    assert_eq!(cutting.per_piece(4096), 1, "for good");
+    assert!(cutting.news().is_some_and(|why| why.contains("did not arrive")) && cutting.news().is_none());
 }
