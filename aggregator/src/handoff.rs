@@ -92,11 +92,9 @@ impl<T> Sender<T> {
     /// The item, if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
-        let full = |head: u32| self.tail.wrapping_sub(head) as usize == self.ring.places.len();
-        if full(self.head) {
-            // Acquire: the receiver has done with the places that it has acknowledged.
-            self.head = self.ring.head.0.load(Ordering::Acquire);
-            if full(self.head) {
+        if self.used() == self.capacity() {
+            self.look();
+            if self.used() == self.capacity() {
                 return Err(item);
             }
         }
@@ -106,6 +104,27 @@ impl<T> Sender<T> {
         });
         self.tail = self.tail.wrapping_add(1);
         Ok(())
+    }
+
+    /// Items that it has room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.ring.places.len()
+    }
+
+    /// Items that are in it, as far as is known: at most so many.
+    #[inline(always)]
+    #[must_use]
+    pub const fn used(&self) -> usize {
+        self.tail.wrapping_sub(self.head) as usize
+    }
+
+    /// Looks how far the receiver is. Items taken out so far, wrapping.
+    #[inline]
+    pub fn look(&mut self) -> u32 {
+        // Acquire: the receiver has done with the places that it has acknowledged.
+        self.head = self.ring.head.0.load(Ordering::Acquire);
+        self.head
     }
 
     /// The item that was put in `before_last` before the last one, to change it; none if the receiver knows

@@ -19,7 +19,7 @@ use crate::handoff::{self, Receiver, Sender};
 use crate::owners::{Groups, Owners};
 use crate::policy::Order;
 use crate::request::{Request, Verb};
-use crate::session::Session;
+use crate::session::{Lane, Session};
 use crate::set::{Limit, Set};
 use crate::shard::{Memory, SetHead, Shard};
 use crate::share::Shares;
@@ -126,7 +126,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             .saturating_add(slots.saturating_mul(size_of::<Slot<B, WORDS>>()))
             .saturating_add((1 << 16) * size_of::<AtomicU32>() + size_of::<[Kernel; 256]>())
             .saturating_add(lcores * size_of::<Shares>())
-            .saturating_add(rings.saturating_mul(Self::ring_places(lcores) * size_of::<HandedOff<B>>()))
+            .saturating_add(rings.saturating_mul(Lane::<HandedOff<B>>::bytes(Self::ring_places(lcores))))
     }
 
     /// Packets that `slots` hold at most for jobs of up to `fan_in` ranks: one each, or those of all ranks

@@ -3,6 +3,7 @@
 mod burst;
 mod fast_path;
 mod handoff;
+mod lane;
 mod long;
 mod sweep;
 #[cfg(all(test, not(loom)))]
@@ -24,6 +25,7 @@ use crate::slot::Slot;
 
 pub(crate) use burst::Place;
 pub use burst::{BURST, Burst};
+pub(crate) use lane::Lane;
 pub use sweep::SweepAction;
 
 /// One lcore's access to a pool: there are as many as the pool was laid out for, and each has one user at a
@@ -34,7 +36,7 @@ pub use sweep::SweepAction;
 pub struct Session<B: PacketBuf, const WORDS: usize = 1> {
     shard: Shard<B, WORDS>,
     /// The ring to each other lcore, by its number; none to itself.
-    to: Box<[Option<Sender<HandedOff<B>>>]>,
+    to: Box<[Option<Lane<HandedOff<B>>>]>,
     /// The rings from the others.
     from: Box<[Receiver<HandedOff<B>>]>,
     /// Of these, the one whose turn it is to be first.
@@ -60,7 +62,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     ) -> Self {
         let mut rings: Box<[_]> = (0..shard.pool.owners.count()).map(|_| None).collect();
         for (number, sender) in to {
-            rings[number] = Some(sender);
+            rings[number] = Some(Lane::new(sender));
         }
         Self { shard, to: rings, from: from.into_boxed_slice(), first_from: 0, sweep_at: 0 }
     }

@@ -36,8 +36,8 @@ static ALLOCATOR: Counting = Counting;
 
 /// Two functions, the first of which there may not be.
 const KERNEL: usize = 16;
-/// A packet on its way between lcores, with its request.
-const HANDED: usize = 64;
+/// A packet on its way between lcores, with its request, and whose it is.
+const HANDED: usize = 64 + 1;
 /// A counter for each job, and a kernel for each element code.
 const FIXED: usize = (1 << 16) * 4 + 256 * KERNEL;
 
@@ -51,7 +51,10 @@ fn check<const WORDS: usize>(slot: usize) {
             let said = Pool::<HeapBuf, WORDS>::memory_bytes(&config, lcores);
             let rings = lcores * (lcores - 1);
             let shares = lcores * TENANTS * 4;
-            assert_eq!(said, 256 / ways * 64 + 256 * slot + FIXED + shares + rings * 1024 * HANDED);
+            assert_eq!(
+                said,
+                256 / ways * 64 + 256 * slot + FIXED + shares + rings * (1024 * HANDED + TENANTS * 4)
+            );
             // The rest: the pool's own fields, the sessions, and the counters of the rings.
             let beside = taken - said;
             assert!(beside <= 256 + lcores * 128 + rings * 640, "{beside} bytes beside {said}");

@@ -12,6 +12,7 @@ use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::template::{Path, Template};
 
+mod pauses;
 mod served;
 mod table;
 mod window;
@@ -321,7 +322,7 @@ impl Job {
     /// Works out what a table has of it.
     fn settle(&mut self) {
         let rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
-        self.rules = if self.policy.region.is_none() { rules.of_tenant(self.tenant) } else { rules };
+        self.rules = rules.of_tenant(self.tenant);
         self.counts = self.cells.by_rank().clone();
     }
 

@@ -226,7 +226,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         if let Some(job) = self.end.capture().wanted() {
             self.end.capture().copy_burst(job, &self.setup, now, &packets);
         }
-        self.sort(port, mac, &mut packets, &mut burst, &mut others);
+        self.sort((port, mac, now), &mut packets, &mut burst, &mut others);
         self.emitter.tally.add(Counter::ReceivedBytes, bytes as u64);
         self.add(now, &mut burst);
         if !others.is_empty() {

@@ -28,6 +28,8 @@ pub(crate) struct Limits {
     count: u32,
     /// What jobs may pass on to the parameter server.
     pub(crate) server: Credit,
+    /// What they may give to the pool that comes to nothing.
+    pub(crate) pool: Credit,
 }
 
 impl Default for Limits {
@@ -38,6 +40,7 @@ impl Default for Limits {
             since: 0,
             count: 0,
             server: Credit::default(),
+            pool: Credit::default(),
         }
     }
 }

@@ -8,11 +8,15 @@
 
 mod common;
 
-use common::appliance::{Bench, Plan, job};
+use std::collections::BTreeMap;
+
+use common::appliance::{Appliance, Bench, Plan, job};
 use pascaline_aggregator::{ConflictPolicy, Policy, PoolConfig};
+use pascaline_buffer::HeapPool;
 use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_telemetry::{Counter, DropReason, JobEvent};
-use pascaline_testkit::{JOB, Worker};
+use pascaline_testkit::{Clock, Heard, JOB, MemoryIo, Worker};
+use pascaline_wire::control::Action;
 use pascaline_wire::header::Kind;
 
 const NEIGHBOUR: u16 = JOB + 1;
@@ -105,4 +109,95 @@ fn of_an_lcore_that_has_too_much_to_do_each_job_has_its_share() {
     assert!(cut > 4000, "of {} packets {cut} were cut", 30 * turns);
     assert_eq!(cut, bench.appliance.dropped(DropReason::PacketShare));
     bench.end();
+}
+
+#[test]
+fn what_comes_to_nothing_without_end_is_dropped_before_the_pool() {
+    let (mut bench, mine, theirs) = neighbours(Policy::default(), false, small(4096));
+    // Enough for anything that a window may have under way, and what is sent again of it.
+    let first = 4096 + 256;
+    for psn in (0..first).map(|n| n % 256) {
+        bench.feed(0, [&theirs[0].gradient(psn, &[1])]);
+    }
+    assert_eq!(bench.appliance.dropped(DropReason::PacketShare), 0);
+    assert_eq!(drops(&bench, NEIGHBOUR, DropReason::Duplicate), 4096);
+    let mut pauses = 0;
+    for psn in 0..20_000 {
+        bench.clock.advance(10_000);
+        bench.feed(0, [&theirs[0].gradient(psn % 256, &[1])]);
+        if psn % 100 == 0 {
+            let results = bench.appliance.get(Counter::Completed);
+            bench.feed(0, [&mine[0].gradient(psn / 100, &[1]), &mine[1].gradient(psn / 100, &[2])]);
+            assert_eq!(bench.appliance.get(Counter::Completed), results + 1);
+            pauses += 1;
+        }
+    }
+    // In 200 ms, half of 4,000 a second.
+    let taken = drops(&bench, NEIGHBOUR, DropReason::Duplicate) - 4096;
+    assert!((200..=500).contains(&taken), "{taken}");
+    assert_eq!(drops(&bench, NEIGHBOUR, DropReason::PacketShare), 20_000 - taken);
+    assert_eq!((drops(&bench, JOB, DropReason::PacketShare), pauses), (0, 200));
+    // The rank that was missing comes: all is as before.
+    bench.clock.advance(20_000_000);
+    let results = bench.appliance.get(Counter::Completed);
+    for psn in 0..256 {
+        bench.feed(0, [&theirs[1].gradient(psn, &[2])]);
+    }
+    assert_eq!(bench.appliance.get(Counter::Completed), results + 256);
+    bench.end();
+}
+
+#[test]
+fn nobody_is_held_back_who_is_alone() {
+    let mut bench = Bench::new(&Plan { jobs: vec![job(JOB, 2)], ..Plan::one_armed() });
+    let mut mine: Vec<Worker> = (0..2).map(|rank| Worker::new(rank, 2)).collect();
+    bench.join(&mut mine);
+    for _ in 0..10_000 {
+        bench.feed(0, [&mine[0].gradient(1, &[1])]);
+    }
+    assert_eq!(bench.appliance.dropped(DropReason::PacketShare), 0);
+    bench.end();
+}
+
+/// Two jobs beside each other at an appliance of two lcores: all packets come to the first one, and the other
+/// one has a turn now and then.
+#[test]
+fn a_neighbour_leaves_room_on_the_way_between_lcores() {
+    let (heap, clock) = (HeapPool::new(), Clock::default());
+    clock.advance(1_000_000_000);
+    let wires: Vec<_> = (0..2).map(|_| MemoryIo::new(1, &heap, &clock)).collect();
+    let jobs = vec![job(JOB, 2), job(NEIGHBOUR, 2)];
+    let plan = Plan { jobs, pool: small(4096), ..Plan::one_armed() };
+    let mut appliance = Appliance::new(&plan, wires.clone());
+    let mut workers: BTreeMap<(u16, u16), Worker> = BTreeMap::new();
+    for (job, rank) in [(JOB, 0), (JOB, 1), (NEIGHBOUR, 0), (NEIGHBOUR, 1)].repeat(2) {
+        let new = Worker { job, udp_port: 50_000 + 10 * job + rank, ..Worker::new(rank, 2) };
+        let worker = workers.entry((job, rank)).or_insert(new);
+        wires[0].arrive(0, &worker.control(Action::Join));
+        appliance.turn();
+        let heard: Vec<Heard> = wires[0].ports[0].sent().map(|frame| Heard::parse(&frame.to_vec())).collect();
+        worker.epoch = heard[0].header.epoch;
+    }
+    let gradient = |job, rank, psn| wires[0].arrive(0, &workers[&(job, rank)].gradient(psn, &[1]));
+    for round in 0..200 {
+        // All for the sets of the other lcore: more than a ring holds.
+        for n in 0..64 * 31 {
+            gradient(NEIGHBOUR, 0, 2 * (n % 128) + 1);
+        }
+        for rank in 0..2 {
+            gradient(JOB, rank, 2 * round + 1);
+        }
+        while !wires[0].ports[0].rx.is_empty() {
+            appliance.lcores[0].turn();
+        }
+        (0..16).for_each(|_| _ = appliance.lcores[1].turn());
+        clock.advance(1_000_000);
+        assert_eq!(appliance.get(Counter::Completed), u64::from(round) + 1);
+    }
+    let counted = |job| appliance.plane.membership().counts_of(job).unwrap().read();
+    assert_eq!(counted(JOB).dropped(DropReason::Contention), 0);
+    assert!(counted(NEIGHBOUR).dropped(DropReason::Contention) > 0);
+    let handed_off = appliance.get(Counter::HandedOff);
+    assert!(handed_off < 20_000, "{handed_off}: one lcore tells the other what comes to nothing");
+    assert_eq!(appliance.reading().unaccounted(), 0);
 }

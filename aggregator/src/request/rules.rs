@@ -35,18 +35,25 @@ impl Rules {
         Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
     }
 
-    /// The same for a job that shares the pool with others as this tenant: it is sure of its share, and takes
-    /// no other's.
+    /// The same for a job that shares with others as this tenant: the way between lcores, and without a
+    /// region the pool, where it is sure of its share and takes no other's.
     #[must_use]
     pub const fn of_tenant(self, tenant: Tenant) -> Self {
-        Self(self.0 & !(0xff << Self::TENANT) | Self::SHARED | (tenant.0 as u64) << Self::TENANT)
+        let shared = if self.region() { 0 } else { Self::SHARED };
+        Self(self.0 & !(0xff << Self::TENANT) | shared | (tenant.0 as u64) << Self::TENANT)
     }
 
-    /// The tenant, where shares count.
+    /// The tenant, where shares of the pool count.
+    #[inline(always)]
+    pub(crate) const fn tenant(self) -> Option<Tenant> {
+        if self.0 & Self::SHARED == 0 { None } else { Some(self.sender()) }
+    }
+
+    /// The tenant, wherever its PSNs have their places.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a byte")]
-    pub(crate) const fn tenant(self) -> Option<Tenant> {
-        if self.0 & Self::SHARED == 0 { None } else { Some(Tenant((self.0 >> Self::TENANT) as u8)) }
+    pub(crate) const fn sender(self) -> Tenant {
+        Tenant((self.0 >> Self::TENANT) as u8)
     }
 
     pub(crate) const fn word(self) -> u64 {

@@ -5,9 +5,10 @@ use pascaline_buffer::PacketBuf;
 
 use super::burst::Place;
 use super::fast_path::AHEAD;
+use super::lane::Lane;
 use super::{BURST, Session};
 use crate::handed_off::{Combinable, HandedOff};
-use crate::handoff::{Receiver, Sender};
+use crate::handoff::Receiver;
 use crate::policy::Order;
 use crate::prefetch::prefetch;
 use crate::request::{Opening, Request};
@@ -42,21 +43,21 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         sink: &mut S,
     ) {
         let pool = &self.shard.pool;
-        let Some(Some(ring)) = self.to.get_mut(pool.owners.of(set) as usize) else {
+        let Some(Some(lane)) = self.to.get_mut(pool.owners.of(set) as usize) else {
             // Cannot happen: there is a ring to everybody else.
             return sink.rejected(request, packet, Rejection::Contention);
         };
         let combine = pool.combine(request.element).filter(|_| request.rules.order() == Order::Arrival);
         if let Some((combine, combinable)) = combine.zip(Combinable::of(request)) {
             for back in 0..LOOK_BACK {
-                let Some(before) = ring.unpublished(back) else { break };
+                let Some(before) = lane.ring().unpublished(back) else { break };
                 if before.absorb(&combinable, packet.bytes(), combine) {
                     sink.combined(&request.contribution());
                     return sink.recycled(packet);
                 }
             }
         }
-        match ring.push(HandedOff::new(set, request, packet)) {
+        match lane.push(request.rules.sender(), HandedOff::new(set, request, packet)) {
             Ok(()) => sink.handed_off(),
             Err(HandedOff { packet, .. }) => sink.rejected(request, packet, Rejection::Contention),
         }
@@ -66,7 +67,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// this one, up to a budget. To be called once per turn. True if there was anything.
     #[inline]
     pub fn resume<S: Sink<B, WORDS>>(&mut self, sink: &mut S) -> bool {
-        let waits = self.to.iter().flatten().any(Sender::is_ahead)
+        let waits = self.to.iter().flatten().any(Lane::is_ahead)
             || self.from.iter_mut().any(|from| from.available() > 0);
         if waits {
             self.exchange(sink);
@@ -76,7 +77,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
 
     #[inline(never)]
     fn exchange<S: Sink<B, WORDS>>(&mut self, sink: &mut S) {
-        self.to.iter_mut().flatten().for_each(Sender::publish);
+        self.to.iter_mut().flatten().for_each(|lane| lane.ring().publish());
         let (mut left, rings) = (DRAIN_BUDGET, self.from.len());
         for n in 0..rings {
             let Some(from) = self.from.get_mut((self.first_from + n) % rings) else { break };
@@ -162,7 +163,7 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     /// Sends what was handed off, and tells the others that there will be no more: the last thing before the
     /// end, but for [resuming](Self::resume) until [all others](Self::is_alone) have done so too.
     pub fn close(&mut self) {
-        self.to.iter_mut().flatten().for_each(Sender::close);
+        self.to.iter_mut().flatten().for_each(|lane| lane.ring().close());
     }
 
     /// True if all other sessions are [closed](Self::close) or gone, and nothing that they handed off waits.

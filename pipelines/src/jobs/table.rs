@@ -1,9 +1,12 @@
 //! All jobs in one table.
 
+use std::sync::Arc;
+
 use pascaline_aggregator::prefetch::{prefetch_all, prefetch_value};
-use pascaline_aggregator::{Shares, TENANTS};
+use pascaline_aggregator::{Shares, TENANTS, Tenant};
 use pascaline_wire::template::PlainHead;
 
+use super::pauses::Pauses;
 use super::{Flow, Job};
 use crate::switchml::SwitchMl;
 
@@ -64,6 +67,9 @@ pub struct JobTable {
     shares: Shares,
     /// By tenant.
     weights: Box<[u32; TENANTS]>,
+    /// There is more than one tenant.
+    shared: bool,
+    pauses: Arc<Pauses>,
 }
 
 impl Default for JobTable {
@@ -94,10 +100,13 @@ impl JobTable {
                 jobs.iter().filter(|job| job.shares_the_pool()).map(|job| (job.tenant, job.share)),
             ),
             weights: Box::new([0; TENANTS]),
+            shared: false,
+            pauses: Arc::default(),
         };
         for job in &jobs {
             table.weights[usize::from(job.tenant.0)] += u32::from(job.share);
         }
+        table.shared = table.weights.iter().filter(|weight| **weight > 0).count() > 1;
         for (at, job) in (0..NONE).zip(&mut jobs) {
             job.settle();
             table.places[usize::from(job.id)] = table.add_flows(at, job);
@@ -248,6 +257,26 @@ impl JobTable {
     #[must_use]
     pub const fn weights(&self) -> &[u32; TENANTS] {
         &self.weights
+    }
+
+    /// Has all lcores drop what a tenant sends to the pool, for a moment; not where there is no other.
+    #[cold]
+    pub(crate) fn pause(&self, tenant: Tenant, now: u64) {
+        if self.shared {
+            self.pauses.begin(tenant, now);
+        }
+    }
+
+    /// True if any tenant is [paused](Self::pause).
+    #[inline(always)]
+    pub(crate) fn pauses_any(&self, now: u64) -> bool {
+        self.pauses.any(now)
+    }
+
+    /// True if this one is.
+    #[inline]
+    pub(crate) fn pauses(&self, tenant: Tenant, now: u64) -> bool {
+        self.pauses.has(tenant, now)
     }
 
     /// All jobs.

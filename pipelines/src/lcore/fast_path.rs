@@ -19,14 +19,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     #[inline(never)]
     pub(super) fn sort(
         &mut self,
-        port: usize,
-        mac: Mac,
+        (port, mac, now): (usize, Mac, u64),
         packets: &mut ArrayVec<I::Buf, BURST>,
         burst: &mut Burst<I::Buf>,
         others: &mut ArrayVec<I::Buf, BURST>,
     ) {
-        if self.overload.is_on() {
-            self.cut(port, mac, packets);
+        if self.overload.is_on() || self.table.pauses_any(now) {
+            self.cut(port, mac, now, packets);
         }
         let classifier = Classifier { setup: &self.setup, table: &self.table, port, mac, now: 0 };
         if self.table.is_wide() {
@@ -46,16 +45,17 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
     }
 
-    /// Drops the gradients of jobs that send more than their share while there is more to do than the lcore
-    /// can.
+    /// Drops the gradients of jobs that send more than their share of what comes to nothing.
     #[cold]
-    fn cut(&mut self, port: usize, mac: Mac, packets: &mut ArrayVec<I::Buf, BURST>) {
+    fn cut(&mut self, port: usize, mac: Mac, now: u64, packets: &mut ArrayVec<I::Buf, BURST>) {
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let classifier = Classifier { setup: &setup, table: &table, port, mac, now: 0 };
         for packet in core::mem::take(packets) {
             let recognised = classifier.recognise(packet.bytes(), &mut Lengths::NONE.clone());
             match recognised.map(|gradient| gradient.gradient().key().job()) {
-                Some(job) if self.is_over_share(&table, job) => self.drop_over_share(&table, job, packet),
+                Some(job) if self.is_over_share(&table, job, now) => {
+                    self.drop_over_share(&table, job, packet)
+                }
                 _ => packets.push(packet),
             }
         }

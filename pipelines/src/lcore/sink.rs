@@ -76,6 +76,15 @@ impl<I: Io> LcoreSink<'_, I> {
         table.get(key.job()).filter(|job| job.epoch == key.epoch())
     }
 
+    /// Takes note that a packet of a job came to nothing. Of a job that has sent too many of these nothing is
+    /// added for a moment: it is dropped where packets are sorted, which costs no more than if it could not
+    /// be parsed.
+    pub(super) fn in_vain(&mut self, job: &Job, now: u64) {
+        if !self.limits.pool.spend(job.tenant, now, self.table.weights()) {
+            self.table.pause(job.tenant, now);
+        }
+    }
+
     /// Sends a kept result to the rank that asked.
     fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<'_, Shared<I>>) {
         self.count(Counter::Answered);
@@ -86,6 +95,7 @@ impl<I: Io> LcoreSink<'_, I> {
             && job.member(request.rank).is_some()
         {
             job.cells.count(self.number, JobEvent::Replayed, 1);
+            self.in_vain(job, request.now);
             self.emitter.send_singly(job, &[request.rank], &for_all(job, result));
         }
     }
@@ -98,6 +108,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let table = self.table;
         let Some(job) = Self::job_of(table, result.key) else { return };
         self.overload.came_to_a_result(job.tenant, result.count);
+        self.limits.pool.earn(job.tenant, job.fan_in);
         let values = result.payload.bytes();
         let made = Made { contributions: result.count, bytes: values.len() };
         match last {
@@ -124,6 +135,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let table = self.table;
         let Some(job) = Self::job_of(table, result.key) else { return };
         job.cells.count(self.number, JobEvent::Installed, 1);
+        self.limits.pool.earn(job.tenant, job.fan_in);
         self.give_out(job, result);
     }
 
@@ -354,8 +366,10 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
             Rejection::Contention => DropReason::Contention,
         };
         self.emitter.discard(packet, reason);
-        if let Some(job) = self.job(request.key) {
+        let table = self.table;
+        if let Some(job) = Self::job_of(table, request.key) {
             job.cells.dropped(self.number, reason);
+            self.in_vain(job, request.now);
         }
         self.explain(request, why);
     }

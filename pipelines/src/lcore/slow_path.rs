@@ -36,7 +36,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Foreign(request) => self.offer_foreign(&table, &request, packet),
                 Class::ForeignDrop(job, reason) => self.drop_foreign(&table, job, reason, packet),
                 _ if packet.bad_checksum() => self.emitter.discard(packet, DropReason::Checksum),
-                Class::Pool(Request { key, .. }, _) if self.is_over_share(&table, key.job()) => {
+                Class::Pool(Request { key, .. }, _) if self.is_over_share(&table, key.job(), now) => {
                     self.drop_over_share(&table, key.job(), packet);
                 }
                 Class::Pool(request, _) if !self.may_ask(&table, &request) => {
@@ -84,7 +84,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// A packet of a client of SwitchML's for the pool.
     fn offer_foreign(&mut self, table: &JobTable, request: &Request, packet: I::Buf) {
         let job = request.key.job();
-        if self.is_over_share(table, job) {
+        if self.is_over_share(table, job, request.now) {
             return self.drop_over_share(table, job, packet);
         }
         self.offer(table, request, packet);
@@ -98,9 +98,11 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         self.emitter.discard(packet, reason);
     }
 
-    /// True if a job sends more than its share while there is more to do than the lcore can.
-    pub(super) fn is_over_share(&mut self, table: &JobTable, job: u16) -> bool {
-        self.overload.is_on() && table.get(job).is_some_and(|job| !self.overload.admits(job.tenant))
+    /// True if a job sends more than its share of what comes to nothing: while there is more to do than the
+    /// lcore can, or without an end.
+    pub(super) fn is_over_share(&mut self, table: &JobTable, job: u16, now: u64) -> bool {
+        let Some(tenant) = table.get(job).map(|job| job.tenant) else { return false };
+        table.pauses(tenant, now) || self.overload.is_on() && !self.overload.admits(tenant)
     }
 
     /// Drops a packet of such a job.

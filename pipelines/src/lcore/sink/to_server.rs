@@ -47,6 +47,7 @@ impl<I: Io> LcoreSink<'_, I> {
             return Some(packet);
         }
         if !self.may_send(job, request.now) {
+            self.in_vain(job, request.now);
             self.emitter.discard(packet, DropReason::ServerShare);
             return None;
         }
@@ -83,6 +84,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let Some(job) = Self::job_of(table, key) else { return false };
         let now = self.emitter.io.now();
         if !self.may_send(job, now) {
+            self.in_vain(job, now);
             self.give_up(what);
             return false;
         }
@@ -163,6 +165,10 @@ impl<I: Io> LcoreSink<'_, I> {
             Evicted::GivenUp => {
                 self.count(Counter::DisplacedPartials);
                 self.count_of(key, JobEvent::GivenUp);
+                let (table, now) = (self.table, self.emitter.io.now());
+                if let Some(job) = Self::job_of(table, key) {
+                    self.in_vain(job, now);
+                }
             }
             Evicted::Partial(_) | Evicted::Originals(_) => {
                 let sent = self.evict(key, what);
