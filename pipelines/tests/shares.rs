@@ -132,13 +132,13 @@ fn what_comes_to_nothing_without_end_is_dropped_before_the_pool() {
             pauses += 1;
         }
     }
-    // In 200 ms, half of 4,000 a second.
+    // In 200 ms, half of 800 a second.
     let taken = drops(&bench, NEIGHBOUR, DropReason::Duplicate) - 4096;
-    assert!((200..=500).contains(&taken), "{taken}");
+    assert!((40..=100).contains(&taken), "{taken}");
     assert_eq!(drops(&bench, NEIGHBOUR, DropReason::PacketShare), 20_000 - taken);
     assert_eq!((drops(&bench, JOB, DropReason::PacketShare), pauses), (0, 200));
     // The rank that was missing comes: all is as before.
-    bench.clock.advance(20_000_000);
+    bench.clock.advance(50_000_000);
     let results = bench.appliance.get(Counter::Completed);
     for psn in 0..256 {
         bench.feed(0, [&theirs[1].gradient(psn, &[2])]);

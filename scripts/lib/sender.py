@@ -22,6 +22,8 @@ _BODY = struct.Struct("!BBBBQHHIIQIIQ")
 _ASK = 0x2_0000
 _GENERATION = 0x1_0000
 _JOIN_SECONDS = 10.0
+# linux/udp.h; Python has no name for it.
+_UDP_SEGMENT = 103
 
 
 @dataclass
@@ -117,6 +119,10 @@ class Sender:
     def send(self, packet: bytes) -> None:
         """Sends a datagram."""
         self._socket.send(packet)
+
+    def send_cut(self, packets: bytes, length: int) -> None:
+        """Sends datagrams of one length that lie one after the other, in one call."""
+        self._socket.sendmsg([packets], [(socket.IPPROTO_UDP, _UDP_SEGMENT, struct.pack("H", length))])
 
     def hear(self, seconds: float = 0.1) -> Heard | None:
         """The next packet from the appliance, or none within the time."""

@@ -95,7 +95,8 @@ reasons! {
     /// All slots of the set hold other PSNs, and of those the job has its share; the sender retransmits.
     SlotShare => "slot_share",
         "Normal while other jobs use their share. Raise the job's `share`, add slots, or lower its window.";
-    /// The lcore has more to do than it can, and the job sends more than its share of what comes to nothing.
+    /// The job sends more than its share of what comes to nothing: beside others without end, or while the
+    /// lcore has more to do than it can.
     PacketShare => "packet_share",
         "Look why its PSNs do not complete. Give the appliance more lcores, or the job a larger `share`.";
     /// The job has sent the parameter server more than its share of what comes to nothing.

@@ -4,8 +4,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use pascaline_aggregator::{TENANTS, Tenant};
 
-/// For how long, in nanoseconds.
-pub(crate) const PAUSE_NS: u64 = 10_000_000;
+/// For how long, in nanoseconds: what still comes through after it, until it is found out once more, is little
+/// beside what comes in this time.
+const PAUSE_NS: u64 = 50_000_000;
 
 /// Until when each tenant is paused, in nanoseconds of the lcores' clock: any lcore that finds out tells all.
 #[derive(Debug)]

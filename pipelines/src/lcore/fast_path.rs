@@ -51,6 +51,12 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let (table, setup) = (Arc::clone(&self.table), Arc::clone(&self.setup));
         let classifier = Classifier { setup: &setup, table: &table, port, mac, now: 0 };
         for packet in core::mem::take(packets) {
+            // All others are looked at only once, later.
+            let named = fast_path::job_and_rank(packet.bytes()).and_then(|(job, _)| table.get(job));
+            if !self.overload.is_on() && !named.is_some_and(|job| table.pauses(job.tenant, now)) {
+                packets.push(packet);
+                continue;
+            }
             let recognised = classifier.recognise(packet.bytes(), &mut Lengths::NONE.clone());
             match recognised.map(|gradient| gradient.gradient().key().job()) {
                 Some(job) if self.is_over_share(&table, job, now) => {

@@ -113,8 +113,8 @@ pub(super) const COUNTED: [Cause; 19] = [
         "packet-share",
         Count::Drops(&[DropReason::PacketShare]),
         both(
-            "Packet share: {n} packets were dropped: the lcore had more to do than it can, and of what comes \
-                to no result the job sent more than its share, {share}.",
+            "Packet share: {n} packets were dropped: of what comes to no result the job sent more than its \
+                share, {share}, without end or while the lcore had more to do than it can.",
         ),
         "look why the job's PSNs do not complete (a straggler?); raise its share, or add lcores",
     ),
