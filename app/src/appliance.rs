@@ -8,7 +8,6 @@ mod control;
 mod fits;
 mod jobs;
 mod operator;
-mod own_time;
 mod ports;
 mod running;
 mod watch;

@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 /// Runs the real worker and the real packet path, without ports and in virtual time, through random
 /// schedules: one to three jobs, a tiny pool, and an adversary that loses, duplicates, delays, reorders,
 /// corrupts and cuts off frames, takes links down, exhausts buffers, restarts the appliance, kills and
-/// restarts workers, and has a parameter server come and go. A finished allreduce must have the exact sum; an unfinished one must have a typed error
-/// by its deadline and a reason for it; every packet and buffer must be accounted for. Everything follows
-/// from the seed.
+/// restarts workers, stops any part for a while, has clocks differ and a parameter server come and go. A
+/// finished allreduce must have the exact sum; an unfinished one must have a typed error by its deadline and
+/// a reason for it; every packet and buffer must be accounted for. Everything follows from the seed.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   A hundred thousand schedules on all cores:

@@ -42,7 +42,8 @@
 //! 4. [`emit`]: stages, header buffers and the frames of a result.
 //! 5. [`updates`] and [`server`]: the ways to the parameter servers.
 //! 6. [`jobs`]: what lcores know of jobs.
-//! 7. [`membership`] and [`control_plane`]: who belongs to a job, and how lcores learn it.
+//! 7. [`membership`] and [`control_plane`]: who belongs to a job, and how lcores learn it; [`own_time`]: a
+//!    process that was stopped takes nobody for silent.
 //! 8. [`switchml`]: jobs of SwitchML's own clients.
 //! 9. [`capture`]: the next packets of a job, for an operator.
 #![forbid(unsafe_code)]
@@ -58,6 +59,7 @@ pub mod lcore;
 mod limits;
 pub mod membership;
 mod overload;
+pub mod own_time;
 mod per_job;
 pub mod server;
 pub mod setup;
@@ -71,6 +73,7 @@ pub use io::{BURST, Io, STAGE};
 pub use jobs::{Job, JobTable, Member, Mode};
 pub use lcore::{Lcore, LcoreParts};
 pub use membership::{ControlRequest, Membership, Reply};
+pub use own_time::OwnTime;
 pub use server::ServerEnd;
 pub use setup::{PortSetup, Setup};
 pub use shared::LcoreEnd;

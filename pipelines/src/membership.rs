@@ -52,6 +52,7 @@ pub use entry::{APPLIANCE, Entry, Role};
 use job::{Decision, JobRecord, Phase};
 pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
+use rank::Epochs;
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use registration::{NotRegistered, Registration, Registry};
@@ -236,6 +237,10 @@ impl Membership {
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
         let mut job = JobRecord::new(spec, self.secret, epoch, true, now);
+        if self.next_epochs.contains_key(&id) {
+            // Whoever was a member has left or was lost, and the others have gone on without it.
+            job.unresumable = Epochs::other_than(epoch);
+        }
         let decision = if joins {
             job.join(now, request, Some(admission))
         } else if self.next_epochs.contains_key(&id) {

@@ -16,6 +16,7 @@ use pascaline_telemetry::{Counter, LcoreCounters, Reading, Surveyor, Tally, reco
 use pascaline_wire::control::{self, Action, Control, Status};
 use pascaline_wire::{Header, UdpPorts};
 
+use crate::clock::Awake;
 use crate::cluster::Cluster;
 use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, port_mac};
 use crate::io::{Clock, MemoryIo, Mood};
@@ -23,6 +24,12 @@ use crate::plan::{JobPlan, Plan};
 use crate::sabotage::Sabotage;
 use crate::server::{Server, Turn};
 use crate::violation::Violation;
+
+/// Frames that the rings of an lcore hold.
+const RING: usize = 256;
+
+/// Silence of a rank that has joined a generation which is not complete, after which it is no member.
+const JOINING: Duration = Duration::from_secs(3);
 
 /// One life of the appliance.
 pub(crate) struct Appliance {
@@ -38,6 +45,8 @@ pub(crate) struct Appliance {
     heard: BTreeMap<(u16, u16), Duration>,
     dead_after: BTreeMap<u16, Option<Duration>>,
     delivered: u64,
+    /// The control plane's clock.
+    pub(crate) awake: Awake,
 }
 
 /// What came of the control plane's turn.
@@ -57,9 +66,8 @@ impl Appliance {
         plan: &Plan,
         hosts: impl Iterator<Item = &'a Host>,
         (cluster, outside): (Option<&Cluster>, Option<&Host>),
-        first_epoch: u8,
-        secret: Secret,
-        clock: &Clock,
+        first: (u8, Secret),
+        (clock, began): (&Clock, u64),
     ) -> Option<Self> {
         let port = |port| PortSetup {
             mac: port_mac(port),
@@ -67,7 +75,7 @@ impl Appliance {
         };
         let ports = (0..plan.ports).map(port).collect();
         let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
-        let membership = membership(plan, hosts, (cluster, outside), (first_epoch, secret));
+        let membership = membership(plan, hosts, (cluster, outside), first);
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
@@ -89,6 +97,7 @@ impl Appliance {
             heard: BTreeMap::new(),
             dead_after: plan.jobs.iter().map(|job| (job.id, job.dead_after)).collect(),
             delivered: 0,
+            awake: Awake::new(began),
         };
         for (number, (end, session)) in ends.into_iter().zip(sessions).enumerate() {
             let counters = Arc::new(LcoreCounters::default());
@@ -111,12 +120,15 @@ impl Appliance {
         Some(appliance)
     }
 
-    /// A frame reaches a port and is put on the queue of an lcore.
-    pub(crate) fn arrive(&mut self, lcore: usize, port: usize, bytes: &[u8], bad_checksum: bool) {
-        self.delivered += 1;
-        if let Some(lcore) = self.lcores.get_mut(lcore) {
+    /// A frame reaches a port and is put on the queue of an lcore. False if there is no room.
+    pub(crate) fn arrive(&mut self, lcore: usize, port: usize, bytes: &[u8], bad_checksum: bool) -> bool {
+        let Some(lcore) = self.lcores.get_mut(lcore) else { return false };
+        let room = lcore.io().backlog() < RING;
+        if room {
+            self.delivered += 1;
             lcore.io().arrive(port, bytes, bad_checksum);
         }
+        room
     }
 
     /// A defect: the port counts a frame and loses it before the queue.
@@ -155,15 +167,21 @@ impl Appliance {
         Ok(turn)
     }
 
-    /// The control plane's turn, judged: nobody may be lost who was heard of.
-    pub(crate) fn control(&mut self, now: Duration) -> Result<Controlled, Violation> {
+    /// The control plane's turn, judged: nobody may be lost who was heard of, or could not be heard.
+    pub(crate) fn control(&mut self, machine: u64) -> Result<Controlled, Violation> {
+        let now = self.awake.turn(machine);
         let before = self.plane.membership().status();
-        let turn = self.plane.turn(now);
+        let turn = self.plane.turn(self.awake.told());
         for event in &turn.events {
-            if let Event::Lost { job, ranks, .. } = event
-                && before.iter().any(|status| status.id == *job && status.complete)
-            {
-                self.check_loss(now, *job, ranks)?;
+            match event {
+                Event::Lost { job, ranks, .. }
+                    if before.iter().any(|status| status.id == *job && status.complete) =>
+                {
+                    let limit = self.dead_after.get(job).copied().flatten();
+                    ranks.iter().try_for_each(|&rank| self.check_loss(now, (*job, rank), limit))?;
+                }
+                Event::GaveUp { job, rank } => self.check_loss(now, (*job, *rank), Some(JOINING))?,
+                _ => {}
             }
         }
         for Decided { request, answer } in &turn.decided {
@@ -198,17 +216,19 @@ impl Appliance {
         complete
     }
 
-    /// Ranks of a complete generation have been declared lost: nothing may have been heard of them.
-    fn check_loss(&self, now: Duration, job: u16, ranks: &[u16]) -> Result<(), Violation> {
-        let limit = self.dead_after.get(&job).copied().flatten();
-        for &rank in ranks {
-            let silent = self.heard.get(&(job, rank)).map_or(now, |&heard| now.saturating_sub(heard));
-            if limit.is_none_or(|limit| silent < limit) {
-                let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
-                return Err(Violation::Misjudged { job, rank, silent_ms });
-            }
+    /// A rank is not counted on any more: nothing may have been heard of it for this time.
+    fn check_loss(
+        &self,
+        now: Duration,
+        (job, rank): (u16, u16),
+        limit: Option<Duration>,
+    ) -> Result<(), Violation> {
+        let silent = self.heard.get(&(job, rank)).map_or(now, |&heard| now.saturating_sub(heard));
+        if limit.is_some_and(|limit| silent >= limit) {
+            return Ok(());
         }
-        Ok(())
+        let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+        Err(Violation::Misjudged { job, rank, silent_ms })
     }
 
     /// Ends this life; gives the account, and how often the parameter server had no room.

@@ -12,7 +12,7 @@ use pascaline_pipelines::membership::{JobSpec, ServerMode};
 use pascaline_ps::asynchronous::{AsyncJob, AsyncServer, Settings as Training};
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
 use pascaline_wire::{Element, Header, Kind, header};
-use pascaline_worker::asynchronous::{AsyncSession, Initial, Policy, Push, Settings};
+use pascaline_worker::asynchronous::{AsyncSession, Initial, Policy, Settings};
 use pascaline_worker::{Identity, Join, Left};
 
 use crate::host::Host;
@@ -22,8 +22,10 @@ use crate::violation::Violation;
 
 /// Between two Serves.
 const SERVE_EVERY: u64 = 20 * MILLI;
-/// How long a worker may take from its first Join to its last acknowledgement.
+/// How long a worker may take from its first Join to its last acknowledgement; and where something is stopped
+/// for a while, since then whatever gets lost is waited for about as long.
 const DEADLINE: u64 = 20_000 * MILLI;
+const LATE_DEADLINE: u64 = 200_000 * MILLI;
 /// Between two looks at the clock while there is nothing to wait for.
 const IDLE: u64 = 10 * MILLI;
 
@@ -42,6 +44,8 @@ pub(crate) struct ClusterPlan {
     queue: PortQueue,
     /// The appliance restarts: workers that have left do not come back, so the others wait in vain.
     pub(crate) forsaken: bool,
+    /// For what a worker does, in nanoseconds.
+    deadline: u64,
 }
 
 impl ClusterPlan {
@@ -66,7 +70,13 @@ impl ClusterPlan {
             policy: if random.chance(700_000) { Policy::AtWill } else { olaf },
             queue,
             forsaken: false,
+            deadline: DEADLINE,
         }
+    }
+
+    /// Parts will be stopped.
+    pub(crate) const fn wait(&mut self) {
+        self.deadline = LATE_DEADLINE;
     }
 
     /// Its hosts: one for each rank, and the parameter server's.
@@ -133,7 +143,7 @@ impl Cluster {
             (first..first + plan.hosts()).map(|number| Host::new(number, ports, v6)).collect();
         let join = |rank| {
             let identity = Identity { job: plan.id, rank, ranks: plan.ranks, payload: plan.payload() };
-            let deadline = Duration::from_nanos(DEADLINE);
+            let deadline = Duration::from_nanos(plan.deadline);
             Join::new(identity, 1000 + u64::from(rank), 1, Duration::ZERO, deadline)
         };
         let member = |rank| Member { stage: Stage::Joining(join(rank)), next_push: 0 };
@@ -176,7 +186,7 @@ impl Cluster {
                         outstanding: NonZeroU16::new(self.plan.outstanding).unwrap_or(NonZeroU16::MIN),
                         policy: self.plan.policy,
                         seed: u64::from(membership.identity.rank),
-                        patience: Duration::from_nanos(DEADLINE),
+                        patience: Duration::from_nanos(self.plan.deadline),
                     };
                     let session = AsyncSession::new(membership, settings, Initial::Nothing);
                     (member.stage, member.next_push) = (Stage::Training(Box::new(session)), now);
@@ -234,14 +244,17 @@ impl Cluster {
             }
             Stage::Training(session) => {
                 left = session.handle_timeout(time);
+                let mut pushed = Ok(());
                 if member.next_push <= now {
                     member.next_push = now + random.between(1, self.plan.pace);
-                    push(session, &self.plan, time, unix_ns, random)?;
+                    pushed = push(session, &self.plan, time, unix_ns, random);
                 }
-                if session.counters().acknowledged >= self.plan.wanted {
+                if let Err(why) = pushed {
+                    self.fail(at, why)?;
+                } else if session.counters().acknowledged >= self.plan.wanted {
                     self.acknowledged += session.counters().acknowledged;
                     self.leave(at, time);
-                } else if now > DEADLINE {
+                } else if now > self.plan.deadline {
                     self.fail(at, "its updates are not acknowledged".to_owned())?;
                 }
             }
@@ -365,16 +378,13 @@ fn push(
     now: Duration,
     unix_ns: u64,
     random: &mut Random,
-) -> Result<Push, Violation> {
+) -> Result<(), String> {
     let size = random.between(1, 1000);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let gradient: Vec<f32> = (0..plan.floats).map(|index| size as f32 * factor(usize::from(index))).collect();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let reward = (unix_ns / 1_000_000) as f32 + if random.chance(500_000) { 0.5 } else { 0.0 };
-    session.push(now, unix_ns, &gradient, reward).map_err(|error| {
-        let rank = session.membership().identity.rank;
-        Violation::Unexcused { job: plan.id, rank, why: error.to_string() }
-    })
+    session.push(now, unix_ns, &gradient, reward).map(drop).map_err(|error| error.to_string())
 }
 
 /// The pattern: a power of two with a sign, so that multiplying by it rounds nothing.

@@ -105,6 +105,10 @@ kinds! {
     BuffersExhausted => "buffers_exhausted", "turns without buffers";
     /// An lcore was kept from turning for a while.
     LcoreHeldUp => "lcore_held_up", "lcores held up";
+    /// The appliance, an lcore, its parameter server or a worker was stopped for a while, and went on.
+    Paused => "pauses", "pauses";
+    /// A frame found the ring or the socket full of one that was stopped.
+    Overrun => "overruns", "overruns";
     /// The appliance lost all its memory and came back with another generation.
     ApplianceRestart => "appliance_restarts", "appliance restarts";
     /// The parameter server was kept from turning for a while.

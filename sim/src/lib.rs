@@ -31,8 +31,9 @@
 //! loom models and thread tests are for that.
 //!
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
-//! wire. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster` surround the real code. `oracle` says
-//! what is wrong, and [`Sabotage`] shows that it does. `campaign` runs many schedules.
+//! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster`
+//! surround the real code. `oracle` says what is wrong, and [`Sabotage`] shows that it does. `campaign` runs
+//! many schedules.
 //!
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage};
@@ -45,6 +46,7 @@
 
 mod appliance;
 mod campaign;
+mod clock;
 mod cluster;
 mod corruption;
 mod faults;

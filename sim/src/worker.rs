@@ -11,6 +11,9 @@ use crate::host::Host;
 use crate::oracle::Contributor;
 use crate::plan::JobPlan;
 
+/// Datagrams that the socket of a worker keeps while it is stopped.
+const SOCKET: usize = 64;
+
 /// Where a worker is in its life.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 pub(crate) enum Phase {
@@ -92,6 +95,9 @@ pub(crate) struct Worker {
     hints: Hints,
     pub(crate) tensor: Vec<u8>,
     inbox: Vec<Vec<u8>>,
+    /// Until when its process is stopped, and what has come to its socket since.
+    pub(crate) stopped: Option<u64>,
+    pub(crate) socket: Vec<Vec<u8>>,
 }
 
 impl Worker {
@@ -118,11 +124,18 @@ impl Worker {
             hints,
             tensor: Vec::new(),
             inbox: Vec::new(),
+            stopped: None,
+            socket: Vec::new(),
         }
     }
 
     pub(crate) const fn who(&self, job: u16) -> Contributor {
         Contributor { job, rank: self.rank, take: self.take }
+    }
+
+    /// There is no process of it.
+    pub(crate) const fn is_away(&self) -> bool {
+        matches!(self.phase, Phase::Away | Phase::Over(_))
     }
 
     /// It has gone without having left.
@@ -142,7 +155,7 @@ impl Worker {
     }
 
     /// Begins a life: another process, with another socket and a larger session.
-    pub(crate) fn start(&mut self, plan: &JobPlan, now: u64) {
+    pub(crate) fn start(&mut self, plan: &JobPlan, now: u64, time: Duration) {
         self.life += 1;
         self.host.open(self.life);
         self.session = None;
@@ -154,7 +167,7 @@ impl Worker {
         self.wake = None;
         let identity = Identity { job: plan.id, rank: self.rank, ranks: plan.ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
-        let join = Join::new(identity, number, plan.window, Duration::from_nanos(now), plan.join_deadline);
+        let join = Join::new(identity, number, plan.window, time, plan.join_deadline);
         self.enter(Phase::Joining(join), now);
     }
 
@@ -163,6 +176,16 @@ impl Worker {
         self.enter(phase, now);
         self.session = None;
         self.inbox.clear();
+        self.socket.clear();
+        self.stopped = None;
+    }
+
+    /// Keeps what comes while it is stopped, as far as there is room. `None` if it is not stopped.
+    pub(crate) fn keep(&mut self, datagram: &[u8]) -> Option<bool> {
+        self.stopped?;
+        let room = self.socket.len() < SOCKET;
+        self.socket.extend(room.then(|| datagram.to_vec()));
+        Some(room)
     }
 
     /// What comes next begins from the first PSN, in whatever generation.
@@ -203,8 +226,12 @@ impl Worker {
     ///
     /// # Errors
     /// If the session refuses to begin.
-    pub(crate) fn begin(&mut self, plan: &JobPlan, now: u64) -> Result<Option<Milestone>, StartError> {
-        let time = Duration::from_nanos(now);
+    pub(crate) fn begin(
+        &mut self,
+        plan: &JobPlan,
+        now: u64,
+        time: Duration,
+    ) -> Result<Option<Milestone>, StartError> {
         if self.session.is_none() {
             return Ok(None);
         }

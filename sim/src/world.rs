@@ -7,6 +7,7 @@ use pascaline_pipelines::membership::Secret;
 use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
 
+use crate::clock::Drift;
 use crate::cluster::{Cluster, ClusterPlan};
 use crate::corruption::Direction;
 use crate::faults::{Fault, Faults, Reach, Reached};
@@ -28,8 +29,11 @@ mod commands;
 mod lives;
 mod network;
 mod outside;
+mod pauses;
 mod turns;
 mod verdict;
+
+use pauses::Stopped;
 
 /// The appliance's clock does not begin at 0.
 const EPOCH: u64 = 1_000_000_000;
@@ -72,11 +76,12 @@ pub(crate) struct World<'a> {
     appliance: Option<Appliance>,
     first_epoch: u8,
     /// Which lcores have a turn coming, and when the control plane and the parameter server have one.
-    turning: Vec<bool>,
+    turning: Vec<Option<u64>>,
     controlling: Option<u64>,
     /// How often lcores have been stuck, and until when they are.
     stuck: u64,
     stuck_until: u64,
+    stopped: Stopped,
     serving: Option<u64>,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
@@ -145,10 +150,11 @@ impl<'a> World<'a> {
             clock: Clock::default(),
             appliance: None,
             first_epoch: plan.first_epoch,
-            turning: vec![false; plan.lcores],
+            turning: vec![None; plan.lcores],
             controlling: None,
             stuck: 0,
             stuck_until: 0,
+            stopped: Stopped::default(),
             serving: None,
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
@@ -166,8 +172,19 @@ impl<'a> World<'a> {
         }
     }
 
-    const fn time(&self) -> Duration {
-        Duration::from_nanos(self.now)
+    /// What the clock of the appliance's machine shows.
+    const fn machine(&self) -> u64 {
+        self.plan.clock.local(self.now)
+    }
+
+    /// The clock of a host.
+    fn clock_of(&self, host: usize) -> Drift {
+        self.plan.clocks.get(host).copied().unwrap_or_default()
+    }
+
+    /// What it shows.
+    fn time_of(&self, host: usize) -> Duration {
+        Duration::from_nanos(self.clock_of(host).local(self.now))
     }
 
     fn job(&self, worker: usize) -> Option<&'a JobPlan> {
@@ -210,6 +227,7 @@ impl<'a> World<'a> {
             What::Turn { lcore } => self.turn(lcore),
             What::Control => return self.control(),
             What::Serve => return self.serve(),
+            What::Resume { worker } => return self.resume(worker),
             What::Wake { worker } => return self.wake(worker),
             What::Begin { worker, stage } => return self.begin(worker, stage),
             What::Audit { worker, stage } => return self.audit(worker, stage),
@@ -227,11 +245,16 @@ impl<'a> World<'a> {
     fn start_appliance(&mut self) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
         let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
-        self.clock.set(EPOCH + self.now);
+        let machine = self.machine();
+        self.clock.set(EPOCH + machine);
+        self.stopped = Stopped::default();
         let epoch = self.first_epoch;
         let alike = self.saboteur.what.needs_equal_bases();
         let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
-        self.appliance = Appliance::new(self.plan, hosts, beside, epoch, secret, &self.clock);
+        self.appliance = Appliance::new(self.plan, hosts, beside, (epoch, secret), (&self.clock, machine));
+        if let Some(appliance) = &mut self.appliance {
+            appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
+        }
         self.trace.note(self.now, 7, &[], || format!("the appliance starts with generation {epoch}"));
     }
 
@@ -257,6 +280,7 @@ impl<'a> World<'a> {
                     self.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
                 self.queue.push(self.now + down, What::ApplianceBack);
                 (self.controlling, self.serving) = (None, None);
+                self.turning.fill(None);
                 let total = appliance.end(false)?;
                 self.note_end(&total);
             }
@@ -269,6 +293,7 @@ impl<'a> World<'a> {
                 }
             }
             Upset::ServerAway { how, down } => self.outside_away(how, down),
+            Upset::Pause { part, down } => self.pause(part, down),
             Upset::Kill { worker } => {
                 if self.kill(worker, Phase::Over(Ending::Killed)) {
                     self.faults.count(Fault::WorkerKilled);

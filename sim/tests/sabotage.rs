@@ -63,6 +63,8 @@ is_found! {
     a_death_under_another_name: MisnameLost => Violation::Misnamed { .. },
     a_death_that_nobody_is_told_of: HideLoss => Violation::Unexcused { .. },
     a_rank_that_leaves_while_others_need_it: HideNeed => Violation::Unexcused { .. },
+    a_pause_of_the_appliance_taken_for_its_ranks: SleepThrough =>
+        Violation::Unexcused { .. } | Violation::Misjudged { .. },
     a_rank_lost_that_was_heard_of: DeafToHeartbeats => Violation::Misjudged { .. },
     a_partial_counted_twice_by_the_server: ServerCountsTwice => Violation::WrongSum { .. },
     a_server_that_mixes_generations: ServerForgetsNothing => Violation::WrongSum { .. },

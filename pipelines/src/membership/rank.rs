@@ -102,6 +102,13 @@ impl Retired {
 pub(super) struct Epochs([u64; 4]);
 
 impl Epochs {
+    /// All but one.
+    pub(super) fn other_than(epoch: u8) -> Self {
+        let mut all = Self([u64::MAX; 4]);
+        all.set(epoch, false);
+        all
+    }
+
     pub(super) fn set(&mut self, epoch: u8, member: bool) {
         let (word, bit) = (usize::from(epoch / 64), 1 << (epoch % 64));
         self.0[word] = if member { self.0[word] | bit } else { self.0[word] & !bit };

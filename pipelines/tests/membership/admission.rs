@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pascaline_pipelines::membership::{Admission, Event, JobSpec};
+use pascaline_pipelines::membership::{Admission, Event, JobSpec, OnDeath};
 use pascaline_wire::control::{ASK, Action, Status, generation};
 use pascaline_wire::frame::Address;
 
@@ -193,6 +193,21 @@ fn a_job_of_which_nothing_is_heard_is_forgotten() {
     // What is refused keeps no job alive.
     let _ = plane.ask(&worker(1000, 0, 3), Join, 0, 0);
     assert_eq!(plane.pass(secs(101)).events, [Event::Forgotten { job: 1000 }]);
+}
+
+/// A rank is stopped, taken for dead and left behind; the others end. When it goes on, the job is forgotten.
+#[test]
+fn who_was_left_behind_does_not_resume_a_job_that_was_forgotten() {
+    let like = JobSpec { dead_after: Some(secs(1)), on_death: OnDeath::Continue, ..admission().like };
+    let mut plane = Plane::with_admission(vec![], Admission { like, ..admission() });
+    let [mut a, b] = [0, 1].map(|rank| worker(1000, rank, 2));
+    [a, b].iter().for_each(|worker| _ = plane.ask(worker, Join, 0, 0));
+    assert!(!plane.wait(&[a], secs(2)).events.is_empty(), "rank 1 is lost");
+    assert_eq!(told(&plane.resume(&a, 8)), (Ok, 8, generation(7), 0));
+    a.epoch = 8;
+    plane.expect(&a, Leave, (Ok, 8, 0, true));
+    assert!(!exists(&plane, 1000));
+    assert_eq!(told(&plane.resume(&b, 9)), (Ok, 9, 0, 0), "from nothing");
 }
 
 #[test]

@@ -136,6 +136,13 @@ impl JobPlan {
         self.linger += longer;
     }
 
+    /// Everything may take so much longer.
+    pub(super) fn endure(&mut self, longer: Duration) {
+        self.wait(longer);
+        self.deadline += longer;
+        self.join_deadline += longer;
+    }
+
     /// Decides what depends on what will happen to the job, and on how long `news` may take in this network.
     pub(super) fn settle(&mut self, random: &mut Random, news: Duration) {
         const SECOND: Duration = Duration::from_secs(1);

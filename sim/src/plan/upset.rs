@@ -2,6 +2,7 @@
 
 use pascaline_wire::control::Action;
 
+use super::besides::Part;
 use super::job::JobPlan;
 use super::{MICRO, MILLI};
 use crate::outside::Away;
@@ -21,6 +22,11 @@ pub(crate) enum Upset {
     /// The parameter server of its own is killed or stopped, and comes back.
     ServerAway {
         how: Away,
+        down: u64,
+    },
+    /// A part is stopped, and goes on.
+    Pause {
+        part: Part,
         down: u64,
     },
     Kill {
@@ -67,7 +73,10 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
             let mine = (first..next).contains(&worker);
             match upset {
                 Upset::RestartAppliance { .. } => job.excuse.appliance = true,
-                Upset::RestartServer { .. } | Upset::ServerAway { .. } | Upset::Command { .. } => {}
+                Upset::RestartServer { .. }
+                | Upset::ServerAway { .. }
+                | Upset::Pause { .. }
+                | Upset::Command { .. } => {}
                 Upset::Kill { .. } => job.excuse.kill |= mine,
                 Upset::Restart { .. } => job.excuse.restart |= mine,
             }

@@ -15,21 +15,25 @@ impl World<'_> {
 
     /// A frame reaches a host.
     pub(super) fn deliver_to_cluster(&mut self, host: usize, frame: &[u8]) -> Result<(), Violation> {
-        let (now, unix_ns) = (self.now, EPOCH + self.now);
+        let now = self.clock_of(self.workers.len() + host).local(self.now);
+        let unix_ns = EPOCH + now;
         let Some(cluster) = &mut self.cluster else { return Ok(()) };
         cluster.deliver(host, now, unix_ns, frame)?;
         self.settle_cluster(host)
     }
 
     fn settle_cluster(&mut self, host: usize) -> Result<(), Violation> {
-        let (now, unix_ns) = (self.now, EPOCH + self.now);
+        let clock = self.clock_of(self.workers.len() + host);
+        let now = clock.local(self.now);
+        let unix_ns = EPOCH + now;
         let Some(cluster) = &mut self.cluster else { return Ok(()) };
         let frames = cluster.turn(host, now, unix_ns, &mut self.random)?;
-        if let (Some(due), Some(wake)) = (cluster.due(host, now), cluster.wakes.get_mut(host))
+        let due = cluster.due(host, now).map(|due| clock.global(due));
+        if let (Some(due), Some(wake)) = (due, cluster.wakes.get_mut(host))
             && wake.is_none_or(|wake| due < wake)
         {
             *wake = Some(due);
-            self.queue.push(due.max(now + 1), What::Cluster { host });
+            self.queue.push(due.max(self.now + 1), What::Cluster { host });
         }
         for frame in frames {
             self.send_up(self.workers.len() + host, frame);

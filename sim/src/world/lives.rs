@@ -5,7 +5,7 @@ use core::time::Duration;
 use pascaline_worker::{Failure, Reason};
 
 use super::World;
-use crate::faults::Reach;
+use crate::faults::{Fault, Reach};
 use crate::plan::MILLI;
 use crate::queue::What;
 use crate::sabotage::Sabotage;
@@ -15,12 +15,14 @@ use crate::worker::{Ending, Milestone, Phase};
 impl World<'_> {
     /// A worker begins its next life.
     pub(super) fn start_worker(&mut self, number: usize) -> Result<(), Violation> {
-        let (Some(plan), now) = (self.job(number), self.now) else { return Ok(()) };
+        let (Some(plan), now, time) = (self.job(number), self.now, self.time_of(number)) else {
+            return Ok(());
+        };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         if !matches!(worker.phase, Phase::Away) {
             return Ok(());
         }
-        worker.start(plan, now);
+        worker.start(plan, now, time);
         let life = worker.life;
         self.trace.note(self.now, 20, &[], || format!("worker {number} begins life {life}"));
         self.arrange_audit(number);
@@ -53,20 +55,26 @@ impl World<'_> {
         }
         let Some(worker) = self.workers.get(number) else { return Ok(()) };
         let Some(datagram) = worker.host.receive(frame) else { return Ok(()) };
+        if let Some(kept) = self.workers.get_mut(number).and_then(|worker| worker.keep(datagram)) {
+            self.faults.add(Fault::Overrun, u64::from(!kept));
+            return Ok(());
+        }
+        self.look_at(number, datagram)?;
+        self.settle(number)
+    }
+
+    /// A datagram is in a worker's socket, and the worker runs.
+    pub(super) fn look_at(&mut self, number: usize, datagram: &[u8]) -> Result<(), Violation> {
         if self.answers_command(datagram) {
             return Ok(());
         }
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
-        if worker.set_aside(datagram) {
-            return Ok(());
-        }
-        self.read(number, datagram)?;
-        self.settle(number)
+        if worker.set_aside(datagram) { Ok(()) } else { self.read(number, datagram) }
     }
 
     /// A worker reads a datagram from its socket.
     fn read(&mut self, number: usize, datagram: &[u8]) -> Result<(), Violation> {
-        let (Some(plan), now) = (self.job(number), self.time()) else { return Ok(()) };
+        let (Some(plan), now) = (self.job(number), self.time_of(number)) else { return Ok(()) };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         let milestone = worker.handle(now, plan, datagram);
         self.follow(number)?;
@@ -94,15 +102,18 @@ impl World<'_> {
     }
 
     /// Handles what is due, sends what is to be sent, and arranges to be woken.
-    fn settle(&mut self, number: usize) -> Result<(), Violation> {
-        let now = self.time();
+    pub(super) fn settle(&mut self, number: usize) -> Result<(), Violation> {
+        let (clock, now) = (self.clock_of(number), self.time_of(number));
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
+        if worker.stopped.is_some() {
+            return Ok(());
+        }
         if let Some(milestone) = worker.handle_timeout(now) {
             self.reach(number, milestone)?;
         }
         self.flush(number);
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
-        let Some(due) = worker.poll_timeout().map(nanos) else { return Ok(()) };
+        let Some(due) = worker.poll_timeout().map(|due| clock.global(nanos(due))) else { return Ok(()) };
         if worker.wake.is_none_or(|wake| due < wake) {
             worker.wake = Some(due);
             if self.saboteur.what != Sabotage::LoseTimers || !self.random.chance(100_000) {
@@ -113,7 +124,7 @@ impl World<'_> {
     }
 
     fn flush(&mut self, number: usize) {
-        let now = self.time();
+        let now = self.time_of(number);
         while let Some(frame) = self.workers.get_mut(number).and_then(|worker| worker.poll_transmit(now)) {
             self.send_up(number, frame);
         }
@@ -121,13 +132,19 @@ impl World<'_> {
 
     /// A worker ends its pause.
     pub(super) fn begin(&mut self, number: usize, stage: u64) -> Result<(), Violation> {
-        let (Some(plan), now) = (self.job(number), self.now) else { return Ok(()) };
+        let (Some(plan), now, time) = (self.job(number), self.now, self.time_of(number)) else {
+            return Ok(());
+        };
         let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
         if !matches!(worker.phase, Phase::Pausing) || worker.stage != stage {
             return Ok(());
         }
+        if let Some(until) = worker.stopped {
+            self.queue.push(until + 1, What::Begin { worker: number, stage });
+            return Ok(());
+        }
         let rank = worker.rank;
-        let begun = worker.begin(plan, now);
+        let begun = worker.begin(plan, now, time);
         let begun =
             begun.map_err(|error| Violation::Unexcused { job: plan.id, rank, why: error.to_string() })?;
         if let Some(milestone) = begun {
@@ -162,7 +179,7 @@ impl World<'_> {
         match milestone {
             Milestone::Joined(epoch) => {
                 self.generations.admit(worker.who(plan.id), plan.ranks, epoch, epoch)?;
-                self.pause(number);
+                self.rest(number);
             }
             Milestone::Completed => {
                 self.check_result(number)?;
@@ -172,7 +189,7 @@ impl World<'_> {
                 if let Some(worker) = self.workers.get_mut(number) {
                     worker.operation += 1;
                 }
-                self.pause(number);
+                self.rest(number);
             }
             Milestone::JoinFailed(_) => worker.end(Phase::Over(Ending::JoinFailed), now),
             Milestone::Left(_) => {
@@ -191,7 +208,7 @@ impl World<'_> {
                     worker.renew();
                 }
                 if again == Again::SameSession && !(can_start && self.random.chance(300_000)) {
-                    self.pause(number);
+                    self.rest(number);
                 } else if again != Again::Not && can_start {
                     worker.end(Phase::Away, now);
                     let at = self.now + self.random.below(5 * MILLI);
@@ -204,7 +221,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn pause(&mut self, number: usize) {
+    fn rest(&mut self, number: usize) {
         let at = self.now + self.random.below(self.plan.pause);
         let Some(worker) = self.workers.get_mut(number) else { return };
         worker.enter(Phase::Pausing, self.now);
@@ -215,13 +232,18 @@ impl World<'_> {
     fn arrange_audit(&mut self, number: usize) {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return };
         if let Some((_, limit)) = worker.stage(plan) {
-            let at = self.now.saturating_add(nanos(limit)) + 1;
+            let local = nanos(self.time_of(number).saturating_add(limit));
+            let at = self.clock_of(number).global(local).saturating_add(1);
             self.queue.push(at, What::Audit { worker: number, stage: worker.stage });
         }
     }
 
-    pub(super) fn audit(&self, number: usize, stage: u64) -> Result<(), Violation> {
+    pub(super) fn audit(&mut self, number: usize, stage: u64) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
+        if let Some(until) = worker.stopped {
+            self.queue.push(until + 1, What::Audit { worker: number, stage });
+            return Ok(());
+        }
         match worker.stage(plan) {
             Some((doing, _)) if worker.stage == stage => {
                 Err(Violation::Overdue { job: plan.id, rank: worker.rank, stage: doing })

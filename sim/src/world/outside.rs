@@ -17,7 +17,7 @@ impl World<'_> {
 
     /// A frame reaches its host.
     pub(super) fn deliver_outside(&mut self, frame: &[u8]) -> Result<(), Violation> {
-        let now = self.now;
+        let now = self.clock_of(self.up.len() - 1).local(self.now);
         if let Some(outside) = &mut self.outside {
             outside.deliver(now, frame);
         }
@@ -34,6 +34,7 @@ impl World<'_> {
     pub(super) fn outside_back(&mut self) -> Result<(), Violation> {
         let now = self.now;
         self.trace.note(now, 13, &[], || "the parameter server of its own is back".to_owned());
+        let now = self.clock_of(self.up.len() - 1).local(now);
         if let Some(outside) = &mut self.outside {
             outside.come_back(now);
         }
@@ -41,10 +42,11 @@ impl World<'_> {
     }
 
     fn settle_outside(&mut self) -> Result<(), Violation> {
-        let (now, sabotage) = (self.now, self.saboteur.what);
+        let (clock, sabotage) = (self.clock_of(self.up.len() - 1), self.saboteur.what);
+        let now = clock.local(self.now);
         let Some(outside) = &mut self.outside else { return Ok(()) };
         let frames = outside.turn(now, sabotage)?;
-        let due = outside.due(now, sabotage).max(now + 1);
+        let due = clock.global(outside.due(now, sabotage)).max(self.now + 1);
         if outside.wake.is_none_or(|wake| due < wake) {
             outside.wake = Some(due);
             self.queue.push(due, What::Outside);

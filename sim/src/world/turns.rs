@@ -1,5 +1,7 @@
 //! The appliance's turns: of its lcores, its control plane and its parameter server.
 
+use core::time::Duration;
+
 use pascaline_pipelines::membership::Event;
 
 use super::lives::nanos;
@@ -19,17 +21,24 @@ impl World<'_> {
             .note(self.now, 3, bytes, || format!("appliance receives {}", super::network::words(bytes)));
         let lcore =
             if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
-        let now = self.time();
+        let machine = self.machine();
         let Some(port) = self.port(worker) else { return };
         let Some(appliance) = &mut self.appliance else { return };
         if self.saboteur.what == Sabotage::SwallowPacket && self.random.chance(20_000) {
             return appliance.swallow();
         }
         let deaf = self.saboteur.what == Sabotage::DeafToHeartbeats;
-        if deaf && datagram(bytes).is_some_and(|datagram| appliance.overhear(now, datagram)) {
+        if deaf
+            && datagram(bytes).is_some_and(|datagram| {
+                let now = appliance.awake.turn(machine);
+                appliance.overhear(now, datagram)
+            })
+        {
             return;
         }
-        appliance.arrive(lcore, port, bytes, bad_checksum);
+        if !appliance.arrive(lcore, port, bytes, bad_checksum) {
+            self.faults.count(Fault::Overrun);
+        }
         self.arrange_turn(lcore);
     }
 
@@ -44,8 +53,7 @@ impl World<'_> {
 
     /// Makes sure that an lcore will turn soon.
     fn arrange_turn(&mut self, lcore: usize) {
-        let Some(turning) = self.turning.get_mut(lcore) else { return };
-        if !core::mem::replace(turning, true) {
+        if self.turning.get(lcore).is_some_and(Option::is_none) {
             let mut after = self.random.below(5 * MICRO);
             if self.random.chance(self.plan.turns.held_up) {
                 self.faults.count(Fault::LcoreHeldUp);
@@ -56,14 +64,25 @@ impl World<'_> {
                 self.stuck += 1;
                 self.stuck_until = self.now + self.random.between(20 * MILLI, STUCK_FOR);
             }
-            self.queue.push(u64::max(self.now + after, self.stuck_until), What::Turn { lcore });
+            self.push_turn(lcore, u64::max(self.now + after, self.stuck_until));
         }
     }
 
+    fn push_turn(&mut self, lcore: usize, at: u64) {
+        let at = at.max(self.stopped.lcore(lcore));
+        self.turning.iter_mut().skip(lcore).take(1).for_each(|turning| *turning = Some(at));
+        self.queue.push(at, What::Turn { lcore });
+    }
+
     pub(super) fn turn(&mut self, lcore: usize) {
-        if let Some(turning) = self.turning.get_mut(lcore) {
-            *turning = false;
+        let now = self.now;
+        if self.turning.get_mut(lcore).and_then(|turning| turning.take_if(|at| *at == now)).is_none() {
+            return;
         }
+        if now < self.stopped.lcore(lcore) {
+            return self.push_turn(lcore, now);
+        }
+        let machine = self.machine();
         let Some(appliance) = &mut self.appliance else { return };
         let mood = Mood {
             stalled: self.random.chance(self.plan.turns.stalled),
@@ -78,7 +97,7 @@ impl World<'_> {
         }
         // A real lcore turns all the time, so now and then its housekeeping is due.
         let idle = if self.random.chance(50_000) { 64 } else { 0 };
-        self.clock.set(EPOCH + self.now);
+        self.clock.set(EPOCH + machine);
         let (sent, more) = appliance.turn(lcore, mood, idle);
         let control = appliance.control_is_due();
         let serve = appliance.server.as_ref().is_some_and(crate::server::Server::is_wanted);
@@ -111,9 +130,13 @@ impl World<'_> {
         if self.controlling.take_if(|at| *at == self.now).is_none() {
             return Ok(());
         }
-        let now = self.time();
+        if self.now < self.stopped.process() {
+            self.arrange_control(self.stopped.process());
+            return Ok(());
+        }
+        let machine = self.machine();
         let Some(appliance) = &mut self.appliance else { return Ok(()) };
-        let controlled = appliance.control(now)?;
+        let controlled = appliance.control(machine)?;
         self.trace.note(self.now, 5, &[], || "the control plane turns".to_owned());
         controlled.events.iter().for_each(|event| self.note_event(event));
         // For a new table, and for answers.
@@ -121,8 +144,10 @@ impl World<'_> {
         if controlled.again {
             self.arrange_control(self.now);
         }
-        if let Some(due) = controlled.due {
-            self.arrange_control(nanos(due));
+        if let Some(due) = controlled.due
+            && let Some(appliance) = &self.appliance
+        {
+            self.arrange_control(self.plan.clock.global(appliance.awake.local(nanos(due))));
         }
         Ok(())
     }
@@ -157,7 +182,11 @@ impl World<'_> {
         if self.serving.take_if(|at| *at == self.now).is_none() {
             return Ok(());
         }
-        let now = self.time();
+        if self.now < self.stopped.server() {
+            self.arrange_service(self.stopped.server());
+            return Ok(());
+        }
+        let now = Duration::from_nanos(self.machine());
         let starved = self.random.chance(self.plan.turns.starved);
         if starved {
             self.faults.count(Fault::BuffersExhausted);
@@ -169,7 +198,7 @@ impl World<'_> {
             (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(lcore));
         }
         if let Some(next) = turn.next {
-            self.arrange_service(nanos(next));
+            self.arrange_service(self.plan.clock.global(nanos(next)));
         }
         Ok(())
     }

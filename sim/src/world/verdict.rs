@@ -4,6 +4,7 @@ use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason};
 
 use super::World;
 use super::lives::nanos;
+use crate::clock::DRIFT;
 use crate::faults::Reach;
 use crate::oracle::{Contributor, decode};
 use crate::plan::{Excuse, JobPlan, MILLI};
@@ -150,19 +151,21 @@ impl World<'_> {
         // Who has come to an end does not begin again with those who must.
         let stranded = restart || reset || kill && appliance || begun_anew;
         let gone = self.others(number).any(Worker::is_gone);
+        // Who was taken for dead has no generation to go on with, whether that is still known or not.
+        let dead = kill && self.losses(worker.job).any(|ranks| ranks.contains(&worker.rank));
         match milestone {
             Milestone::Failed(Failure::Rejected { rejection, .. }) => match &rejection.reason {
                 Reason::Generation => {
                     let same = |epoch: u32| u8::try_from(epoch).ok();
                     let epochs = same(rejection.got).zip(same(rejection.expected));
-                    reset || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
+                    reset || dead || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
                 Reason::Halted => reset,
                 Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
                 _ => false,
             },
             Milestone::Failed(Failure::Deadline(_)) => {
-                threshold || kill && plan.dead_after.is_none() || stranded && gone
+                threshold || kill && plan.dead_after.is_none() || (stranded || dead) && gone
             }
             Milestone::JoinFailed(failure) => match failure {
                 JoinFailure::Incomplete { .. } => kill || stranded,
@@ -179,7 +182,9 @@ impl World<'_> {
                 let nobody_needs_it = self.others(number).all(Worker::is_gone);
                 kill || stranded || threshold || appliance && nobody_needs_it
             }
-            _ => true,
+            // Every path here takes every length, and refuses nothing.
+            Milestone::Failed(Failure::Unreachable(_) | Failure::TooLong { .. }) => false,
+            Milestone::Joined(_) | Milestone::Completed | Milestone::Left(Left::Everyone) => true,
         }
     }
 
@@ -228,6 +233,8 @@ impl World<'_> {
         let Some(died) = died.filter(|_| only_killed) else { return Ok(()) };
         let since = died.into_iter().max().unwrap_or(0).max(worker.since);
         let (waited, limit) = (self.now - since, nanos(dead_after + plan.news));
+        // By whatever clock.
+        let limit = limit + limit / 1_000_000 * 2 * u64::from(DRIFT);
         if waited > limit {
             let (waited_ms, limit_ms) = (waited / MILLI, limit / MILLI);
             return Err(Violation::LateNews { job, rank, waited_ms, limit_ms });

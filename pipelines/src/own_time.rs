@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// A control plane that has not turned for so long has been stopped. It turns every millisecond; a busy
 /// machine keeps it waiting for some tens of them.
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// The clocks of one control plane.
 #[derive(Debug, Default)]
-pub(super) struct OwnTime {
+pub struct OwnTime {
     last: Duration,
     /// In which this process ran.
     process: Duration,
@@ -26,7 +26,7 @@ pub(super) struct OwnTime {
 impl OwnTime {
     /// The next turn, `elapsed` after the start by the machine's clock. Gives for how long the process has
     /// just been stopped, if it has been.
-    pub(super) fn turn(&mut self, elapsed: Duration, held_up: bool) -> Option<Duration> {
+    pub fn turn(&mut self, elapsed: Duration, held_up: bool) -> Option<Duration> {
         let gap = elapsed.saturating_sub(self.last);
         self.last = elapsed;
         if gap >= PAUSE {
@@ -37,11 +37,15 @@ impl OwnTime {
         None
     }
 
-    pub(super) const fn process(&self) -> Duration {
+    /// Time in which the process ran.
+    #[must_use]
+    pub const fn process(&self) -> Duration {
         self.process
     }
 
-    pub(super) const fn hearing(&self) -> Duration {
+    /// Time in which its lcores turned as well.
+    #[must_use]
+    pub const fn hearing(&self) -> Duration {
         self.hearing
     }
 }

@@ -1,0 +1,120 @@
+//! The clocks of the parts: no two show the same time, and none of them runs as fast as another.
+
+use core::time::Duration;
+
+use pascaline_pipelines::OwnTime;
+
+use crate::plan::{MICRO, MILLI};
+use crate::random::Random;
+
+/// How far ahead a clock may be: updates say when they were made, and half a second is forgiven there.
+const AHEAD: u64 = 400 * MILLI;
+/// How much faster or slower than it should a clock runs, at the most, in millionths.
+pub(crate) const DRIFT: u32 = 10_000;
+
+/// The clock of one part. All times are nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Drift {
+    ahead: u64,
+    ppm: i64,
+}
+
+impl Drift {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let ppm = i64::try_from(random.below(2 * u64::from(DRIFT))).unwrap_or(0) - i64::from(DRIFT);
+        Self { ahead: random.below(AHEAD), ppm }
+    }
+
+    /// What the clock shows.
+    pub(crate) const fn local(self, now: u64) -> u64 {
+        let drift = (now / MICRO).cast_signed() * self.ppm / 1_000;
+        self.ahead + now.saturating_add_signed(drift)
+    }
+
+    /// When it shows this time, or a later one for the first time.
+    pub(crate) fn global(self, local: u64) -> u64 {
+        if self.ppm == 0 || local >= u64::MAX / 2 {
+            return local.saturating_sub(self.ahead);
+        }
+        let elapsed = i128::from(local.saturating_sub(self.ahead));
+        let guess = elapsed * 1_000_000 / (1_000_000 + i128::from(self.ppm));
+        let mut at = u64::try_from(guess).unwrap_or(u64::MAX).saturating_sub(2 * MICRO);
+        // What `local` rounds away is made up for.
+        while self.local(at) < local {
+            at += (local - self.local(at)).div_ceil(2).max(1);
+        }
+        at
+    }
+}
+
+/// The time in which the appliance's process ran. It turns all the time, although the harness has it turn
+/// only where there is something to do.
+#[derive(Debug)]
+pub(crate) struct Awake {
+    own: OwnTime,
+    began: u64,
+    /// Until when it is known to have turned.
+    until: u64,
+    shows: u64,
+    /// When an lcore did not turn, as the appliance sees it.
+    held_up: Vec<(u64, u64)>,
+    /// A defect: it takes the time in which it was stopped for its own.
+    pub(crate) sleepless: bool,
+}
+
+impl Awake {
+    /// It begins to run when its machine's clock shows this.
+    pub(crate) fn new(began: u64) -> Self {
+        Self {
+            own: OwnTime::default(),
+            began,
+            until: began,
+            shows: began,
+            held_up: Vec::new(),
+            sleepless: false,
+        }
+    }
+
+    /// The time of a turn.
+    pub(crate) fn turn(&mut self, local: u64) -> Duration {
+        const OFTEN: u64 = 100 * MILLI;
+        while self.until + OFTEN < local {
+            self.tell(self.until + OFTEN);
+        }
+        self.tell(local.max(self.until));
+        Duration::from_nanos(self.shows)
+    }
+
+    /// What the control plane is told of it.
+    pub(crate) const fn told(&self) -> Duration {
+        Duration::from_nanos(if self.sleepless { self.until } else { self.shows })
+    }
+
+    /// It is stopped between these two times.
+    pub(crate) fn pause(&mut self, from: u64, to: u64) {
+        self.turn(from);
+        // Another pause may have gone on for longer.
+        self.tell(to.max(self.until));
+    }
+
+    /// An lcore does not turn between these two times. That is noticed after a quarter of a second, and that
+    /// it turns again after a while.
+    pub(crate) fn hold_up(&mut self, from: u64, to: u64) {
+        self.held_up.push((from + 250 * MILLI, to + 100 * MILLI));
+    }
+
+    fn tell(&mut self, local: u64) {
+        let held_up = self.held_up.iter().any(|&(from, to)| from <= self.until && self.until < to);
+        self.own.turn(Duration::from_nanos(local.saturating_sub(self.began)), held_up);
+        self.until = local;
+        self.shows = self.began + u64::try_from(self.own.hearing().as_nanos()).unwrap_or(0);
+    }
+
+    /// What the machine's clock shows at a time that the control plane is told.
+    pub(crate) const fn local(&self, told: u64) -> u64 {
+        if self.sleepless { told } else { told.saturating_add(self.until - self.shows) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

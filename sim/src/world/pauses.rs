@@ -1,0 +1,73 @@
+//! Parts that are stopped for a while and go on, as by SIGSTOP: what comes meanwhile waits for them.
+
+use super::World;
+use crate::faults::Fault;
+use crate::plan::Part;
+use crate::queue::What;
+use crate::violation::Violation;
+
+/// Until when parts of the appliance stand still.
+#[derive(Debug, Default)]
+pub(super) struct Stopped {
+    process: u64,
+    lcores: [u64; 2],
+    server: u64,
+}
+
+impl Stopped {
+    pub(super) const fn process(&self) -> u64 {
+        self.process
+    }
+
+    pub(super) fn lcore(&self, lcore: usize) -> u64 {
+        self.process.max(self.lcores.get(lcore).copied().unwrap_or(0))
+    }
+
+    pub(super) fn server(&self) -> u64 {
+        self.process.max(self.server)
+    }
+}
+
+impl World<'_> {
+    /// A part stands still, if it is there.
+    pub(super) fn pause(&mut self, part: Part, down: u64) {
+        let (until, lcores) = (self.now + down, self.plan.lcores);
+        match (part, &mut self.appliance) {
+            (Part::Worker(number), _) => match self.workers.get_mut(number) {
+                Some(worker) if !worker.is_away() => {
+                    worker.stopped = worker.stopped.max(Some(until));
+                    self.queue.push(until, What::Resume { worker: number });
+                }
+                _ => return,
+            },
+            (_, None) => return,
+            (Part::Appliance, Some(appliance)) => {
+                let clock = self.plan.clock;
+                appliance.awake.pause(clock.local(self.now.max(self.stopped.process)), clock.local(until));
+                self.stopped.process = self.stopped.process.max(until);
+            }
+            (Part::Lcore(lcore), Some(appliance)) => {
+                let clock = self.plan.clock;
+                appliance.awake.hold_up(clock.local(self.now), clock.local(until));
+                let place = self.stopped.lcores.get_mut(lcore % lcores);
+                place.into_iter().for_each(|place| *place = until.max(*place));
+            }
+            (Part::Server, _) => self.stopped.server = self.stopped.server.max(until),
+        }
+        self.faults.count(Fault::Paused);
+    }
+
+    /// A worker goes on: it finds in its socket what came meanwhile.
+    pub(super) fn resume(&mut self, number: usize) -> Result<(), Violation> {
+        let now = self.now;
+        let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
+        if worker.stopped.take_if(|until| *until <= now).is_none() {
+            return Ok(());
+        }
+        self.trace.note(now, 25, &[], || format!("worker {number} goes on"));
+        for datagram in core::mem::take(&mut worker.socket) {
+            self.look_at(number, &datagram)?;
+        }
+        self.settle(number)
+    }
+}
