@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from metrics import Accounting, Metrics
-from netns import APPLIANCE_ADDRESS, Network, in_namespace, worker_address
+from netns import Network, in_namespace
 from process import Child, Failure, Stop
 
 UDP_PORT = 16420
@@ -243,7 +243,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     main, *dataplane = places = _cores(settings.lcores)
     floats = "" if len(set(places)) == len(places) else "float = true\n"
     fan_in = settings.fan_in or len(network.workers)
-    members = ", ".join(f'"{worker_address(rank)}"' for rank in range(fan_in))
+    members = ", ".join(f'"{network.address(rank)}"' for rank in range(fan_in))
     ports = "\n".join(
         f'[[ports]]\nname = "p{port}"\n'
         f'device = "{device(settings.driver, port, network.mtu, settings.ring, settings.lcores)}"\n'
@@ -260,7 +260,7 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
     return f"""\
 [appliance]
 name = "demo"
-addresses = ["{APPLIANCE_ADDRESS}"]
+addresses = ["{network.appliance_address}"]
 udp_port = {UDP_PORT}
 udp_ports = {settings.udp_ports}
 

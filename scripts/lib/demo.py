@@ -22,7 +22,7 @@ import neighbour
 import netns
 import olaf
 import report
-from appliance import Appliance, Settings
+from appliance import UDP_PORT, Appliance, Settings
 from by_hand import halt_and_reset
 from netns import Network
 from options import Options, parse
@@ -78,7 +78,7 @@ def _show(options: Options, binary: Path, stop: Stop) -> _Outcome:
     if options.neighbour:
         street = neighbour.Street(options.workers, options.mtu)
         return neighbour.demonstrate(
-            options, binary, stop, street, _settings(options, street), _load(options)
+            options, binary, stop, street, _settings(options, street), _load(options, street)
         )
     return demonstrate(options, binary, stop)
 
@@ -88,7 +88,9 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     for name in netns.remove_leftovers():
         _say(f"demo: removed {name}, which an earlier run left behind")
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
-    network = Network(options.workers, options.mtu, middle=rates.any)
+    network = Network(
+        options.workers, options.mtu, middle=rates.any, ip6=options.ip6, routed=options.routed
+    )
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
         # Registered before it exists: whatever happens from here on, it is removed.
@@ -111,11 +113,11 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         reloads = Reloads(appliance, network, stop) if options.reload else None
         workers = Workers(binary, network, files)
         cleanup.callback(workers.stop)
-        workers.start(_load(options))
+        workers.start(_load(options, network))
         by_hand = {}
         if options.halt:
             _say("the job is halted and reset by hand, and its workers begin again")
-            by_hand = halt_and_reset(binary, appliance, workers, _load(options), stop)
+            by_hand = halt_and_reset(binary, appliance, workers, _load(options, network), stop)
 
         restarts = 0
 
@@ -181,6 +183,8 @@ def _ping(network: Network, workers: int, stop: Stop) -> list[str]:
 
 
 def _far(network: Network) -> str:
+    if network.routers:
+        return "to a router of its own, which has one to the appliance's"
     if not network.racks:
         return "to the appliance's"
     return f"to the bridge of its rack, of which each of the appliance's {network.ports} ports has one"
@@ -205,7 +209,8 @@ def _settings(options: Options, network: Network) -> Settings:
     )
 
 
-def _load(options: Options) -> Load:
+def _load(options: Options, network: Network) -> Load:
+    host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
     return Load(
         allreduces=options.allreduces,
         bytes=options.bytes,
@@ -217,6 +222,9 @@ def _load(options: Options) -> Load:
         order=options.order,
         jobs=options.jobs,
         udp_ports=options.udp_ports,
+        appliance=f"{host}:{UDP_PORT}",
+        collective=options.collective,
+        root=options.root,
     )
 
 

@@ -10,6 +10,10 @@ More workers than the appliance may have ports share them, as in racks: a namesp
 bridge that joins its workers' links and one to the appliance.
 
     worker i: eth0 ── s{i} :rack r, bridge: uplink ── pas{r} :appliance
+
+With `routed`, a router of its own stands between each worker and the appliance:
+
+    worker i: eth0 ── near :router i: far ── pas{i} :appliance
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from typing import Any, TypeVar
 from process import Failure, run
 
 APPLIANCE_ADDRESS = "10.77.0.254"
+_APPLIANCE_IPV6 = "fd77::254"
 NAMESPACES = Path("/run/netns")
 KEPT = "kept"
 # DPDK has 32 ports; over AF_XDP the 32nd does not open.
@@ -56,19 +61,31 @@ def work_directory(pid: int) -> Path:
 class Network:
     """The namespaces of one run and the links between them."""
 
-    def __init__(self, workers: int, mtu: int, *, middle: bool) -> None:
+    def __init__(
+        self, workers: int, mtu: int, *, middle: bool, ip6: bool = False, routed: bool = False
+    ) -> None:
         prefix = f"pas-{os.getpid()}"
         self.mtu = mtu
+        self.ip6 = ip6
+        self.appliance_address = _APPLIANCE_IPV6 if ip6 else APPLIANCE_ADDRESS
         self.appliance = f"{prefix}-app"
         self.middle = f"{prefix}-mid" if middle else None
         self.workers = [f"{prefix}-w{rank}" for rank in range(workers)]
         racks = -(-workers // RACK) if workers > MOST_PORTS else 0
         self.racks = [f"{prefix}-r{rack}" for rack in range(racks)]
+        self.routers = [f"{prefix}-t{rank}" for rank in range(workers if routed else 0)]
+
+    def address(self, rank: int) -> str:
+        """The address of a worker, without the prefix length."""
+        if self.routers:
+            return f"fd78:{rank + 1}::2" if self.ip6 else f"10.78.{rank + 1}.2"
+        return f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank)
 
     @property
     def namespaces(self) -> list[str]:
         """All names, whether they exist yet or not."""
-        return [self.appliance, *([self.middle] if self.middle else []), *self.racks, *self.workers]
+        between = [*([self.middle] if self.middle else []), *self.racks, *self.routers]
+        return [self.appliance, *between, *self.workers]
 
     @property
     def ports(self) -> int:
@@ -87,19 +104,38 @@ class Network:
         for rank, worker in enumerate(self.workers):
             own = self.racks[rank // RACK] if self.racks else None
             far = (own, f"s{rank}") if own else (self.appliance, f"pas{rank}")
-            if self.middle:
+            if self.routers:
+                self._route(rank)
+            elif self.middle:
                 self.pair(worker, "eth0", self.middle, f"w{rank}")
                 self.pair(self.middle, f"a{rank}", *far)
             else:
                 self.pair(worker, "eth0", *far)
             if own:
                 run("ip", "-n", own, "link", "set", f"s{rank}", "master", _BRIDGE)
-            run("ip", "-n", worker, "addr", "add", f"{worker_address(rank)}/24", "dev", "eth0")
+            self._own(worker, self.address(rank), "eth0")
+            if self.routers:
+                gateway = self.address(rank).removesuffix("2") + "1"
+                run("ip", "-n", worker, "route", "add", "default", "via", gateway)
+
+    def _route(self, rank: int) -> None:
+        """A worker's link to its router, and the router's to the appliance."""
+        router, near = self.routers[rank], self.address(rank).removesuffix("2") + "1"
+        self.pair(self.workers[rank], "eth0", router, "near")
+        self.pair(router, "far", self.appliance, f"pas{rank}")
+        self._own(router, near, "near")
+        self._own(router, f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank), "far")
+        in_namespace(router, _forwarding)
+
+    def _own(self, name: str, address: str, interface: str) -> None:
+        """Gives an interface its address, which nobody else has: no time is lost by asking."""
+        prefix, more = ("64", ["nodad"]) if self.ip6 else ("24", [])
+        run("ip", "-n", name, "addr", "add", f"{address}/{prefix}", "dev", interface, *more)
 
     def add(self, name: str) -> None:
         """Makes one namespace."""
         run("ip", "netns", "add", name)
-        in_namespace(name, _without_ipv6)
+        in_namespace(name, _with_ipv6 if self.ip6 and name != self.appliance else _without_ipv6)
         run("ip", "-n", name, "link", "set", "lo", "up")
 
     def destroy(self) -> None:
@@ -121,13 +157,14 @@ class Network:
 
     def ping(self, rank: int, tries: int) -> str:
         """The round trip time of one echo request from a worker to the appliance: ARP and ICMP work."""
-        command = ("ip", "netns", "exec", self.workers[rank], "ping", "-n", "-c1", "-W1", APPLIANCE_ADDRESS)
+        target = self.appliance_address
+        command = ("ip", "netns", "exec", self.workers[rank], "ping", "-n", "-c1", "-W1", target)
         for _ in range(tries):
             done = run(*command, check=False)
             if done.returncode == 0:
                 found = re.search(r"time=([\d.]+ ms)", done.stdout)
                 return found.group(1) if found else "?"
-        raise Failure(f"worker {rank} cannot ping the appliance at {APPLIANCE_ADDRESS}", done.stdout.strip())
+        raise Failure(f"worker {rank} cannot ping the appliance at {target}", done.stdout.strip())
 
     def pair(self, left: str, left_if: str, right: str, right_if: str) -> None:
         """A veth pair between two namespaces, both ends up."""
@@ -170,6 +207,20 @@ def _without_ipv6() -> None:
         switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
         if switch.exists():
             switch.write_text("1")
+
+
+def _with_ipv6() -> None:
+    """Only the addresses that are given to it, and no word to routers."""
+    for scope in ("all", "default"):
+        for switch, value in (("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")):
+            Path(f"/proc/sys/net/ipv6/conf/{scope}/{switch}").write_text(value)
+
+
+def _forwarding() -> None:
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    switch = Path("/proc/sys/net/ipv6/conf/all/forwarding")
+    if switch.exists():
+        switch.write_text("1")
 
 
 def remove_leftovers(*, also_kept: bool = False) -> list[str]:

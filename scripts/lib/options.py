@@ -13,6 +13,9 @@ from netns import MOST_PORTS, RACK
 _ROOT = Path(__file__).resolve().parents[2]
 # Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
 _HEADERS = 50
+# An IPv6 header is 20 bytes longer than one of IPv4.
+_IPV6_MORE = 20
+COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter", "allgather")
 # Workers, of all jobs.
 MOST = 64
 # Updates that a worker of --mode olaf may have unanswered.
@@ -39,6 +42,9 @@ examples:
   scripts/demo --policy dsa --neighbour --json       beside a job that never completes anything
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --mode iswitch --staleness 3          asynchronous training without a server: H of N
+  scripts/demo --collective broadcast --root 2       rank 2's tensor to all; and the other collectives
+  scripts/demo --ip6 --json                          over IPv6
+  scripts/demo --routed                              every worker is behind a router
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -59,6 +65,10 @@ class Options:
     allreduces: int
     bytes: int
     dtype: str
+    collective: str
+    root: int
+    ip6: bool
+    routed: bool
     payload: int
     mtu: int
     in_flight: int
@@ -170,6 +180,8 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     )
     add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
     add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
+    add("--collective", choices=COLLECTIVES, default="allreduce", help="what the ranks do (allreduce)")
+    add("--root", type=_between(0, MOST), default=0, metavar="RANK", help="of reduce and broadcast (0)")
     add(
         "--payload",
         type=_between(4, 9000),
@@ -218,6 +230,8 @@ def _add_appliance(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="change the configuration again and again while the workers are at it",
     )
+    add("--ip6", action="store_true", help="IPv6 in place of IPv4")
+    add("--routed", action="store_true", help="a router between each worker and the appliance")
     add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
 
 
@@ -338,8 +352,9 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error("--payload is a multiple of 8, the size of the largest element")
     if options.bytes % 4 or not options.bytes:
         parser.error("--bytes is a multiple of 4, the size of an element, and not 0")
-    if options.payload + _HEADERS > options.mtu:
-        largest = (options.mtu - _HEADERS) // 8 * 8
+    headers = _HEADERS + (_IPV6_MORE if options.ip6 else 0)
+    if options.payload + headers > options.mtu:
+        largest = (options.mtu - headers) // 8 * 8
         parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
     if options.workers * options.jobs > MOST:
         parser.error(f"--workers times --jobs is at most {MOST}")
@@ -351,5 +366,13 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(
             "--halt takes one job and two --allreduces or more, and goes without --reload and --neighbour"
         )
+    if options.root >= options.workers:
+        parser.error(f"--root {options.root}: ranks are counted from 0 to {options.workers - 1}")
+    direct = options.mode != "sync" or options.neighbour or options.workers > MOST_PORTS
+    if (options.ip6 or options.routed or options.collective != "allreduce") and direct:
+        most = f"--mode sync, without --neighbour, with {MOST_PORTS} workers at most"
+        parser.error(f"--ip6, --routed and --collective: only with {most}")
+    if options.routed and (options.loss or options.duplicate or options.reorder):
+        parser.error("--routed: the bad network has the routers' places")
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

@@ -49,7 +49,9 @@ class Outcome:
         self.seconds: list[float] = []
         for ranks in jobs.values():
             per_allreduce = zip(*(worker["checksums"] for worker in ranks), strict=False)
-            equal = sum(len(set(checksums)) == 1 for checksums in per_allreduce)
+            # The others keep what they had, or get another part.
+            alike = self.options.collective not in ("reduce", "reduce_scatter")
+            equal = sum(len(set(checksums)) == 1 or not alike for checksums in per_allreduce)
             self.equal += equal
             # A worker says how many it verified, and the results are the same bits everywhere: good is what
             # is both.
@@ -117,6 +119,8 @@ class Outcome:
             "evicted": self.metrics.total(m.EVICTED),
             "bytes": self.options.bytes,
             "dtype": self.options.dtype,
+            "collective": self.options.collective,
+            "ip6": self.options.ip6,
             "goodput_gbps_per_worker": round(statistics.fmean(goodputs), 4),
             "seconds_per_allreduce": {
                 "median": round(statistics.median(self.seconds), 6),

@@ -215,6 +215,22 @@ demo_rejects_unknown_options() {
     ((code == 2))
 }
 
+# Over IPv6, and from behind routers.
+demo_from_outside() {
+    demo --ip6 --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'ip6' 'allreduces == 3' &&
+        demo --routed --bytes 256KiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
+}
+
+# Each rank has the right bytes in the right place.
+demo_collectives() {
+    local collective
+    for collective in reduce broadcast reduce_scatter allgather; do
+        demo --collective "$collective" --root 2 --bytes 256KiB --allreduces 3 -- "${all_good[@]}" \
+            'allreduces == 3' || return 1
+    done
+    demo --collective barrier -- 'ok' 'verified == 10'
+}
+
 # Frames of 9,000 bytes need larger slots in the driver's ring.
 demo_jumbo() {
     demo --mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
@@ -319,6 +335,8 @@ port_steps() {
     step "demo: f32" demo_f32
     step "demo: i32, full packets" demo_i32
     step "demo: jumbo frames" demo_jumbo
+    step "demo: IPv6, routers" demo_from_outside
+    step "demo: other collectives" demo_collectives
     step "demo: loss, duplication and reordering" demo_bad_network --seed 1
     step "demo: preemption and the parameter server" demo_preemption
     step "demo: beside a neighbour that never completes anything" demo_neighbour

@@ -34,6 +34,9 @@ class Load:
     order: str = "arrival"
     jobs: int = 1
     udp_ports: int = 1
+    appliance: str = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
+    collective: str = "allreduce"
+    root: int = 0
 
 
 @dataclass
@@ -143,13 +146,15 @@ def _name(worker: _Worker) -> str:
 
 def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     options = {
-        "--appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}",
+        "--appliance": load.appliance,
         "--udp-ports": load.udp_ports,
         "--job": JOB + job,
         "--rank": rank,
         "--ranks": ranks,
         "--bytes": load.bytes,
         "--iterations": load.allreduces,
+        "--collective": load.collective,
+        "--root": load.root,
         "--dtype": load.dtype,
         "--order": load.order,
         "--payload": load.payload,

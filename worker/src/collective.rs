@@ -12,10 +12,10 @@
 //!
 //! What is handed on travels as `i32`: an integer plus zeros is that integer, whatever its bytes meant.
 //!
-//! The first PSN compares what the ranks call. Each contributes numbers and their negatives, and the appliance
-//! takes the maximum of each: so every rank learns the largest and the smallest, and if both are its own, all
-//! are. It is under way together with the others and costs no round trip of its own; a barrier is this PSN
-//! alone.
+//! The first PSN compares what the ranks call. Each contributes numbers and their negatives, and the
+//! appliance takes the maximum of each: so every rank learns the largest and the smallest, and if both are
+//! its own, all are. It is under way together with the others and costs no round trip of its own; a barrier
+//! is this PSN alone.
 
 use core::ops::Range;
 

@@ -1,5 +1,5 @@
-//! `pascaline worker allreduce`: an allreduce of known numbers, timed and verified; and `pascaline worker
-//! olaf`.
+//! `pascaline worker allreduce`: a collective operation on known numbers, timed and verified; and
+//! `pascaline worker olaf`.
 
 use std::hash::Hasher as _;
 use std::net::SocketAddr;
@@ -14,12 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Config, Failure, Hints, Notice, Partial, RankSet, StartError, with_element,
+    AllreduceError, Collective, Config, Failure, Notice, Partial, RankSet, StartError, with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
+mod collective;
 mod iswitch;
 mod member;
 mod olaf;
@@ -29,6 +30,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use self::collective::{CollectiveArgs, Kind, Want};
 pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::{Member, NoMember};
 pub(crate) use self::olaf::{OlafArgs, olaf};
@@ -53,13 +55,21 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --dtype bf16 --op mean --order rank
 
+  Rank 2's tensor to all ranks; other collectives: reduce, barrier, reduce_scatter, allgather:
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
+      --collective broadcast --root 2
+
+  An appliance behind a router, by name and over IPv6:
+    pascaline worker allreduce --appliance aggregator.example --job 1 --rank 0 --ranks 4
+    pascaline worker allreduce --appliance [fd77::254]:16420 --job 1 --rank 0 --ranks 4
+
 Start one process for each rank. All of them need the same --job, --ranks, --elements or --bytes,
---iterations, --dtype, --op, --payload and --seed.
+--iterations, --collective, --root, --dtype, --op, --payload and --seed.
 
 Exit status: 0 if every sum is right, 1 if one is wrong or an allreduce failed, 2 if the arguments are wrong
 or the appliance refused them.";
 
-/// Combine numbers over all ranks of a job, and check what comes of it.
+/// Combine or hand on numbers among all ranks of a job, and check what comes of it.
 ///
 /// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all
 /// elements: i32, minima and maxima bit by bit; sums and means of floats within the rounding that any order
@@ -87,6 +97,8 @@ pub(crate) struct AllreduceArgs {
     /// Type of the elements.
     #[arg(long, default_value_t = DType::F32, value_parser = dtypes())]
     pub(crate) dtype: DType,
+    #[command(flatten)]
+    pub(crate) collective: CollectiveArgs,
     /// What the elements are replaced by.
     #[arg(long, value_enum, default_value_t = Op::Sum)]
     pub(crate) op: Op,
@@ -252,6 +264,9 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
 }
 
 fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
+    if args.collective.collective == Kind::Barrier {
+        return Ok(0);
+    }
     let size = args.dtype.size();
     let bytes = args.bytes.unwrap_or(16 << 20);
     match args.elements {
@@ -280,15 +295,15 @@ fn iterate<T: Sample>(
             *place = T::sample(mine, index);
         }
         // Ranks that are still busy with their check must not count as time of this iteration...
-        let (op, hints) = (args.op.into(), Hints::default());
-        worker.allreduce_with(&mut [T::default()], op, hints)?;
+        let op = args.op.into();
+        worker.collective(&Collective::Allreduce(op), &mut [T::default()])?;
         let before = cpu_seconds();
-        let report = worker.allreduce_with(&mut tensor, op, hints)?;
+        let report = worker.collective(&args.collective.call(op), &mut tensor)?;
         outcome.cpu_seconds += cpu_seconds() - before;
         let seconds = report.elapsed.as_secs_f64();
         outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
         // ... nor may the check of those who are done take the processor from those who are not.
-        let met = worker.allreduce_with(&mut [T::default()], op, hints);
+        let met = worker.collective(&Collective::Allreduce(op), &mut [T::default()]);
         if !args.no_verify && report.partial.is_none() {
             match first_mismatch(args, iteration, &tensor, worker) {
                 None => outcome.verified += 1,
@@ -328,17 +343,28 @@ fn first_mismatch<T: Sample>(
     let streams: Vec<u64> =
         (0..args.who.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
     let check = Check::new::<T>(args.op, args.order, args.who.ranks);
+    let wants = args.collective.wants(args.who.rank, args.who.ranks, tensor.len());
     let mut samples = vec![T::default(); streams.len()];
     let mut index = 0;
     for chunk in tensor.chunks(CHUNK) {
         // Another rank may still need a result that only this one has.
         worker.tend();
         for &got in chunk {
-            for (sample, &stream) in samples.iter_mut().zip(&streams) {
-                *sample = T::sample(stream, index);
-            }
-            if let Some(expected) = check.differs(got, &samples) {
-                return Some((index, got, expected));
+            let number = index as u64;
+            let expected = match wants.at(index) {
+                Want::Combined => {
+                    for (sample, &stream) in samples.iter_mut().zip(&streams) {
+                        *sample = T::sample(stream, number);
+                    }
+                    check.differs(got, &samples)
+                }
+                Want::Of(rank) => {
+                    let sample = T::sample(streams[usize::from(rank)], number);
+                    (got != sample).then(|| sample.value())
+                }
+            };
+            if let Some(expected) = expected {
+                return Some((number, got, expected));
             }
             index += 1;
         }
@@ -354,7 +380,9 @@ fn gigabits(bytes: usize, seconds: f64) -> f64 {
 const fn allreduce_status(error: &AllreduceError) -> u8 {
     match error {
         AllreduceError::Failed(Failure::Rejected { .. })
-        | AllreduceError::Start(StartError::TooLong { .. }) => REFUSED,
+        | AllreduceError::Start(
+            StartError::TooLong { .. } | StartError::Root { .. } | StartError::ShortPayload { .. },
+        ) => REFUSED,
         _ => FAILED,
     }
 }

@@ -124,6 +124,18 @@ impl Session {
         self.begin(now, &Request { bytes: tensor.len(), ..*request }, collective, Some(tensor))
     }
 
+    fn may_begin(&mut self) -> Result<(), StartError> {
+        match self.condition {
+            Condition::Good if self.operation.is_some() => Err(StartError::Busy),
+            Condition::Good => Ok(()),
+            Condition::Broken => Err(StartError::Broken),
+            Condition::Ended { expected, got } => {
+                self.condition = Condition::Good;
+                Err(StartError::Ended { expected, got })
+            }
+        }
+    }
+
     fn begin(
         &mut self,
         now: Duration,
@@ -132,17 +144,7 @@ impl Session {
         tensor: Option<&mut [u8]>,
     ) -> Result<bool, StartError> {
         let Request { bytes, dtype, deadline, hints, .. } = *request;
-        match self.condition {
-            Condition::Good => {}
-            Condition::Broken => return Err(StartError::Broken),
-            Condition::Ended { expected, got } => {
-                self.condition = Condition::Good;
-                return Err(StartError::Ended { expected, got });
-            }
-        }
-        if self.operation.is_some() {
-            return Err(StartError::Busy);
-        }
+        self.may_begin()?;
         let (size, bytewise) = (dtype.size(), matches!(collective, Collective::Broadcast { .. }));
         if !bytewise && !bytes.is_multiple_of(size) {
             return Err(StartError::Ragged { bytes, size });

@@ -63,9 +63,9 @@ impl Transmit {
         psn.filter(|_| !matches!(self.source, Source::Control(_)))
     }
 
-    /// True for a contribution of tensor bytes that has not been sent before. Those that follow each other are
-    /// of one length, the full packet's, but for the last one of a tensor, which may be shorter: a driver can
-    /// have the system cut them out of one long datagram.
+    /// True for a contribution of tensor bytes that has not been sent before. Those that follow each other
+    /// are of one length, the full packet's, but for the last one of a tensor, which may be shorter: a driver
+    /// can have the system cut them out of one long datagram.
     #[must_use]
     pub const fn is_fresh(&self) -> bool {
         self.fresh

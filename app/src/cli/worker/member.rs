@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pascaline_worker::{
-    AllreduceError, Config, Counters, Element, Hints, JoinError, JoinFailure, Op, Report, Worker,
+    AllreduceError, Collective, Config, Counters, Element, Hints, JoinError, JoinFailure, Report, Worker,
 };
 use pascaline_worker_dpdk::{DpdkConfig, DpdkJoinError, DpdkWorker};
-
 use serde_json::Value;
+use zerocopy::IntoBytes as _;
 
 use super::{FAILED, REFUSED, report};
 
@@ -115,15 +115,15 @@ impl Member {
         }
     }
 
-    pub(super) fn allreduce_with<T: Element>(
+    pub(super) fn collective<T: Element>(
         &mut self,
+        collective: &Collective<'_>,
         tensor: &mut [T],
-        op: Op,
-        hints: Hints,
     ) -> Result<Report, AllreduceError> {
+        let (tensor, hints) = (tensor.as_mut_bytes(), Hints::default());
         match self {
-            Self::Kernel(worker) => worker.allreduce_with(tensor, op, hints),
-            Self::Dpdk(worker) => worker.allreduce_with(tensor, op, hints),
+            Self::Kernel(worker) => worker.collective(collective, T::DTYPE, tensor, hints),
+            Self::Dpdk(worker) => worker.collective(collective, T::DTYPE, tensor, hints),
         }
     }
 

@@ -33,10 +33,11 @@ pub(super) fn print(
     } else {
         write!(
             out,
-            "rank {} of {}: {} allreduces of {bytes} bytes",
+            "rank {} of {}: {} {}s of {bytes} bytes",
             args.who.rank,
             args.who.ranks,
-            outcome.seconds.len()
+            outcome.seconds.len(),
+            args.collective.name()
         )?;
         if let Some(goodput) = goodput {
             write!(out, ", median {goodput:.3} Gbit/s")?;
@@ -75,6 +76,7 @@ fn as_json(
     json!({
         "rank": args.who.rank,
         "ranks": args.who.ranks,
+        "collective": args.collective.name(),
         "iterations": outcome.seconds.len(),
         "verified": outcome.verified,
         "mismatches": outcome.mismatches,

@@ -40,6 +40,26 @@ fn addresses() {
     assert_eq!(appliance("[fd00::1]:7").unwrap().to_string(), "[fd00::1]:7");
     assert_eq!(bind("10.0.0.1").unwrap().to_string(), "10.0.0.1:0");
     assert!(bind("nowhere").is_err());
+    let by_name = appliance("localhost:9").unwrap();
+    assert!(by_name.ip().is_loopback() && by_name.port() == 9);
+}
+
+/// Ten elements among four ranks: three, three, two, two.
+#[test]
+fn each_collective_leaves_its_own_elements() {
+    let wants = |collective, rank| {
+        let wants = CollectiveArgs { collective, root: 2 }.wants(rank, 4, 10);
+        (0..10).map(|index| wants.at(index)).collect::<Vec<_>>()
+    };
+    let of = |rank| vec![Want::Of(rank); 10];
+    assert_eq!(wants(Kind::Allreduce, 1), vec![Want::Combined; 10]);
+    assert_eq!(wants(Kind::Reduce, 2), vec![Want::Combined; 10]);
+    assert_eq!(wants(Kind::Reduce, 1), of(1));
+    assert_eq!(wants(Kind::Broadcast, 3), of(2));
+    let parts = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3];
+    assert_eq!(wants(Kind::Allgather, 1), parts.map(Want::Of));
+    let own = |rank: u16| parts.map(|part| if part == rank { Want::Combined } else { Want::Of(rank) });
+    assert_eq!(wants(Kind::ReduceScatter, 2), own(2));
 }
 
 /// Every type takes what any order of additions makes of it and refuses what lacks an addend.
