@@ -125,6 +125,10 @@ class Network:
         self.pair(router, "far", self.appliance, f"pas{rank}")
         self._own(router, near, "near")
         self._own(router, f"fd77::{rank + 1:x}" if self.ip6 else worker_address(rank), "far")
+        if self.ip6:
+            # What it forwards, it asks for from a link-local address, or not at all.
+            for interface in ("near", "far"):
+                self._own(router, "fe80::1", interface)
         in_namespace(router, _forwarding)
 
     def _own(self, name: str, address: str, interface: str) -> None:
