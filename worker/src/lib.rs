@@ -17,6 +17,7 @@
 //! # }
 //! ```
 //!
+//! [`Worker::into_background`] hands it to a thread, so that several operations can be under way.
 //! An [`AsyncWorker`] trains asynchronously: it sends updates at its own pace and takes in weights as they
 //! come. Whole programs are in `worker/examples`.
 //!
@@ -86,7 +87,7 @@ pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
 pub use session::{Event, Session, StartError, Transmit};
 pub use udp::{
-    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Config, ConfigError, Departure, JoinError,
-    Notice, Worker, session_number,
+    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Background, Config, ConfigError, Departure,
+    Finished, Handle, JoinError, Notice, Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

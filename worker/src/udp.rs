@@ -14,6 +14,7 @@ use crate::membership::JoinFailure;
 use crate::session::StartError;
 
 mod asynchronous;
+mod background;
 mod collectives;
 mod outgoing;
 mod socket;
@@ -21,6 +22,7 @@ mod transfer;
 mod worker;
 
 pub use asynchronous::{AsyncConfig, AsyncJoinError, AsyncWorker};
+pub use background::{Background, Finished, Handle};
 pub use worker::{Departure, Worker, session_number};
 
 /// The longest payload of a full packet: what fits into a UDP datagram over IPv4 besides the header and a

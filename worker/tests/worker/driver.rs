@@ -57,7 +57,7 @@ impl Appliance {
         Self { address, stop, thread: Some(thread) }
     }
 
-    fn start(bind: &str, conditions: Conditions) -> Self {
+    pub(crate) fn start(bind: &str, conditions: Conditions) -> Self {
         Self::run(bind, conditions, Aggregator::new(JOB, RANKS, 64))
     }
 

@@ -5,6 +5,7 @@ mod adversary;
 mod aggregator;
 mod asking;
 mod asynchronous;
+mod background;
 mod collectives;
 mod datagrams;
 mod driver;

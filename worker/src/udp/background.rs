@@ -1,0 +1,168 @@
+//! A worker on a thread of its own: several operations under way, each with a [`Handle`].
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::{Builder, JoinHandle};
+
+use core::fmt;
+use core::time::Duration;
+
+use zerocopy::IntoBytes as _;
+
+use super::{AllreduceError, Departure, Worker};
+use crate::allreduce::Report;
+use crate::collective::{Collective, Parts};
+use crate::element::Element;
+use crate::priority::Hints;
+
+/// How often a worker that has nothing to do answers others: as often as one shows that it is alive.
+const TEND: Duration = Duration::from_millis(100);
+
+type Work = Box<dyn FnOnce(&mut Worker) + Send>;
+
+/// A worker that a thread drives. Operations are carried out in the order in which they were started, which
+/// must be the same at all ranks; whoever starts them goes on meanwhile. Between them the thread answers what
+/// other ranks ask.
+///
+/// Dropping it is leaving without waiting for the end.
+pub struct Background {
+    work: Sender<Work>,
+    thread: JoinHandle<Departure>,
+}
+
+impl fmt::Debug for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Background").finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Hands the worker over to a thread.
+    ///
+    /// # Errors
+    /// The operating system's, if there can be no thread.
+    pub fn into_background(self) -> io::Result<Background> {
+        let (work, orders) = channel();
+        let thread = Builder::new().name("pascaline".to_owned()).spawn(move || serve(self, &orders))?;
+        Ok(Background { work, thread })
+    }
+}
+
+fn serve(mut worker: Worker, orders: &Receiver<Work>) -> Departure {
+    loop {
+        match orders.recv_timeout(TEND) {
+            Ok(work) => work(&mut worker),
+            // Errors show in the next operation.
+            Err(RecvTimeoutError::Timeout) => drop(worker.tend()),
+            Err(RecvTimeoutError::Disconnected) => return worker.leave(),
+        }
+    }
+}
+
+impl Background {
+    /// Starts an operation on a tensor, which comes back with the outcome: nothing is copied.
+    pub fn start<T: Element + Send + 'static>(
+        &self,
+        collective: &Collective<'_>,
+        mut tensor: Vec<T>,
+        hints: Hints,
+    ) -> Handle<T> {
+        let (done, outcome) = channel();
+        let (collective, counts) = collective.detached();
+        let work = move |worker: &mut Worker| {
+            let collective = collective.with(&counts);
+            let bytes = tensor.as_mut_slice().as_mut_bytes();
+            let outcome = worker.collective(&collective, T::DTYPE, bytes, hints);
+            // Whoever started it may have lost interest.
+            let _ = done.send(Finished { tensor, outcome });
+        };
+        // Where the thread has ended, the handle finds out.
+        let _ = self.work.send(Box::new(work));
+        Handle { outcome, finished: None }
+    }
+
+    /// Leaves the job after the operations that have been started, as [`Worker::leave`]. `None` if the thread
+    /// has panicked.
+    #[must_use]
+    pub fn leave(self) -> Option<Departure> {
+        drop(self.work);
+        self.thread.join().ok()
+    }
+}
+
+/// An operation under way.
+#[derive(Debug)]
+pub struct Handle<T> {
+    outcome: Receiver<Finished<T>>,
+    finished: Option<Finished<T>>,
+}
+
+/// An operation that has ended.
+#[derive(Debug)]
+pub struct Finished<T> {
+    /// The tensor. Unless the outcome is a report, what it holds is unspecified.
+    pub tensor: Vec<T>,
+    /// What came of it.
+    pub outcome: Result<Report, AllreduceError>,
+}
+
+impl<T> Handle<T> {
+    /// Whether [`wait`](Self::wait) would return at once.
+    pub fn test(&mut self) -> bool {
+        if self.finished.is_none() {
+            self.finished = match self.outcome.try_recv() {
+                Ok(finished) => Some(finished),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(gone()),
+            };
+        }
+        self.finished.is_some()
+    }
+
+    /// Waits for the end, at the longest for the deadlines of this operation and of those before it. Where
+    /// the thread has panicked, the tensor is lost, and the outcome says so.
+    #[must_use]
+    pub fn wait(self) -> Finished<T> {
+        self.finished.unwrap_or_else(|| self.outcome.recv().unwrap_or_else(|_| gone()))
+    }
+}
+
+fn gone<T>() -> Finished<T> {
+    let source = io::Error::other("it has ended");
+    let outcome = Err(AllreduceError::Io { what: "the worker's thread", source });
+    Finished { tensor: Vec::new(), outcome }
+}
+
+impl<'a> Collective<'a> {
+    /// Without what it borrows, and that beside it.
+    fn detached(&self) -> (Collective<'static>, Vec<usize>) {
+        let (mut counts, none) = (Vec::new(), Parts::Counts(&[]));
+        let mut owned = |parts: Parts<'_>| match parts {
+            Parts::Even => Parts::Even,
+            Parts::Counts(borrowed) => {
+                counts = borrowed.to_vec();
+                none
+            }
+        };
+        let detached = match *self {
+            Collective::Allreduce(op) => Collective::Allreduce(op),
+            Collective::Reduce { op, root } => Collective::Reduce { op, root },
+            Collective::Broadcast { root } => Collective::Broadcast { root },
+            Collective::Barrier => Collective::Barrier,
+            Collective::ReduceScatter { op, parts } => Collective::ReduceScatter { op, parts: owned(parts) },
+            Collective::Allgather { parts } => Collective::Allgather { parts: owned(parts) },
+        };
+        (detached, counts)
+    }
+
+    /// With the counts that [`detached`](Self::detached) has given.
+    const fn with(self, counts: &'a [usize]) -> Self {
+        match self {
+            Self::ReduceScatter { op, parts: Parts::Counts(_) } => {
+                Self::ReduceScatter { op, parts: Parts::Counts(counts) }
+            }
+            Self::Allgather { parts: Parts::Counts(_) } => Self::Allgather { parts: Parts::Counts(counts) },
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Several operations under way on one worker, over loopback sockets.
+
+use pascaline_worker::{AllreduceError, Background, Collective, Handle, Hints, Left, Op, Parts, StartError};
+
+use crate::adversary::Conditions;
+use crate::driver::{Appliance, RANKS, on_every_rank};
+
+fn started(worker: &Background, collective: &Collective<'_>, value: i32) -> Handle<i32> {
+    worker.start(collective, vec![value; 1000], Hints::default())
+}
+
+#[test]
+fn operations_are_started_together_and_end_in_order() {
+    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
+    on_every_rank(&appliance, |rank, worker| {
+        let worker = worker.into_background().unwrap();
+        let start = |collective: Collective<'_>, value| started(&worker, &collective, value);
+        let own = i32::from(rank) + 1;
+        let sum = start(Collective::Allreduce(Op::Sum), own);
+        let largest = start(Collective::Allreduce(Op::Max), own);
+        let sent = start(Collective::Broadcast { root: 1 }, own);
+        // What they borrow need not live until they begin.
+        let counts = vec![0, 999, 1];
+        let parts = start(Collective::Allgather { parts: Parts::Counts(&counts) }, own);
+        drop(counts);
+        let wrong = start(Collective::Broadcast { root: RANKS }, own);
+        let mut last: Handle<f32> = worker.start(&Collective::Barrier, Vec::new(), Hints::default());
+
+        let whole = |handle: Handle<i32>| {
+            let finished = handle.wait();
+            assert!(finished.outcome.is_ok(), "{:?}", finished.outcome);
+            finished.tensor
+        };
+        while !last.test() {
+            std::thread::yield_now();
+        }
+        // Those before it have ended, too.
+        let mut sum = sum;
+        assert!(sum.test() && sum.test());
+        assert_eq!(whole(sum), [6; 1000]);
+        assert_eq!(whole(largest), [3; 1000]);
+        assert_eq!(whole(sent), [2; 1000]);
+        let gathered = whole(parts);
+        assert!(gathered[..999] == [2; 999] && gathered[999] == 3);
+        let refused = wrong.wait();
+        let root = StartError::Root { root: RANKS, ranks: RANKS };
+        assert!(matches!(refused.outcome, Err(AllreduceError::Start(error)) if error == root));
+        assert_eq!(refused.tensor, [own; 1000]);
+        assert_eq!(last.wait().outcome.unwrap().packets, 1);
+        // Whoever does not wait for the last one leaves after it all the same.
+        drop(worker.start(&Collective::Barrier, Vec::<f32>::new(), Hints::default()));
+        assert_eq!(worker.leave().unwrap().left, Left::Everyone);
+    });
+}
