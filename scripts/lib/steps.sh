@@ -157,6 +157,9 @@ demo_preemption() {
 demo_neighbour() {
     demo --policy dsa --neighbour --neighbour-rounds 2 --bytes 2MiB --allreduces 6 \
         -- 'ok' 'mismatches == 0' 'verified == allreduces' 'verified == 36' 'ratio > 0' 'over_control < 1.5'
+    demo --policy dsa --neighbour --lcores 2 --neighbour-rounds 1 --bytes 2MiB --allreduces 6 \
+        -- 'ok' 'mismatches == 0' 'verified == allreduces' 'verified == 18' 'over_control < 2' \
+        '"packet_share" in drops'
 }
 
 # The appliance is killed half way; the workers go on where they were.
