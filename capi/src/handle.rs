@@ -26,6 +26,8 @@ const MOST_REQUESTS: usize = 1 << 16;
 pub struct pascaline_handle {
     /// The process that made it: the thread does not survive a fork.
     process: u32,
+    pub(crate) rank: u16,
+    pub(crate) ranks: u16,
     shared: Arc<Shared>,
     /// Whoever has it is in a call.
     call: Mutex<Call>,
@@ -65,6 +67,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl pascaline_handle {
     /// Joins. A handle of one that could not tells why.
     pub(crate) fn join(config: Result<Config, Fault>) -> (Self, Status) {
+        let (rank, ranks) = config.as_ref().map_or((0, 0), |config| (config.rank, config.ranks));
         let joined = config.and_then(|config| Ok(Worker::join(config)?)).and_then(|worker| {
             let shared = Arc::new(Shared::new(Some(worker)));
             let thread = Shared::start(&shared)?;
@@ -77,7 +80,7 @@ impl pascaline_handle {
                 ((Arc::new(Shared::new(None)), call), fault.status)
             }
         };
-        (Self { process: process::id(), shared, call: Mutex::new(call) }, status)
+        (Self { process: process::id(), rank, ranks, shared, call: Mutex::new(call) }, status)
     }
 
     /// Makes this thread the one that is in a call.

@@ -11,24 +11,24 @@
 //! **Panics** never cross the border: they become `PASCALINE_ERR_INTERNAL`.
 #![allow(unsafe_code, reason = "C passes pointers")]
 
+mod collectives;
 mod handle;
 mod status;
 mod tensor;
 mod url;
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int};
 use core::panic::AssertUnwindSafe;
 use core::ptr;
 use std::panic::catch_unwind;
 
-use pascaline_wire::DType;
-use pascaline_worker::{Op, Report};
+use pascaline_worker::Report;
 
+pub use collectives::*;
 use handle::c_string;
 pub use handle::pascaline_handle;
 pub use status::pascaline_status;
 use status::{Fault, pascaline_status as Status};
-use tensor::{Operation, Tensor};
 
 /// The type of a buffer's elements.
 #[repr(C)]
@@ -148,57 +148,6 @@ pub unsafe extern "C" fn pascaline_finalize(handle: *mut *mut pascaline_handle) 
     closed
 }
 
-/// Replaces each of `count` elements at `output` by what `op` makes of those at `input` of all ranks. The
-/// same pointer twice works in place; else the two must not overlap. All ranks must call it with the same
-/// count, `dtype` (a `pascaline_dtype`) and `op` (a `pascaline_op`). Ends with an error at the deadline at the
-/// latest; the output is then unspecified.
-///
-/// # Safety
-/// `handle` must be null or a handle, and the buffers hold `count` elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pascaline_allreduce(
-    handle: *mut pascaline_handle,
-    input: *const c_void,
-    output: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    op: c_int,
-) -> pascaline_status {
-    with(handle, |handle, call| {
-        // SAFETY: this function's contract.
-        let operation = unsafe { prepare(input, output, count, dtype, op) }?;
-        // SAFETY: this function's contract.
-        call.report = unsafe { handle.run(&operation) }?;
-        Ok(())
-    })
-}
-
-/// Begins an allreduce and returns at once. Neither buffer may be used until `pascaline_wait` or
-/// `pascaline_test` has said that the request is done. Operations of a handle are carried out in the order in
-/// which they are called.
-///
-/// # Safety
-/// As for `pascaline_allreduce`, until the request is done; `request` must be null or a place for one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pascaline_iallreduce(
-    handle: *mut pascaline_handle,
-    input: *const c_void,
-    output: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    op: c_int,
-    request: *mut pascaline_request,
-) -> pascaline_status {
-    with(handle, |handle, _| {
-        let place = required(request, "request")?;
-        // SAFETY: this function's contract.
-        let operation = unsafe { prepare(input, output, count, dtype, op) }?;
-        // SAFETY: this function's contract, and `place` is not null.
-        unsafe { place.write(handle.submit(operation)?) };
-        Ok(())
-    })
-}
-
 /// Whether an operation has ended: `*done` is then 1, `*request` 0, and its status is returned. The request 0
 /// has ended.
 ///
@@ -311,29 +260,6 @@ fn with(
 fn required<T>(pointer: *mut T, name: &str) -> Result<*mut T, Fault> {
     let null = || Fault::new(Status::PASCALINE_ERR_NULL, format_args!("{name} is null"));
     if pointer.is_null() { Err(null()) } else { Ok(pointer) }
-}
-
-/// Checks the arguments of an operation, and brings the input to where the output will be.
-///
-/// # Safety
-/// As for `pascaline_allreduce`.
-unsafe fn prepare(
-    input: *const c_void,
-    output: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    op: c_int,
-) -> Result<Operation, Fault> {
-    let unsupported =
-        |what, code| Fault::new(Status::PASCALINE_ERR_UNSUPPORTED, format_args!("there is no {what} {code}"));
-    let code = |code| u8::try_from(code).ok();
-    let dtype = code(dtype).and_then(DType::from_code).ok_or_else(|| unsupported("element type", dtype))?;
-    let op = code(op).and_then(Op::from_code).ok_or_else(|| unsupported("operation", op))?;
-    let tensor = Tensor::new(output.cast(), count, dtype)?;
-    let from = Tensor::new(input.cast_mut().cast(), count, dtype)?;
-    // SAFETY: this function's contract.
-    unsafe { tensor.fill(&from) }?;
-    Ok(Operation { tensor, op })
 }
 
 fn finish(

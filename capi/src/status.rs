@@ -22,7 +22,7 @@ pub enum pascaline_status {
     PASCALINE_ERR_URL = 2,
     /// The host's name has no address.
     PASCALINE_ERR_RESOLVE = 3,
-    /// A buffer is not aligned or overlaps another one, or there is no such rank.
+    /// Buffers overlap, there is no such root, or the parts do not make up the tensor.
     PASCALINE_ERR_ARGUMENT = 4,
     /// So many elements have no place in memory, or take up too many packets.
     PASCALINE_ERR_COUNT = 5,
@@ -63,7 +63,7 @@ pub(crate) fn text(code: i32) -> &'static CStr {
         1 => c"a pointer or a handle is null",
         2 => c"the URL is not understood",
         3 => c"the host's name has no address",
-        4 => c"a buffer is not aligned or overlaps another one, or there is no such rank",
+        4 => c"buffers overlap, there is no such root, or the parts do not make up the tensor",
         5 => c"so many elements have no place in memory or take up too many packets",
         6 => c"no such element type or operation",
         7 => c"another thread is in a call on this handle",
@@ -143,10 +143,10 @@ impl From<AllreduceError> for Fault {
             AllreduceError::Start(start) => match start {
                 StartError::Ended { .. } => Status::PASCALINE_ERR_GENERATION,
                 StartError::TooLong { .. } | StartError::Ragged { .. } => Status::PASCALINE_ERR_COUNT,
-                StartError::Root { .. }
-                | StartError::Parts { .. }
-                | StartError::NotEmpty { .. }
-                | StartError::ShortPayload { .. } => Status::PASCALINE_ERR_ARGUMENT,
+                StartError::Root { .. } | StartError::Parts { .. } | StartError::NotEmpty { .. } => {
+                    Status::PASCALINE_ERR_ARGUMENT
+                }
+                StartError::ShortPayload { .. } => Status::PASCALINE_ERR_UNSUPPORTED,
                 StartError::Broken | StartError::Busy => Status::PASCALINE_ERR_STATE,
             },
             AllreduceError::Io { .. } => Status::PASCALINE_ERR_SYSTEM,

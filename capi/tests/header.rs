@@ -8,7 +8,7 @@ use std::{env, fs};
 fn the_header_is_up_to_date() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(here.join("cbindgen.toml")).unwrap();
-    let sources = ["src/status.rs", "src/lib.rs"];
+    let sources = ["src/status.rs", "src/lib.rs", "src/collectives.rs"];
     let builder = sources.iter().fold(cbindgen::Builder::new().with_config(config), |builder, source| {
         builder.with_src(here.join(source))
     });

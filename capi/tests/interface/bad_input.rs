@@ -103,7 +103,7 @@ fn arguments_that_cannot_be() {
     Appliance::start().ranks("", |_, handle| {
         let mut tensor = [1.0_f32; 64];
         let at = tensor.as_mut_ptr().cast::<c_void>();
-        let (null, odd, further) = (ptr::null_mut(), at.wrapping_byte_add(1), at.wrapping_byte_add(64));
+        let (null, further) = (ptr::null_mut(), at.wrapping_byte_add(64));
         for (input, output, count, dtype, op, expected) in [
             (null, at, 64, F32, SUM, PASCALINE_ERR_NULL),
             (at, null, 64, F32, SUM, PASCALINE_ERR_NULL),
@@ -115,7 +115,6 @@ fn arguments_that_cannot_be() {
             (at, at, 64, -1, SUM, PASCALINE_ERR_UNSUPPORTED),
             (at, at, 64, F32, 4, PASCALINE_ERR_UNSUPPORTED),
             (at, at, 64, F32, c_int::MIN, PASCALINE_ERR_UNSUPPORTED),
-            (odd, odd, 32, F32, SUM, PASCALINE_ERR_ARGUMENT),
             (at, further, 32, F32, SUM, PASCALINE_ERR_ARGUMENT),
         ] {
             let mut request = 0;
@@ -137,10 +136,35 @@ fn arguments_that_cannot_be() {
             let status = pascaline_iallreduce(handle.0, at, at, 64, F32, SUM, ptr::null_mut());
             assert_eq!(status, PASCALINE_ERR_NULL);
         }
+        roots_and_parts_that_cannot_be(handle, at);
         // None of it has hurt.
         allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
         assert_eq!(tensor, [2.0; 64]);
     });
+}
+
+/// `at` has 64 elements.
+fn roots_and_parts_that_cannot_be(handle: Handle, at: *mut c_void) {
+    let (counts, null) = ([60_usize, 5], ptr::null_mut());
+    // SAFETY: the tensor is as long as is said where it is read.
+    unsafe {
+        for root in [-1, 2, c_int::MAX] {
+            assert_eq!(pascaline_reduce(handle.0, at, at, 64, F32, SUM, root), PASCALINE_ERR_ARGUMENT);
+            assert_eq!(pascaline_broadcast(handle.0, at, 64, root), PASCALINE_ERR_ARGUMENT);
+        }
+        assert_eq!(pascaline_reduce(handle.0, null, at, 64, F32, SUM, 0), PASCALINE_ERR_NULL);
+        assert_eq!(pascaline_broadcast(handle.0, null, 1, 0), PASCALINE_ERR_NULL);
+        assert_eq!(pascaline_broadcast(handle.0, at, usize::MAX, 0), PASCALINE_ERR_COUNT);
+        let status = pascaline_reduce_scatter(handle.0, at, 64, counts.as_ptr(), F32, SUM);
+        assert_eq!(status, PASCALINE_ERR_ARGUMENT);
+        assert_eq!(pascaline_allgather(handle.0, at, 64, counts.as_ptr(), F32), PASCALINE_ERR_ARGUMENT);
+        assert_eq!(pascaline_allgather(handle.0, null, 64, ptr::null(), F32), PASCALINE_ERR_NULL);
+        let (mut first, none) = (0, ptr::null_mut());
+        assert_eq!(pascaline_part(handle.0, 64, ptr::null(), &mut first, none), PASCALINE_ERR_NULL);
+        let (counts, mut length) = (counts.as_ptr(), 0);
+        let status = pascaline_part(handle.0, 64, counts, &mut first, &mut length);
+        assert_eq!(status, PASCALINE_ERR_ARGUMENT);
+    }
 }
 
 #[test]
