@@ -60,13 +60,18 @@ class Outcome:
         lines = [
             f"{_ITERATIONS} iterations of {self.needed} of {len(self.ranks)} gradients, staleness at most "
             f"{self.bound}; rank {len(self.ranks) - 1} computes for {_SLOW}, the others for {_FAST}",
-            "rank  part of  missed  too stale  most stale  from solution  model",
+            "rank   inside  missed  too stale  most stale  from solution  model",
         ]
         lines += [
             f"{rank['rank']:4} {rank['contributed']:8} {rank['missed']:7} {rank['stale']:10} "
             f"{rank['most_stale']:11} {rank['error_max']:14.4f}  {rank['checksum']}"
             for rank in self.ranks
         ]
+        models = len({rank["checksum"] for rank in self.ranks})
+        lines.append(
+            f"{'✓' if self.good else '✗'} {models} model at {len(self.ranks)} ranks, bit by bit. Inside: "
+            "gradients that are part of an iteration; missed: iterations without this rank's"
+        )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import build
 import mistakes_async
+import mistakes_explain
 import netns
 from mistakes_bed import OUTSIDE, Bed, Outcome
 from mistakes_sync import CASES, Case
@@ -135,6 +136,7 @@ def _say(text: str) -> None:
 
 # Its cases are in the list by being imported.
 assert mistakes_async
+assert mistakes_explain
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -78,17 +78,22 @@ class Bed:
 
     # ---- what there is ----
 
-    def appliance(self, keys: str = "", more: str = "", *, policy: str = "default") -> Appliance:
+    def appliance(
+        self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
+    ) -> Appliance:
         """Starts one with such lines in its job's table, and such tables; returns it once it is ready."""
-        appliance = Appliance(self.binary, self.network, self.settings(keys, more, policy=policy), self.files)
+        settings = self.settings(keys, more, policy=policy, slots=slots)
+        appliance = Appliance(self.binary, self.network, settings, self.files)
         self.appliances.append(appliance)
         appliance.wait_ready(self.stop)
         return appliance
 
-    def settings(self, keys: str = "", more: str = "", *, policy: str = "default") -> str:
+    def settings(
+        self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
+    ) -> str:
         """Its configuration."""
         settings = Settings(
-            "af_packet", 4096, 512, policy, more=more, job_keys=keys, fan_in=RANKS, name="mistakes"
+            "af_packet", slots, 512, policy, more=more, job_keys=keys, fan_in=RANKS, name="mistakes"
         )
         return configuration(self.network, settings, self.files / "admin.sock")
 
@@ -127,9 +132,9 @@ class Bed:
         )
         return done.stdout + done.stderr
 
-    def explain(self) -> str:
-        """What `pascaline explain` says of the job."""
-        return self.pascaline("explain", str(JOB), "--admin", f"unix:{self.files / 'admin.sock'}")
+    def explain(self, job: int = JOB) -> str:
+        """What `pascaline explain` says of a job."""
+        return self.pascaline("explain", str(job), "--admin", f"unix:{self.files / 'admin.sock'}")
 
     def ip(self, namespace: str, *words: str) -> None:
         """Runs `ip` in a namespace."""

@@ -261,6 +261,13 @@ def _appliance(outcome: Outcome) -> str:
     for name, meaning in ((m.SPREAD, "first to last contribution"), (m.SERVICE, "packet service time")):
         estimates = [_microseconds(found.quantile(name, q)) for q in (0.5, 0.99)]
         lines.append(f"  {meaning}: median {estimates[0]}, 99 % below {estimates[1]}")
+    if outcome.by_hand:
+        told, explained = outcome.by_hand["told_of_halt"], outcome.by_hand["explained"]
+        also = "and so did `pascaline explain`" if explained else "and `pascaline explain` did not"
+        lines.append(
+            f"{_mark(told == outcome.options.workers and explained)} {told} workers named "
+            f"`pascaline job reset` when the job was halted, {also}; after it they began anew"
+        )
     if outcome.reloaded:
         r = outcome.reloaded
         lines.append(

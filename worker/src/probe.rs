@@ -2,9 +2,9 @@
 //!
 //! A gradient of another generation is refused whatever it holds, by an Ack that repeats its PSN: so it can
 //! have any length without being added to anything. A worker that does not get on sends such packets of
-//! several lengths, and sees which are refused. Only one of which the appliance says that its contributions do
-//! not arrive does that: while others wait for a rank, all of them at once would ask for more refusals than
-//! the appliance gives.
+//! several lengths, and sees which are refused. Only one of which the appliance says that its contributions
+//! do not arrive does that: while others wait for a rank, all of them at once would ask for more refusals
+//! than the appliance gives.
 
 use core::fmt;
 

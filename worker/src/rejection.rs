@@ -244,6 +244,6 @@ const HALTED: &str = "by a Halt of one of its members or of an operator: it goes
 const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
                         `max_jobs_per_host` in [admission] of the appliance's configuration";
 const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
-const LOST: &str = "silent for longer than the job's `dead_after`";
+const LOST: &str = "silent for longer than the job's `dead_after`, or taken for gone by an operator";
 const JOINED_FROM: &str = "the address with which that rank joined";
 const SILENT: &str = "since it was silent for longer than the job's `dead_after`: it must join again";

@@ -104,8 +104,11 @@ pub(super) fn segment(text: &str) -> String {
 /// An explanation for people.
 fn told(answer: &Value) -> String {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    let job = &answer["job"];
-    let mut lines = vec![text(answer, "summary")];
+    let (job, summary) = (&answer["job"], text(answer, "summary"));
+    // Its last sentence is the first reason, which follows.
+    let first = text(&answer["reasons"][0], "text");
+    let headline = summary.strip_suffix(&first).unwrap_or(&summary);
+    let mut lines = vec![headline.trim_end().to_owned()];
     lines.push(format!(
         "  {}: {} of {} ranks, generation {}",
         text(job, "state"),

@@ -40,7 +40,10 @@ fn refused(job: u16, why: Refused) -> Problem {
         }
         Refused::Deserted => "start its workers".to_owned(),
         Refused::Halted => format!("`pascaline job reset {job}`"),
-        Refused::OutsideWindow { .. } => format!("`pascaline explain {job}` names the oldest PSN"),
+        Refused::OutsideWindow { .. } => {
+            "a worker's warning names the oldest PSN that it lacks, and the page each rank's latest"
+                .to_owned()
+        }
         Refused::Busy => "order again in a moment".to_owned(),
     };
     let status = if why == Refused::Busy { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::CONFLICT };

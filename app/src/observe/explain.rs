@@ -88,8 +88,8 @@ pub(crate) struct Stalled {
 
 impl Stalled {
     /// What can be done about it.
-    pub(crate) const REMEDY: &'static str = "look at what else runs on its core (`ps -eLo psr,pid,tid,cls,comm`); if it does not come back, \
-         restart the appliance";
+    pub(crate) const REMEDY: &'static str =
+        "see what else is on its core (`ps -eLo psr,pid,tid,cls,comm`); else restart the appliance";
 }
 
 impl fmt::Display for Stalled {

@@ -102,7 +102,10 @@ fn who_hangs_is_silent() {
     wait(&mut plane, &workers[..2], &[0, 1], secs(20));
     assert_eq!(shown(&plane), [(2, RankState::Lost)]);
     let text = plane.membership.missing(JOB, plane.now).to_string();
-    assert!(text.starts_with("rank 2 (10.") && text.contains("has died: it was silent for 2"), "{text}");
+    assert!(
+        text.starts_with("rank 2 (10.") && text.contains("counts as dead: it was silent for 2"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -18,8 +18,8 @@ impl fmt::Display for RankReport {
         match self.state {
             RankState::NeverJoined => return f.write_str(" has never joined"),
             RankState::Left => f.write_str(" has left")?,
-            RankState::Lost if self.silent_ms == 0 => f.write_str(" has died")?,
-            RankState::Lost => write!(f, " has died: it was silent for {silent:.1?}")?,
+            RankState::Lost if self.silent_ms == 0 => f.write_str(" counts as dead")?,
+            RankState::Lost => write!(f, " counts as dead: it was silent for {silent:.1?}")?,
             RankState::Silent => write!(f, " is silent for {silent:.1?}")?,
             RankState::Behind => f.write_str(" is alive")?,
             RankState::Here => f.write_str(" is alive and waits as well")?,

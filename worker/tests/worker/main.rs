@@ -21,6 +21,7 @@ mod rank;
 mod requests;
 mod resume;
 mod simulation;
+mod texts;
 mod units;
 mod values;
 mod world;

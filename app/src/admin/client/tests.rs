@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn an_explanation_is_told_line_by_line() {
     let answer = serde_json::json!({
-        "summary": "Job 1 is partly aggregated here: 50.0 % of its bytes.",
+        "summary": "Job 1 is partly aggregated here: 50.0 % of its bytes. Collisions: 3 contributions.",
         "job": { "state": "running", "joined": 2, "ranks": 2, "epoch": 9 },
         "bytes": { "aggregated": 10, "server": 10, "bypassed": 0 },
         "reasons": [{ "text": "Collisions: 3 contributions.", "remedy": "raise [pool] slots" }],

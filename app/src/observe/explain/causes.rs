@@ -208,7 +208,7 @@ pub(super) const COUNTED: [Cause; 19] = [
         "halted",
         Count::Drops(&[DropReason::Halted]),
         both("Halted: {n} packets came while the job was suspended."),
-        "have a worker reset it (Reset)",
+        "`pascaline job reset JOB`; its workers join anew",
     ),
     cause(
         "mismatch",

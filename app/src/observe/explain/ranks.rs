@@ -43,7 +43,7 @@ fn stuck(report: &RankReport, waited: Option<&Late>) -> Option<Reason> {
         RankState::Left => ("rank-left", "look at what that worker has said; start all ranks again"),
         RankState::Silent => (
             "rank-silent",
-            "look at that process and its host: is it stopped, busy, cut off? After dead_after it counts as dead",
+            "look at that process and its host: stopped, busy, cut off? After dead_after it counts as dead",
         ),
         RankState::Blocked => (
             "rank-blocked",

@@ -283,7 +283,7 @@ fn what_is_known_of_a_rank_is_told_in_the_words_of_its_error() {
         ),
         (RankState::Blocked, "rank-blocked", "its data packets do not get through to the appliance"),
         (RankState::Left, "rank-left", "has left, behind by 12 packets"),
-        (RankState::Lost, "rank-lost", "has died: it was silent for 2.1s"),
+        (RankState::Lost, "rank-lost", "counts as dead: it was silent for 2.1s"),
         (
             RankState::Behind,
             "straggler",

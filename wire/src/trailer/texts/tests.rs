@@ -15,9 +15,9 @@ fn each_state_of_a_rank_has_its_words() {
         (report(RankState::Left, 0, 4), "rank 2 (10.77.0.3 port 49152) has left, behind by 4 packets"),
         (
             report(RankState::Lost, 20_000, 0),
-            "rank 2 (10.77.0.3 port 49152) has died: it was silent for 20.0s",
+            "rank 2 (10.77.0.3 port 49152) counts as dead: it was silent for 20.0s",
         ),
-        (report(RankState::Lost, 0, 0), "rank 2 (10.77.0.3 port 49152) has died"),
+        (report(RankState::Lost, 0, 0), "rank 2 (10.77.0.3 port 49152) counts as dead"),
         (
             report(RankState::Silent, 3_210, 1),
             "rank 2 (10.77.0.3 port 49152) is silent for 3.2s, behind by 1 packet",
