@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import build
+import clients
 import impairment
 import iswitch
 import neighbour
@@ -49,8 +50,10 @@ def main(arguments: list[str]) -> int:
         # Updates are plotted by it, frames may be lost by it.
         with_lab = options.mode == "olaf" or options.loss > 0 or options.duplicate > 0 or options.reorder > 0
         binary = build.ready(stop, options.binary, with_lab=with_lab)
-        build.become_root(Path(__file__).resolve(), arguments, binary)
-        outcome = _show(options, binary, Stop(options.timeout))
+        libraries = _libraries(options, binary)
+        more = ["--libraries", str(libraries)] if libraries else []
+        build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
+        outcome = _show(options, binary, libraries, Stop(options.timeout))
     except Interrupted as interrupted:
         _say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
@@ -67,10 +70,19 @@ def main(arguments: list[str]) -> int:
     return 0 if outcome.good else 1
 
 
-_Outcome = report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome
+_Outcome = report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome | clients.Outcome
 
 
-def _show(options: Options, binary: Path, stop: Stop) -> _Outcome:
+def _libraries(options: Options, binary: Path) -> Path | None:
+    """Those of scripts/clients, as optimised as the program is."""
+    if options.client == "rust" or options.libraries:
+        return options.libraries and options.libraries.resolve()
+    return clients.libraries(mpi=options.client == "mpi", optimised=binary.parent.name != "debug")
+
+
+def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) -> _Outcome:
+    if libraries and options.client != "rust":
+        return clients.demonstrate(options, binary, libraries, stop)
     if options.mode == "olaf":
         return olaf.demonstrate(options, binary, stop)
     if options.mode == "iswitch":

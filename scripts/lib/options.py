@@ -45,6 +45,8 @@ examples:
   scripts/demo --collective broadcast --root 2       rank 2's tensor to all; and the other collectives
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
+  scripts/demo --client c --json                     four programs in C, through libpascaline
+  scripts/demo --client mpi --json                   four ranks of an unmodified program of MPI
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -92,7 +94,9 @@ class Options:
     udp_ports: int
     lcores: int
     timeout: float
+    client: str
     binary: Path | None
+    libraries: Path | None
     keep: bool
     cleanup: bool
     json: bool
@@ -338,7 +342,16 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
     more.add_argument(
         "--timeout", type=_between(1, 86400), default=300, metavar="S", help="give up after (300)"
     )
+    more.add_argument(
+        "--client",
+        choices=("rust", "c", "mpi"),
+        default="rust",
+        help="who sums: workers, programs in C, or programs of MPI with libpascaline-mpi preloaded (rust)",
+    )
     more.add_argument("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
+    more.add_argument(
+        "--libraries", type=Path, metavar="DIR", help="where scripts/clients has put its libraries"
+    )
     more.add_argument("--keep", action="store_true", help="leave namespaces and files for inspection")
     more.add_argument("--cleanup", action="store_true", help="only remove what --keep or a killed run left")
     more.add_argument(
@@ -374,5 +387,9 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error(f"--ip6, --routed and --collective: only with {most}")
     if options.routed and (options.loss or options.duplicate or options.reorder):
         parser.error("--routed: the bad network has the routers' places")
+    different = direct or options.reload or options.restart_appliance or options.loss or options.reorder
+    different = different or options.ip6 or options.routed or options.collective != "allreduce"
+    if options.client != "rust" and (different or options.jobs > 1 or options.halt or options.dtype != "f32"):
+        parser.error("--client c and mpi sum f32 over IPv4 in one job, and nothing else happens meanwhile")
     if options.binary and not options.binary.is_file():
         parser.error(f"--binary {options.binary}: no such file")

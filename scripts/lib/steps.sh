@@ -206,6 +206,25 @@ demo_olaf() {
         'olaf["aggregated"] > olaf["received"]'
 }
 
+# Programs in C, half of them under sanitizers, and an unmodified program of MPI: their sums are right, and the
+# appliance has made the results.
+demo_client() {
+    local more=()
+    [[ $1 == c ]] || more=('calls_by_appliance > 40')
+    demo --client "$1" --bytes 1MiB -- 'ok' "client == \"$1\"" 'workers == 4' 'verified == 10' 'mismatches == 0' \
+        'results >= results_needed' 'results_needed == 10240' 'identity_holds' "${more[@]}"
+}
+
+# Without an appliance a program of MPI runs as ever, and one line says why.
+mpi_falls_back() {
+    local output=$logs/mpi-fallback.txt built
+    built=$(scripts/clients) && mpicc -O1 examples/mpi/allreduce.c -o "$logs/mpi_allreduce" || return 1
+    bounded 60 mpirun --allow-run-as-root --oversubscribe -np 4 --mca btl self,vader \
+        --mca mpi_yield_when_idle 1 -x LD_PRELOAD="$built/lib/libpascaline-mpi.so" \
+        -x PASCALINE_URL='pascaline://127.0.0.1:9?timeout=500ms' "$logs/mpi_allreduce" 1000 2>&1 | tee "$output"
+    (($(grep -c 'sums are right' "$output") == 4 && $(grep -c '^pascaline-mpi: ' "$output") == 1))
+}
+
 demo_gives_up() {
     local code=0
     bounded 60 scripts/demo --json --allreduces 100000 --timeout 3 || code=$?
@@ -351,6 +370,9 @@ port_steps() {
     step "demo: 64 workers in racks" demo_racks
     step "demo: two lcores, PSNs spread over UDP ports" demo_two_lcores
     step "demo: asynchronous updates, Olaf beside FIFO" demo_olaf
+    step "demo: programs in C" demo_client c
+    step "demo: an unmodified program of MPI" demo_client mpi
+    step "mpi: falls back without an appliance" mpi_falls_back
     step "demo: gives up in time" demo_gives_up
     step "demo: Ctrl-C leaves nothing behind" python3 -B scripts/lib/interrupt.py ctrl-c
     step "demo: SIGTERM leaves nothing behind" python3 -B scripts/lib/interrupt.py term

@@ -1,0 +1,148 @@
+/* The calls that wait, and the beginning and end of a program. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int MPI_Init(int *argc, char ***argv)
+{
+    int code = PMPI_Init(argc, argv);
+
+    if (code == MPI_SUCCESS)
+        start_with_world();
+    return code;
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    int code = PMPI_Init_thread(argc, argv, required, provided);
+
+    if (code == MPI_SUCCESS)
+        start_with_world();
+    return code;
+}
+
+int MPI_Finalize(void)
+{
+    leave_all();
+    print_statistics();
+    return PMPI_Finalize();
+}
+
+/* The job of an operation on elements, or null where MPI has to do it. */
+static struct job *job_for(enum call call, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                           int *dtype, int *operation, size_t *bytes)
+{
+    *bytes = bytes_of(count, datatype, comm);
+    if (!large_enough(*bytes) || !known(call, datatype, op, comm, dtype, operation))
+        return NULL;
+    return job_of(comm, call, true);
+}
+
+/* Whether integers have saturated in the latest operation, where MPI's wrap. All ranks see the same. */
+static bool saturated(struct job *job)
+{
+    pascaline_report report = {0};
+
+    return pascaline_last_report(job->handle, &report) == PASCALINE_OK && report.overflows;
+}
+
+int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                  MPI_Comm comm)
+{
+    int dtype, operation;
+    size_t bytes;
+    struct job *job = job_for(ALLREDUCE, count, datatype, op, comm, &dtype, &operation, &bytes);
+    const void *input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+    void *kept = NULL;
+    pascaline_status status;
+
+    if (!job) {
+        count_theirs(ALLREDUCE);
+        return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+    }
+    /* Integers that have saturated are added again by MPI, whose wrap. */
+    if (dtype == PASCALINE_I32 && input == recvbuf) {
+        kept = malloc(bytes);
+        if (!kept)
+            return conclude(comm, job, ALLREDUCE, PASCALINE_ERR_SYSTEM, 0);
+        memcpy(kept, recvbuf, bytes);
+    }
+    status = pascaline_allreduce(job->handle, input, recvbuf, (size_t)count, dtype, operation);
+    if (status == PASCALINE_OK && dtype == PASCALINE_I32 && saturated(job)) {
+        int code = PMPI_Allreduce(kept ? kept : sendbuf, recvbuf, count, datatype, op, comm);
+
+        count_theirs(ALLREDUCE);
+        free(kept);
+        return code;
+    }
+    free(kept);
+    return conclude(comm, job, ALLREDUCE, status, bytes);
+}
+
+int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+               MPI_Comm comm)
+{
+    int dtype, operation;
+    size_t bytes;
+    struct job *job = job_for(REDUCE, count, datatype, op, comm, &dtype, &operation, &bytes);
+    const void *input = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+
+    if (!job) {
+        count_theirs(REDUCE);
+        return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
+    }
+    return conclude(
+        comm, job, REDUCE,
+        pascaline_reduce(job->handle, input, recvbuf, (size_t)count, dtype, operation, root), bytes);
+}
+
+/* A broadcast of elements that are not side by side, as bytes that are. */
+static int broadcast_packed(struct job *job, void *buffer, int count, MPI_Datatype datatype, int root,
+                            MPI_Comm comm, size_t bytes)
+{
+    char *packed = malloc(bytes);
+    int rank, at = 0, code = MPI_SUCCESS;
+
+    if (!packed)
+        return conclude(comm, job, BCAST, PASCALINE_ERR_SYSTEM, 0);
+    PMPI_Comm_rank(comm, &rank);
+    if (rank == root)
+        code = PMPI_Pack(buffer, count, datatype, packed, (int)bytes, &at, comm);
+    if (code == MPI_SUCCESS)
+        code = conclude(comm, job, BCAST, pascaline_broadcast(job->handle, packed, bytes, root), bytes);
+    at = 0;
+    if (code == MPI_SUCCESS && rank != root)
+        code = PMPI_Unpack(packed, (int)bytes, &at, buffer, count, datatype, comm);
+    free(packed);
+    return code;
+}
+
+int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+{
+    /* The ranks need not name the same type, but as many bytes: nothing else may decide. */
+    size_t bytes = bytes_of(count, datatype, comm);
+    struct job *job = large_enough(bytes) && bytes <= INT32_MAX ? job_of(comm, BCAST, true) : NULL;
+
+    if (!job) {
+        count_theirs(BCAST);
+        return PMPI_Bcast(buffer, count, datatype, root, comm);
+    }
+    if (!is_plain(datatype))
+        return broadcast_packed(job, buffer, count, datatype, root, comm, bytes);
+    return conclude(comm, job, BCAST, pascaline_broadcast(job->handle, buffer, bytes, root), bytes);
+}
+
+int MPI_Barrier(MPI_Comm comm)
+{
+    int between = 1;
+    struct job *job = NULL;
+
+    if (comm != MPI_COMM_NULL && PMPI_Comm_test_inter(comm, &between) == MPI_SUCCESS && !between)
+        job = job_of(comm, BARRIER, true);
+    if (!job) {
+        count_theirs(BARRIER);
+        return PMPI_Barrier(comm);
+    }
+    return conclude(comm, job, BARRIER, pascaline_barrier(job->handle), 0);
+}
