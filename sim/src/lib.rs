@@ -69,3 +69,4 @@ pub use campaign::{Campaign, Finding, Report, schedule};
 pub use faults::{Fault, Faults, Reach, Reached};
 pub use sabotage::Sabotage;
 pub use violation::Violation;
+pub use world::runs::{Runs, runs};

@@ -42,6 +42,20 @@ impl Conditions {
         }
     }
 
+    /// A network that loses, doubles and delays a little.
+    pub(crate) const fn slightly_bad() -> Self {
+        Self {
+            latency: 20 * MICRO,
+            loss: 10_000,
+            duplicate: 10_000,
+            delayed: 50_000,
+            delay: 200 * MICRO,
+            stray: 5_000,
+            corrupt: 0,
+            truncate: 0,
+        }
+    }
+
     /// How long a worker may wait for news that the appliance gives with every answer to a heartbeat.
     ///
     /// It is the time its link is down, and enough heartbeats that hardly ever all of them, or all answers,

@@ -11,6 +11,7 @@ use crate::random::Random;
 
 mod besides;
 mod job;
+mod runs;
 mod upset;
 
 use besides::Besides;

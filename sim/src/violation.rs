@@ -158,6 +158,14 @@ pub enum Violation {
         /// The job's `dead_after`, a heartbeat, and as many more as the network may lose.
         limit_ms: u64,
     },
+    /// All ranks of a run were there, and it did not complete.
+    #[error("run {run} has not completed, although all its ranks were there: {ends:?}")]
+    NotCompleted {
+        /// The run, from 1.
+        run: u64,
+        /// How each rank ended.
+        ends: Vec<String>,
+    },
     /// A worker was still busy with what had a deadline.
     #[error("job {job} rank {rank} is still {stage} after its deadline")]
     Overdue {

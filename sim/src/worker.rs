@@ -90,6 +90,11 @@ pub(crate) struct Worker {
     /// Times that its session had gone on when somebody last looked.
     pub(crate) resumed: u64,
     pub(crate) killed: Option<u64>,
+    /// When its present life began, and how long it waits for others to join, if not as long as the job says.
+    pub(crate) started: u64,
+    /// When it had finished all operations.
+    pub(crate) finished: u64,
+    pub(crate) patience: Option<Duration>,
     /// Between two operations it reads what comes.
     tends: bool,
     hints: Hints,
@@ -120,6 +125,9 @@ impl Worker {
             root: 0,
             resumed: 0,
             killed: None,
+            started: 0,
+            finished: 0,
+            patience: None,
             tends,
             hints,
             tensor: Vec::new(),
@@ -167,7 +175,9 @@ impl Worker {
         self.wake = None;
         let identity = Identity { job: plan.id, rank: self.rank, ranks: plan.ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
-        let join = Join::new(identity, number, plan.window, time, plan.join_deadline);
+        let join =
+            Join::new(identity, number, plan.window, time, self.patience.unwrap_or(plan.join_deadline));
+        self.started = now;
         self.enter(Phase::Joining(join), now);
     }
 
@@ -178,6 +188,14 @@ impl Worker {
         self.inbox.clear();
         self.socket.clear();
         self.stopped = None;
+    }
+
+    /// What it says when it gives up joining, if anybody may count on it.
+    pub(crate) fn farewell(&mut self) -> Option<Vec<u8>> {
+        let Phase::Joining(join) = &mut self.phase else { return None };
+        let packet = join.farewell()?;
+        let (head, body) = packet.split_first_chunk::<{ header::LEN }>()?;
+        Some(self.host.send(head, body))
     }
 
     /// Keeps what comes while it is stopped, as far as there is room. `None` if it is not stopped.
@@ -246,7 +264,7 @@ impl Worker {
         let Some(started) = started else {
             self.tensor.clear();
             self.session.iter_mut().for_each(|session| session.leave(time, plan.linger));
-            self.done = true;
+            (self.done, self.finished) = (true, now);
             self.enter(Phase::Leaving, now);
             return Ok(None);
         };
@@ -352,7 +370,13 @@ impl Worker {
     /// What it is doing, if that has a deadline, and how long it may.
     pub(crate) const fn stage(&self, plan: &JobPlan) -> Option<(&'static str, Duration)> {
         match self.phase {
-            Phase::Joining(_) => Some(("joining", plan.join_deadline)),
+            Phase::Joining(_) => Some((
+                "joining",
+                match self.patience {
+                    Some(patience) => patience,
+                    None => plan.join_deadline,
+                },
+            )),
             Phase::Running => Some(("in an allreduce", plan.deadline)),
             Phase::Leaving => Some(("leaving", plan.linger.saturating_add(plan.deadline))),
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,

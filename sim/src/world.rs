@@ -30,10 +30,12 @@ mod lives;
 mod network;
 mod outside;
 mod pauses;
+pub(crate) mod runs;
 mod turns;
 mod verdict;
 
 use pauses::Stopped;
+use runs::Runs;
 
 /// The appliance's clock does not begin at 0.
 const EPOCH: u64 = 1_000_000_000;
@@ -98,6 +100,8 @@ pub(crate) struct World<'a> {
     reached: Reached,
     finished: u64,
     failed: u64,
+    /// Of many runs in a row: what has come of them.
+    runs: Runs,
     saboteur: Saboteur,
 }
 
@@ -105,16 +109,27 @@ pub(crate) struct World<'a> {
 pub(crate) fn run(seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random);
-    let mut world = World::new(&plan, random, sabotage, words);
+    act(&plan, random, sabotage, words).0
+}
+
+/// Runs one job again and again.
+fn run_again_and_again(seed: u64, runs: u64, words: Words) -> (Outcome, Runs) {
+    let mut random = Random::new(seed);
+    let plan = Plan::of_runs(&mut random, runs);
+    act(&plan, random, Sabotage::None, words)
+}
+
+fn act(plan: &Plan, random: Random, sabotage: Sabotage, words: Words) -> (Outcome, Runs) {
+    let mut world = World::new(plan, random, sabotage, words);
     world.trace.note(0, 0, &[], || format!("{plan:?}"));
     let violation = world.run().and_then(|()| world.end()).err();
     if let Some(violation) = &violation {
         world.trace.note(world.now, 1, &[], || format!("VIOLATION: {violation}"));
     }
     let (faults, reached, finished, failed) = (world.faults, world.reached, world.finished, world.failed);
-    let events = world.trace.events();
+    let (events, runs) = (world.trace.events(), world.runs);
     let (hash, lines) = world.trace.finish();
-    Outcome { faults, reached, finished, failed, events, hash, lines, violation }
+    (Outcome { faults, reached, finished, failed, events, hash, lines, violation }, runs)
 }
 
 impl<'a> World<'a> {
@@ -168,6 +183,7 @@ impl<'a> World<'a> {
             reached: Reached::default(),
             finished: 0,
             failed: 0,
+            runs: Runs::default(),
             saboteur: Saboteur::new(sabotage),
         }
     }
@@ -196,7 +212,8 @@ impl<'a> World<'a> {
         for (number, &(at, _)) in self.plan.upsets.iter().enumerate() {
             self.queue.push(at, What::Upset { number });
         }
-        for worker in 0..self.workers.len() {
+        let mut acts = self.plan.upsets.iter().filter(|(_, upset)| matches!(upset, Upset::Curtain)).count();
+        for worker in 0..if acts > 0 { 0 } else { self.workers.len() } {
             let at = self.random.below(2 * MILLI);
             self.queue.push(at, What::WorkerBack { worker });
         }
@@ -208,12 +225,16 @@ impl<'a> World<'a> {
             self.queue.push(0, What::OutsideBack);
         }
         // Nothing matters to anybody once all workers have come to their end.
-        while !(self.workers.iter().all(over) && self.cluster.as_ref().is_none_or(Cluster::is_over))
+        while !(acts == 0
+            && self.workers.iter().all(over)
+            && self.cluster.as_ref().is_none_or(Cluster::is_over))
             && let Some((at, what)) = self.queue.pop()
         {
             self.now = at;
+            let runs = self.runs.runs;
             self.happen(what)?;
-            if self.trace.events() > MOST_EVENTS {
+            acts -= usize::from(self.runs.runs > runs);
+            if self.trace.events() > MOST_EVENTS * (1 + self.runs.runs) {
                 return Err(Violation::Endless { events: self.trace.events() });
             }
         }
@@ -294,6 +315,8 @@ impl<'a> World<'a> {
             }
             Upset::ServerAway { how, down } => self.outside_away(how, down),
             Upset::Pause { part, down } => self.pause(part, down),
+            Upset::Start { worker, patience } => return self.launch(worker, patience),
+            Upset::Curtain => return self.curtain(),
             Upset::Kill { worker } => {
                 if self.kill(worker, Phase::Over(Ending::Killed)) {
                     self.faults.count(Fault::WorkerKilled);

@@ -189,7 +189,8 @@ impl JobRecord {
     /// A rank becomes a member of the present generation.
     fn enter(&mut self, now: Duration, at: usize, session: u64, member: Joined) {
         self.note_session(at, session, source(&member.endpoint));
-        self.ranks[at].joined = Some(member);
+        // The rank has been decided about. What is heard of this member says nothing of the one before.
+        (self.ranks[at].joined, self.ranks[at].contest) = (Some(member), None);
         if self.joined() == 1 {
             self.since = now;
         }

@@ -40,6 +40,22 @@ fn a_worker_that_was_killed_and_starts_again_has_its_rank_back_within_two_second
 }
 
 #[test]
+fn a_worker_that_starts_again_a_second_time_is_not_taken_for_the_first_one() {
+    let (mut plane, workers) = (Plane::new(JobSpec::new(JOB, 2)), ranks(2));
+    let again = |life: u16| Worker { session: life.into(), udp_port: 100 + life, ..workers[1] };
+    let _ = plane.ask(&workers[1], Join, 0, 0);
+    let _ = plane.pass(millis(2900));
+    assert_eq!(plane.ask(&again(1), Join, 0, 0).header.epoch, 0, "the member may still live");
+    // It is given up before the newcomer has waited for long.
+    let _ = plane.pass(millis(200));
+    for _ in 0..7 {
+        assert_eq!(plane.ask(&again(1), Join, 0, 0).header.epoch, FIRST, "a member");
+        let _ = plane.pass(millis(100));
+    }
+    assert_eq!(plane.ask(&again(2), Join, 0, 0).control.status, Pending);
+}
+
+#[test]
 fn that_the_others_have_come_is_no_sign_of_life_of_one_that_was_killed() {
     let (mut plane, workers) = (Plane::new(JobSpec::new(JOB, 2)), ranks(2));
     let _ = plane.ask(&workers[1], Join, 0, 0);

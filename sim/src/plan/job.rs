@@ -23,6 +23,8 @@ pub(crate) struct Excuse {
     pub(crate) reset: bool,
     /// PSNs are complete without the ranks that are late: those may be left behind for good.
     pub(crate) threshold: bool,
+    /// It is run many times in a row: what counts is what each run comes to.
+    pub(crate) runs: bool,
 }
 
 /// A job and what its workers do.

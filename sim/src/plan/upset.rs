@@ -1,5 +1,7 @@
 //! What goes wrong once, and whose operations may fail for it.
 
+use core::time::Duration;
+
 use pascaline_wire::control::Action;
 
 use super::besides::Part;
@@ -29,6 +31,13 @@ pub(crate) enum Upset {
         part: Part,
         down: u64,
     },
+    /// A rank's process is started, if there is none, and waits so long for the others.
+    Start {
+        worker: usize,
+        patience: Duration,
+    },
+    /// One of many runs is over.
+    Curtain,
     Kill {
         worker: usize,
     },
@@ -76,6 +85,8 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
                 Upset::RestartServer { .. }
                 | Upset::ServerAway { .. }
                 | Upset::Pause { .. }
+                | Upset::Start { .. }
+                | Upset::Curtain
                 | Upset::Command { .. } => {}
                 Upset::Kill { .. } => job.excuse.kill |= mine,
                 Upset::Restart { .. } => job.excuse.restart |= mine,

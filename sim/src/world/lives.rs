@@ -191,7 +191,12 @@ impl World<'_> {
                 }
                 self.rest(number);
             }
-            Milestone::JoinFailed(_) => worker.end(Phase::Over(Ending::JoinFailed), now),
+            Milestone::JoinFailed(_) => {
+                // Twice: nobody asks for an answer.
+                let farewells: Vec<_> = (0..2).filter_map(|_| worker.farewell()).collect();
+                worker.end(Phase::Over(Ending::JoinFailed), now);
+                farewells.into_iter().for_each(|frame| self.send_up(number, frame));
+            }
             Milestone::Left(_) => {
                 let stayed = now - worker.since > nanos(plan.linger);
                 worker.end(Phase::Over(Ending::Left), now);
@@ -199,10 +204,13 @@ impl World<'_> {
             }
             Milestone::Failed(failure) => {
                 self.failed += 1;
+                // It says that it gives up.
+                self.flush(number);
                 let again = match &failure {
                     Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
                     Failure::Deadline(_) | Failure::Unreachable(_) | Failure::TooLong { .. } => Again::Not,
                 };
+                let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
                 let can_start = worker.life < plan.lives;
                 if again == Again::SameSession {
                     worker.renew();

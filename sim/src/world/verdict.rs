@@ -146,7 +146,10 @@ impl World<'_> {
     }
 
     fn is_excused(&self, plan: &JobPlan, number: usize, worker: &Worker, milestone: &Milestone) -> bool {
-        let Excuse { appliance, restart, kill, reset, threshold } = plan.excuse;
+        let Excuse { appliance, restart, kill, reset, threshold, runs } = plan.excuse;
+        if runs {
+            return !is_taken(milestone);
+        }
         let begun_anew = self.jobs.get(worker.job).is_some_and(|job| job.begun_anew);
         // Who has come to an end does not begin again with those who must.
         let stranded = restart || reset || kill && appliance || begun_anew;
@@ -161,6 +164,11 @@ impl World<'_> {
                     reset || dead || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
                 Reason::Halted => reset,
+                // Who has given up had its own excuse.
+                Reason::RanksLeft(named) => named.as_slice().iter().any(|report| {
+                    let gone = |other: &Worker| other.is_dead() || other.life > 1;
+                    self.others(number).any(|other| other.rank == report.rank && gone(other))
+                }),
                 Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
                 _ => false,
             },
@@ -254,6 +262,11 @@ impl World<'_> {
             _ => Err(Violation::Overdue { job, rank, stage: "at work" }),
         }
     }
+}
+
+/// True if somebody else is said to have the rank.
+const fn is_taken(milestone: &Milestone) -> bool {
+    matches!(milestone, Milestone::JoinFailed(JoinFailure::Rejected(no)) if matches!(no.reason, Reason::Taken))
 }
 
 /// The contributors that are not in a set of ranks.
