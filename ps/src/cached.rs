@@ -6,8 +6,6 @@
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 
-use pascaline_wire::round;
-
 use crate::entry::Content;
 
 /// A result.
@@ -31,8 +29,8 @@ pub(crate) struct CachedResults {
     results: HashMap<u32, CachedResult>,
     order: VecDeque<u32>,
     bytes: usize,
-    /// From when on the latest of those that have been forgotten was kept.
-    forgotten: Option<Duration>,
+    /// The latest PSN that may have had a result of which nothing is known here.
+    unknown: Option<u32>,
 }
 
 impl CachedResults {
@@ -56,8 +54,9 @@ impl CachedResults {
 
     /// Forgets the oldest result; the bytes that were freed.
     pub(crate) fn forget_oldest(&mut self) -> usize {
-        let oldest = self.order.pop_front().and_then(|psn| self.results.remove(&psn));
-        self.forgotten = oldest.as_ref().map(|finished| finished.at).max(self.forgotten);
+        let Some(psn) = self.order.pop_front() else { return 0 };
+        self.doubt(psn);
+        let oldest = self.results.remove(&psn);
         let freed = oldest.map_or(0, |finished| finished.content.bytes.len());
         self.bytes -= freed;
         freed
@@ -71,21 +70,23 @@ impl CachedResults {
         }
     }
 
-    /// From when on the latest result that has been forgotten was kept: what has been kept since then is
-    /// known.
-    pub(crate) const fn forgotten(&self) -> Option<Duration> {
-        self.forgotten
+    /// Notes that up to this PSN ranks may have taken results of which nothing is known here.
+    pub(crate) fn doubt(&mut self, psn: u32) {
+        if self.knows(psn) {
+            self.unknown = Some(psn);
+        }
     }
 
-    /// A rank that has promised to wait for round `promised` lacks the result. If that is not the round that
-    /// it was agreed upon in, the number was damaged on its way, and the rank would wait for ever: from now
-    /// on it is the result whatever was promised. That is the case anyway, as long as it is kept: no later
-    /// vote begins.
-    pub(crate) fn insist(&mut self, psn: u32, promised: u16) {
-        if let Some(finished) = self.results.get_mut(&psn)
-            && !round::admits(promised, finished.round)
-        {
-            finished.round = round::TAKEN;
+    /// True if all results of the PSN that were ever given out are kept, as far as one can tell. PSNs are
+    /// serial numbers.
+    pub(crate) fn knows(&self, psn: u32) -> bool {
+        self.unknown.is_none_or(|unknown| (1..1 << 31).contains(&psn.wrapping_sub(unknown)))
+    }
+
+    /// Gives a result a round in which it can be agreed upon.
+    pub(crate) fn number(&mut self, psn: u32, round: u16) {
+        if let Some(finished) = self.results.get_mut(&psn) {
+            finished.round = round;
         }
     }
 

@@ -10,8 +10,8 @@ pub struct Config {
     /// What the jobs' capacities may add up to.
     pub capacity: Capacity,
     /// Results that a job keeps for those who come late, as far as its memory goes; at least 1, because a
-    /// result is sent from where it is kept. Those of the last [`settle`](Self::settle) should be among them:
-    /// else ranks are asked more often than they need to be.
+    /// result is sent from where it is kept. Those of two windows should be among them: else ranks are asked
+    /// more often than they need to be.
     pub cached: u32,
     /// Requests (fetches and reminders) that may be sent between two calls of
     /// [`Server::handle_timeout`](crate::Server::handle_timeout): a job of 1,024 ranks must not flood its own
@@ -26,9 +26,9 @@ pub struct Config {
     /// How long an entry may stay incomplete, and a result kept. PSNs are used again after 2³²: a result must
     /// be forgotten before its number comes round.
     pub age_limit: Duration,
-    /// After this time no packet arrives any more. A server that does not remember everything that it has
-    /// given out in this time, because it has just been started or has forgotten a result, asks all ranks
-    /// before it gives out a sum whose bits depend on the order of addition.
+    /// After this time no packet arrives any more. A server that comes to a generation that had begun learns
+    /// in this time how far ranks may have been: up to there it asks all of them before it gives out a sum
+    /// whose bits depend on the order of addition.
     pub settle: Duration,
 }
 

@@ -41,8 +41,8 @@ pub(crate) struct Content {
     pub(crate) element: Element,
     pub(crate) ranks: RankSet,
     pub(crate) marks: Marks,
-    /// Some of it may have been sent for the first time: then no sum of nothing but such contributions can be
-    /// elsewhere.
+    /// Some of it came when it was sent for the first time, and there had been no result then: so there is no
+    /// other sum.
     pub(crate) fresh: bool,
     /// Bytes of one contribution.
     pub(crate) len: usize,
@@ -53,13 +53,19 @@ pub(crate) struct Content {
 
 impl Content {
     /// The first contribution or partial of a PSN.
-    pub(crate) fn new(params: &JobParams, header: &Header, ranks: RankSet, payload: &[u8]) -> Self {
+    pub(crate) fn new(
+        params: &JobParams,
+        header: &Header,
+        ranks: RankSet,
+        payload: &[u8],
+        known: bool,
+    ) -> Self {
         let (element, len) = (header.element, payload.len());
         match params.order_of(element) {
-            Order::Arrival => Self::whole(header, ranks, payload),
+            Order::Arrival => Self::whole(header, ranks, payload, known),
             Order::Rank => {
                 let bytes = vec![0; params.entry_bytes(element, len)];
-                let mut content = Self { bytes, ..Self::whole(header, ranks, &[]) };
+                let mut content = Self { bytes, ..Self::whole(header, ranks, &[], known) };
                 content.len = len;
                 content.put(header.rank, payload);
                 content
@@ -67,13 +73,13 @@ impl Content {
         }
     }
 
-    /// A sum as it came.
-    pub(crate) fn whole(header: &Header, ranks: RankSet, payload: &[u8]) -> Self {
+    /// A sum as it came; `known` tells whether there has been no result of its PSN so far.
+    pub(crate) fn whole(header: &Header, ranks: RankSet, payload: &[u8], known: bool) -> Self {
         Self {
             element: header.element,
             ranks,
             marks: Marks::of(header),
-            fresh: is_fresh(header),
+            fresh: known && is_fresh(header),
             len: payload.len(),
             bytes: payload.to_vec(),
         }
@@ -94,6 +100,7 @@ impl Content {
         ranks: &RankSet,
         payload: &[u8],
         combiner: &Combiner,
+        known: bool,
     ) {
         match order {
             Order::Arrival => {
@@ -104,7 +111,7 @@ impl Content {
         }
         self.ranks = self.ranks | *ranks;
         self.marks.merge(&Marks::of(header));
-        self.fresh |= is_fresh(header);
+        self.fresh |= known && is_fresh(header);
     }
 
     fn saturated(&mut self, saturated: bool) {
@@ -150,8 +157,6 @@ pub(crate) struct Vote {
     /// Who has promised to take no result but of this round. Who has one says so instead, and the vote is
     /// over.
     pub(crate) promised: RankSet,
-    /// When it began, everything was known that could still be on its way.
-    pub(crate) settled: bool,
 }
 
 /// A round of asking that is under way: first the appliance, then one missing rank after the other.
@@ -197,7 +202,7 @@ impl Entry {
         let fresh = self.content.as_ref().is_some_and(|content| content.fresh);
         let answered = match &self.vote {
             // A fresh contribution makes the vote unnecessary.
-            Some(vote) if !(vote.settled && fresh) => vote.promised,
+            Some(vote) if !fresh => vote.promised,
             _ => self.ranks(),
         };
         answered.missing(ranks).iter().find(|&rank| rank >= from)

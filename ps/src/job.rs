@@ -12,7 +12,7 @@ use crate::cached::CachedResults;
 use crate::combine::Combiner;
 use crate::config::{Config, JobParams};
 use crate::counters::Counters;
-use crate::entry::{Content, Entry};
+use crate::entry::{Content, Entry, Vote};
 use crate::outcome::{RejectReason, Rejection};
 use crate::timeout::Estimator;
 
@@ -26,16 +26,20 @@ pub(crate) use send::Packet;
 /// does not could make us hold.
 const REPLIES: usize = 1024;
 
+/// How far ranks may be ahead of the latest PSN that is known of, at most: windows are 16 bits.
+const AHEAD: u32 = 1 << 16;
+
 /// Rounds of asking after which an entry gives way to a later PSN.
 const PATIENCE: u32 = 4;
 /// Entries that are looked at for one.
 const LOOKED_AT: usize = 16;
 
-/// A result to be sent.
+/// A result to be sent, or a rank to be asked to promise its round.
 #[derive(Debug, Clone, Copy)]
 struct Reply {
     psn: u32,
     to: Destination,
+    asks: bool,
 }
 
 #[derive(Debug)]
@@ -233,7 +237,7 @@ impl Job {
         let Some(content) = complete else { return };
         let agreed = entry.vote.as_ref().filter(|vote| vote.promised.len() >= needed);
         let round = match agreed {
-            _ if self.is_certain(now, content) => round::TAKEN,
+            _ if self.is_certain(content) => self.round_of(content, entry.vote.as_deref()),
             Some(vote) => vote.round,
             None if entry.vote.is_some() => return,
             None => return self.begin_asking(now, psn),
@@ -248,30 +252,35 @@ impl Job {
         }
     }
 
-    /// True if there can be no other sum of a PSN with other bits than this one, of which nothing is known
-    /// here. Let no packet be duplicated on its way; then each contribution that was sent for the first time
-    /// is in one sum only. So there is none of nothing but such contributions beside one that contains any,
-    /// and all others are made here.
-    fn is_certain(&self, now: Duration, content: &Content) -> bool {
-        !self.params.depends_on_arrival(content.element) || content.fresh && self.is_settled(now)
+    /// True if there can be no other sum of a PSN with other bits than this one. Let no packet be duplicated
+    /// on its way; then each contribution that was sent for the first time is in one sum only. So there is
+    /// none of nothing but such contributions beside one that contains any, and all others are made here:
+    /// there had been none when it came, and there is none as long as the entry is open.
+    const fn is_certain(&self, content: &Content) -> bool {
+        !self.params.depends_on_arrival(content.element) || content.fresh
     }
 
-    /// True if what has been given out before this server's memory begins has arrived by now, or never will.
-    fn is_settled(&self, now: Duration) -> bool {
-        let began = self.began.filter(|_| !self.witnessed);
-        let since = began.max(self.cached.forgotten());
-        since.is_none_or(|since| now >= since.saturating_add(self.config.settle))
+    /// The round of a sum that is certain. Who has promised to wait for another is won over.
+    fn round_of(&self, content: &Content, vote: Option<&Vote>) -> u16 {
+        if self.params.depends_on_arrival(content.element) {
+            vote.map_or(round::NONE, |vote| vote.round)
+        } else {
+            round::TAKEN
+        }
     }
 
-    /// Notes that time begins with the first packet. Rounds are numbered from an arbitrary number on: another
-    /// life of the server should not use the same ones.
-    fn begin(&mut self, now: Duration) {
+    /// Notes that time begins with the first packet, and what may have been given out before. Rounds are
+    /// numbered from an arbitrary number on: another life of the server should not use the same ones.
+    fn begin(&mut self, now: Duration, psn: u32) {
         if self.began.is_none() {
             let (secs, nanos) = (now.as_secs(), u64::from(now.subsec_nanos()));
             let mixed =
                 (secs ^ nanos << 20 ^ u64::from(self.params.epoch) << 50).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             self.next_round = u16::try_from(mixed >> 49).unwrap_or(0).max(round::FIRST);
             self.began = Some(now);
+        }
+        if !self.witnessed && self.began.is_some_and(|began| now < began.saturating_add(self.config.settle)) {
+            self.cached.doubt(psn.wrapping_add(AHEAD));
         }
     }
 
@@ -286,13 +295,13 @@ impl Job {
     fn publish(&mut self, now: Duration, psn: u32, content: Content, round: u16, counters: &mut Counters) {
         self.cached.keep(now, psn, content, round, self.config.cached);
         counters.finished += 1;
-        counters.voted += u64::from(round != round::TAKEN);
-        self.reply(psn, Destination::Appliance, counters);
+        counters.voted += u64::from(!matches!(round, round::NONE | round::TAKEN));
+        self.reply(psn, Destination::Appliance, false, counters);
     }
 
-    fn reply(&mut self, psn: u32, to: Destination, counters: &mut Counters) {
+    fn reply(&mut self, psn: u32, to: Destination, asks: bool, counters: &mut Counters) {
         if self.replies.len() < REPLIES {
-            self.replies.push_back(Reply { psn, to });
+            self.replies.push_back(Reply { psn, to, asks });
         } else {
             counters.results_lost += 1;
         }

@@ -78,7 +78,8 @@ impl Server {
 
     /// Notes that in the generation of a job that will be [accepted](Self::set_job) next nothing has been
     /// sent yet. A server that comes to a generation later does not know what another life of it has given
-    /// out, and asks all ranks before it gives out sums, for [`Config::settle`].
+    /// out, and asks all ranks before it gives out sums of what may have been sent before
+    /// ([`Config::settle`]).
     pub fn witness(&mut self, job: u16) {
         self.witnessed.insert(job);
     }
@@ -225,7 +226,9 @@ impl Server {
                 self.ready.push_back(id);
             }
             if let Some(packet) = packet {
-                self.budget -= u32::from(matches!(packet, Packet::Request { .. }));
+                // A rank that is won over to a result is asked in any case: it has asked, too.
+                let spent = u32::from(matches!(packet, Packet::Request { .. }));
+                self.budget = self.budget.saturating_sub(spent);
                 return Some((id, packet));
             }
         }

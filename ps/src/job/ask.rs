@@ -45,14 +45,13 @@ impl Job {
         let ticket = self.next_ticket;
         let put = self.entries.get(&psn).is_some_and(|entry| {
             let uncertain = match &entry.content {
-                Some(content) => !self.is_certain(now, content),
+                Some(content) => !self.is_certain(content),
                 None => self.params.order == Order::Arrival,
             };
             entry.vote.is_none() && uncertain
         });
-        let settled = self.is_settled(now);
         let promised = RankSet::EMPTY;
-        let vote = put.then(|| Box::new(Vote { round: self.number_round(), promised, settled }));
+        let vote = put.then(|| Box::new(Vote { round: self.number_round(), promised }));
         let needed = self.params.needed();
         let Some(entry) = self.entries.get_mut(&psn) else { return };
         if vote.is_some() {

@@ -24,7 +24,7 @@ impl Job {
         bitmap: Option<&Bitmap>,
         counters: &mut Counters,
     ) -> Result<Outcome, Rejection> {
-        self.begin(now);
+        self.begin(now, header.psn);
         self.cached.expire(now, self.config.age_limit);
         check::membership(&self.params, header)?;
         match header.kind {
@@ -86,7 +86,8 @@ impl Job {
                 self.make_room(psn, 0, more, counters)?;
             }
         }
-        let content = || Content::new(&self.params, header, *ranks, payload);
+        let known = self.cached.knows(psn);
+        let content = || Content::new(&self.params, header, *ranks, payload, known);
         match self.entries.get_mut(&psn) {
             None => {
                 let content = content();
@@ -98,7 +99,8 @@ impl Job {
                 entry.helped |= header.kind == Kind::Gradient || entry.asked.is_some();
                 match &mut entry.content {
                     Some(there) => {
-                        there.add(self.params.order_of(header.element), header, ranks, payload, &combiner);
+                        let order = self.params.order_of(header.element);
+                        there.add(order, header, ranks, payload, &combiner, known);
                     }
                     none => self.entry_bytes += none.insert(content()).bytes.len(),
                 }
@@ -154,8 +156,8 @@ impl Job {
 
     /// Takes a whole sum in place of what the entry holds, if there is one. A partial that contains enough is
     /// one: the appliance sends it here, and not to the ranks, when part of it was sent again, since there
-    /// may be a result already. What a rank has taken is the result, and so is what the appliance has given
-    /// out, unless the ranks have to be asked.
+    /// may be a result already. What a rank has taken is the result, and so is what the appliance has made of
+    /// first sendings, unless the ranks have to be asked.
     fn conclude(
         &mut self,
         now: Duration,
@@ -174,15 +176,15 @@ impl Job {
             None => 0,
         };
         let partial = header.kind == Kind::Partial;
-        let taken = !partial && (header.priority == round::TAKEN || self.is_settled(now));
-        let content = Content::whole(header, ranks, payload);
-        let votes = self.params.depends_on_arrival(header.element);
-        if taken || !votes || self.is_certain(now, &content) {
+        let taken = !partial && header.priority == round::TAKEN;
+        let content = Content::whole(header, ranks, payload, self.cached.knows(psn));
+        if taken || self.is_certain(&content) {
             self.make_room(psn, freed, payload.len(), counters)?;
-            if self.close_entry(psn).is_none() {
-                counters.opened += 1;
-            }
-            self.publish(now, psn, content, round::TAKEN, counters);
+            let entry = self.close_entry(psn);
+            counters.opened += u64::from(entry.is_none());
+            let vote = entry.and_then(|entry| entry.vote);
+            let round = if taken { round::TAKEN } else { self.round_of(&content, vote.as_deref()) };
+            self.publish(now, psn, content, round, counters);
         } else {
             if !self.entries.contains_key(&psn) {
                 self.room_for_entry(psn, counters)?;
@@ -212,9 +214,12 @@ impl Job {
             return Err(RejectReason::Unexpected.into());
         }
         let psn = header.psn;
-        if self.cached.get(psn).is_some() {
-            self.cached.insist(psn, header.priority);
-            self.answer_late(now, header, counters);
+        if let Some(finished) = self.cached.get(psn) {
+            if round::admits(header.priority, finished.round) {
+                self.answer_late(now, header, counters);
+            } else {
+                self.win_over(now, header, counters);
+            }
             return Ok(Outcome::Late);
         }
         if !self.entries.contains_key(&psn) {
@@ -223,6 +228,23 @@ impl Job {
         }
         self.hasten(now, psn);
         Ok(Outcome::Reminded)
+    }
+
+    /// A rank lacks the result, and waits for another round than the result's: of a vote that came to nothing,
+    /// of another life of the server, or of a number that was damaged on its way. It is asked to promise this
+    /// one. To send it the result as if that had been taken would not do: once the result is forgotten here,
+    /// and the ranks vote on another, it could still arrive.
+    fn win_over(&mut self, now: Duration, header: &Header, counters: &mut Counters) {
+        let (psn, rank) = (header.psn, Destination::Rank(header.rank));
+        if !self.cached.admit_answer(now, psn, false, self.params.fan_in, self.config.floor) {
+            counters.answers_limited += 1;
+            return;
+        }
+        if self.cached.get(psn).is_some_and(|finished| finished.round == round::NONE) {
+            let round = self.number_round();
+            self.cached.number(psn, round);
+        }
+        self.reply(psn, rank, true, counters);
     }
 
     /// Answers a packet for a complete PSN with the result: to its rank, or to all if it is a partial, whose
@@ -238,7 +260,7 @@ impl Job {
             (Destination::Rank(header.rank), admitted)
         };
         if admitted {
-            self.reply(psn, to, counters);
+            self.reply(psn, to, false, counters);
         } else {
             counters.answers_limited += 1;
         }

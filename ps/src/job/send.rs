@@ -46,9 +46,15 @@ impl Job {
             return Some(Packet::Rejection { header });
         }
         while let Some(reply) = self.replies.pop_front() {
-            if self.cached.get(reply.psn).is_none() {
+            let Some(finished) = self.cached.get(reply.psn) else {
                 counters.results_lost += 1;
                 continue;
+            };
+            if reply.asks {
+                counters.reminders_sent += 1;
+                let header = self.header(Kind::Reminder, reply.psn, finished.content.element, reply.to);
+                let header = Header { priority: finished.round, ..header };
+                return Some(Packet::Request { header, to: reply.to });
             }
             match reply.to {
                 Destination::Appliance => counters.results_sent += 1,

@@ -85,12 +85,46 @@ fn a_rank_that_waits_for_a_round_that_never_was_gets_the_result_all_the_same() {
     let (_, round) = asked(&mut server);
     ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
     assert_eq!(result(&mut server).header.priority, round);
-    let cases = [(round, round), (round::NONE, round), (round ^ 4, round::TAKEN), (round, round::TAKEN)];
-    for (at, (promised, answered)) in (9..).zip(cases) {
-        let mut reminder = Packet::reminder(2, PSN, 3);
-        reminder.header.priority = promised;
-        give(&mut server, ms(at), &reminder);
-        assert_eq!(take(&mut server)[0].1.header.priority, answered);
+    let cases = [(round, Kind::Result), (round::NONE, Kind::Result), (round ^ 4, Kind::Reminder)];
+    for (at, (promised, kind)) in (9..).zip(cases) {
+        let (to, packet) = reminded(&mut server, at, promised);
+        assert_eq!((to, packet.header.kind), (Destination::Rank(2), kind));
+        assert_eq!(packet.header.priority, round, "it may promise this one instead");
+    }
+}
+
+/// How rank 2 is answered that waits for a result of this round.
+fn reminded(server: &mut Server, at: u64, promised: u16) -> (Destination, Packet) {
+    let mut reminder = Packet::reminder(2, PSN, 3);
+    reminder.header.priority = promised;
+    assert_eq!(give(server, ms(at), &reminder), Outcome::Late);
+    let sent = take(server);
+    assert_eq!(sent.len(), 1);
+    sent.into_iter().next().unwrap()
+}
+
+#[test]
+fn who_waits_for_a_vote_is_asked_for_its_word_before_it_gets_a_sum_of_first_sendings() {
+    let mut server = newcomer(true);
+    first_sendings(&mut server, ms(1), PSN);
+    assert_eq!(result(&mut server).header.priority, round::NONE);
+    let (_, packet) = reminded(&mut server, 9, 77);
+    let round = packet.header.priority;
+    assert_eq!((packet.header.kind, packet.header.flags.has(Flags::BYPASS)), (Kind::Reminder, true));
+    give(&mut server, ms(10), &promise(2, round));
+    let sent = take(&mut server);
+    assert_eq!((sent[0].0, sent[0].1.header.priority), (Destination::Rank(2), round));
+    assert_eq!(reminded(&mut server, 19, 78).1.header.priority, round, "there is one round for a result");
+}
+
+#[test]
+fn who_asks_is_asked_back_even_if_no_further_request_may_be_sent() {
+    let mut server = Server::new(Config { burst: 1, ..settled() });
+    server.set_job(JOB, JobParams::new(3, EPOCH)).unwrap();
+    first_sendings(&mut server, ms(1), PSN);
+    result(&mut server);
+    for at in [9, 10, 11] {
+        assert_eq!(reminded(&mut server, at, 77).1.header.kind, Kind::Reminder);
     }
 }
 
@@ -133,10 +167,10 @@ fn one_contribution_of_the_first_sending_is_enough_where_everything_is_known() {
         give(&mut server, ms(1), &again(0));
         give(&mut server, ms(1), &again(1));
         give(&mut server, ms(1), &last);
-        assert_eq!(result(&mut server).header.priority, round::TAKEN);
+        assert_eq!(result(&mut server).header.priority, round::NONE);
         // Late ones are answered with it, whatever they say.
         give(&mut server, ms(5), &again(2));
-        assert_eq!(take(&mut server)[0].1.header.priority, round::TAKEN);
+        assert_eq!(take(&mut server)[0].1.header.priority, round::NONE);
     }
 }
 
@@ -174,7 +208,7 @@ fn first_sendings(server: &mut Server, at: Duration, psn: u32) {
 }
 
 #[test]
-fn a_server_that_comes_later_asks_until_all_that_was_under_way_has_arrived() {
+fn a_server_that_comes_later_asks_about_all_that_may_have_been_sent_before() {
     let mut server = newcomer(false);
     first_sendings(&mut server, ms(1000), PSN);
     let (_, round) = asked(&mut server);
@@ -183,15 +217,18 @@ fn a_server_that_comes_later_asks_until_all_that_was_under_way_has_arrived() {
     first_sendings(&mut server, ms(1199), PSN + 1);
     let (_, next) = asked(&mut server);
     assert_ne!(next, round);
-    first_sendings(&mut server, ms(1200), PSN + 2);
-    assert_eq!(result(&mut server).header.priority, round::TAKEN);
+    for (psn, certain) in [(PSN + 2, false), (PSN + 65_537, false), (PSN + 65_538, true)] {
+        first_sendings(&mut server, ms(1_000_000), psn);
+        let sent = take(&mut server);
+        assert_eq!(sent[0].1.header.kind, if certain { Kind::Result } else { Kind::Reminder }, "{psn}");
+    }
 }
 
 #[test]
 fn who_sees_a_generation_begin_need_not_ask() {
     let mut server = newcomer(true);
     first_sendings(&mut server, ms(1), PSN);
-    assert_eq!(result(&mut server).header.priority, round::TAKEN);
+    assert_eq!(result(&mut server).header.priority, round::NONE);
     // Nor in the next one. But told something else of the same one, it forgets what it has done in it.
     for (epoch, payload_max, certain) in
         [(EPOCH + 1, 64, true), (EPOCH + 1, 128, false), (EPOCH + 2, 128, true)]
@@ -208,18 +245,38 @@ fn who_sees_a_generation_begin_need_not_ask() {
 }
 
 #[test]
-fn a_result_that_was_forgotten_too_early_makes_the_server_ask() {
+fn a_result_that_has_been_forgotten_makes_the_server_ask_however_late() {
     let mut server = Server::new(Config { settle: ms(200), cached: 1, ..settled() });
     server.witness(JOB);
     server.set_job(JOB, JobParams::new(3, EPOCH)).unwrap();
-    first_sendings(&mut server, ms(10), PSN);
-    assert_eq!(result(&mut server).header.priority, round::TAKEN);
-    first_sendings(&mut server, ms(20), PSN + 1);
-    assert_eq!(result(&mut server).header.priority, round::TAKEN, "now the first one is forgotten");
-    first_sendings(&mut server, ms(209), PSN + 2);
-    asked(&mut server);
-    first_sendings(&mut server, ms(210), PSN + 3);
-    assert_eq!(result(&mut server).header.priority, round::TAKEN, "what came from then has arrived");
+    for psn in [u32::MAX, 0, 1] {
+        first_sendings(&mut server, ms(10), psn);
+        assert_eq!(result(&mut server).header.priority, round::NONE, "now the one before is forgotten");
+    }
+    for psn in [u32::MAX, 0, u32::MAX - 1] {
+        first_sendings(&mut server, ms(20_000), psn);
+        asked(&mut server);
+    }
+    first_sendings(&mut server, ms(20_000), 2);
+    assert_eq!(result(&mut server).header.priority, round::NONE, "later ones cannot have been given out");
+}
+
+/// Rank 2 has lost a result that rank 0 has taken. Its first sending comes when the result is forgotten.
+#[test]
+fn what_was_sent_first_proves_nothing_if_the_result_may_have_been_given_out_before_it_came() {
+    let mut server = Server::new(Config { cached: 1, ..settled() });
+    server.set_job(JOB, JobParams::new(3, EPOCH)).unwrap();
+    ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1), &again(rank)));
+    let (_, round) = asked(&mut server);
+    ALL.iter().for_each(|&rank| _ = give(&mut server, ms(2), &promise(rank, round)));
+    assert_eq!(result(&mut server).header.priority, round);
+    first_sendings(&mut server, ms(3), PSN + 1);
+    result(&mut server);
+    give(&mut server, ms(900), &Packet::gradient(2, PSN, 3, &contribution(2, PSN)));
+    give(&mut server, ms(901), &again(0));
+    give(&mut server, ms(902), &again(1));
+    let (whom, _) = asked(&mut server);
+    assert_eq!(whom, ALL.map(Destination::Rank));
 }
 
 #[test]
@@ -227,13 +284,13 @@ fn contributions_of_the_first_sending_that_come_meanwhile_end_a_vote() {
     let mut server = server(3);
     give(&mut server, ms(1), &again(0));
     server.handle_timeout(ms(21));
-    let (whom, _) = asked(&mut server);
+    let (whom, round) = asked(&mut server);
     assert_eq!(whom[0], Destination::Appliance);
     assert_eq!(whom[1..], ALL.map(Destination::Rank), "also the one that is inside");
     for rank in [1, 2] {
         give(&mut server, ms(22), &Packet::gradient(rank, PSN, 3, &contribution(rank, PSN)));
     }
-    assert_eq!(result(&mut server).header.priority, round::TAKEN);
+    assert_eq!(result(&mut server).header.priority, round, "some may have promised");
 }
 
 #[test]
@@ -245,7 +302,7 @@ fn what_the_appliance_has_kept_is_the_result_or_is_put_to_the_vote() {
         assert_eq!(whom.len(), 4);
         give(&mut server, ms(2), &Packet::result(PSN, 3, &sum_of(&ALL, PSN)));
         if settled {
-            assert_eq!(result(&mut server).header.priority, round::TAKEN);
+            assert_eq!(result(&mut server).header.priority, round, "some may have promised");
             continue;
         }
         assert!(take(&mut server).is_empty());
