@@ -90,7 +90,8 @@ impl<B: PacketBuf, const WORDS: usize> Set<'_, B, WORDS> {
             }
         }
         if mine <= 0 && claims.back == 0 {
-            claims.by_age |= self.directory.results_mask();
+            // Who has no way here waits for one until it has had its time, however busy its job is.
+            claims.by_age = self.directory.used_mask();
             claims.contested = self.directory.used_mask();
         }
         claims

@@ -181,6 +181,32 @@ fn a_job_without_a_way_of_its_own_completes_beside_one_that_is_busy() {
     }
 }
 
+/// There are more jobs than ways, and the others go on sending what never completes.
+#[test]
+fn a_job_without_a_way_of_its_own_completes_beside_those_that_never_do() {
+    for fast in [false, true] {
+        let config = PoolConfig { age_limit: Duration::from_nanos(20 * TICK), ..config(1, 1) };
+        let (mut rig, policy) = (Rig::<1>::of(&config).by_way(fast), Policy::default());
+        rig.session.set_shares(&Shares::by_weight([(Tenant(1), 1), (Tenant(2), 1), (Tenant(3), 1)]));
+        let mut completed = 0;
+        for step in 0..400_u16 {
+            // No job's packets always come first.
+            for job in [0, 1, 2].map(|job| (job + step) % 3 + 1) {
+                if job != 1 {
+                    rig.offer(&of_job(job, 0, 0, &policy).at(TICK * u64::from(step)));
+                    continue;
+                }
+                for rank in [0, 1] {
+                    let events = rig.offer(&of_job(1, completed, rank, &policy).at(TICK * u64::from(step)));
+                    completed += u32::from(matches!(events.last(), Some(Event::Completed { .. })));
+                }
+            }
+        }
+        assert!(completed >= 5, "by the fast path: {fast}: {completed}");
+        rig.close();
+    }
+}
+
 #[cfg(feature = "sabotage")]
 #[test]
 fn a_share_that_is_not_given_back_is_found_out() {
