@@ -1,7 +1,7 @@
 //! What a parameter server could do wrong.
 
 use pascaline_ps::JobParams;
-use pascaline_wire::{Flags, Header, Kind, Trailer, header};
+use pascaline_wire::{Flags, Header, Kind, Trailer, header, round};
 
 use super::Sabotage;
 
@@ -30,6 +30,10 @@ pub(crate) fn outgoing(sabotage: Sabotage, packet: &mut [u8], jobs: &[(u16, JobP
         Sabotage::ServerForgetsNothing => {
             let epoch = jobs.iter().find(|(job, _)| *job == header.job).map_or(0, |(_, params)| params.epoch);
             set(packet, &Header { epoch, ..header });
+        }
+        // As though each sum were the only one.
+        Sabotage::ServerNeverAsks if header.kind == Kind::Result => {
+            set(packet, &Header { priority: round::TAKEN, ..header });
         }
         Sabotage::ServerAlters if header.kind == Kind::Result => packet[header::LEN] ^= 1,
         _ => {}
