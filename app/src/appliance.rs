@@ -9,6 +9,7 @@ mod fits;
 mod jobs;
 mod operator;
 mod ports;
+mod registrar;
 mod running;
 mod watch;
 
@@ -23,6 +24,7 @@ pub(crate) use bring_up::{Appliance, Machine};
 pub(crate) use control::run as serve;
 pub(crate) use fits::fits;
 pub use ports::{DpdkIo, Queues};
+pub(crate) use registrar::Listening;
 
 /// Runs an appliance until SIGTERM, SIGINT or the order to drain.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
@@ -33,6 +35,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     // The listeners come first: they are the cheapest things that can fail.
     let listener = config.listen.as_ref().map(|listen| http::bind(&config, listen)).transpose()?;
     let admin = config.admin.as_ref().map(|admin| admin::bind(&config, admin)).transpose()?;
+    let listening = Listening { admin, controllers: registrar::controllers(&config)? };
     let appliance = bring_up::bring_up(&config)?;
-    control::run(&config, appliance, listener, admin)
+    control::run(&config, appliance, listener, listening)
 }

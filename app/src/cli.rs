@@ -73,7 +73,8 @@ enum Command {
         after_help = "Examples:
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
   pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms
-  pascaline worker iswitch --appliance 10.77.0.254:16420 --job 3 --rank 0 --ranks 4 --staleness 3"
+  pascaline worker iswitch --appliance 10.77.0.254:16420 --job 3 --rank 0 --ranks 4 --staleness 3
+  pascaline worker switchml --controller 192.0.2.1:50099 --rank 0 --ranks 4 --bind 10.77.0.1"
     )]
     Worker(WorkerCommand),
     Explain(explain::ExplainArgs),
@@ -90,6 +91,7 @@ enum WorkerCommand {
     Allreduce(worker::AllreduceArgs),
     Iswitch(worker::IswitchArgs),
     Olaf(worker::OlafArgs),
+    Switchml(worker::SwitchmlArgs),
 }
 
 /// Parses the command line and carries it out.
@@ -104,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
         Command::Worker(WorkerCommand::Iswitch(args)) => worker::iswitch(args),
         Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
+        Command::Worker(WorkerCommand::Switchml(args)) => worker::switchml(args),
         Command::Explain(args) => explain::explain(args),
         Command::Job(args) => command::job(args),
         Command::Doctor(args) => doctor::run(args),

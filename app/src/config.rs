@@ -28,7 +28,7 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
 pub(crate) use admin::{AdminConfig, AdminListen};
-pub(crate) use job::{AdmissionConfig, Checkpoint, JobConfig, PsConfig, PsMode};
+pub(crate) use job::{AdmissionConfig, Checkpoint, JobConfig, PsConfig, PsMode, SwitchMlConfig};
 pub(crate) use server::ServerLimits;
 
 /// Bytes of a configuration file: thousands of jobs.

@@ -13,7 +13,7 @@ use pascaline_pipelines::{ControlPlane, Lcore};
 use pascaline_telemetry::{Gauge, Gauges, JobCells, LcoreCounters, LcoreReaders, Telemetry};
 
 use crate::admin::server as admin;
-use crate::appliance::{Appliance, Machine, serve};
+use crate::appliance::{Appliance, Listening, Machine, serve};
 pub use crate::appliance::{DpdkIo, Queues};
 use crate::config::Config;
 pub use crate::config::profile::{Addressing, Preset, Profile};
@@ -64,7 +64,7 @@ impl SmallAppliance {
             queues: Vec::new(),
             clock: self.clock,
         };
-        serve(&config, appliance, Some(page), bound)
+        serve(&config, appliance, Some(page), Listening { admin: bound, controllers: Vec::new() })
     }
 }
 

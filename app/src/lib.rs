@@ -10,3 +10,4 @@ mod http;
 pub mod laboratory;
 mod observe;
 mod parameter_server;
+mod switchml;

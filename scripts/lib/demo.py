@@ -23,6 +23,7 @@ import neighbour
 import netns
 import olaf
 import report
+import switchml
 from appliance import UDP_PORT, Appliance, Settings
 from by_hand import halt_and_reset
 from netns import Network
@@ -70,7 +71,14 @@ def main(arguments: list[str]) -> int:
     return 0 if outcome.good else 1
 
 
-_Outcome = report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome | clients.Outcome
+_Outcome = (
+    report.Outcome
+    | olaf.Outcome
+    | iswitch.Outcome
+    | neighbour.Outcome
+    | clients.Outcome
+    | switchml.Outcome
+)
 
 
 def _libraries(options: Options, binary: Path) -> Path | None:
@@ -87,6 +95,8 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
         return olaf.demonstrate(options, binary, stop)
     if options.mode == "iswitch":
         return iswitch.demonstrate(options, binary, stop)
+    if options.protocol == "switchml":
+        return switchml.demonstrate(options, binary, stop)
     if options.neighbour:
         street = neighbour.Street(options.workers, options.mtu)
         return neighbour.demonstrate(

@@ -47,6 +47,7 @@ examples:
   scripts/demo --routed                              every worker is behind a router
   scripts/demo --client c --json                     four programs in C, through libpascaline
   scripts/demo --client mpi --json                   four ranks of an unmodified program of MPI
+  scripts/demo --protocol switchml --bytes 1MiB      SwitchML's own UDP protocol instead of ours
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -59,6 +60,7 @@ class Options:
     """What to demonstrate, checked."""
 
     mode: str
+    protocol: str
     seconds: int
     loads: list[float]
     picture: Path
@@ -166,6 +168,13 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         choices=("sync", "olaf", "iswitch"),
         default="sync",
         help="allreduce; or asynchronous: updates to a server, or training without one (default sync)",
+    )
+    add(
+        "--protocol",
+        choices=("pascaline", "switchml"),
+        default="pascaline",
+        help="of the workers: SwitchML's clients register at a controller; "
+        "--payload is 256 or 1024 then, --in-flight their window (default pascaline)",
     )
     add(
         "--workers",
@@ -359,6 +368,24 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
+    if options.protocol != "switchml":
+        return
+    if options.payload not in (256, 1024):
+        parser.error("--protocol switchml has packets of --payload 256 or 1024 bytes")
+    if options.workers > MOST_PORTS:
+        parser.error(f"--protocol switchml takes at most {MOST_PORTS} --workers")
+    others = (options.mode != "sync", options.jobs > 1, options.halt, options.reload, options.neighbour,
+              options.loss, options.duplicate, options.reorder, options.restart_appliance,
+              options.policy != "default", options.order != "arrival", options.udp_ports > 1, options.ip6, options.routed,
+              options.collective != "allreduce")  # fmt: skip
+    if any(others):
+        parser.error(
+            "--protocol switchml goes with --workers, --allreduces, --bytes, --dtype, --payload, --in-flight, "
+            "--mtu, --driver, --lcores, --pool-slots and --seed"
+        )
+
+
 def _check(parser: argparse.ArgumentParser, options: Options) -> None:
     """What argparse cannot see: values that do not fit each other."""
     if options.payload % 8:
@@ -375,6 +402,7 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
     if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
         parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
+    _check_protocol(parser, options)
     if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):
         parser.error(
             "--halt takes one job and two --allreduces or more, and goes without --reload and --neighbour"

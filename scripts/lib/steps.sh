@@ -195,6 +195,11 @@ demo_racks() {
         'allreduces == 2'
 }
 
+demo_switchml() {
+    demo --protocol switchml --bytes 512KiB --allreduces 4 --dtype "$1" --payload "$2" -- 'ok' 'verified == 4' \
+        'mismatches == 0' 'results == packets'
+}
+
 demo_two_lcores() {
     demo --bytes 1MiB --allreduces 3 --lcores 2 --udp-ports 2 -- "${all_good[@]}" 'allreduces == 3'
 }
@@ -373,6 +378,8 @@ port_steps() {
     step "demo: programs in C" demo_client c
     step "demo: an unmodified program of MPI" demo_client mpi
     step "mpi: falls back without an appliance" mpi_falls_back
+    step "demo: SwitchML's clients, integers" demo_switchml i32 256
+    step "demo: SwitchML's clients, floats" demo_switchml f32 1024
     step "demo: gives up in time" demo_gives_up
     step "demo: Ctrl-C leaves nothing behind" python3 -B scripts/lib/interrupt.py ctrl-c
     step "demo: SIGTERM leaves nothing behind" python3 -B scripts/lib/interrupt.py term

@@ -20,8 +20,8 @@ use tracing::{error, info, warn};
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
 use super::operator::{Facts, Operator, Site};
+use super::registrar::Listening;
 use super::watch::{Noticed, Watch};
-use crate::admin::server::Bound;
 use crate::config::Config;
 use crate::http::names::Names;
 use crate::http::server::{Plan, Server};
@@ -43,7 +43,7 @@ pub(crate) fn run(
     config: &Config,
     appliance: Appliance,
     listener: Option<TcpListener>,
-    admin: Option<Bound>,
+    listening: Listening,
 ) -> anyhow::Result<ExitCode> {
     let Appliance {
         lcores,
@@ -74,7 +74,7 @@ pub(crate) fn run(
         })
         .transpose()?;
     let stats = ports.iter().map(|(name, port)| (name.clone(), port.stats())).collect();
-    let operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, admin)?;
+    let operator = Operator::new(config, Facts { lcores: handles.len(), ports: stats, clock }, listening)?;
     tell_ready(config, handles.len());
     shared.set_polling();
     tell_systemd(NotifyState::Ready);

@@ -3,10 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pascaline_pipelines::Membership;
-use pascaline_pipelines::membership::{Admission, JobSpec, Secret, ServerMode};
+use pascaline_pipelines::membership::{Admission, JobSpec, Registry, Secret, ServerMode};
 use pascaline_wire::Address;
 
-use crate::config::{AdmissionConfig, Config, JobConfig, PsMode};
+use crate::config::{AdmissionConfig, Config, JobConfig, PsMode, SwitchMlConfig};
 
 /// All jobs, without members.
 pub(super) fn membership(config: &Config) -> anyhow::Result<Membership> {
@@ -49,8 +49,15 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         on_death: job.on_death,
         control: job.control,
         server: server(config, job.policy.server),
+        registry: registry(job),
         ..JobSpec::new(job.id, job.fan_in)
     }
+}
+
+fn registry(job: &JobConfig) -> Option<Registry> {
+    let slots = job.policy.region?.sets;
+    let SwitchMlConfig { udp_port, address, .. } = *job.switchml.as_ref()?;
+    Some(Registry { udp_port, address, slots })
 }
 
 fn server(config: &Config, wanted: bool) -> ServerMode {

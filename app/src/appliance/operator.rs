@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use super::capture::Capture;
 use super::commands;
+use super::registrar::{Listening, Registrar};
 use super::running::Running;
 use crate::admin::server::{
     self as admin, AdminStatus, Bound, Commanded, Credentials, Draining, EffectiveConfig, InForce, JobDetail,
@@ -62,6 +63,7 @@ pub(super) struct Operator {
     reloads: Reloads,
     /// Reports of changes that some lcore does not know of yet.
     unsettled: Vec<(Reply<ReloadReport>, ReloadReport)>,
+    registrar: Registrar,
     capture: Option<Capture>,
     /// The admin API, and what it asks of those who come.
     admin: Option<(Server, Arc<InForce>)>,
@@ -69,7 +71,7 @@ pub(super) struct Operator {
 
 impl Operator {
     /// Listens for signals, and on the admin API if there is one.
-    pub(super) fn new(config: &Config, facts: Facts, bound: Option<Bound>) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &Config, facts: Facts, bound: Listening) -> anyhow::Result<Self> {
         let (stop, hangup) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for (signal, flag) in [
             (signal_hook::consts::SIGTERM, &stop),
@@ -80,7 +82,9 @@ impl Operator {
         }
         let (sender, orders) = Orders::channel();
         let rejected = Arc::new(Rejected::default());
+        let registrar = Registrar::new(bound.controllers, &sender)?;
         let server = bound
+            .admin
             .map(|Bound { listener, credentials }| {
                 let in_force = Arc::new(InForce::new(credentials));
                 let server = serve(listener, Arc::clone(&in_force), sender, Arc::clone(&rejected));
@@ -98,6 +102,7 @@ impl Operator {
             rejected,
             reloads: Reloads::default(),
             unsettled: Vec::new(),
+            registrar,
             capture: None,
             admin: server,
         })
@@ -129,6 +134,7 @@ impl Operator {
         for (reply, report) in self.unsettled.drain(..) {
             reply.respond(Ok(report));
         }
+        self.registrar.settled();
     }
 
     fn reload_by_signal(&mut self, site: &mut Site<'_>) -> bool {
@@ -166,6 +172,10 @@ impl Operator {
             let changed = done.is_ok();
             reply.respond(done);
             return changed;
+        }
+        if let Order::Register(job, who, reply) = order {
+            self.registrar.register(site, job, &who, reply);
+            return false;
         }
         let (now, plane) = (site.now, &mut *site.plane);
         let (what, done, reply) = match order {
@@ -258,6 +268,7 @@ impl Operator {
             // They change something, and have been carried out.
             Order::Command(..)
             | Order::Reload(_)
+            | Order::Register(..)
             | Order::Create(..)
             | Order::Change(..)
             | Order::Delete(..) => {}

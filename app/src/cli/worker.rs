@@ -27,6 +27,7 @@ mod olaf;
 mod parse;
 mod report;
 mod sample;
+mod switchml;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,7 @@ pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::{Member, NoMember};
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::sample::{Check, Op, Order, Sample};
+pub(crate) use self::switchml::{SwitchmlArgs, switchml};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use self::values::{get, word};
 use super::words::Idle;
-use super::{Config, ConfigError, Located, Place, raw};
+use super::{AdminListen, Config, ConfigError, Located, Place, raw};
 
 mod addresses;
 mod admin;
@@ -23,6 +23,7 @@ mod olaf;
 mod policy;
 mod ports;
 mod ps;
+mod switchml;
 mod training;
 mod values;
 
@@ -82,7 +83,14 @@ impl Accept<'_> {
         self.listens_apart(&addresses, page, admin.as_ref().map(Spanned::get_ref).zip(api.as_ref()))?;
         let max_update = super::max_update(&addresses, &ports);
         self.jobs_apart(&jobs, &addresses)?;
-        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), max_update)?;
+        let api_at = api.as_ref().and_then(|api| match api.listen.value {
+            AdminListen::Tcp(address) => Some(address),
+            AdminListen::Unix(_) => None,
+        });
+        let pages: Vec<_> = page.map(|(_, address)| address).into_iter().chain(api_at).collect();
+        self.controllers_apart(&jobs, &addresses, udp_ports, &pages)?;
+        let (jobs, layout) =
+            self.jobs(&jobs, &pool, mode.value, admission.is_some(), (max_update, &addresses))?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);

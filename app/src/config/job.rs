@@ -46,6 +46,19 @@ pub(crate) struct JobConfig {
     pub(crate) on_death: OnDeath,
     /// Which members may reset and suspend it by packets.
     pub(crate) control: Rights,
+    /// Where its workers register, if they are SwitchML's clients.
+    pub(crate) switchml: Option<SwitchMlConfig>,
+}
+
+/// What a job of SwitchML's clients has of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct SwitchMlConfig {
+    /// Where its controller listens.
+    pub(crate) controller: Located<SocketAddr>,
+    /// The UDP port that they send to.
+    pub(crate) udp_port: u16,
+    /// The appliance's address that they are told.
+    pub(crate) address: [u8; 4],
 }
 
 /// Which jobs may be formed by their workers' Joins alone.

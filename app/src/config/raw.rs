@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::profile::{Addressing, Profile};
-use super::words::{Idle, Named, ServerMode, Training};
+use super::words::{Idle, Named, Protocol, ServerMode, Training};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,6 +108,9 @@ pub(super) struct Job {
     pub(super) dead_after: Option<Spanned<String>>,
     pub(super) on_death: Option<Spanned<Named<OnDeath>>>,
     pub(super) control: Option<Spanned<Named<Rights>>>,
+    pub(super) protocol: Option<Spanned<Named<Protocol>>>,
+    pub(super) controller: Option<Spanned<String>>,
+    pub(super) udp_port: Option<Spanned<u16>>,
 }
 
 #[derive(Debug, Deserialize)]

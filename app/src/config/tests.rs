@@ -10,6 +10,7 @@ mod mistakes;
 mod olaf;
 mod policies;
 mod server;
+mod switchml;
 
 const GOOD: &str = r#"
 [appliance]
@@ -92,7 +93,8 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
     let all = all.replacen("unix:/run/pascaline/admin.sock", "10.0.0.1:9466", 1);
     let config =
         Config::parse(Path::new("conf/appliance.toml"), &all).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(config.jobs.len(), 4);
+    assert_eq!(config.jobs.len(), 5);
+    assert!(config.jobs[4].switchml.is_some());
     assert_eq!((config.jobs[3].mode, config.ports[0].queue), (Mode::Olaf, PortQueue::default()));
     assert!(config.admission.is_some() && config.ps.listen.is_some());
     assert!(config.admin.is_some_and(|admin| admin.tls.is_some() && admin.token_file.is_some()));

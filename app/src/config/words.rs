@@ -97,6 +97,13 @@ pub(super) enum ServerMode {
     None,
 }
 
+/// What a job's workers speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Pascaline,
+    Switchml,
+}
+
 /// By which rule a parameter server trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Training {
@@ -114,6 +121,7 @@ words! {
     Mode { Sync = "sync", Olaf = "olaf" }
     OnDeath { Fail = "fail", Continue = "continue" }
     Profile { Dsa = "dsa", Atp = "atp", Switchml = "switchml", Iswitch = "iswitch", Panama = "panama" }
+    Protocol { Pascaline = "pascaline", Switchml = "switchml" }
     Rights { Members = "member", RankZero = "rank0", Operator = "operator" }
     ServerMode { Embedded = "embedded", External = "external", None = "none" }
     Training { Olaf = "olaf", Staleness = "staleness" }

@@ -18,7 +18,9 @@ impl Classifier<'_> {
         let packet = Packet::parse(bytes)?;
         let (job, switchml) = self.table.foreign(packet.dst_port)?;
         let terms = switchml.terms();
-        if packet.dst.as_v4() != Some(terms.address) || packet.dst_mac != terms.mac {
+        // By what ARP says, a worker may send to the MAC of its own port.
+        let heard = packet.dst_mac == terms.mac || packet.dst_mac == self.mac;
+        if packet.dst.as_v4() != Some(terms.address) || !heard {
             return None;
         }
         let drop = |reason| Some(Class::ForeignDrop(job.id, reason));

@@ -1,6 +1,8 @@
 //! What the API asks of the control plane.
 
 use axum::http::StatusCode;
+use pascaline_pipelines::membership::Registration;
+use pascaline_pipelines::switchml::Terms;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::{
@@ -67,6 +69,8 @@ pub(crate) enum Order {
     Config(Reply<EffectiveConfig>),
     Command(JobKey, JobCommand, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
+    /// A client of SwitchML's wants to send to this job.
+    Register(u16, Registration, Reply<Terms>),
 }
 
 /// The way to the control plane.

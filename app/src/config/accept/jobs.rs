@@ -10,6 +10,7 @@ use pascaline_worker::session::HEARTBEAT;
 use toml::Spanned;
 
 use super::policy::Chosen;
+use super::switchml::is_switchml;
 use super::values::{get, word};
 use super::{Accept, Checked};
 use crate::config::job::{DEFAULT_DEAD_AFTER, JobConfig, PsMode};
@@ -48,7 +49,9 @@ fn region_slots(job: &raw::Job, ways: u32) -> u32 {
     let written = get(job.region_slots.as_ref());
     written.unwrap_or_else(|| {
         let window = get(job.window.as_ref()).unwrap_or_else(|| default_window(*job.fan_in.get_ref()));
-        (2 * u32::from(window)).next_power_of_two().max(ways)
+        // Of SwitchML's slots each has a set of its own.
+        let slots = if is_switchml(job) { ways } else { 2 };
+        (slots * u32::from(window).next_power_of_two()).max(ways)
     })
 }
 
@@ -60,7 +63,7 @@ impl Accept<'_> {
         pool: &PoolConfig,
         ps: PsMode,
         admission: bool,
-        max_update: u16,
+        (max_update, own): (u16, &[IpAddr]),
     ) -> Checked<(Vec<JobConfig>, Layout)> {
         let default = self.default_addressing(written, pool, admission)?;
         let mut layout = Layout::new(pool);
@@ -90,7 +93,9 @@ impl Accept<'_> {
         }
         let shared_slots = layout.slots(layout.shared_sets());
         let jobs = placed.iter().map(|(job, fan_in, mode, chosen, place)| {
-            self.job(job, *fan_in, *mode, chosen, place.as_ref(), shared_slots)
+            let switchml = self.switchml(job, pool, own)?;
+            let accepted = self.job(job, *fan_in, *mode, chosen, place.as_ref(), shared_slots)?;
+            Ok(JobConfig { switchml, ..accepted })
         });
         Ok((jobs.collect::<Checked<_>>()?, layout))
     }
@@ -194,9 +199,10 @@ impl Accept<'_> {
             share: self.within(job.share.as_ref(), DEFAULT_SHARE, 1, MOST_SHARE, "share")?,
             needed: chosen.needed,
             partials: chosen.partials,
-            dead_after: self.dead_after(job)?,
+            dead_after: if is_switchml(job) { None } else { self.dead_after(job)? },
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),
             control: word(job.control.as_ref()).unwrap_or_default(),
+            switchml: None,
         })
     }
 

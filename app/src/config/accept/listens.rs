@@ -106,7 +106,7 @@ impl Accept<'_> {
 }
 
 /// Whether who listens at one of them keeps others from the other.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+pub(super) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let any = |address: IpAddr, like: IpAddr| {
         // The IPv6 one takes IPv4 as well.
         address.is_unspecified() && (address.is_ipv6() || like.is_ipv4())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pascaline_aggregator::{ConflictPolicy, Order};
 use toml::Spanned;
 
+use super::switchml::is_switchml;
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::PsMode;
@@ -28,6 +29,9 @@ pub(super) struct Chosen {
 impl Accept<'_> {
     /// Where the keys of a job say that it has its place in the pool; nothing, if it may be anywhere.
     pub(super) fn addressing(job: &raw::Job) -> Option<Addressing> {
+        if is_switchml(job) {
+            return Some(Addressing::Region);
+        }
         let written = word(job.addressing.as_ref());
         let profile = word(job.profile.as_ref());
         let implied = if job.region_slots.is_some() || job.threshold.is_some() || job.partial_after.is_some()
@@ -47,7 +51,8 @@ impl Accept<'_> {
         mode: PsMode,
         default: Addressing,
     ) -> Checked<Chosen> {
-        let profile = word(job.profile.as_ref());
+        let foreign = is_switchml(job).then_some(Profile::Switchml);
+        let profile = word(job.profile.as_ref()).or(foreign);
         let addressing = Self::addressing(job).unwrap_or(default);
         let preset = profile.map_or(addressing.preset(), Profile::preset);
         let server = self.server(job, preset, mode)?;

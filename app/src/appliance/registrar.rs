@@ -1,0 +1,72 @@
+//! Clients of SwitchML's that register, between two turns of the control loop.
+
+use std::net::TcpListener;
+
+use anyhow::Context as _;
+use pascaline_pipelines::membership::{NotRegistered, Registration};
+use pascaline_pipelines::switchml::Terms;
+
+use super::operator::Site;
+use crate::admin::server::{Bound, Orders, Problem, Reply, Respond as _};
+use crate::config::Config;
+use crate::http;
+use crate::switchml::{Controllers, serve};
+
+/// Where operators and clients are listened for.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    /// The admin API, if there is one.
+    pub(crate) admin: Option<Bound>,
+    /// The controllers of SwitchML's clients, each with its job.
+    pub(crate) controllers: Vec<(u16, TcpListener)>,
+}
+
+/// Listens where the controllers of this configuration are to be.
+pub(super) fn controllers(config: &Config) -> anyhow::Result<Vec<(u16, TcpListener)>> {
+    let with = config.jobs.iter().filter_map(|job| Some((job.id, job.switchml.as_ref()?)));
+    with.map(|(id, switchml)| Ok((id, http::bind(config, &switchml.controller)?))).collect()
+}
+
+/// The controllers, and who waits for lcores to know of him.
+pub(super) struct Registrar {
+    waiting: Vec<(Reply<Terms>, Terms)>,
+    /// Held, for they end when it is dropped.
+    _controllers: Option<Controllers>,
+}
+
+impl Registrar {
+    pub(super) fn new(listeners: Vec<(u16, TcpListener)>, orders: &Orders) -> anyhow::Result<Self> {
+        let any = !listeners.is_empty();
+        let controllers = any.then(|| serve(listeners, orders)).transpose();
+        let controllers = controllers.context("starting the controllers of SwitchML's clients")?;
+        Ok(Self { waiting: Vec::new(), _controllers: controllers })
+    }
+
+    pub(super) fn register(
+        &mut self,
+        site: &mut Site<'_>,
+        job: u16,
+        who: &Registration,
+        reply: Reply<Terms>,
+    ) {
+        match site.plane.register(site.now, job, who) {
+            Ok(told) => self.waiting.push((reply, told)),
+            Err(why) => {
+                let remedy = match why {
+                    NotRegistered::FanIn { .. } | NotRegistered::Rank { .. } => {
+                        "start as many workers as the job has fan_in, with ranks from 0"
+                    }
+                    NotRegistered::NotBegun => "start all workers again, rank 0 among them",
+                    NotRegistered::NoSuchJob { .. } => "restart the appliance with the job",
+                    _ => "give all workers the same packet size, and each its own MAC and address",
+                };
+                reply.respond(Err(Problem::unprocessable(why.to_string(), remedy)));
+            }
+        }
+    }
+
+    /// All lcores know of all who have registered.
+    pub(super) fn settled(&mut self) {
+        self.waiting.drain(..).for_each(|(reply, told)| reply.respond(Ok(told)));
+    }
+}

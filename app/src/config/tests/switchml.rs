@@ -1,0 +1,56 @@
+//! Jobs of SwitchML's own clients.
+
+use super::*;
+
+const KEYS: &str = "protocol = \"switchml\"\ncontroller = \"192.0.2.1:50099\"";
+
+fn with_keys(keys: &str) -> String {
+    GOOD.replacen("members = [\"10.77.0.1\", \"10.77.0.2\"]", keys, 1)
+}
+
+#[test]
+fn such_a_job_has_a_set_of_ways_for_each_slot_and_is_never_lost() {
+    let config = parse(&with_keys(KEYS)).unwrap();
+    let job = &config.jobs[0];
+    let switchml = job.switchml.as_ref().unwrap();
+    assert_eq!(switchml.controller.value.to_string(), "192.0.2.1:50099");
+    assert_eq!((switchml.udp_port, job.dead_after), (48864, None));
+    let region = job.policy.region.unwrap();
+    assert_eq!((job.window, region.sets), (512, 512));
+    assert!(!job.policy.server && !job.partials);
+    let other = parse(&with_keys(&format!("{KEYS}\nudp_port = 5000\nwindow = 100"))).unwrap();
+    assert_eq!(other.jobs[0].switchml.as_ref().unwrap().udp_port, 5000);
+    assert_eq!(other.jobs[0].policy.region.unwrap().sets, 128);
+}
+
+#[test]
+fn what_it_cannot_have_is_refused_with_its_place() {
+    for (keys, what) in [
+        ("protocol = \"switchml\"", "there is none"),
+        ("protocol = \"switch\"", "not a choice"),
+        ("controller = \"192.0.2.1:50099\"", "controller is for"),
+        ("udp_port = 48864", "udp_port is for"),
+        ("protocol = \"switchml\"\ncontroller = \"192.0.2.1\"", "192.0.2.1"),
+        ("protocol = \"switchml\"\ncontroller = \"10.77.0.254:50099\"", "own address"),
+    ] {
+        let error = parse(&with_keys(keys)).unwrap_err();
+        assert!(error.message().contains(what) || error.to_string().contains(what), "{keys}: {error}");
+        assert!(error.place().is_some(), "{keys}");
+    }
+    for (more, what) in [
+        ("profile = \"dsa\"", "profile means nothing"),
+        ("threshold = 1", "threshold means nothing"),
+        ("server = true", "server means nothing"),
+        ("dead_after = \"20s\"", "dead_after means nothing"),
+        ("order = \"rank\"", "order means nothing"),
+        ("udp_port = 0", "UDP port 0"),
+        ("udp_port = 16420", "is taken"),
+    ] {
+        let error = parse(&with_keys(&format!("{KEYS}\n{more}"))).unwrap_err();
+        assert!(error.to_string().contains(what), "{more}: {error}");
+    }
+    let crowd = with_keys(KEYS).replacen("fan_in = 2", "fan_in = 33", 1);
+    assert!(parse(&crowd).unwrap_err().to_string().contains("fan_in"));
+    let one_way = format!("{}\n[pool]\nways = 1\n", with_keys(KEYS));
+    assert!(parse(&one_way).unwrap_err().to_string().contains("ways"));
+}
