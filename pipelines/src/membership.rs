@@ -388,10 +388,8 @@ fn decide(
     request: &ControlRequest,
     admission: Option<&Admission>,
 ) -> Result<Decision, Decision> {
-    if job.spec.registry.is_some() {
-        return Err(Decision::new(Status::Unsupported, 0, request.control.action as u32));
-    }
     match request.control.action {
+        action if job.spec.registry.is_some() => Err(Decision::new(Status::Unsupported, 0, action as u32)),
         Action::Join => job.join(now, request, admission),
         Action::Leave => job.leave(now, request),
         Action::Query => job.query(request),

@@ -369,21 +369,13 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.protocol != "switchml":
-        return
-    if options.payload not in (256, 1024):
-        parser.error("--protocol switchml has packets of --payload 256 or 1024 bytes")
-    if options.workers > MOST_PORTS:
-        parser.error(f"--protocol switchml takes at most {MOST_PORTS} --workers")
-    others = (options.mode != "sync", options.jobs > 1, options.halt, options.reload, options.neighbour,
-              options.loss, options.duplicate, options.reorder, options.restart_appliance,
-              options.policy != "default", options.order != "arrival", options.udp_ports > 1, options.ip6, options.routed,
-              options.collective != "allreduce")  # fmt: skip
-    if any(others):
-        parser.error(
-            "--protocol switchml goes with --workers, --allreduces, --bytes, --dtype, --payload, --in-flight, "
-            "--mtu, --driver, --lcores, --pool-slots and --seed"
-        )
+    if options.payload not in (256, 1024) or options.workers > MOST_PORTS:
+        parser.error(f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers")
+    free = {"protocol", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu", "driver"}
+    free |= {"lcores", "pool_slots", "seed", "timeout", "binary", "keep", "cleanup", "json"}
+    for name, value in vars(options).items():
+        if name not in free and value != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} is not for --protocol switchml")
 
 
 def _check(parser: argparse.ArgumentParser, options: Options) -> None:
@@ -402,7 +394,8 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
     if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
         parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
-    _check_protocol(parser, options)
+    if options.protocol == "switchml":
+        _check_protocol(parser, options)
     if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):
         parser.error(
             "--halt takes one job and two --allreduces or more, and goes without --reload and --neighbour"

@@ -196,8 +196,8 @@ demo_racks() {
 }
 
 demo_switchml() {
-    demo --protocol switchml --bytes 512KiB --allreduces 4 --dtype "$1" --payload "$2" -- 'ok' 'verified == 4' \
-        'mismatches == 0' 'results == packets'
+    demo --protocol switchml --bytes 512KiB --allreduces 4 --dtype "$1" --payload "$2" -- 'ok' \
+        'verified == 4' 'mismatches == 0' 'results == packets'
 }
 
 demo_two_lcores() {

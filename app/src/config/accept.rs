@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use self::values::{get, word};
 use super::words::Idle;
-use super::{AdminListen, Config, ConfigError, Located, Place, raw};
+use super::{Config, ConfigError, Located, Place, raw};
 
 mod addresses;
 mod admin;
@@ -74,23 +74,16 @@ impl Accept<'_> {
         let spare =
             self.within(pool.spare_packets.as_ref(), DEFAULT_SPARE, 0, MOST_SPARE, "spare_packets")?;
         let pool = self.pool(pool)?;
-        let written_ports = ports;
-        let ports = self.ports(&written_ports)?;
+        let (ports, written_ports) = (self.ports(&ports)?, ports);
         let mode = self.ps_mode(ps.as_ref(), &addresses, udp_ports.first())?;
         let listen = telemetry.listen.as_ref().map(|listen| self.listen(listen)).transpose()?;
         let api = admin.as_ref().map(|admin| self.admin(admin)).transpose()?;
         let page = telemetry.listen.as_ref().zip(listen.as_ref().map(|listen| listen.value));
-        self.listens_apart(&addresses, page, admin.as_ref().map(Spanned::get_ref).zip(api.as_ref()))?;
-        let max_update = super::max_update(&addresses, &ports);
+        let api_at = admin.as_ref().map(Spanned::get_ref).zip(api.as_ref());
+        self.listens_apart(&addresses, page, api_at, (&jobs, udp_ports))?;
         self.jobs_apart(&jobs, &addresses)?;
-        let api_at = api.as_ref().and_then(|api| match api.listen.value {
-            AdminListen::Tcp(address) => Some(address),
-            AdminListen::Unix(_) => None,
-        });
-        let pages: Vec<_> = page.map(|(_, address)| address).into_iter().chain(api_at).collect();
-        self.controllers_apart(&jobs, &addresses, udp_ports, &pages)?;
-        let (jobs, layout) =
-            self.jobs(&jobs, &pool, mode.value, admission.is_some(), (max_update, &addresses))?;
+        let most = (super::max_update(&addresses, &ports), &addresses[..]);
+        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), most)?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);

@@ -1,8 +1,8 @@
 //! Where the workers of one job meet: who waits for whom, without I/O.
 //!
 //! Neither a barrier nor a broadcast has a number, so a worker that dies in between leaves the count wrong.
-//! The root's broadcast is the first thing of a run that anybody gets an answer to: whoever waits in a barrier
-//! then belongs to a run that is over, and is told so.
+//! The root's broadcast is the first thing of a run that anybody gets an answer to: whoever waits in a
+//! barrier then belongs to a run that is over, and is told so.
 
 use std::collections::BTreeSet;
 

@@ -119,8 +119,8 @@ impl Job {
             warn!(job = self.job, rank = who.rank, error = problem.error, "a worker cannot register");
             Status::failed_precondition(format!("{}: {}", problem.error, problem.remedy))
         })?;
-        info!(job = self.job, rank = who.rank, mac = %who.mac, address = %core::net::Ipv4Addr::from(who.address),
-            "registered");
+        let address = core::net::Ipv4Addr::from(who.address);
+        info!(job = self.job, rank = who.rank, mac = %who.mac, %address, "registered");
         Ok(UdpSessionResponse {
             session_id: asked.session_id,
             mac: mac_to_u64(told.mac.0),

@@ -80,7 +80,10 @@ impl Accept<'_> {
         own: &[IpAddr],
         page: Option<(&Spanned<String>, SocketAddr)>,
         api: Option<(&raw::Admin, &AdminConfig)>,
+        (jobs, udp_ports): (&[Spanned<raw::Job>], UdpPorts),
     ) -> Checked<()> {
+        let at = (page.map(|(_, address)| address), api.map(|(_, accepted)| accepted));
+        self.controllers_apart(jobs, own, udp_ports, at)?;
         let api = api.and_then(|(written, accepted)| match accepted.listen.value {
             AdminListen::Tcp(address) => Some((&written.listen, address)),
             AdminListen::Unix(_) => None,

@@ -14,7 +14,7 @@ use super::{Accept, Checked};
 use crate::config::job::SwitchMlConfig;
 use crate::config::profile::Profile;
 use crate::config::words::Protocol;
-use crate::config::{ConfigError, raw};
+use crate::config::{AdminConfig, AdminListen, ConfigError, raw};
 
 /// True if the job's workers are clients of SwitchML's.
 pub(super) fn is_switchml(job: &raw::Job) -> bool {
@@ -105,8 +105,12 @@ impl Accept<'_> {
         jobs: &[Spanned<raw::Job>],
         own: &[IpAddr],
         udp_ports: UdpPorts,
-        pages: &[SocketAddr],
+        (page, api): (Option<SocketAddr>, Option<&AdminConfig>),
     ) -> Checked<()> {
+        let api = api.and_then(|api| match api.listen.value {
+            AdminListen::Tcp(address) => Some(address),
+            AdminListen::Unix(_) => None,
+        });
         let mut taken: Vec<(SocketAddr, u16)> = Vec::new();
         for job in jobs.iter().map(Spanned::get_ref).filter(|job| is_switchml(job)) {
             let Some(controller) = &job.controller else { continue };
@@ -120,7 +124,7 @@ impl Accept<'_> {
                 );
                 return Err(self.error(controller, message, "listen on an address of this machine"));
             }
-            let all = taken.iter().map(|(listen, _)| *listen).chain(pages.iter().copied());
+            let all = taken.iter().map(|(listen, _)| *listen).chain(page).chain(api);
             if let Some(other) = all.into_iter().find(|&other| overlap(listen, other)) {
                 return Err(self.error(controller, format_args!("{listen} is in use ({other})"), remedy));
             }
