@@ -43,7 +43,6 @@ use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
-use pascaline_wire::trailer::RankReports;
 
 use crate::jobs::JobTable;
 
@@ -343,12 +342,6 @@ impl Membership {
             server: job.server_state(),
         };
         self.jobs.values().map(status).collect()
-    }
-
-    /// What is known of the ranks that keep the others of a job from getting on; nothing while nobody waits.
-    #[must_use]
-    pub fn missing(&self, job: u16, now: Duration) -> RankReports {
-        self.jobs.get(&job).map_or(RankReports::EMPTY, |job| job.holding_up(now))
     }
 
     /// What lcores count of each job, by its number.

@@ -8,6 +8,7 @@ use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, RankState};
 use pascaline_wire::{Call, Element};
 
+use super::Membership;
 use super::job::{Decision, JobRecord, Names, Phase, source};
 use super::leave::WAITS;
 use super::rank::{Joined, Rank};
@@ -76,6 +77,14 @@ impl Called {
 /// True if a PSN comes after another (RFC 1982).
 const fn after(psn: u32, other: u32) -> bool {
     psn != other && psn.wrapping_sub(other) < 1 << 31
+}
+
+impl Membership {
+    /// What is known of the ranks that keep the others of a job from getting on; nothing while nobody waits.
+    #[must_use]
+    pub fn missing(&self, job: u16, now: Duration) -> RankReports {
+        self.jobs.get(&job).map_or(RankReports::EMPTY, |job| job.holding_up(now))
+    }
 }
 
 impl JobRecord {
