@@ -247,6 +247,7 @@ def _load(options: Options, network: Network) -> Load:
         appliance=f"{host}:{UDP_PORT}",
         collective=options.collective,
         root=options.root,
+        wire=options.wire,
     )
 
 

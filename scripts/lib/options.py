@@ -43,6 +43,7 @@ examples:
   scripts/demo --mode olaf                           asynchronous updates: Olaf's queue beside FIFO
   scripts/demo --mode iswitch --staleness 3          asynchronous training without a server: H of N
   scripts/demo --collective broadcast --root 2       rank 2's tensor to all; and the other collectives
+  scripts/demo --wire bf16                           f32 that travels in half the bytes
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
   scripts/demo --client c --json                     four programs in C, through libpascaline
@@ -71,6 +72,7 @@ class Options:
     dtype: str
     collective: str
     root: int
+    wire: str | None
     ip6: bool
     routed: bool
     payload: int
@@ -195,6 +197,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
     add("--collective", choices=COLLECTIVES, default="allreduce", help="what the ranks do (allreduce)")
     add("--root", type=_between(0, MOST), default=0, metavar="RANK", help="of reduce and broadcast (0)")
+    add("--wire", choices=("f16", "bf16"), help="what f32 elements travel as (f32)")
     add(
         "--payload",
         type=_between(4, 9000),
@@ -406,6 +409,8 @@ def _check(parser: argparse.ArgumentParser, options: Options) -> None:
     if (options.ip6 or options.routed or options.collective != "allreduce") and direct:
         most = f"--mode sync, without --neighbour, with {MOST_PORTS} workers at most"
         parser.error(f"--ip6, --routed and --collective: only with {most}")
+    if options.wire and (options.dtype != "f32" or direct):
+        parser.error("--wire: of f32, in --mode sync, without --neighbour")
     if options.routed and (options.loss or options.duplicate or options.reorder):
         parser.error("--routed: the bad network has the routers' places")
     different = direct or options.reload or options.restart_appliance or options.loss or options.reorder

@@ -255,7 +255,8 @@ demo_collectives() {
         demo --collective "$collective" --root 2 --bytes 256KiB --allreduces 3 -- "${all_good[@]}" \
             'allreduces == 3' || return 1
     done
-    demo --collective barrier -- 'ok' 'verified == 10'
+    demo --collective barrier -- 'ok' 'verified == 10' &&
+        demo --wire bf16 --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
 }
 
 # Frames of 9,000 bytes need larger slots in the driver's ring.

@@ -37,6 +37,7 @@ class Load:
     appliance: str = f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
     collective: str = "allreduce"
     root: int = 0
+    wire: str | None = None
 
 
 @dataclass
@@ -163,6 +164,8 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
         "--deadline": f"{load.deadline:.0f}s",
         "--progress": "lines",
     }
+    if load.wire:
+        options["--wire"] = load.wire
     words = [word for option, value in options.items() for word in (option, str(value))]
     return ["worker", "allreduce", *words, "--json"]
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use pascaline_worker::element::DType;
+use pascaline_worker::narrow::{self, Narrow};
 use pascaline_worker::{
     AllreduceError, Collective, Config, Counters, Departure, Element, Event, Hints, Identity, Join, Left, Op,
     Report, Request, Session,
@@ -18,6 +19,7 @@ pub struct DpdkWorker {
     session: Session,
     link: Link,
     origin: Instant,
+    narrowed: Vec<u16>,
 }
 
 impl core::fmt::Debug for DpdkWorker {
@@ -59,7 +61,7 @@ impl DpdkWorker {
         if config.accept_partial {
             session = session.accept_partial();
         }
-        Ok(Self { config, session, link, origin })
+        Ok(Self { config, session, link, origin, narrowed: Vec::new() })
     }
 
     /// As [`pascaline_worker::Worker::allreduce_with`].
@@ -73,6 +75,25 @@ impl DpdkWorker {
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
         self.collective(&Collective::Allreduce(op), T::DTYPE, tensor.as_mut_bytes(), hints)
+    }
+
+    /// As [`pascaline_worker::Worker::collective_narrow`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn collective_narrow(
+        &mut self,
+        collective: &Collective<'_>,
+        tensor: &mut [f32],
+        narrow: Narrow,
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.narrowed);
+        let identity = self.session.membership().identity;
+        let run = |dtype, bytes: &mut [u8]| self.collective(collective, dtype, bytes, hints);
+        let outcome = narrow::through(&identity, collective, (tensor, narrow), &mut room, run);
+        self.narrowed = room;
+        outcome
     }
 
     /// As [`pascaline_worker::Worker::collective`].

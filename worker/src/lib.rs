@@ -34,7 +34,7 @@
 //! | [`pace`] | how many are worth having in flight |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
-//! | [`element`], [`priority`] | types of elements; how urgent a tensor is |
+//! | [`element`], [`narrow`], [`priority`] | types of elements; 16 bits on the wire; how urgent a tensor is |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
 //! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
@@ -58,6 +58,7 @@ pub mod element;
 pub mod identity;
 pub mod inquiry;
 pub mod membership;
+pub mod narrow;
 pub mod pace;
 pub mod partials;
 pub mod pipeline;
@@ -82,6 +83,7 @@ pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
 pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
+pub use narrow::Narrow;
 pub use pascaline_wire::{Op, RankSet};
 pub use priority::Hints;
 pub use rejection::{Reason, Rejection};

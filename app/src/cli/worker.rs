@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, Failure, Notice, Partial, RankSet, StartError, with_element,
+    AllreduceError, Collective, Config, Failure, Narrow, Notice, Partial, RankSet, StartError, with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;
@@ -60,6 +60,9 @@ Examples:
   Rank 2's tensor to all ranks; other collectives: reduce, barrier, reduce_scatter, allgather:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --collective broadcast --root 2
+
+  f32 that travels as bf16, half the bytes:
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --wire bf16
 
   An appliance behind a router, by name and over IPv6:
     pascaline worker allreduce --appliance aggregator.example --job 1 --rank 0 --ranks 4
@@ -176,7 +179,8 @@ pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::from(REFUSED));
             }
         };
-    with_element!(args.dtype, T => run::<T>(args, elements, appliance))
+    let checked = args.collective.wire.map_or(args.dtype, |wire| Narrow::from(wire).dtype());
+    with_element!(checked, T => run::<T>(args, elements, appliance))
 }
 
 /// What has happened so far.
@@ -269,7 +273,8 @@ fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
     if args.collective.collective == Kind::Barrier {
         return Ok(0);
     }
-    let size = args.dtype.size();
+    let (size, wire) = (args.dtype.size(), args.collective.wire);
+    ensure!(wire.is_none() || args.dtype == DType::F32, "--wire goes with --dtype f32");
     let bytes = args.bytes.unwrap_or(16 << 20);
     match args.elements {
         Some(elements) => Ok(elements),
@@ -300,7 +305,11 @@ fn iterate<T: Sample>(
         let op = args.op.into();
         worker.collective(&Collective::Allreduce(op), &mut [T::default()])?;
         let before = cpu_seconds();
-        let report = worker.collective(&args.collective.call(op), &mut tensor)?;
+        let call = args.collective.call(op);
+        let report = match args.collective.wire {
+            None => worker.collective(&call, &mut tensor)?,
+            Some(wire) => worker.narrowed(&call, &mut tensor, wire)?,
+        };
         outcome.cpu_seconds += cpu_seconds() - before;
         let seconds = report.elapsed.as_secs_f64();
         outcome.note(seconds, tensor.as_bytes(), report.partial.as_ref());
@@ -322,7 +331,7 @@ fn iterate<T: Sample>(
         }
         // What this rank has is checked and told in any case.
         met?;
-        bar.set_message(format!("{:.3} Gbit/s", gigabits(size_of_val(tensor.as_slice()), seconds)));
+        bar.set_message(format!("{:.3} Gbit/s", gigabits(tensor.len() * args.dtype.size(), seconds)));
         bar.inc(1);
     }
     Ok(())

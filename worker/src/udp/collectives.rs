@@ -7,6 +7,7 @@ use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::collective::{Collective, Parts};
 use crate::element::{DType, Element};
+use crate::narrow::{self, Narrow};
 use crate::priority::Hints;
 use crate::session::Event;
 
@@ -67,6 +68,27 @@ impl Worker {
         parts: Parts<'_>,
     ) -> Result<Report, AllreduceError> {
         self.collective(&Collective::Allgather { parts }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
+    }
+
+    /// Any collective operation on an `f32` tensor that travels as 16-bit floats. What this costs in precision
+    /// is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too. All ranks
+    /// narrow in the same way, or are told that they call different operations.
+    ///
+    /// # Errors
+    /// As [`collective`](Self::collective).
+    pub fn collective_narrow(
+        &mut self,
+        collective: &Collective<'_>,
+        tensor: &mut [f32],
+        narrow: Narrow,
+        hints: Hints,
+    ) -> Result<Report, AllreduceError> {
+        let mut room = core::mem::take(&mut self.narrowed);
+        let identity = self.session.membership().identity;
+        let run = |dtype, bytes: &mut [u8]| self.collective(collective, dtype, bytes, hints);
+        let outcome = narrow::through(&identity, collective, (tensor, narrow), &mut room, run);
+        self.narrowed = room;
+        outcome
     }
 
     /// Any collective operation, on a tensor of `dtype` elements as they lie in memory. A broadcast takes any

@@ -45,6 +45,8 @@ pub struct Worker {
     pub(super) origin: Instant,
     cutting: Cutting,
     buffer: Vec<u8>,
+    /// A tensor in 16 bits.
+    pub(super) narrowed: Vec<u16>,
 }
 
 impl core::fmt::Debug for Worker {
@@ -93,7 +95,7 @@ impl Worker {
         }
         socket.join_datagrams();
         let cutting = Cutting::new(config.payload);
-        Ok(Self { config, socket, ports, session, origin, cutting, buffer })
+        Ok(Self { config, socket, ports, session, origin, cutting, buffer, narrowed: Vec::new() })
     }
 
     /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`]
@@ -131,7 +133,7 @@ impl Worker {
     /// Runs what the session has begun to its end.
     pub(super) fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
-        let Self { config, socket, ports, session, origin, cutting, buffer } = self;
+        let Self { config, socket, ports, session, origin, cutting, buffer, .. } = self;
         let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
         let mut full_batches = 0;
         loop {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use clap::{Args, ValueEnum};
-use pascaline_worker::{Collective, Op, Parts};
+use pascaline_worker::{Collective, Narrow, Op, Parts};
 
 /// What the ranks do together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,6 +23,24 @@ pub(crate) enum Kind {
     Allgather,
 }
 
+/// What `f32` elements travel as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wire {
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of a binary32.
+    Bf16,
+}
+
+impl From<Wire> for Narrow {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::F16 => Self::F16,
+            Wire::Bf16 => Self::Bf16,
+        }
+    }
+}
+
 /// Which collective.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CollectiveArgs {
@@ -32,6 +50,10 @@ pub(crate) struct CollectiveArgs {
     /// With --collective reduce, the rank that gets the result; with broadcast, the one whose tensor all get.
     #[arg(long, value_name = "RANK", default_value_t = 0)]
     pub(crate) root: u16,
+    /// With --dtype f32: half the bytes on the wire, and what 16 bits cost in precision. The numbers are then
+    /// such as the type has.
+    #[arg(long, value_enum, value_name = "TYPE")]
+    pub(crate) wire: Option<Wire>,
 }
 
 impl CollectiveArgs {

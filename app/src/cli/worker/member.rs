@@ -12,6 +12,7 @@ use pascaline_worker_dpdk::{DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
 use zerocopy::IntoBytes as _;
 
+use super::collective::Wire;
 use super::{FAILED, REFUSED, report};
 
 /// Which rank of which job, and where its appliance is.
@@ -125,6 +126,26 @@ impl Member {
             Self::Kernel(worker) => worker.collective(collective, T::DTYPE, tensor, hints),
             Self::Dpdk(worker) => worker.collective(collective, T::DTYPE, tensor, hints),
         }
+    }
+
+    /// The same of `f32` elements that travel as `T`, which has their values.
+    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
+    pub(super) fn narrowed<T: Element>(
+        &mut self,
+        collective: &Collective<'_>,
+        tensor: &mut [T],
+        wire: Wire,
+    ) -> Result<Report, AllreduceError> {
+        let mut wide: Vec<f32> = tensor.iter().map(|element| element.value() as f32).collect();
+        let (narrow, hints) = (wire.into(), Hints::default());
+        let report = match self {
+            Self::Kernel(worker) => worker.collective_narrow(collective, &mut wide, narrow, hints),
+            Self::Dpdk(worker) => worker.collective_narrow(collective, &mut wide, narrow, hints),
+        };
+        for (place, element) in tensor.iter_mut().zip(wide) {
+            *place = T::nearest(f64::from(element));
+        }
+        report
     }
 
     /// Errors show in the next allreduce.

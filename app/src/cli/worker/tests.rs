@@ -48,7 +48,7 @@ fn addresses() {
 #[test]
 fn each_collective_leaves_its_own_elements() {
     let wants = |collective, rank| {
-        let wants = CollectiveArgs { collective, root: 2 }.wants(rank, 4, 10);
+        let wants = CollectiveArgs { collective, root: 2, wire: None }.wants(rank, 4, 10);
         (0..10).map(|index| wants.at(index)).collect::<Vec<_>>()
     };
     let of = |rank| vec![Want::Of(rank); 10];
