@@ -1,6 +1,6 @@
-/* What a call through libpascaline-mpi costs beside the same one of libpascaline: `call_cost URL JOB`, started
- * by mpirun with libpascaline-mpi preloaded. The ranks join JOB themselves, and sum 4 KiB in turns this way and
- * by MPI_Allreduce. Rank 0 prints medians in microseconds as a JSON object.
+/* What a call through libpascaline-mpi costs beside the same one of libpascaline: `call_cost URL JOB`,
+ * started by mpirun with libpascaline-mpi preloaded. The ranks join JOB themselves, and sum 4 KiB in turns
+ * this way and by MPI_Allreduce. Rank 0 prints medians in microseconds as a JSON object.
  */
 #include <mpi.h>
 #include <pascaline.h>

@@ -110,9 +110,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     for name in netns.remove_leftovers():
         _say(f"demo: removed {name}, which an earlier run left behind")
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
-    network = Network(
-        options.workers, options.mtu, middle=rates.any, ip6=options.ip6, routed=options.routed
-    )
+    network = Network(options.workers, options.mtu, middle=rates.any, ip6=options.ip6, routed=options.routed)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
         # Registered before it exists: whatever happens from here on, it is removed.

@@ -258,7 +258,8 @@ def _is_over(pid: int, *, also_kept: bool) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     # Another program may have got the number since.
-    return not any(b"/lib/%s.py" % name in command for name in (b"demo", b"soak", b"examples", b"mistakes", b"call_cost"))
+    names = (b"demo", b"soak", b"examples", b"mistakes", b"call_cost")
+    return not any(b"/lib/%s.py" % name in command for name in names)
 
 
 def _kill(pid: int) -> None:
