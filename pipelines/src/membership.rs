@@ -181,6 +181,12 @@ impl Membership {
             rate::RateDecision::Admitted => match self.jobs.get_mut(&header.job) {
                 Some(job) => {
                     let decision = decide(job, now, request, self.admission.as_ref());
+                    if control.action != Action::Join
+                        || decision.is_err()
+                        || decision.is_ok_and(|d| d.changed)
+                    {
+                        job.told.set(None);
+                    }
                     // A stranger is no sign of life of the rank that he names.
                     if decision.is_ok() && job.is_member(request) {
                         job.hear(now, header.rank);
@@ -294,7 +300,12 @@ impl Membership {
         let due = |job: &JobRecord| job.due.is_some_and(|due| due <= now);
         let mut over = Vec::new();
         for job in self.jobs.values_mut().filter(|job| due(job)) {
-            elapsed.changed |= job.elapse(now, &mut elapsed.events);
+            let events = elapsed.events.len();
+            let changed = job.elapse(now, &mut elapsed.events);
+            if changed || elapsed.events.len() > events {
+                job.told.set(None);
+            }
+            elapsed.changed |= changed;
             job.due = job.next_due(now, self.admission.as_ref());
             over.push(job.spec.id);
         }

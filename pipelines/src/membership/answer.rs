@@ -34,12 +34,13 @@ impl Membership {
         if let Some(job) = job {
             control.cookie = if joins { job.cookie(request) } else { 0 };
             if !hidden {
-                (header.count, header.epoch) = (job.joined(), job.epoch);
+                let (joined, granted) = job.joined_and_granted();
+                (header.count, header.epoch) = (joined, job.epoch);
                 let member = job.is_member(request);
                 // Whoever only asks may begin another generation, with a payload of its own.
                 control.payload = if joins && !member { 0 } else { job.payload.unwrap_or(0) };
                 let asked = if joins { request.control.window } else { u16::MAX };
-                control.window = job.granted().min(asked);
+                control.window = granted.min(asked);
                 control.psn = if joins && member { job.base() } else { control.psn };
             }
         }

@@ -1,5 +1,6 @@
 //! One job: its ranks, its generations, and what changes them.
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -105,6 +106,9 @@ pub(super) struct JobRecord {
     pub(super) reset: Option<Reset>,
     pub(super) server: Option<Serving>,
     pub(super) presence: Presence,
+    /// How many are here and what window they have, for answers, as long as nothing changes: a heartbeat must
+    /// not cost a look at all ranks.
+    pub(super) told: Cell<Option<(u16, u16)>>,
     /// What lcores count of it, over all generations.
     pub(super) cells: Arc<JobCells>,
     /// Lcores, which all give out results.
@@ -144,6 +148,7 @@ impl JobRecord {
             reset: None,
             server: None,
             presence: Presence { heard: now, lacking: false },
+            told: Cell::new(None),
             cells: Arc::default(),
             lcores: 0,
             window: Arc::new(PsnWindow::closed()),
@@ -235,6 +240,14 @@ impl JobRecord {
     pub(super) fn granted(&self) -> u16 {
         let asked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.window);
         asked.min().unwrap_or(u16::MAX).min(self.spec.window)
+    }
+
+    /// How many ranks are here, and the window of all.
+    pub(super) fn joined_and_granted(&self) -> (u16, u16) {
+        let found = self.told.get().unwrap_or_else(|| (self.joined(), self.granted()));
+        debug_assert_eq!(found, (self.joined(), self.granted()), "what was told is out of date");
+        self.told.set(Some(found));
+        found
     }
 
     /// The oldest PSN that any rank lacks that goes on, and the oldest of the one that is furthest ahead:

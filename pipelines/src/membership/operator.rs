@@ -91,7 +91,9 @@ impl Membership {
     /// # Errors
     /// [`Refused`]: nothing has changed.
     pub fn command(&mut self, now: Duration, job: u16, command: Command) -> Result<Obeyed, Refused> {
-        self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?.ordered(now, command)
+        let job = self.jobs.get_mut(&job).ok_or(Refused::UnknownJob)?;
+        job.told.set(None);
+        job.ordered(now, command)
     }
 }
 

@@ -58,6 +58,7 @@ impl Membership {
             let tenant = self.free_tenant();
             let change = match self.jobs.get_mut(&id) {
                 Some(job) => {
+                    job.told.set(None);
                     let change = job.reconfigure(now, spec);
                     // Another number of ranks has other counts.
                     if job.cells.ranks() != job.spec.fan_in {

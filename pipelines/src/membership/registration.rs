@@ -77,7 +77,9 @@ impl Membership {
         mac: Mac,
     ) -> Result<Terms, NotRegistered> {
         let known = self.jobs.get_mut(&job).filter(|job| job.spec.registry.is_some());
-        known.ok_or(NotRegistered::NoSuchJob { job })?.register(now, who, mac)
+        let known = known.ok_or(NotRegistered::NoSuchJob { job })?;
+        known.told.set(None);
+        known.register(now, who, mac)
     }
 }
 
