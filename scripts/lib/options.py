@@ -9,15 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netns import MOST_PORTS, RACK
+from option_checks import MOST, check
 
 _ROOT = Path(__file__).resolve().parents[2]
-# Ethernet's payload holds IPv4, UDP and Pascaline's header (20 + 8 + 22 bytes) besides the tensor.
-_HEADERS = 50
-# An IPv6 header is 20 bytes longer than one of IPv4.
-_IPV6_MORE = 20
 COLLECTIVES = ("allreduce", "reduce", "broadcast", "barrier", "reduce_scatter", "allgather")
-# Workers, of all jobs.
-MOST = 64
 # Updates that a worker of --mode olaf may have unanswered.
 OUTSTANDING = 64
 # `default` says nothing in the configuration.
@@ -159,7 +154,7 @@ def parse(arguments: list[str]) -> Options:
     _add_olaf(parser)
     _add_more(parser)
     options = Options(**vars(parser.parse_args(arguments)))
-    _check(parser, options)
+    check(parser, options)
     return options
 
 
@@ -369,53 +364,3 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
     more.add_argument(
         "--json", action="store_true", help="last line of output: one JSON object; all else on stderr"
     )
-
-
-def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
-    if options.payload not in (256, 1024) or options.workers > MOST_PORTS:
-        parser.error(f"--protocol switchml: --payload 256 or 1024, and at most {MOST_PORTS} --workers")
-    free = {"protocol", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu", "driver"}
-    free |= {"lcores", "pool_slots", "seed", "timeout", "binary", "keep", "cleanup", "json"}
-    for name, value in vars(options).items():
-        if name not in free and value != parser.get_default(name):
-            parser.error(f"--{name.replace('_', '-')} is not for --protocol switchml")
-
-
-def _check(parser: argparse.ArgumentParser, options: Options) -> None:
-    """What argparse cannot see: values that do not fit each other."""
-    if options.payload % 8:
-        parser.error("--payload is a multiple of 8, the size of the largest element")
-    if options.bytes % 4 or not options.bytes:
-        parser.error("--bytes is a multiple of 4, the size of an element, and not 0")
-    headers = _HEADERS + (_IPV6_MORE if options.ip6 else 0)
-    if options.payload + headers > options.mtu:
-        largest = (options.mtu - headers) // 8 * 8
-        parser.error(f"--payload {options.payload} does not fit --mtu {options.mtu}: at most {largest}")
-    if options.workers * options.jobs > MOST:
-        parser.error(f"--workers times --jobs is at most {MOST}")
-    if options.reload and (options.loss or options.duplicate or options.reorder or options.restart_appliance):
-        parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
-    if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
-        parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
-    if options.protocol == "switchml":
-        _check_protocol(parser, options)
-    if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):
-        parser.error(
-            "--halt takes one job and two --allreduces or more, and goes without --reload and --neighbour"
-        )
-    if options.root >= options.workers:
-        parser.error(f"--root {options.root}: ranks are counted from 0 to {options.workers - 1}")
-    direct = options.mode != "sync" or options.neighbour or options.workers > MOST_PORTS
-    if (options.ip6 or options.routed or options.collective != "allreduce") and direct:
-        most = f"--mode sync, without --neighbour, with {MOST_PORTS} workers at most"
-        parser.error(f"--ip6, --routed and --collective: only with {most}")
-    if options.wire and (options.dtype != "f32" or direct):
-        parser.error("--wire: of f32, in --mode sync, without --neighbour")
-    if options.routed and (options.loss or options.duplicate or options.reorder):
-        parser.error("--routed: the bad network has the routers' places")
-    different = direct or options.reload or options.restart_appliance or options.loss or options.reorder
-    different = different or options.ip6 or options.routed or options.collective != "allreduce"
-    if options.client != "rust" and (different or options.jobs > 1 or options.halt or options.dtype != "f32"):
-        parser.error("--client c and mpi sum f32 over IPv4 in one job, and nothing else happens meanwhile")
-    if options.binary and not options.binary.is_file():
-        parser.error(f"--binary {options.binary}: no such file")

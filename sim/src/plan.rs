@@ -159,8 +159,7 @@ impl Plan {
             tempt(&jobs, &mut links, turns.stuck);
         }
         if turns.stuck > 0 {
-            let waiting = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
-            let longer = waiting + conditions.losing(STUCK_LOSS).news(turns.starved, longest.unwrap_or(0));
+            let longer = while_stuck(&conditions, turns.starved, longest.unwrap_or(0));
             jobs.iter_mut().for_each(|job| job.wait(longer));
         }
         let mut clocks = besides.draw_clocks(&mut late, links.len() + 1);
@@ -184,6 +183,12 @@ impl Plan {
             upsets,
         }
     }
+}
+
+/// For how long news may not come while parts are stuck.
+fn while_stuck(conditions: &Conditions, starved: u32, longest: u64) -> Duration {
+    let waiting = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
+    waiting + conditions.losing(STUCK_LOSS).news(starved, longest)
 }
 
 impl Turns {

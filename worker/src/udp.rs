@@ -50,9 +50,9 @@ pub struct Config {
     /// Packets in flight; 0, the default, lets the worker [find](crate::pace) how many are worth it, within
     /// `spread`.
     pub in_flight: u16,
-    /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance may
-    /// grant less. A few times what is in flight, so that the recovery of one packet does not stop the others.
-    /// Costs 2 × 64 bytes and one payload per PSN.
+    /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance
+    /// may grant less. A few times what is in flight, so that the recovery of one packet does not stop the
+    /// others. Costs 2 × 64 bytes and one payload per PSN.
     pub spread: u16,
     /// The local address and port; by default, what routing chooses, and any free port.
     pub bind: Option<SocketAddr>,

@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use pascaline_aggregator::{TENANTS, Tenant};
 
-/// For how long, in nanoseconds: what still comes through after it, until it is found out once more, is little
-/// beside what comes in this time.
+/// For how long, in nanoseconds: what still comes through after it, until it is found out once more, is
+/// little beside what comes in this time.
 const PAUSE_NS: u64 = 50_000_000;
 
 /// Until when each tenant is paused, in nanoseconds of the lcores' clock: any lcore that finds out tells all.

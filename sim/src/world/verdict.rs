@@ -266,7 +266,10 @@ impl World<'_> {
 
 /// True if somebody else is said to have the rank.
 const fn is_taken(milestone: &Milestone) -> bool {
-    matches!(milestone, Milestone::JoinFailed(JoinFailure::Rejected(no)) if matches!(no.reason, Reason::Taken))
+    match milestone {
+        Milestone::JoinFailed(JoinFailure::Rejected(no)) => matches!(no.reason, Reason::Taken),
+        _ => false,
+    }
 }
 
 /// The contributors that are not in a set of ranks.
