@@ -159,8 +159,7 @@ impl Plan {
             tempt(&jobs, &mut links, turns.stuck);
         }
         if turns.stuck > 0 {
-            let longer = while_stuck(&conditions, turns.starved, longest.unwrap_or(0));
-            jobs.iter_mut().for_each(|job| job.wait(longer));
+            wait_while_stuck(&mut jobs, &conditions, turns.starved, longest.unwrap_or(0));
         }
         let mut clocks = besides.draw_clocks(&mut late, links.len() + 1);
         Self {
@@ -185,10 +184,11 @@ impl Plan {
     }
 }
 
-/// For how long news may not come while parts are stuck.
-fn while_stuck(conditions: &Conditions, starved: u32, longest: u64) -> Duration {
+/// Has jobs wait for as long as no news may come while parts are stuck.
+fn wait_while_stuck(jobs: &mut [JobPlan], conditions: &Conditions, starved: u32, longest: u64) {
     let waiting = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
-    waiting + conditions.losing(STUCK_LOSS).news(starved, longest)
+    let longer = waiting + conditions.losing(STUCK_LOSS).news(starved, longest);
+    jobs.iter_mut().for_each(|job| job.wait(longer));
 }
 
 impl Turns {
