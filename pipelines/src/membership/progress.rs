@@ -222,7 +222,9 @@ impl JobRecord {
             // Whoever has not called the operation has not contributed to its first PSN either.
             let begun = called.is_under_way() && after(called.end(self.payload.unwrap_or(0)), psn);
             let lacks = psn.wrapping_sub(called.una);
-            if lacks < 1 << 31 { lacks + u32::from(!begun) } else { 0 }
+            // Who has only joined so far has named no PSN, and nobody lags behind by more than a window.
+            let known = lacks <= u32::from(self.granted());
+            if known { lacks + u32::from(!begun) } else { 0 }
         });
         let state = match rank {
             Rank { lost: true, .. } => RankState::Lost,

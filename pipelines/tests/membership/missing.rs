@@ -117,3 +117,18 @@ fn who_has_not_joined_is_shown_once_somebody_has() {
     }
     assert_eq!(shown(&plane), [(2, RankState::NeverJoined)]);
 }
+
+#[test]
+fn of_who_hangs_before_its_first_heartbeat_nothing_is_said_that_it_has_not() {
+    let (mut plane, workers) = complete();
+    let _ = plane.pass(secs(5));
+    // First PSNs are random numbers.
+    let (mut beat, far) = (request(&workers[0], Action::Join, 0, generation(workers[0].epoch)), 1 << 30);
+    let called = Control { psn: far, first: far, bytes: 4096, ..beat.control };
+    beat.control = Control { element: Some(Element::F32_SUM), ..called };
+    assert!(plane.membership.handle(plane.now, &beat).is_some());
+    let reports = plane.membership.missing(JOB, plane.now);
+    let told = reports.as_slice().iter().map(|report| (report.rank, report.state, report.behind));
+    let silent = |rank| (rank, RankState::Silent, 0);
+    assert_eq!(told.collect::<Vec<_>>(), [silent(1), silent(2)]);
+}
