@@ -156,37 +156,60 @@ fn answer(mac: [u8; 6], payload: &[u8]) -> Vec<u8> {
 #[test]
 fn answers_of_one_way_leave_in_one_piece() {
     in_namespace(|| {
-        let worker = worker();
-        let eal = eal();
-        let pool = pool(&eal, 127);
-        let (left, mut right) = (start(&eal, &device("left"), &pool), start(&eal, &device("right"), &pool));
-        let mac = left.port.mac().unwrap();
-        drop(left);
-        set(&worker, UDP_GRO, 1);
-        let other = [2, 3, 3, 3, 3, 3];
-        let mut frames = ArrayVec::<Mbuf, 64>::new();
-        let lengths = [1000; 10].into_iter().chain([400]).chain([800; 5]);
-        for (nth, length) in (0_u8..).zip(lengths) {
-            frames.push(packet(&pool, &answer(mac, &vec![nth; length])));
-            // Something for another one in between, as where members share a port.
-            frames.push(packet(&pool, &answer(other, &[nth; 100])));
-        }
-        send(&mut right.tx, frames);
-        let mut got = Vec::new();
-        wait_for("both pieces", || {
-            let mut bytes = vec![0; 1 << 16];
-            match worker.recv(&mut bytes) {
-                Ok(length) => got.push(bytes[..length].to_vec()),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-            }
-            got.iter().map(Vec::len).sum::<usize>() >= 14_400
-        });
-        let bytes: Vec<u8> = (0..10).flat_map(|nth| vec![nth; 1000]).chain(vec![10; 400]).collect();
-        assert_eq!(got.concat()[..10_400], bytes);
-        assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [10_400, 4_000], "pieces");
-        drop(right);
-        assert_full(&pool);
+        assert_eq!(answered(), [10_400, 4_000], "pieces");
     });
+}
+
+/// The kernel cuts for an interface that does not.
+#[test]
+fn answers_get_through_where_the_interface_does_not_cut() {
+    in_namespace(|| {
+        let worker = answered_after(|| {
+            let features = ["-K", "right", "gso", "off", "tso", "off", "tx-udp-segmentation", "off"];
+            let done = std::process::Command::new("ethtool").args(features).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        });
+        assert_eq!(worker.len(), 16, "one by one: {worker:?}");
+    });
+}
+
+fn answered() -> Vec<usize> {
+    answered_after(|| ())
+}
+
+/// Sends 16 datagrams, of 1000, 400 and 800 bytes, and tells the lengths in which the worker gets them.
+fn answered_after(prepare: impl FnOnce()) -> Vec<usize> {
+    let worker = worker();
+    prepare();
+    let eal = eal();
+    let pool = pool(&eal, 127);
+    let (left, mut right) = (start(&eal, &device("left"), &pool), start(&eal, &device("right"), &pool));
+    let mac = left.port.mac().unwrap();
+    drop(left);
+    set(&worker, UDP_GRO, 1);
+    let other = [2, 3, 3, 3, 3, 3];
+    let mut frames = ArrayVec::<Mbuf, 64>::new();
+    let lengths = [1000; 10].into_iter().chain([400]).chain([800; 5]);
+    for (nth, length) in (0_u8..).zip(lengths) {
+        frames.push(packet(&pool, &answer(mac, &vec![nth; length])));
+        // Something for another one in between, as where members share a port.
+        frames.push(packet(&pool, &answer(other, &[nth; 100])));
+    }
+    send(&mut right.tx, frames);
+    let mut got = Vec::new();
+    wait_for("both pieces", || {
+        let mut bytes = vec![0; 1 << 16];
+        match worker.recv(&mut bytes) {
+            Ok(length) => got.push(bytes[..length].to_vec()),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        got.iter().map(Vec::len).sum::<usize>() >= 14_400
+    });
+    let bytes: Vec<u8> = (0..10).flat_map(|nth| vec![nth; 1000]).chain(vec![10; 400]).collect();
+    assert_eq!(got.concat()[..10_400], bytes);
+    drop(right);
+    assert_full(&pool);
+    got.iter().map(Vec::len).collect()
 }
 
 /// A nap ends with the first frame, long before its time.

@@ -20,6 +20,7 @@ use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
+mod bench;
 mod collective;
 mod iswitch;
 mod member;
@@ -31,6 +32,7 @@ mod switchml;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::bench::{BenchArgs, bench};
 use self::collective::{CollectiveArgs, Kind, Want};
 pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::{Member, NoMember};

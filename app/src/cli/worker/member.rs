@@ -60,6 +60,13 @@ pub(crate) struct DriverArgs {
     spin: bool,
 }
 
+impl DriverArgs {
+    /// Whether it is the kernel's UDP socket.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.driver == Driver::Kernel
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Driver {
     /// A UDP socket.

@@ -1,0 +1,236 @@
+//! `pascaline worker bench`: what a path to an appliance is good for, and what limits it.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use pascaline_worker::{AllreduceError, Collective, Config, Counters, Notice, Op, Report};
+use serde_json::json;
+
+use super::member::{DriverArgs, Member, NoMember, RankArgs};
+use super::{FAILED, REFUSED, cpu_seconds, gigabits, parse, report};
+
+const EXAMPLES: &str = "\
+Examples:
+  Alone, with a job of one rank:
+    pascaline worker bench --appliance 10.77.0.254 --job 1 --rank 0 --ranks 1
+
+  Rank 0 of 4, the result as JSON; start one process for each rank, with the same options:
+    pascaline worker bench --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --json
+
+  Past the kernel, over shared memory:
+    pascaline worker bench --appliance 10.77.0.254 --job 1 --rank 0 --ranks 1 --driver dpdk \\
+      --port net_memif0,role=client,socket=/run/w0.sock,socket-abstract=no --address 10.77.0.1 --core 1
+
+Exit status: 0 if it was measured, 1 if something failed, 2 if the arguments are wrong or the appliance
+refused them.";
+
+/// Measure a path to an appliance: round trip, goodput, processor time, loss, and what limits.
+///
+/// Small allreduces, one after the other, tell the round trip; large ones what moves, each way at the same
+/// time. With several ranks a round trip contains the wait for the slowest of them.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    who: RankArgs,
+    /// How many UDP ports the appliance listens on.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    udp_ports: u16,
+    /// Bytes of a large allreduce, a multiple of 4.
+    #[arg(long, value_parser = parse::size, default_value = "16MiB")]
+    bytes: usize,
+    /// How many large allreduces.
+    #[arg(long, default_value = "10")]
+    iterations: NonZeroU32,
+    /// How many small ones.
+    #[arg(long, default_value = "200")]
+    pings: NonZeroU32,
+    /// Payload bytes of a full packet, a multiple of 8.
+    #[arg(long, default_value_t = 1024)]
+    payload: u16,
+    /// Packets in flight; 0: as many as are found to be worth it.
+    #[arg(long, default_value_t = 0)]
+    in_flight: u16,
+    #[command(flatten)]
+    driver: DriverArgs,
+    /// Show no bar on standard error.
+    #[arg(long)]
+    no_progress: bool,
+    /// Print the outcome as one JSON line on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// From so much of a processor on, it is what limits.
+const BUSY: f64 = 0.85;
+/// A round trip under load so many times that of an idle path: packets wait in queues.
+const QUEUED: f64 = 3.0;
+
+/// What was measured.
+struct Found {
+    /// Of small allreduces, ascending.
+    trips: Vec<f64>,
+    seconds: Vec<f64>,
+    cpu_seconds: f64,
+    elapsed: f64,
+    /// Of the last large one: smoothed.
+    loaded_trip: f64,
+    counters: Counters,
+}
+
+/// Runs the command. What goes wrong is told on standard error and by the exit status.
+///
+/// # Errors
+/// If the outcome cannot be written to standard output.
+pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let usable = parse::appliance(&args.who.appliance).and_then(|appliance| {
+        anyhow::ensure!(
+            args.bytes > 0 && args.bytes.is_multiple_of(4),
+            "--bytes: a multiple of 4, and not 0"
+        );
+        Ok(appliance)
+    });
+    match usable {
+        Ok(appliance) => run(args, appliance),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(REFUSED))
+        }
+    }
+}
+
+fn run(args: &BenchArgs, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
+    let config = Config {
+        udp_ports: args.udp_ports,
+        payload: args.payload,
+        in_flight: args.in_flight,
+        notice: Some(Notice(|text| eprintln!("warning: {text}"))),
+        ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
+    };
+    let mut worker = match Member::join(config, &args.driver) {
+        Ok(worker) => worker,
+        Err(NoMember { message, waiting_for, status }) => {
+            eprintln!("error: {message}");
+            if args.json {
+                println!("{}", json!({"rank": args.who.rank, "error": message, "waiting_for": waiting_for}));
+            }
+            return Ok(status);
+        }
+    };
+    let steps = u64::from(args.pings.get()) + u64::from(args.iterations.get());
+    let bar = if args.no_progress { ProgressBar::hidden() } else { ProgressBar::new(steps) };
+    let bar = bar.with_style(ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len}")?);
+    let found = measure(args, &mut worker, &bar);
+    bar.finish_and_clear();
+    match found {
+        Ok(found) => {
+            worker.leave();
+            show(args, &found);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            if args.json {
+                println!("{}", json!({"rank": args.who.rank, "error": error.to_string()}));
+            }
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+fn sum(worker: &mut Member, tensor: &mut [f32]) -> Result<Report, AllreduceError> {
+    worker.collective(&Collective::Allreduce(Op::Sum), tensor)
+}
+
+fn measure(args: &BenchArgs, worker: &mut Member, bar: &ProgressBar) -> Result<Found, AllreduceError> {
+    let mut trips = Vec::new();
+    for _ in 0..args.pings.get() {
+        trips.push(sum(worker, &mut [1.0])?.elapsed.as_secs_f64());
+        bar.inc(1);
+    }
+    trips.sort_by(f64::total_cmp);
+    // Its pages are there before the clock runs.
+    let mut tensor = vec![1.0_f32; args.bytes / 4];
+    sum(worker, &mut tensor)?;
+    let (before, cpu, begin) = (*worker.counters(), cpu_seconds(), Instant::now());
+    let (mut seconds, mut loaded_trip) = (Vec::new(), 0.0);
+    for _ in 0..args.iterations.get() {
+        let report = sum(worker, &mut tensor)?;
+        seconds.push(report.elapsed.as_secs_f64());
+        loaded_trip = report.round_trip.map_or(0.0, |trip| trip.as_secs_f64());
+        bar.inc(1);
+    }
+    let (cpu_seconds, elapsed) = (cpu_seconds() - cpu, begin.elapsed().as_secs_f64());
+    let counters = *worker.counters() - before;
+    Ok(Found { trips, seconds, cpu_seconds, elapsed, loaded_trip, counters })
+}
+
+impl Found {
+    fn trip(&self) -> f64 {
+        report::median(&self.trips).unwrap_or(0.0)
+    }
+
+    /// What keeps more from moving, as far as this end can see.
+    fn limit(&self, driver: &DriverArgs) -> &'static str {
+        // A DPDK worker polls: how busy it is says nothing.
+        let busy = driver.is_kernel() && self.cpu_seconds > BUSY * self.elapsed;
+        match self.trip() {
+            _ if busy => "cpu",
+            trip if trip > 0.0 && self.loaded_trip > QUEUED * trip => "link",
+            _ => "window",
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share for humans")]
+    fn loss(&self) -> f64 {
+        self.counters.retransmissions as f64 / (self.counters.packets_sent as f64).max(1.0)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates for humans")]
+fn show(args: &BenchArgs, found: &Found) {
+    let goodput = report::median(&found.seconds).map_or(0.0, |seconds| gigabits(args.bytes, seconds));
+    let moved = 2.0 * 8.0 * args.bytes as f64 * found.seconds.len() as f64 / 1e9;
+    let per_gbit = 1e3 * found.cpu_seconds / moved;
+    let busy = found.cpu_seconds / found.elapsed;
+    let (trip, least, loaded) =
+        (found.trip(), found.trips.first().copied().unwrap_or(0.0), found.loaded_trip);
+    let limit = found.limit(&args.driver);
+    if args.json {
+        let line = json!({
+            "rank": args.who.rank,
+            "ranks": args.who.ranks,
+            "payload": args.payload,
+            "round_trip_us": 1e6 * trip,
+            "round_trip_min_us": 1e6 * least,
+            "round_trip_loaded_us": 1e6 * loaded,
+            "goodput_gbps": goodput,
+            "cpu_ms_per_gbit": per_gbit,
+            "cpu_busy": busy,
+            "loss": found.loss(),
+            "retransmissions": found.counters.retransmissions,
+            "limit": limit,
+        });
+        return println!("{line}");
+    }
+    let why = match limit {
+        "cpu" => "CPU: this worker's thread has no time left",
+        "link" => "link: packets wait in queues on the way, at the appliance or for another rank",
+        _ => "window: what is in flight; --in-flight sets it by hand",
+    };
+    println!("payload       {} bytes", args.payload);
+    println!(
+        "round trip    {:.0} µs median, {:.0} µs least, {:.0} µs under load",
+        1e6 * trip,
+        1e6 * least,
+        1e6 * loaded
+    );
+    println!("goodput       {goodput:.3} Gbit/s each way");
+    println!("CPU           {per_gbit:.1} ms per Gbit moved, {:.0} % of a processor", 100.0 * busy);
+    println!("loss          {:.3} % sent again", 100.0 * found.loss());
+    println!("limited by    {why}");
+}
