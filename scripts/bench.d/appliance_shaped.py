@@ -124,7 +124,7 @@ memory_mb = {memory_mb}
 [[ports]]
 name = "p0"
 device = "{device}"
-mtu = {shaped.MTU}
+mtu = {network.mtu}
 
 [pool]
 slots = {slots}

@@ -23,7 +23,7 @@ from figure import Section  # noqa: E402
 from process import Failure, Interrupted, Stop  # noqa: E402
 from stolen import Cores  # noqa: E402
 
-SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory")
+SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory", "ends")
 _LIMIT_SECONDS = 5400.0
 
 _EXAMPLES = """\
@@ -47,6 +47,8 @@ sections:
   olaf       the queue of asynchronous updates, beside FIFO
   scale      what a packet costs with more workers, jobs and slots
   memory     a running appliance against what its configuration promises
+  ends       the worker against bare sockets and Gloo where processors limit; alone with --json its last line
+             has the main figures
 
 Exit code: 0 if everything was measured, whatever came out; 1 if something was not; 2 for wrong arguments.
 Needs root (it asks sudo otherwise). Removes the namespaces that it makes, also when interrupted.
@@ -105,6 +107,9 @@ def _measure(options: argparse.Namespace, binary: Path, peers: Path, stop: Stop)
     if options.json:
         print(json.dumps(said, ensure_ascii=False), flush=True)
     print(report.text(sections, said), file=sys.stderr if options.json else sys.stdout)
+    if options.json and options.only == ["ends"]:
+        # null where something could not be measured: the report says why.
+        print(json.dumps(sections[0].raw.get("last line", {})), flush=True)
     _say(f"{options.out}/report.md, report.json and a picture per section, in {time.time() - started:.0f} s")
     return 1 if said["failures"] or (options.strict and said["goals_missed"]) else 0
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import programs
 import shaped
-from appliance_shaped import JOB, UDP_PORT, Appliance
+from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance
 from context import Context
 from process import Failure
 
@@ -28,14 +28,19 @@ RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allre
 
 
 def pascaline(
-    context: Context, network: shaped.Shaped, sizes: Mapping[int, int]
+    context: Context,
+    network: shaped.Shaped,
+    sizes: Mapping[int, int],
+    *,
+    device: str = DEVICE,
+    more: Mapping[str, Any] | None = None,
 ) -> tuple[dict[int, float], dict[str, Any]]:
     """Also what the workers and the appliance counted."""
     times: dict[int, float] = {}
     counted: dict[str, Any] = {}
-    with Appliance(context.binary, network, context.files, context.stop) as appliance:
+    with Appliance(context.binary, network, context.files, context.stop, device=device) as appliance:
         for size, iterations in sizes.items():
-            reports = _workers(context, network, size, iterations)
+            reports = _workers(context, network, size, iterations, more or {})
             times[size] = programs.slowest([report["seconds"] for report in reports])
             counted[str(size)] = {
                 "packets": sum(report["packets_sent"] for report in reports),
@@ -48,7 +53,9 @@ def pascaline(
     return times, counted
 
 
-def _workers(context: Context, network: shaped.Shaped, size: int, iterations: int) -> list[dict[str, Any]]:
+def _workers(
+    context: Context, network: shaped.Shaped, size: int, iterations: int, more: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     children = []
     try:
         for rank, namespace in enumerate(network.workers):
@@ -61,6 +68,7 @@ def _workers(context: Context, network: shaped.Shaped, size: int, iterations: in
                 "--iterations": iterations,
                 "--payload": shaped.PAYLOAD,
                 "--in-flight": IN_FLIGHT,
+                **more,
             }
             words = [str(word) for option in options.items() for word in option]
             command = [str(context.binary), "worker", "allreduce", *words, "--json"]

@@ -48,12 +48,24 @@ def burst(mbit: int) -> int:
 class Shaped:
     """The namespaces of one measurement. A context manager: whatever happens inside, they are removed.
 
-    `mbit` is the rate of each worker's link and direction; 0 leaves the links as they are.
+    `mbit` is the rate of each worker's link and direction; 0 leaves the links as they are. Segmentation is
+    off in front of the appliance, whose raw socket must see what a wire would carry; `offloads` turns it on,
+    or off, everywhere.
     """
 
-    def __init__(self, workers: int, mbit: int, *, veth_options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        workers: int,
+        mbit: int,
+        *,
+        veth_options: tuple[str, ...] = (),
+        mtu: int = MTU,
+        offloads: bool | None = None,
+    ) -> None:
         prefix = f"{PREFIX}-{os.getpid()}"
         self.mbit = mbit
+        self.mtu = mtu
+        self._offloads = offloads
         self.appliance = f"{prefix}-app"
         self.switch = f"{prefix}-sw"
         self.workers = [f"{prefix}-w{rank}" for rank in range(workers)]
@@ -108,14 +120,19 @@ class Shaped:
                 _shape(worker, "eth0", self.mbit)
                 _shape(self.switch, f"w{rank}", self.mbit)
         self._plug(self.appliance, "pas0", "a0")
-        # A raw socket must see what a wire would carry: no packet longer than the MTU.
-        for namespace, interface in ((self.switch, "a0"), (self.appliance, "pas0")):
-            features = ("gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
+        ends = [(self.switch, "a0"), (self.appliance, "pas0")]
+        if self._offloads is not None:
+            ends += [(worker, "eth0") for worker in self.workers]
+            ends += [(self.switch, f"w{rank}") for rank in range(len(self.workers))]
+        way = "on" if self._offloads else "off"
+        names = ("gso", "tso", "gro", "tx-udp-segmentation")
+        for namespace, interface in ends:
+            features = [word for name in names for word in (name, way)]
             run("ip", "netns", "exec", namespace, "ethtool", "-K", interface, *features)
 
     def _plug(self, namespace: str, interface: str, port: str) -> None:
-        one = ("name", interface, "mtu", str(MTU), "netns", namespace)
-        other = ("name", port, "mtu", str(MTU), "netns", self.switch)
+        one = ("name", interface, "mtu", str(self.mtu), "netns", namespace)
+        other = ("name", port, "mtu", str(self.mtu), "netns", self.switch)
         run(
             "ip",
             "link",

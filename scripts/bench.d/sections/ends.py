@@ -1,0 +1,200 @@
+"""Both ends of a fast path: the worker beside bare sockets and Gloo where processors are what limits."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import install
+import programs
+import reducers
+import shaped
+from appliance_shaped import JOB, UDP_PORT, Appliance
+from context import Context
+from figure import Beside, Figure, Goal, Section
+from process import Failure
+
+TITLE = "Both ends: the worker's kernel driver against bare sockets, and unshaped allreduces against Gloo"
+
+_PEER = Path(__file__).resolve().parents[1] / "peers/udp_gso.py"
+_PORT = 5201
+_BYTES = 64 << 20
+_SUM = 16 << 20
+_WORKERS = 4
+# IP, UDP and Pascaline's header; payloads are multiples of a cache line.
+_HEADERS = 20 + 8 + 22
+DEVICE = "net_kernel0,iface=pas0"
+
+_RATIO = Goal(at_most=2.0)
+_NOT_SLOWER = Goal(at_least=1.0)
+
+# The figures of the last line, and what would have to be there for those that nothing measures.
+KEYS: dict[str, str] = {
+    "udp_cpu_ratio": "",
+    "udp_gbps": "",
+    "unshaped_1500_vs_gloo": "",
+    "unshaped_9000_vs_gloo": "",
+    "unshaped_1500_vs_gloo_offloads": "",
+    "memif_vs_testpmd": "no run of testpmd between two processes with the worker's frames",
+    "af_xdp_vs_testpmd": "no run of testpmd between two processes with the worker's frames",
+    "mx8_speedup": "no allreduce of Microscaling elements here",
+    "c_call_us": "no timing of calls through the C library here",
+    "mpi_call_us": "no timing of calls through the MPI library here",
+}
+
+
+def measure(context: Context, section: Section) -> None:
+    """Each system in turns with its peer; what counts is the median of the turns' ratios."""
+    section.notes += [
+        f"The appliance's port is {DEVICE}. Links are not shaped: the processors are what limits.",
+        "Offloads on or off: segmentation and joining (gso, tso, gro, tx-udp-segmentation) at every "
+        "interface.",
+    ]
+    found: dict[str, float] = {}
+    turns = context.pick(3, 1)
+    _attempt(context, section, "kernel driver", lambda: _driver(context, section, turns, found))
+    gloo: Path | None = None
+    if context.alone:
+        section.notes.append("Without Gloo: --no-peers.")
+    else:
+        try:
+            gloo = install.gloo(context.peers, context.stop)
+        except Failure as failure:
+            section.failures.append(f"Gloo: {failure}")
+    cases = (("1500", False), ("1500_offloads", True), ("9000", True))
+    for name, offloads in cases:
+        mtu = int(name.partition("_")[0])
+        _attempt(
+            context,
+            section,
+            f"unshaped, MTU {mtu}",
+            lambda mtu=mtu, on=offloads: _unshaped(context, section, gloo, mtu, on, turns, found),
+        )
+    values: dict[str, float | None] = {}
+    for key, missing in KEYS.items():
+        values[key] = round(found[key], 3) if key in found else None
+        if key not in found:
+            without = "without Gloo there is nothing to compare with"
+            why = missing or (without if "gloo" in key else "it failed")
+            section.notes.append(f"{key} was not measured: {why}.")
+    section.raw["last line"] = values
+
+
+def _attempt(context: Context, section: Section, name: str, act: Callable[[], None]) -> None:
+    context.stop.check()
+    context.say(f"ends: {name}")
+    try:
+        act()
+    except Failure as failure:
+        section.failures.append(f"{name}: {failure}")
+        context.say(f"{name}: {failure.whole}")
+
+
+def payload(mtu: int) -> int:
+    """What fills a frame, in whole cache lines."""
+    return (mtu - _HEADERS) // 64 * 64
+
+
+def _driver(context: Context, section: Section, turns: int, found: dict[str, float]) -> None:
+    """Processor time and payload of one worker alone, beside bare sockets over the same kind of link."""
+    ours, bare = [], []
+    for turn in range(turns):
+        ours.append(_one_worker(context, section, turn))
+        bare.append(_bare(context, section, turn))
+    pairs = list(zip(ours, bare, strict=True))
+    cpu = statistics.median(mine["ms_per_gbit"] / its["ms_per_gbit"] for mine, its in pairs)
+    gbps = statistics.median(mine["gbps"] for mine in ours)
+    found.update(udp_cpu_ratio=cpu, udp_gbps=gbps)
+    median = statistics.median(mine["ms_per_gbit"] for mine in ours)
+    beside = Beside("bare sockets, GSO and GRO", statistics.median(its["ms_per_gbit"] for its in bare))
+    section.add(
+        Figure(
+            "kernel driver: CPU time", median, "ms per Gbit moved", beside, goal=_RATIO, group="CPU time",
+            label="worker, kernel UDP", of_turns=cpu,
+        ),
+        Figure(
+            "kernel driver: payload, each way at the same time", gbps, "Gbit/s",
+            Beside("what it must be", 8.0), goal=_NOT_SLOWER, group="payload", label="worker, kernel UDP",
+        ),
+    )  # fmt: skip
+
+
+def _one_worker(context: Context, section: Section, turn: int) -> dict[str, float]:
+    options = {
+        "--appliance": f"{shaped.APPLIANCE}:{UDP_PORT}", "--job": JOB, "--rank": 0, "--ranks": 1,
+        "--payload": payload(1500), "--bytes": _BYTES, "--iterations": context.pick(8, 3),
+    }  # fmt: skip
+    words = [str(word) for option in options.items() for word in option]
+    with (
+        shaped.Shaped(2, 0, offloads=True) as network,
+        Appliance(context.binary, network, context.files, context.stop, ranks=1, device=DEVICE),
+    ):
+        command = [str(context.binary), "worker", "allreduce", *words, "--json"]
+        child = programs.start("worker", command, context.files, network.workers[0])
+        programs.wait([child], context.stop, 120)
+    report = programs.objects(child)[-1]
+    if report["verified"] != len(report["seconds"]):
+        raise Failure("the worker's sums are wrong")
+    section.raw[f"worker, turn {turn + 1}"] = report
+    bits = 8 * report["bytes"]
+    return {
+        "gbps": bits / statistics.median(report["seconds"]) / 1e9,
+        "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
+    }
+
+
+def _bare(context: Context, section: Section, turn: int) -> dict[str, float]:
+    command = [sys.executable, str(_PEER)]
+    with shaped.Shaped(2, 0, offloads=True) as network:
+        to = (shaped.address(1), str(_PORT))
+        receiver = programs.start("receiver", [*command, "receive", *to], context.files, network.workers[1])
+        try:
+            context.stop.sleep(0.5)
+            words = ["send", *to, str(payload(1500) + 22), str(context.pick(4, 2))]
+            sender = programs.start("sender", [*command, *words], context.files, network.workers[0])
+            programs.wait([sender, receiver], context.stop, 60)
+        finally:
+            receiver.stop(2.0)
+    sent, received = programs.objects(sender)[-1], programs.objects(receiver)[-1]
+    section.raw[f"bare sockets, turn {turn + 1}"] = {"sent": sent, "received": received}
+    moved = 8 * (sent["bytes"] + received["bytes"]) / 1e9
+    return {"ms_per_gbit": 1e3 * (sent["cpu_seconds"] + received["cpu_seconds"]) / moved}
+
+
+def _unshaped(
+    context: Context,
+    section: Section,
+    gloo: Path | None,
+    mtu: int,
+    offloads: bool,
+    turns: int,
+    found: dict[str, float],
+) -> None:
+    """Four workers and the appliance on this machine's cores."""
+    sizes = {_SUM: context.pick(8, 4)}
+    ours, theirs = [], []
+    more: dict[str, Any] = {"--payload": payload(mtu), "--in-flight": 0}
+    for _ in range(turns):
+        with shaped.Shaped(_WORKERS, 0, mtu=mtu, offloads=offloads) as network:
+            ours.append(reducers.pascaline(context, network, sizes, device=DEVICE, more=more)[0][_SUM])
+        if gloo:
+            with shaped.Shaped(_WORKERS, 0, mtu=mtu, offloads=offloads) as network:
+                theirs.append(reducers.gloo(context, network, gloo, sizes)[_SUM])
+    case = f"4 workers, 16 MiB, MTU {mtu}, offloads {'on' if offloads else 'off'}"
+    section.raw[case] = {"Pascaline": ours, "Gloo": theirs}
+    beside, ratio = None, None
+    if theirs:
+        ratio = statistics.median(its / mine for mine, its in zip(ours, theirs, strict=True))
+        beside = Beside("Gloo", 1e3 * statistics.median(theirs))
+        key = f"unshaped_{mtu}_vs_gloo"
+        found[f"{key}_offloads" if offloads and mtu == shaped.MTU else key] = ratio
+    goal = _NOT_SLOWER if beside and (mtu != shaped.MTU or not offloads) else None
+    section.add(
+        Figure(
+            f"{case}: Pascaline", 1e3 * statistics.median(ours), "ms", beside, inverse=True, goal=goal,
+            group=case, label="Pascaline", of_turns=ratio,
+        )
+    )  # fmt: skip
