@@ -242,16 +242,15 @@ impl Membership {
         let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
         let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
         let mut job = JobRecord::new(spec, self.secret, epoch, true, now);
-        if self.next_epochs.contains_key(&id) {
+        let known = self.next_epochs.contains_key(&id);
+        if known {
             // Whoever was a member has left or was lost, and the others have gone on without it.
             job.unresumable = Epochs::other_than(epoch);
         }
-        let decision = if joins {
-            job.join(now, request, Some(admission))
-        } else if self.next_epochs.contains_key(&id) {
-            Ok(Decision::of(Status::Ok))
-        } else {
-            Err(Decision::new(Status::NotMember, 0, u32::from(header.rank)))
+        let decision = match (joins, known) {
+            (true, _) => job.join(now, request, Some(admission)),
+            (false, true) => Ok(Decision::of(Status::Ok)),
+            (false, false) => Err(Decision::new(Status::NotMember, 0, u32::from(header.rank))),
         };
         if decision.is_ok_and(|decision| decision.changed) {
             job.tenant = self.free_tenant();
@@ -267,16 +266,14 @@ impl Membership {
     /// Whether a host may form one more job. Without a limit for each, one could keep out all others.
     fn has_room(&self, admission: &Admission, host: Address) -> Result<(), Decision> {
         let formed = || self.jobs.values().filter(|job| job.formed);
-        let (own, most) =
-            (formed().filter(|job| job.former == Some(host)).count(), admission.max_jobs_per_host);
+        let own = formed().filter(|job| job.former == Some(host)).count();
+        let most = admission.max_jobs_per_host;
         let told = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         if own >= most {
-            Err(Decision::new(Status::JobsOfHost, told(most), told(own)))
-        } else if formed().count() >= admission.max_jobs {
-            Err(Decision::new(Status::Quota, 0, 1))
-        } else {
-            Ok(())
+            return Err(Decision::new(Status::JobsOfHost, told(most), told(own)));
         }
+        let room = formed().count() < admission.max_jobs;
+        room.then_some(()).ok_or(Decision::new(Status::Quota, 0, 1))
     }
 
     /// Takes note that lcores have seen packets of a member.

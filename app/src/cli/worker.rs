@@ -1,5 +1,4 @@
-//! `pascaline worker allreduce`: a collective operation on known numbers, timed and verified; and
-//! `pascaline worker olaf`.
+//! `pascaline worker allreduce`: a collective operation on known numbers, timed and verified.
 
 use std::hash::Hasher as _;
 use std::net::SocketAddr;

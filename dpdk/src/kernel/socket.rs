@@ -42,8 +42,8 @@ impl Socket {
         socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
         // What the host itself sends there is nothing that a wire would bring.
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
-        // Not past the host's traffic control (PACKET_QDISC_BYPASS): there the kernel drops what it has to cut
-        // because the interface does not.
+        // Not past the host's traffic control (PACKET_QDISC_BYPASS): there the kernel drops what it has to
+        // cut because the interface does not.
         for (forced, plain) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {

@@ -70,9 +70,9 @@ impl Worker {
         self.collective(&Collective::Allgather { parts }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
     }
 
-    /// Any collective operation on an `f32` tensor that travels as 16-bit floats. What this costs in precision
-    /// is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too. All ranks
-    /// narrow in the same way, or are told that they call different operations.
+    /// Any collective operation on an `f32` tensor that travels as 16-bit floats. What this costs in
+    /// precision is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too.
+    /// All ranks narrow in the same way, or are told that they call different operations.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
