@@ -163,11 +163,7 @@ impl<B: PacketBuf, const WORDS: usize> Shard<B, WORDS> {
         }
         // A slot is predicted only for its owner.
         let predicted = self.pool.owners.own(place.set) == self.memory.set_of(place.slot);
-        let number = match opening.rules.tenant() {
-            Some(tenant) => self.memory.fair(place.slot, tenant),
-            None => place.slot,
-        };
-        let Some(at) = self.memory.at(number) else { return false };
+        let Some(at) = self.memory.fair(place.slot, opening.rules) else { return false };
         predicted && self.pool.open_fast(at, opening, packet, sink)
     }
 

@@ -341,11 +341,11 @@ impl Classifier<'_> {
             return rejected(*datagram, untaken(malformed));
         }
         let header = &datagram.header;
-        if self.table.get(header.job).is_some_and(|job| job.server.is_at(datagram.sender)) {
+        let asked = self.table.get(header.job);
+        if asked.is_some_and(|job| job.server.is_at(datagram.sender)) {
             return Class::FromServer(*datagram);
         }
         let bypass = header.flags.has(Flags::BYPASS);
-        let asked = self.table.get(header.job);
         if bypass && !asked.is_some_and(|job| job.has_server() || job.mode == Mode::Olaf) {
             return Class::Bypass;
         }
@@ -356,18 +356,10 @@ impl Classifier<'_> {
         if datagram.payload.len > job.payload {
             return rejected(*datagram, (DropReason::PayloadLength, None));
         }
-        let asynchronous = job.mode == Mode::Olaf;
-        if !asynchronous && !job.window.has(header.psn) {
-            return rejected(*datagram, (DropReason::OutsideWindow, None));
-        }
-        if bypass && job.has_server() {
-            return Class::ToServer(*datagram);
-        }
-        if bypass {
-            return rejected(*datagram, reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16));
-        }
-        if asynchronous {
-            return rejected(*datagram, (DropReason::UnhandledKind, None));
+        if (bypass || job.mode == Mode::Olaf || !job.window.admits_at_once(header.psn))
+            && let Err(class) = not_to_pool(job, *datagram, bypass)
+        {
+            return class;
         }
         let verb = match header.kind {
             Kind::Gradient => Verb::Add,
@@ -376,6 +368,20 @@ impl Classifier<'_> {
         };
         Class::Pool(self.to_pool(verb, job, datagram), datagram.payload)
     }
+}
+
+/// What is done with a member's packet that has no business with the pool; an error, so that what has goes on.
+#[cold]
+#[inline(never)]
+fn not_to_pool(job: &Job, datagram: Datagram, bypass: bool) -> Result<(), Class> {
+    let why = match job.mode {
+        Mode::Sync if !job.window.has(datagram.header.psn) => (DropReason::OutsideWindow, None),
+        Mode::Sync | Mode::Olaf if bypass && job.has_server() => return Err(Class::ToServer(datagram)),
+        Mode::Sync | Mode::Olaf if bypass => reject(DropReason::NoServer, Status::NoServer, 0u16, 0u16),
+        Mode::Olaf => (DropReason::UnhandledKind, None),
+        Mode::Sync => return Ok(()),
+    };
+    Err(rejected(datagram, why))
 }
 
 #[cold]

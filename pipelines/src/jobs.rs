@@ -19,7 +19,7 @@ mod window;
 
 pub use served::{ServedJob, ServedJobs};
 pub use table::{Group, JobTable};
-pub use window::PsnWindow;
+pub use window::{Admitted, PsnWindow};
 
 /// How a member is reached, as learnt from its Join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Member {
 
 /// Everything about a rank's gradients that is known before they come: two cache lines, and nothing else has
 /// to be looked at for a packet to be judged.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Flow {
     /// What they look like.
@@ -125,8 +125,6 @@ pub struct Flow {
     pub terms: Terms,
     /// Longest payload in bytes; 0 if the job takes none at present.
     pub most: u16,
-    /// The PSNs that may be under way.
-    pub window: Arc<PsnWindow>,
 }
 
 const _: () = assert!(size_of::<Flow>() == 128);
@@ -313,6 +311,12 @@ impl Job {
         &self.others
     }
 
+    /// The keys that are known to be of PSNs that may be under way.
+    #[inline(always)]
+    pub(crate) fn admitted(&self) -> Admitted {
+        self.window.admitted(self.id, self.epoch)
+    }
+
     /// True if it shares the pool, and somebody has joined it.
     fn shares_the_pool(&self) -> bool {
         let pool = self.mode == Mode::Sync && self.policy.region.is_none();
@@ -334,7 +338,6 @@ impl Job {
             expected: member.map_or(Expected::NONE, |member| member.expected),
             terms: Terms::new(id, epoch, rank, fan_in, needed, policy.region),
             most: if none { 0 } else { self.payload },
-            window: Arc::clone(&self.window),
         }
     }
 

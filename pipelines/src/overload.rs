@@ -42,28 +42,27 @@ impl Overload {
     /// Notes a turn, and whether one of its bursts was full.
     #[inline(always)]
     pub(crate) fn turn(&mut self, full: bool, weights: &[u32; TENANTS]) {
-        if full || self.full > 0 {
-            self.note(full, weights);
+        if full {
+            self.full = self.full.saturating_add(1);
+            if self.full > SUSTAINED && self.full.is_multiple_of(INTERVAL) {
+                self.allow(weights);
+            }
+        } else if self.is_on() {
+            self.end();
+        } else {
+            self.full = 0;
         }
     }
 
+    #[cold]
     #[inline(never)]
-    fn note(&mut self, full: bool, weights: &[u32; TENANTS]) {
-        if !full {
-            if self.is_on() {
-                *self = Self::default();
-            }
-            self.full = 0;
-            return;
-        }
-        self.full = self.full.saturating_add(1);
-        if self.full > SUSTAINED && self.full.is_multiple_of(INTERVAL) {
-            self.allow(weights);
-        }
+    fn end(&mut self) {
+        *self = Self::default();
     }
 
     /// Decides how much of the next interval each may waste: its share of what came in this one, among those
     /// that sent.
+    #[inline(never)]
     fn allow(&mut self, weights: &[u32; TENANTS]) {
         let sent = || self.seen.iter().zip(weights).filter(|(seen, _)| **seen > 0);
         let all: u64 = sent().map(|(&seen, _)| u64::from(seen)).sum();

@@ -25,6 +25,8 @@ pub struct Surveyor {
     census: Arc<Census>,
     sets: usize,
     sets_per_cell: usize,
+    /// The set that is visited next.
+    at: usize,
     found: Found,
     oldest_ns: u64,
 }
@@ -72,31 +74,32 @@ impl Surveyor {
             oldest_ns: AtomicU64::new(0),
         });
         let found = Found::default();
-        (Self { census: Arc::clone(&census), sets, sets_per_cell, found, oldest_ns: 0 }, census)
+        (Self { census: Arc::clone(&census), sets, sets_per_cell, at: 0, found, oldest_ns: 0 }, census)
     }
 
-    /// How many sets, from `from` on, may be visited together: all of one cell, at most `most`, at least one.
+    /// How many of the next sets may be visited together: all of one cell, at most `most`, at least one.
     #[must_use]
     #[inline]
-    pub fn sets_together(&self, from: usize, most: usize) -> usize {
-        let of_cell = self.sets_per_cell - from % self.sets_per_cell;
-        of_cell.min(most).min(self.sets.saturating_sub(from)).max(1)
+    pub fn sets_together(&self, most: usize) -> usize {
+        let of_cell = self.sets_per_cell - self.at % self.sets_per_cell;
+        of_cell.min(most).min(self.sets - self.at).max(1)
     }
 
-    /// Notes the contents of a set, and of those before it that were visited with it. Sets are visited in
-    /// order.
+    /// Notes what so many sets have. Sets are visited in order, from the first one on, round and round.
     #[inline]
-    pub fn visited(&mut self, set: usize, found: Found) {
+    pub fn visited(&mut self, sets: usize, found: Found) {
         self.found.open += found.open;
         self.found.done += found.done;
         self.oldest_ns = self.oldest_ns.max(found.oldest_ns);
-        let last = set + 1 == self.sets;
-        if last || (set + 1).is_multiple_of(self.sets_per_cell) {
+        let end = self.at + sets;
+        let last = end >= self.sets;
+        if last || end.is_multiple_of(self.sets_per_cell) {
             let Found { open, done, .. } = core::mem::take(&mut self.found);
-            if let Some(cell) = self.census.cells.get(set / self.sets_per_cell) {
+            if let Some(cell) = self.census.cells.get((end - 1) / self.sets_per_cell) {
                 cell.store(u64::from(open) << 32 | u64::from(done), Ordering::Relaxed);
             }
         }
+        self.at = if last { 0 } else { end };
         if last {
             self.census.oldest_ns.store(core::mem::take(&mut self.oldest_ns), Ordering::Relaxed);
         }

@@ -146,7 +146,7 @@ impl Element {
     #[must_use]
     #[inline]
     pub const fn byte(self, last: bool) -> u8 {
-        self.code() | if last { Self::LAST } else { 0 }
+        self.code() | (last as u8) << Self::LAST.trailing_zeros()
     }
 
     /// The code on the wire.

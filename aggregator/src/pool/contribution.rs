@@ -181,8 +181,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             }
             Choice::Rejected(why) => return sink.rejected(request, packet, why),
         };
-        let tenant = request.rules.tenant().unwrap_or_default();
-        set.directory.occupy(request.key.tag(), way, tenant, request.now);
+        set.directory.occupy(request.key.tag(), way, request.rules.sender(), request.now);
         if quota > 0 {
             held.fetch_add(1, Ordering::Relaxed);
         }

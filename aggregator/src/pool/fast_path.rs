@@ -29,7 +29,9 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let free = kernel.in_order.is_some()
             && gradient.needed() > 1
             && gradient.rank() < RankSet::<WORDS>::CAPACITY
-            && directory.is_free_for(gradient.key().tag(), way, now, self.age_ticks);
+            && directory.is_free_for(gradient.key().tag(), way, now, self.age_ticks)
+            // A result may have come into the predicted way since; an empty one is better.
+            && (!slot.is_done() || directory.empty(self.config.ways).is_none());
         free && Self::occupy(directory, slot, way, opening, packet, keep, sink)
     }
 
@@ -80,8 +82,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
             sink.evicted(before, Evicted::Result, Cause::Age);
         }
         slot.open_fast(opening, packet, keep);
-        let tenant = opening.rules.tenant().unwrap_or_default();
-        directory.occupy(gradient.key().tag(), way, tenant, now);
+        directory.occupy(gradient.key().tag(), way, opening.rules.sender(), now);
         sink.opened(&gradient.contribution(now));
         true
     }

@@ -111,8 +111,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         };
         match set.slots[way].install(request, packet) {
             Ok(()) => {
-                let tenant = request.rules.tenant().unwrap_or_default();
-                set.directory.occupy(request.key.tag(), way, tenant, request.now);
+                set.directory.occupy(request.key.tag(), way, request.rules.sender(), request.now);
                 set.directory.use_result(way);
                 if let Some(result) = set.slots[way].aggregate() {
                     sink.installed(request, result);

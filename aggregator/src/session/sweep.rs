@@ -25,20 +25,14 @@ pub enum SweepAction {
 }
 
 impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
-    /// The number, among this session's sets, of the one that the next [`sweep`](Self::sweep) begins with.
-    #[must_use]
-    pub const fn next_swept(&self) -> usize {
-        self.sweep_at
-    }
-
     /// Sets that this session owns: all of the pool's, if it is the only one.
     #[must_use]
     pub const fn sets(&self) -> usize {
         self.shard.memory.sets()
     }
 
-    /// Visits the next `sets` sets and does what `judge` says of each slot: it is given the key, and for a
-    /// partial the time of its first contribution. To be called now and then, so that nothing of a past
+    /// Visits the next `sets` sets, round and round from the first one on, and does what `judge` says of each
+    /// slot: it is given the key, and for a partial the time of its first contribution. To be called now and then, so that nothing of a past
     /// generation outlives the sweep and no partial its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,

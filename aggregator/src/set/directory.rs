@@ -156,7 +156,7 @@ impl Directory {
 
     /// An empty one of this many ways.
     #[inline]
-    pub(super) fn empty(&self, ways: usize) -> Option<usize> {
+    pub(crate) fn empty(&self, ways: usize) -> Option<usize> {
         let empty = (!self.used).trailing_zeros() as usize;
         (empty < ways).then_some(empty)
     }

@@ -3,9 +3,9 @@
 use pascaline_buffer::PacketBuf;
 
 use crate::prefetch::prefetch;
-use crate::session::Place;
+use crate::request::Rules;
 use crate::set::{self, Directory, Set};
-use crate::share::{Shares, Tenant};
+use crate::share::Shares;
 use crate::slot::Slot;
 
 /// The directory of a set: one cache line.
@@ -86,27 +86,28 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         Some(At { directory, slot: self.slots.get_mut(number)?, way: number & (self.ways - 1) })
     }
 
-    /// The slot, by number, that a newcomer of a tenant may open where this one is predicted for it: that, or
-    /// else the one of its own result that has been idle longest.
+    /// The slot that a newcomer with these rules may open where this one is predicted for it, by number: that,
+    /// or else the one of its own result that has been idle longest.
     #[inline(always)]
-    pub(crate) fn fair(&self, number: u32, tenant: Tenant) -> u32 {
-        let (set, way) = (self.set_of(number), number as usize & (self.ways - 1));
-        match self.heads.get(set) {
-            Some(SetHead(directory)) if directory.is_its_own(way, tenant) => number,
-            Some(SetHead(directory)) => self.fair_among(directory, set, way, tenant),
-            None => Place::NOWHERE,
+    pub(crate) fn fair(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
+        let way = number as usize & (self.ways - 1);
+        if self.heads.get(self.set_of(number))?.0.is_its_own(way, rules.sender()) {
+            return self.at(number);
         }
+        self.fair_among(number, rules)
     }
 
     #[inline(never)]
-    fn fair_among(&self, directory: &Directory, set: usize, way: usize, tenant: Tenant) -> u32 {
+    fn fair_among(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
+        let Some(tenant) = rules.tenant() else { return self.at(number) };
+        let (set, way) = (self.set_of(number), number as usize & (self.ways - 1));
+        let directory = &self.heads.get(set)?.0;
         let way = if set::may_replace(directory, &self.shares, tenant, way, (set, self.ways)) {
-            Some(way)
+            way
         } else {
-            directory.longest_idle_among(directory.ways_of(tenant))
+            directory.longest_idle_among(directory.ways_of(tenant))?
         };
-        let number = way.and_then(|way| u32::try_from(set * self.ways + way).ok());
-        number.unwrap_or(Place::NOWHERE)
+        self.at(u32::try_from(set * self.ways + way).ok()?)
     }
 
     /// All of them.

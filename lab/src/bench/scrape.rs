@@ -105,7 +105,7 @@ fn lcore(number: u16) -> anyhow::Result<(Arc<LcoreCounters>, LcoreReaders)> {
         Ok(reader)
     };
     let (mut surveyor, census) = Surveyor::new(1 << 10);
-    (0..1 << 10).for_each(|set| surveyor.visited(set, Default::default()));
+    (0..1 << 10).for_each(|_| surveyor.visited(1, Default::default()));
     Ok((counters, LcoreReaders { spread: reader()?, service: reader()?, census }))
 }
 

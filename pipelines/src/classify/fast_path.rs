@@ -32,13 +32,6 @@ impl FastGradient<'_> {
         let Words { element, payload_len, ordinary } = self.words;
         self.flow.terms.gradient_of(self.said.psn, element, payload_len, ordinary)
     }
-
-    /// True if its PSN may be under way.
-    #[must_use]
-    #[inline(always)]
-    pub fn is_in_window(&self) -> bool {
-        self.flow.window.has(self.said.psn)
-    }
 }
 
 impl Classifier<'_> {

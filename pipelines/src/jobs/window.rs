@@ -11,6 +11,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_utils::CachePadded;
+use pascaline_aggregator::Key;
 
 /// The parts of a window by which the shared words may lag behind an lcore's own results.
 const STEPS: u32 = 8;
@@ -18,7 +19,7 @@ const STEPS: u32 = 8;
 /// The PSNs that one generation of a job may have under way.
 #[derive(Debug)]
 pub struct PsnWindow {
-    shared: CachePadded<Admitted>,
+    shared: CachePadded<Words>,
     /// One past the highest result of each lcore that the shared words may not know of.
     ends: Box<[CachePadded<AtomicU32>]>,
     /// S; 0 where results change nothing.
@@ -27,9 +28,25 @@ pub struct PsnWindow {
 
 /// Written together, but read one by one: a mixture of two states admits no more than the later one.
 #[derive(Debug)]
-struct Admitted {
+struct Words {
     first: AtomicU32,
     count: AtomicU32,
+}
+
+/// Keys of one generation, from one PSN on. None by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Admitted {
+    first: u64,
+    count: u64,
+}
+
+impl Admitted {
+    /// True if it is one of them: that may be said of one too few, where PSNs begin again at 0.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has(&self, key: Key) -> bool {
+        key.to_bits().wrapping_sub(self.first) < self.count
+    }
 }
 
 impl PsnWindow {
@@ -56,7 +73,7 @@ impl PsnWindow {
     }
 
     fn fixed(first: u32, count: u32) -> Self {
-        let shared = Admitted { first: AtomicU32::new(first), count: AtomicU32::new(count) };
+        let shared = Words { first: AtomicU32::new(first), count: AtomicU32::new(count) };
         Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0 }
     }
 
@@ -75,9 +92,17 @@ impl PsnWindow {
 
     /// True if the shared words admit a PSN.
     #[inline(always)]
-    fn admits_at_once(&self, psn: u32) -> bool {
-        let Admitted { first, count } = &*self.shared;
+    pub(crate) fn admits_at_once(&self, psn: u32) -> bool {
+        let Words { first, count } = &*self.shared;
         psn.wrapping_sub(first.load(Ordering::Relaxed)) < count.load(Ordering::Relaxed)
+    }
+
+    /// The keys that the shared words admit of a generation.
+    #[inline(always)]
+    pub(super) fn admitted(&self, job: u16, epoch: u8) -> Admitted {
+        let Words { first, count } = &*self.shared;
+        let (first, count) = (first.load(Ordering::Relaxed), count.load(Ordering::Relaxed));
+        Admitted { first: Key::new(job, epoch, first).to_bits(), count: count.into() }
     }
 
     /// True if a PSN is admitted after a look at what each lcore has noted.
@@ -98,7 +123,18 @@ impl PsnWindow {
     #[inline]
     pub fn completed(&self, lcore: usize, psn: u32) {
         let Some(own) = self.ends.get(lcore) else { return };
-        let (known, end) = (self.known(), psn.wrapping_add(1));
+        let (end, known) = (psn.wrapping_add(1), self.known());
+        // The next one of the lcore, of which the others need not know yet: as nearly always.
+        let step = end.wrapping_sub(own.load(Ordering::Relaxed)).wrapping_sub(1);
+        if step < self.spread && end.wrapping_sub(known) <= self.spread / STEPS {
+            own.store(end, Ordering::Relaxed);
+        } else {
+            self.note(own, end, known);
+        }
+    }
+
+    #[inline(never)]
+    fn note(&self, own: &AtomicU32, end: u32, known: u32) {
         let (ahead, before) = (end.wrapping_sub(known), own.load(Ordering::Relaxed).wrapping_sub(known));
         // Nothing new, or nothing that can be.
         if ahead == 0 || ahead > 2 * self.spread {
@@ -114,7 +150,7 @@ impl PsnWindow {
 
     /// One past the highest result that the shared words know of.
     fn known(&self) -> u32 {
-        let Admitted { first, count } = &*self.shared;
+        let Words { first, count } = &*self.shared;
         first.load(Ordering::Relaxed).wrapping_add(count.load(Ordering::Relaxed)).wrapping_sub(self.spread)
     }
 

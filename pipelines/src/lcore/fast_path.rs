@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pascaline_aggregator::Burst;
+use pascaline_aggregator::{Burst, Key};
 use pascaline_buffer::PacketBuf;
 use pascaline_wire::fast_path::{self, Lengths};
 use pascaline_wire::frame::Mac;
@@ -11,6 +11,7 @@ use pascaline_wire::frame::Mac;
 use super::Lcore;
 use crate::classify::Classifier;
 use crate::io::{BURST, Io};
+use crate::jobs::{Admitted, Job, JobTable};
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// Sorts a burst into gradients for the pool and other packets.
@@ -38,11 +39,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let mut lengths = Lengths::NONE;
         let recognise = |packet: &I::Buf| {
             let recognised = classifier.recognise(packet.bytes(), &mut lengths)?;
-            let right = recognised.is_in_window() && !packet.bad_checksum();
-            right.then(|| (&recognised.flow.terms, recognised.gradient()))
+            (!packet.bad_checksum()).then(|| (&recognised.flow.terms, recognised.gradient()))
         };
         // Drained, not consumed: that would move the whole array first.
         self.session.gather(burst, packets.drain(..), recognise, |packet| others.push(packet));
+        // Apart: in the loop above it would cost each packet three times as much, of the stack.
+        if !are_admitted(&self.table, burst) {
+            keep_out(&self.table, burst, others);
+        }
     }
 
     /// Drops the gradients of jobs that send more than their share of what comes to nothing.
@@ -72,4 +76,26 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub(super) fn add(&mut self, now: u64, burst: &mut Burst<I::Buf>) {
         self.with_pool(|session, sink| session.add_burst(burst, now, sink));
     }
+}
+
+/// True if the PSNs of all gradients are known to be ones that may be under way.
+#[inline(never)]
+fn are_admitted<B>(table: &JobTable, burst: &Burst<B>) -> bool {
+    // Those of the job of the gradient before.
+    let mut admitted = Admitted::default();
+    burst.gradients().all(|gradient| {
+        let key = gradient.key();
+        if !admitted.has(key) {
+            admitted = table.get(key.job()).map(Job::admitted).unwrap_or_default();
+        }
+        admitted.has(key)
+    })
+}
+
+/// Takes the gradients out of a burst whose PSNs cannot be under way. The slow path drops them.
+#[cold]
+#[inline(never)]
+fn keep_out<B>(table: &JobTable, burst: &mut Burst<B>, others: &mut ArrayVec<B, BURST>) {
+    let outside = |key: Key| table.get(key.job()).is_none_or(|job| !job.window.has(key.psn()));
+    burst.take_out(|gradient| outside(gradient.key()), |packet| others.push(packet));
 }

@@ -43,15 +43,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         };
         let mut left = SWEEP.min(self.session.sets());
         while left > 0 {
-            let (set, mut found) = (self.session.next_swept(), Found::default());
-            let together = self.surveyor.sets_together(set, left);
+            let (together, mut found) = (self.surveyor.sets_together(left), Found::default());
             left -= together;
             let counted = |key, first| {
                 found.note(now, first);
                 judge(key, first)
             };
             self.with_pool(|session, sink| session.sweep(together, counted, sink));
-            self.surveyor.visited(set + together - 1, found);
+            self.surveyor.visited(together, found);
         }
         self.emitter.flush();
         if self.turns.is_multiple_of(HOUSEKEEPING) {

@@ -50,7 +50,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 }
             }
         }
-        self.tell(now, refused);
+        if let Some(refused) = refused {
+            self.tell(now, &refused);
+        }
     }
 
     /// This lcore's share of the queues' work in a turn. True if there was any.
@@ -59,13 +61,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         let Some(updates) = &mut self.updates else { return false };
         let now = self.emitter.io.now();
         let (busy, refused) = updates.turn(&mut self.emitter, &self.table, now, self.end.unix_ns(now));
-        self.tell(now, refused);
+        if let Some(refused) = refused {
+            self.tell(now, &refused);
+        }
         busy
     }
 
     /// Tells a worker why its update was not taken.
-    fn tell(&mut self, now: u64, refused: Option<Refused>) {
-        let Some(Refused { update, why }) = refused else { return };
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, now: u64, &Refused { update, why }: &Refused) {
         let table = Arc::clone(&self.table);
         let job = u16::try_from(update.cluster).ok().and_then(|id| table.get(id));
         let Some(job) = job.filter(|job| job.epoch == update.epoch) else { return };
