@@ -64,7 +64,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             let recognised = classifier.recognise(packet.bytes(), &mut Lengths::NONE.clone());
             match recognised.map(|gradient| gradient.gradient().key().job()) {
                 Some(job) if self.is_over_share(&table, job, now) => {
-                    self.drop_over_share(&table, job, packet)
+                    self.drop_over_share(&table, job, packet);
                 }
                 _ => packets.push(packet),
             }

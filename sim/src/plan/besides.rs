@@ -65,7 +65,7 @@ impl Besides {
                 match part {
                     // Ranks may be silent for two seconds: enough heartbeats for any network here.
                     Part::Appliance | Part::Lcore(_) => {
-                        job.dead_after = job.dead_after.map(|_| Duration::from_secs(2))
+                        job.dead_after = job.dead_after.map(|_| Duration::from_secs(2));
                     }
                     Part::Worker(worker) if mine.contains(&worker) => job.excuse.kill |= down > 800 * MILLI,
                     _ => {}
