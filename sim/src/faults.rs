@@ -154,6 +154,8 @@ kinds! {
     StayedOn => "stayed_on", "stayed for others";
     /// An update was acknowledged to the worker that had sent it.
     Acknowledged => "updates_acknowledged", "updates acknowledged";
+    /// A rank was told that the ranks call different operations, or that one has left before its operation.
+    Disagreed => "disagreements", "told of disagreements";
     /// A command was carried out.
     Obeyed => "commands_obeyed", "commands carried out";
 }

@@ -110,7 +110,7 @@ impl Io for MemoryIo {
     }
 
     fn frame_buffer(&mut self) -> Option<HeapBuf> {
-        const WHOLE: usize = 256;
+        const WHOLE: usize = 512;
         (!self.mood.starved).then(|| self.frames.alloc(&[], WHOLE))
     }
 

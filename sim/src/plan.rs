@@ -16,7 +16,7 @@ mod upset;
 
 use besides::Besides;
 pub(crate) use besides::Part;
-pub(crate) use job::{Excuse, JobPlan};
+pub(crate) use job::{Dispute, Excuse, JobPlan};
 pub(crate) use upset::Upset;
 
 pub(crate) const MICRO: u64 = 1_000;
@@ -145,6 +145,7 @@ impl Plan {
         let news = conditions.news(turns.starved, longest.unwrap_or(0));
         jobs.iter_mut().for_each(|job| job.settle(random, news));
         jobs.iter_mut().for_each(|job| job.endure(besides.longer));
+        besides.draw_disputes(&mut late, &mut jobs);
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
         // What is summed while it is away may have other bits the second time, as without a server.
         let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);

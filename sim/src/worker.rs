@@ -276,7 +276,7 @@ impl Worker {
     /// Begins the next operation; `None` if all are done.
     fn begin_operation(&mut self, plan: &JobPlan, time: Duration) -> Option<Result<bool, StartError>> {
         let who = self.who(plan.id);
-        let &elements = plan.operations.get(self.operation).filter(|_| !self.done)?;
+        let (elements, op) = plan.call(self.rank, self.operation).filter(|_| !self.done)?;
         self.tensor.clear();
         for index in 0..elements {
             plan.values().contribute(who, self.operation, index, &mut self.tensor);
@@ -284,7 +284,7 @@ impl Worker {
         let request = Request {
             bytes: self.tensor.len(),
             dtype: plan.element.dtype,
-            op: plan.element.op,
+            op,
             deadline: plan.deadline,
             hints: self.hints,
         };

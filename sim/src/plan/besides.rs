@@ -1,4 +1,5 @@
-//! What half of the schedules have besides: clocks that differ, and parts that are stopped for a while.
+//! What half of the schedules have besides: clocks that differ, parts that are stopped for a while, and ranks
+//! that disagree.
 
 use core::time::Duration;
 
@@ -24,6 +25,7 @@ pub(crate) enum Part {
 /// What a schedule has besides.
 #[derive(Debug, Default)]
 pub(super) struct Besides {
+    any: bool,
     /// The parts' clocks differ.
     pub(super) clocks: bool,
     pub(super) upsets: Vec<(u64, Upset)>,
@@ -38,6 +40,7 @@ impl Besides {
         if !random.chance(SHARE) {
             return besides;
         }
+        besides.any = true;
         besides.clocks = random.chance(500_000);
         if random.chance(400_000) {
             besides.draw_pauses(random, jobs, workers);
@@ -73,6 +76,15 @@ impl Besides {
             }
         }
         self.longer = Duration::from_nanos(total);
+    }
+
+    /// Ranks that disagree.
+    pub(super) fn draw_disputes(&self, random: &mut Random, jobs: &mut [JobPlan]) {
+        for job in jobs.iter_mut().filter(|_| self.any) {
+            if random.chance(150_000) {
+                job.disagree(random);
+            }
+        }
     }
 
     /// The clocks of so many parts.

@@ -27,6 +27,25 @@ pub(crate) struct Excuse {
     pub(crate) runs: bool,
 }
 
+/// What one rank calls otherwise than the others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Differs {
+    Length,
+    Op,
+    /// It leaves instead.
+    Fewer,
+    /// Once more, when the others leave.
+    More,
+}
+
+/// One rank disagrees with the others about an operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dispute {
+    pub(crate) rank: u16,
+    pub(crate) operation: usize,
+    what: Differs,
+}
+
 /// A job and what its workers do.
 #[derive(Debug, Clone)]
 pub(crate) struct JobPlan {
@@ -56,6 +75,7 @@ pub(crate) struct JobPlan {
     /// How long it may take, beside `dead_after`, until a worker knows of a death.
     pub(crate) news: Duration,
     pub(crate) excuse: Excuse,
+    pub(crate) dispute: Option<Dispute>,
     /// How often a worker may join; more than once only where it can help.
     pub(crate) lives: u32,
     pub(crate) join_deadline: Duration,
@@ -102,10 +122,40 @@ impl JobPlan {
             on_death: if random.chance(500_000) { OnDeath::Continue } else { OnDeath::Fail },
             news: Duration::ZERO,
             excuse: Excuse::default(),
+            dispute: None,
             lives: 1,
             join_deadline: Duration::from_secs(20),
             deadline: Duration::from_secs(20),
             linger: Duration::ZERO,
+        }
+    }
+
+    /// A rank disagrees with the others, if everything has to succeed otherwise.
+    pub(super) fn disagree(&mut self, random: &mut Random) {
+        let rank = narrow(random.below(u64::from(self.ranks)));
+        let calls = self.operations.len();
+        let (what, operation) = match random.below(4) {
+            0 => (Differs::Length, random.index(calls)),
+            1 => (Differs::Op, random.index(calls)),
+            2 => (Differs::Fewer, calls - 1),
+            _ => (Differs::More, calls),
+        };
+        if self.excuse == Excuse::default() {
+            self.dispute = Some(Dispute { rank, operation, what });
+        }
+    }
+
+    /// What a rank calls, and of how many elements; `None` if it leaves.
+    pub(crate) fn call(&self, rank: u16, operation: usize) -> Option<(usize, Op)> {
+        let agreed = self.operations.get(operation).map(|&elements| (elements, self.element.op));
+        let differs = self.dispute.filter(|one| (one.rank, one.operation) == (rank, operation));
+        let Some(differs) = differs else { return agreed };
+        match (differs.what, agreed) {
+            (Differs::Length, Some((elements, op))) => Some((elements + 1, op)),
+            (Differs::Op, Some((elements, Op::Sum))) => Some((elements, Op::Max)),
+            (Differs::Op, Some((elements, _))) => Some((elements, Op::Sum)),
+            (Differs::More, _) => self.operations.first().map(|&elements| (elements, self.element.op)),
+            _ => None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a worker has come to, judged.
 
+use core::time::Duration;
+
 use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason};
 
 use super::World;
@@ -7,7 +9,7 @@ use super::lives::nanos;
 use crate::clock::DRIFT;
 use crate::faults::Reach;
 use crate::oracle::{Contributor, decode};
-use crate::plan::{Excuse, JobPlan, MILLI};
+use crate::plan::{Dispute, Excuse, JobPlan, MILLI};
 use crate::violation::Violation;
 use crate::worker::{Ending, Milestone, Phase, Worker};
 
@@ -19,6 +21,10 @@ impl World<'_> {
     pub(super) fn check_result(&mut self, number: usize) -> Result<(), Violation> {
         let (Some(plan), Some(worker)) = (self.job(number), self.workers.get(number)) else { return Ok(()) };
         let Some(session) = &worker.session else { return Ok(()) };
+        if plan.dispute.is_some_and(|one| worker.operation >= one.operation) {
+            let why = "has finished what the ranks call differently".to_owned();
+            return Err(Violation::Unexcused { job: plan.id, rank: worker.rank, why });
+        }
         let partial = session.report().partial;
         let contributors = self.contributors(plan, worker);
         let missing = partial.map_or(RankSet::EMPTY, |partial| partial.missing);
@@ -139,10 +145,50 @@ impl World<'_> {
         {
             self.check_names(plan, number, worker, ranks)?;
         }
+        if let (Some(dispute), Milestone::Failed(Failure::Rejected { rejection, .. })) =
+            (plan.dispute, milestone)
+        {
+            self.check_dispute(plan, worker, dispute, &rejection.reason)?;
+            self.reached.count(Reach::Disagreed);
+            return Ok(());
+        }
         if self.is_excused(plan, number, worker, milestone) {
             return Ok(());
         }
         Err(Violation::Unexcused { job: plan.id, rank: worker.rank, why })
+    }
+
+    /// Who is told of a disagreement is told in time, and of whom.
+    fn check_dispute(
+        &self,
+        plan: &JobPlan,
+        worker: &Worker,
+        dispute: Dispute,
+        reason: &Reason,
+    ) -> Result<(), Violation> {
+        const IN_TIME: u64 = 2_000 * MILLI;
+        const BAD_NEWS: Duration = Duration::from_millis(500);
+        let (job, rank) = (plan.id, worker.rank);
+        let named = match reason {
+            // If there are but two, each differs from the other.
+            Reason::Operations(Some(two)) => [two.most.rank, two.differing.rank].contains(&dispute.rank),
+            // Who has been told leaves.
+            Reason::RanksLeft(left) => !left.as_slice().is_empty(),
+            // The answer that explains gets lost in a bad network, for long enough.
+            Reason::Operations(None) | Reason::Element | Reason::Payload => plan.news > BAD_NEWS,
+            _ => false,
+        };
+        if !named || worker.operation < dispute.operation {
+            return Err(Violation::Unexcused { job, rank, why: format!("it is told {reason:?}") });
+        }
+        let all = self.workers.iter().filter(|other| other.job == worker.job);
+        let since = all.map(|other| other.since).max().unwrap_or(0);
+        let (waited, limit) = (self.now - since, IN_TIME + nanos(plan.news));
+        if waited > limit {
+            let (waited_ms, limit_ms) = (waited / MILLI, limit / MILLI);
+            return Err(Violation::LateNews { job, rank, waited_ms, limit_ms });
+        }
+        Ok(())
     }
 
     fn is_excused(&self, plan: &JobPlan, number: usize, worker: &Worker, milestone: &Milestone) -> bool {
@@ -185,6 +231,7 @@ impl World<'_> {
                 }
                 _ => false,
             },
+            Milestone::Left(Left::Lingered) if plan.dispute.is_some() => true,
             Milestone::Left(Left::Lingered) => {
                 // To an appliance that has forgotten that some have left, they are missing.
                 let nobody_needs_it = self.others(number).all(Worker::is_gone);
