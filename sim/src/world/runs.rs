@@ -10,8 +10,8 @@ use crate::trace::Words;
 use crate::violation::Violation;
 use crate::worker::{Ending, Phase, Worker};
 
-/// A worker that was killed keeps its rank for up to 1.5 s, one that was killed while joining for 3 s. So
-/// long have all ranks to be there.
+/// A worker that was killed keeps its rank for up to 1.5 s, one that was killed while joining for 3 s. For so
+/// long all ranks have to be there.
 const ENOUGH: u64 = 5_000 * MILLI;
 
 /// What came of many runs.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason};
+use pascaline_worker::{Failure, JoinFailure, Left, RankSet, Reason, Rejection};
 
 use super::World;
 use super::lives::nanos;
@@ -313,10 +313,7 @@ impl World<'_> {
 
 /// True if somebody else is said to have the rank.
 const fn is_taken(milestone: &Milestone) -> bool {
-    match milestone {
-        Milestone::JoinFailed(JoinFailure::Rejected(no)) => matches!(no.reason, Reason::Taken),
-        _ => false,
-    }
+    matches!(milestone, Milestone::JoinFailed(JoinFailure::Rejected(Rejection { reason: Reason::Taken, .. })))
 }
 
 /// The contributors that are not in a set of ranks.
