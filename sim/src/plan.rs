@@ -46,6 +46,7 @@ const CLUSTERS: u32 = 200_000;
 /// How often lcores are stuck in a schedule, and for how long, at most: in all less than ranks may be silent.
 pub(crate) const STUCK_TIMES: u64 = 8;
 pub(crate) const STUCK_FOR: u64 = 100 * MILLI;
+const STUCK: Duration = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
 /// How many results get lost then, at least, in millionths.
 const STUCK_LOSS: u32 = 100_000;
 
@@ -124,10 +125,8 @@ impl Plan {
     /// The same, with a chance of rough values.
     fn draw_with(random: &mut Random, rough: u32) -> Self {
         // Drawn apart, so that nothing else that a seed decides depends on it.
-        let mut apart = Random::new(random.clone().next() ^ APART);
-        let mut extra = Random::new(random.clone().next() ^ EXTRA);
-        let mut away = Random::new(random.clone().next() ^ OUTSIDE);
-        let mut late = Random::new(random.clone().next() ^ BESIDES);
+        let other = |salt| Random::new(random.clone().next() ^ salt);
+        let [mut apart, mut extra, mut away, mut late] = [APART, EXTRA, OUTSIDE, BESIDES].map(other);
         let mut jobs = jobs(random);
         let workers: usize = jobs.iter().map(|job| usize::from(job.ranks)).sum();
         let mut upsets = upset::draw(random, &mut jobs, workers);
@@ -140,14 +139,16 @@ impl Plan {
         let mut links: Vec<_> = (0..workers).map(|_| link(conditions.vary(random), random)).collect();
         let hosts = cluster.as_ref().map_or(0, ClusterPlan::hosts);
         links.extend((0..hosts).map(|_| link(conditions.vary(&mut extra), &mut extra)));
-        let longest = links.iter().map(|link| link.dark.iter().map(|(from, to)| to - from).sum()).max();
+        let longest = longest_dark(&links);
         let mut turns = Turns::draw(random);
-        let news = conditions.news(turns.starved, longest.unwrap_or(0));
-        jobs.iter_mut().for_each(|job| job.settle(random, news));
-        jobs.iter_mut().for_each(|job| job.endure(besides.longer));
+        let news = conditions.news(turns.starved, longest);
+        for job in &mut jobs {
+            job.settle(random, news);
+            job.endure(besides.longer);
+        }
         besides.draw_disputes(&mut late, &mut jobs);
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
-        // What is summed while it is away may have other bits the second time, as without a server.
+        // What is summed while it is away may have other bits the second time.
         let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);
         let rough = if outside { 0 } else { rough };
         jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
@@ -158,9 +159,8 @@ impl Plan {
         if jobs.iter().any(|job| job.rough) {
             turns.stuck = often(&mut apart, 300_000);
             tempt(&jobs, &mut links, turns.stuck);
-        }
-        if turns.stuck > 0 {
-            wait_while_stuck(&mut jobs, &conditions, turns.starved, longest.unwrap_or(0));
+            let longer = STUCK + conditions.losing(STUCK_LOSS).news(turns.starved, longest);
+            jobs.iter_mut().filter(|_| turns.stuck > 0).for_each(|job| job.wait(longer));
         }
         let mut clocks = besides.draw_clocks(&mut late, links.len() + 1);
         Self {
@@ -183,13 +183,6 @@ impl Plan {
             upsets,
         }
     }
-}
-
-/// Has jobs wait for as long as no news may come while parts are stuck.
-fn wait_while_stuck(jobs: &mut [JobPlan], conditions: &Conditions, starved: u32, longest: u64) {
-    let waiting = Duration::from_nanos(STUCK_TIMES * STUCK_FOR);
-    let longer = waiting + conditions.losing(STUCK_LOSS).news(starved, longest);
-    jobs.iter_mut().for_each(|job| job.wait(longer));
 }
 
 impl Turns {
@@ -297,6 +290,11 @@ fn tempt(jobs: &[JobPlan], links: &mut [LinkPlan], stuck: u32) {
             link.down = link.down.losing(STUCK_LOSS);
         }
     }
+}
+
+/// How long the one that is down the longest is down in all.
+fn longest_dark(links: &[LinkPlan]) -> u64 {
+    links.iter().map(|link| link.dark.iter().map(|(from, to)| to - from).sum()).max().unwrap_or(0)
 }
 
 /// When a link is down.
