@@ -75,7 +75,8 @@ fn memory_server_and_admission_are_told() {
         "pool: 3968 of 4096 slots shared; slots keep up to 63808 packets",
         "; never lost",
         "; lost after 20s: fail",
-        "jobs 100 to 199 may be formed from 10.77.0.0/24: up to 16 at a time, of up to 16 ranks",
+        "jobs 100 to 199 may be formed from 10.77.0.0/24: up to 16 at a time, 8 by one host, of up to \
+         16 ranks",
         "parameter server: 10.77.0.9:16421, for the appliance at 10.77.0.254:16420, room for \
          3855 PSNs in 246723 bytes for each of 17 job(s)",
     ] {

@@ -3,12 +3,11 @@
 use pascaline_aggregator::{Key, Request, Verb};
 use pascaline_queue::Update;
 use pascaline_telemetry::DropReason;
-use pascaline_wire::arp::{Arp, Operation};
+use pascaline_wire::arp::Arp;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::datagram::{Datagram, Payload};
 use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{Flags, Kind};
-use pascaline_wire::icmp::Icmp;
 use pascaline_wire::malformed::Malformed;
 
 use crate::jobs::{Job, JobTable, Mode};
@@ -16,6 +15,7 @@ use crate::setup::Setup;
 
 mod fast_path;
 mod foreign;
+mod neighbour;
 mod update;
 
 pub use fast_path::{FastGradient, PAYLOAD_OFFSET};
@@ -166,32 +166,6 @@ impl Classifier<'_> {
     #[inline]
     fn owns(&self, address: Address) -> bool {
         self.setup.addresses.contains(&address)
-    }
-
-    fn arp(&self, bytes: &[u8], l3: usize) -> Class {
-        match bytes.get(l3..).map(Arp::parse) {
-            Some(Ok(arp))
-                if arp.operation == Operation::Request && self.owns(Address::from_v4(arp.target_ip)) =>
-            {
-                Class::Arp(l3, arp)
-            }
-            _ => Class::Bypass,
-        }
-    }
-
-    /// `None` if it is nothing that an own address answers.
-    fn icmp(&self, bytes: &[u8], l3: usize, ip: Ip) -> Option<Class> {
-        if ip.protocol != protocol::ICMP && ip.protocol != protocol::ICMPV6 {
-            return None;
-        }
-        match Icmp::parse(bytes, &ip) {
-            Err(malformed) => Some(malformed.into()),
-            Ok(Icmp::Echo) if self.owns(ip.dst) => Some(Class::Echo(l3, ip)),
-            Ok(Icmp::Solicitation(target)) if self.owns(target) => {
-                Some(Class::Solicitation { l3, asker: ip.src, target })
-            }
-            Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Other) => None,
-        }
     }
 
     #[inline(always)]
@@ -370,7 +344,7 @@ impl Classifier<'_> {
     }
 }
 
-/// What is done with a member's packet that has no business with the pool; an error, so that what has goes on.
+/// What is done with a member's packet that has no business with the pool; else `Ok`.
 #[cold]
 #[inline(never)]
 fn not_to_pool(job: &Job, datagram: Datagram, bypass: bool) -> Result<(), Class> {

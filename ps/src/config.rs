@@ -30,6 +30,9 @@ pub struct Config {
     /// in this time how far ranks may have been: up to there it asks all of them before it gives out a sum
     /// whose bits depend on the order of addition.
     pub settle: Duration,
+    /// How far ranks may be ahead of a packet of theirs that comes late, in PSNs: twice the widest window. As
+    /// far is asked for beyond what such a server hears of, so a wider one than there is makes all slow.
+    pub ahead: u32,
 }
 
 impl Default for Config {
@@ -43,6 +46,8 @@ impl Default for Config {
             ceiling: Duration::from_secs(1),
             age_limit: Duration::from_secs(30),
             settle: Duration::from_millis(200),
+            // Windows are 16 bits.
+            ahead: 1 << 17,
         }
     }
 }

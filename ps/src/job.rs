@@ -26,9 +26,6 @@ pub(crate) use send::Packet;
 /// does not could make us hold.
 const REPLIES: usize = 1024;
 
-/// How far ranks may be ahead of the latest PSN that is known of, at most: windows are 16 bits.
-const AHEAD: u32 = 1 << 16;
-
 /// Rounds of asking after which an entry gives way to a later PSN.
 const PATIENCE: u32 = 4;
 /// Entries that are looked at for one.
@@ -280,7 +277,7 @@ impl Job {
             self.began = Some(now);
         }
         if !self.witnessed && self.began.is_some_and(|began| now < began.saturating_add(self.config.settle)) {
-            self.cached.doubt(psn.wrapping_add(AHEAD));
+            self.cached.doubt(psn.wrapping_add(self.config.ahead));
         }
     }
 

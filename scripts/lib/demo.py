@@ -72,12 +72,7 @@ def main(arguments: list[str]) -> int:
 
 
 _Outcome = (
-    report.Outcome
-    | olaf.Outcome
-    | iswitch.Outcome
-    | neighbour.Outcome
-    | clients.Outcome
-    | switchml.Outcome
+    report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome | clients.Outcome | switchml.Outcome
 )
 
 

@@ -88,9 +88,7 @@ class Bed:
         appliance.wait_ready(self.stop)
         return appliance
 
-    def settings(
-        self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096
-    ) -> str:
+    def settings(self, keys: str = "", more: str = "", *, policy: str = "default", slots: int = 4096) -> str:
         """Its configuration."""
         settings = Settings(
             "af_packet", slots, 512, policy, more=more, job_keys=keys, fan_in=RANKS, name="mistakes"

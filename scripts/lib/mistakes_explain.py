@@ -75,4 +75,3 @@ def _slowed(bed: Bed) -> None:
     bed.workers()
     told = rf'Slowed by job {_OTHER} "neighbour": of its \d+ packets \d+ came to no result'
     bed.appears("explain", bed.explain, told, rf"pascaline explain {_OTHER}")
-

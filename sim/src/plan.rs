@@ -16,7 +16,7 @@ mod upset;
 
 use besides::Besides;
 pub(crate) use besides::Part;
-pub(crate) use job::{Dispute, Excuse, JobPlan};
+pub(crate) use job::{Dispute, Excuse, JobPlan, WIDEST};
 pub(crate) use upset::Upset;
 
 pub(crate) const MICRO: u64 = 1_000;

@@ -12,7 +12,7 @@ use pascaline_ps::{Capacity, Completion, Config, JobParams, RejectReason};
 use pascaline_wire::{DType, Element, Header, Op};
 
 use crate::io::ROOM;
-use crate::plan::ServerPlan;
+use crate::plan::{ServerPlan, WIDEST};
 use crate::sabotage::Sabotage;
 use crate::sabotage::server as tamper;
 use crate::violation::Violation;
@@ -219,6 +219,7 @@ fn state(plan: ServerPlan) -> pascaline_ps::Server {
         cached: plan.kept,
         burst: plan.burst,
         ceiling: plan.ceiling,
+        ahead: 2 * u32::from(WIDEST),
         ..default
     })
 }

@@ -32,8 +32,8 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
     }
 
     /// Visits the next `sets` sets, round and round from the first one on, and does what `judge` says of each
-    /// slot: it is given the key, and for a partial the time of its first contribution. To be called now and then, so that nothing of a past
-    /// generation outlives the sweep and no partial its time.
+    /// slot: it is given the key, and for a partial the time of its first contribution. To be called now and
+    /// then, so that nothing of a past generation outlives the sweep and no partial its time.
     pub fn sweep<S: Sink<B, WORDS>>(
         &mut self,
         sets: usize,

@@ -86,8 +86,8 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         Some(At { directory, slot: self.slots.get_mut(number)?, way: number & (self.ways - 1) })
     }
 
-    /// The slot that a newcomer with these rules may open where this one is predicted for it, by number: that,
-    /// or else the one of its own result that has been idle longest.
+    /// The slot that a newcomer with these rules may open where this one is predicted for it, by number:
+    /// that, or else the one of its own result that has been idle longest.
     #[inline(always)]
     pub(crate) fn fair(&mut self, number: u32, rules: Rules) -> Option<At<'_, B, WORDS>> {
         let way = number as usize & (self.ways - 1);

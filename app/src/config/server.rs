@@ -24,7 +24,8 @@ impl ServerLimits {
         let capacity = Capacity { bytes, ..default.capacity };
         let shares = jobs.max(1);
         let entries = u32::try_from(capacity.entries as usize / shares).unwrap_or(u32::MAX);
-        let config = Config { capacity, cached: default.cached.max(u32::from(window)), ..default };
+        let window = u32::from(window);
+        let config = Config { capacity, cached: default.cached.max(window), ahead: 2 * window, ..default };
         Self { config, jobs, share: Capacity { entries, bytes: bytes / shares } }
     }
 

@@ -43,7 +43,10 @@ fn explain_follows_a_job_from_its_first_rank_to_its_last() {
     );
     let mut stays = appliance.worker(1, 0, &LONG);
     let told = explain_until(&appliance, "a rank that has joined", |told| told["job"]["joined"] == 1);
-    assert_eq!(first_reason(&told)["text"], "1 of 2 ranks have not joined: the others wait for them.");
+    assert_eq!(
+        first_reason(&told)["text"],
+        "1 of 2 ranks are not here: the others wait: rank 1 has never joined."
+    );
     let mut goes = appliance.worker(1, 1, &LONG);
     stays.wait_for("\"iteration\":0", SOON);
     goes.wait_for("\"iteration\":0", SOON);

@@ -88,11 +88,14 @@ pub(super) fn narrow(value: u64) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
 
+/// The widest window.
+pub(crate) const WIDEST: u16 = 24;
+
 impl JobPlan {
     pub(super) fn draw(random: &mut Random, base: u16) -> Self {
         let ranks = random.pick(&[2, 2, 3, 3, 4, 5, 6, 8]);
         let payload = random.pick(&[8, 8, 16, 16, 24, 32, 48, 64]);
-        let window = narrow(random.between(1, 24));
+        let window = narrow(random.between(1, u64::from(WIDEST)));
         let element = element(random);
         let size = element.dtype.size() as u64;
         let mut operations = Vec::new();

@@ -178,7 +178,7 @@ fn each_refusal_gives_its_error() {
         (
             Status::RankLost,
             "4 ranks of job 1 have died, the first of them rank 0: silent for longer than the job's \
-             `dead_after`",
+             `dead_after`, or taken for gone by an operator",
         ),
         (Status::Quota, "the appliance's quotas leave no room for job 1: 3 wanted, 4 left"),
         (
@@ -242,7 +242,8 @@ fn all_ranks_that_have_died_are_named() {
     assert_eq!((&both.reason, both.expected), (&Reason::RanksLost(ranks), 2));
     assert_eq!(
         both.to_string(),
-        "ranks 0, 1 of job 1 have died: silent for longer than the job's `dead_after`"
+        "ranks 0, 1 of job 1 have died: silent for longer than the job's `dead_after`, or taken for gone by \
+         an operator"
     );
     assert_eq!(
         lost(&[1]).to_string(),
