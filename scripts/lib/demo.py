@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import build
 import clients
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     return 0 if outcome.good else 1
 
 
-_Outcome = (
+_Outcome: TypeAlias = (
     report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome | clients.Outcome | switchml.Outcome
 )
 
