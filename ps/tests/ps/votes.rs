@@ -217,7 +217,9 @@ fn a_server_that_comes_later_asks_about_all_that_may_have_been_sent_before() {
     first_sendings(&mut server, ms(1199), PSN + 1);
     let (_, next) = asked(&mut server);
     assert_ne!(next, round);
-    for (psn, certain) in [(PSN + 2, false), (PSN + 65_537, false), (PSN + 65_538, true)] {
+    // Beyond the latest that came in its first 200 ms.
+    let ahead = PSN + 1 + Config::default().ahead;
+    for (psn, certain) in [(PSN + 2, false), (ahead, false), (ahead + 1, true)] {
         first_sendings(&mut server, ms(1_000_000), psn);
         let sent = take(&mut server);
         assert_eq!(sent[0].1.header.kind, if certain { Kind::Result } else { Kind::Reminder }, "{psn}");

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def measure(context: Context, section: Section) -> None:
             context,
             section,
             f"unshaped, MTU {mtu}",
-            lambda mtu=mtu, on=offloads: _unshaped(context, section, gloo, mtu, on, turns, found),
+            partial(_unshaped, context, section, gloo, mtu, offloads, turns, found),
         )
     values: dict[str, float | None] = {}
     for key, missing in KEYS.items():

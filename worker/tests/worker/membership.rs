@@ -247,7 +247,8 @@ fn all_ranks_that_have_died_are_named() {
     );
     assert_eq!(
         lost(&[1]).to_string(),
-        "rank 1 of job 1 has died: silent for longer than the job's `dead_after`"
+        "rank 1 of job 1 has died: silent for longer than the job's `dead_after`, or taken for gone by an \
+         operator"
     );
     assert_eq!((lost(&[2]).reason, lost(&[2]).rank), (Reason::TakenForDead, 2));
 }
