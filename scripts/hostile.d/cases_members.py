@@ -118,6 +118,9 @@ def _unreachable(scene: Scene) -> list[bytes]:
     return found
 
 
+# Workers are started again meanwhile: what names a generation before theirs is refused for that.
+_SPOOFED = ("rank_spoofed", "wrong_epoch", "not_member")
+
 CASES = [
     Case("psns-far-ahead", "gradients 256 and 100,000 PSNs ahead", _far_ahead, _WRONG),
     Case("psns-far-ahead-few", "the same, but only a few", _far_ahead, _WRONG, rate=_FEW),
@@ -126,7 +129,7 @@ CASES = [
     Case("spray-shared", "the same in the shared pool", _spray, _WRONG, job=beds.SHARED),
     Case("psns-from-zero", "the first PSNs of every generation, as if they began at 0", _from_zero, _WRONG),
     Case("other-terms", "gradients of another fan-in, count, length, element", _other_terms, _WRONG),
-    Case("other-port", "gradients from a rank's address and another port", _other_port, ("rank_spoofed",)),
+    Case("other-port", "gradients from a rank's address and another port", _other_port, _SPOOFED),
     Case("reminders", "a flood of Reminders", _reminders, _WRONG),
     Case("results", "Results that were never made", _results, _WRONG),
     # What goes to workers the appliance does not see; who believed it would end, or have a wrong sum.

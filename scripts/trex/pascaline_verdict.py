@@ -9,7 +9,16 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-from pascaline_layers import ACTIONS, CONTROL_BODY, DTYPE_BYTES, HEADER, OPS, STATUSES, TRAILER_FLAG
+from pascaline_layers import (
+    ACTIONS,
+    COLLECTIVES,
+    CONTROL_BODY,
+    DTYPE_BYTES,
+    HEADER,
+    OPS,
+    STATUSES,
+    TRAILER_FLAG,
+)
 
 _TAGS = (0x8100, 0x88A8)
 _IPV4, _IPV6 = 0x0800, 0x86DD
@@ -162,6 +171,8 @@ def _control_is_legal(body: bytes) -> bool:
     if action not in ACTIONS or action == 0 or status not in STATUSES:
         return False
     if element and not _is_element(element):
+        return False
+    if body[40] >> 4 not in COLLECTIVES:
         return False
     if ACTIONS[action] == "ack":
         return answers in ACTIONS and ACTIONS[answers] != "ack"

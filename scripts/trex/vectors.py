@@ -136,8 +136,20 @@ def _control(body: PascalineControl) -> str:
         f"answers={wire.ACTIONS[body.answered]} element={_called(body.op << 4 | body.dtype)} "
         f"session={body.session} payload={body.payload_bytes} "
         f"window={body.window} expected={body.expected} got={body.got} "
-        f"cookie={body.cookie} psn={body.psn} first={body.first} bytes={body.bytes_whole}"
+        f"cookie={body.cookie} psn={body.psn} first={body.first} "
+        f"bytes={body.bytes_whole & wire.MOST_BYTES}{_call(body.bytes_whole)}"
     )
+
+
+def _call(whole: int) -> str:
+    """Which collective is called, in the sixteen bits above the length; nothing for an allreduce."""
+    call = whole >> wire.CALL_SHIFT
+    return f" call={wire.COLLECTIVES[call >> 12]}/{call & 0xFFF}" if call else ""
+
+
+def _called_bits(called: str) -> int:
+    name, argument = called.split("/")
+    return (_key(wire.COLLECTIVES, name) << 12 | int(argument)) << wire.CALL_SHIFT
 
 
 def _called(element: int) -> str:
@@ -230,7 +242,7 @@ def _body(words: dict[str, str]) -> Packet:
     names = {"action": words["action"], "status": words["status"], "answered": words["answers"]}
     return PascalineControl(
         payload_bytes=int(words["payload"]),
-        bytes_whole=int(words["bytes"]),
+        bytes_whole=int(words["bytes"]) | _called_bits(words.get("call", "allreduce/0")),
         op=element >> 4,
         dtype=element & 0xF,
         **names,
