@@ -112,7 +112,7 @@ impl<T> Sender<T> {
         self.ring.places.len()
     }
 
-    /// Items that are in it, as far as is known: at most so many.
+    /// How many items are in it; the other end may have taken some since.
     #[inline(always)]
     #[must_use]
     pub const fn used(&self) -> usize {

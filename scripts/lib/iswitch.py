@@ -8,7 +8,6 @@ was staler than the bound when it was offered.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -118,7 +117,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
         if not stop.wait_for(ended, options.timeout):
             raise Failure("the workers do not come to an end", appliance.tail())
-        outcome = Outcome(options.staleness, needed, [_said(child) for child in children])
+        outcome = Outcome(options.staleness, needed, [child.said() for child in children])
         outcome.judge()
         if appliance.stop() != 0:
             outcome.problems.append("the appliance did not leave in good order")
@@ -140,14 +139,6 @@ def _worker(options: Options, binary: Path, network: Network, files: Path, rank:
     command = [str(binary), "worker", "iswitch", "--json"]
     command += [word for option, value in words.items() for word in (option, str(value))]
     return Child(f"worker{rank}", command, files, network.workers[rank])
-
-
-def _said(child: Child) -> dict[str, Any]:
-    lines = child.out.read_text(errors="replace").splitlines()
-    if not lines:
-        raise Failure(f"{child.name} said nothing", child.tail())
-    said: dict[str, Any] = json.loads(lines[-1])
-    return said
 
 
 def _remove(network: Network, files: Path) -> None:

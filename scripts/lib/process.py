@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 POLL_SECONDS = 0.05
 LOG_TAIL_LINES = 15
@@ -157,6 +159,14 @@ class Child:
         # Not reaped yet, so the id is still ours and cannot mean another process.
         if self._popen.poll() is None:
             os.killpg(self._popen.pid, signum)
+
+    def said(self) -> dict[str, Any]:
+        """The JSON object that is its last line of output."""
+        lines = self.out.read_text(errors="replace").splitlines()
+        if not lines:
+            raise Failure(f"{self.name} said nothing", self.tail())
+        said: dict[str, Any] = json.loads(lines[-1])
+        return said
 
     def tail(self) -> str:
         """The last lines that it wrote, for an error message."""

@@ -7,7 +7,6 @@ counted a result for each packet of the tensors, so that they cannot have come f
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
@@ -156,7 +155,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
 
         if not stop.wait_for(ended, options.timeout):
             raise Failure("the workers do not come to an end", appliance.tail())
-        ranks = [_said(child) for child in children]
+        ranks = [child.said() for child in children]
         metrics = appliance.settled(stop)
         outcome = Outcome(options, ranks, metrics, appliance.stop())
         outcome.judge()
@@ -208,14 +207,6 @@ def _worker(options: Options, binary: Path, network: Network, files: Path, rank:
     command = [str(binary), "worker", "switchml", "--json"]
     command += [word for option, value in words.items() for word in (option, str(value))]
     return Child(f"worker{rank}", command, files, network.workers[rank])
-
-
-def _said(child: Child) -> dict[str, Any]:
-    lines = child.out.read_text(errors="replace").splitlines()
-    if not lines:
-        raise Failure(f"{child.name} said nothing", child.tail())
-    said: dict[str, Any] = json.loads(lines[-1])
-    return said
 
 
 def _remove(network: Network, files: Path) -> None:

@@ -22,7 +22,7 @@ pub(crate) struct Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Bytes of one with so many places.
+    /// The bytes that a lane with `places` places takes.
     pub(crate) const fn bytes(places: usize) -> usize {
         places * (size_of::<T>() + size_of::<Tenant>()) + size_of::<[u32; TENANTS]>()
     }

@@ -36,7 +36,7 @@ pub(super) enum Noticed {
 pub(super) struct Watch(Vec<Lcore>);
 
 impl Watch {
-    /// Watches so many lcores, which turn `now`.
+    /// Watches this many lcores from `now` on.
     pub(super) fn new(now: Duration, lcores: usize) -> Self {
         Self(vec![Lcore { turns: 0, since: now, told: false }; lcores])
     }

@@ -18,7 +18,7 @@ pub(super) enum Refused {
     Crowded,
     /// Nobody, or more than can be.
     Workers,
-    /// Its rank is none of so many.
+    /// Its rank is not below the number of workers.
     Rank,
 }
 

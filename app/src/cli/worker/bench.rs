@@ -67,7 +67,7 @@ pub(crate) struct BenchArgs {
 
 /// From so much of a processor on, it is what limits.
 const BUSY: f64 = 0.85;
-/// A round trip under load so many times that of an idle path: packets wait in queues.
+/// From how many times the round trip of an idle path on packets count as waiting in queues.
 const QUEUED: f64 = 3.0;
 
 /// What was measured.

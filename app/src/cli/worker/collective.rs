@@ -80,7 +80,7 @@ impl CollectiveArgs {
         }
     }
 
-    /// What a rank's tensor of so many elements must hold afterwards.
+    /// What a rank's tensor of this many elements must hold afterwards.
     pub(super) fn wants(&self, rank: u16, ranks: u16, elements: usize) -> Wants {
         let part = |rank| Parts::Even.of(rank, ranks, elements).unwrap_or_default();
         let (kind, root, own) = (self.collective, self.root, part(rank));

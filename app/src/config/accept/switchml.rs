@@ -40,9 +40,9 @@ impl Accept<'_> {
             let message = "the two sets of a slot need [pool] ways of 2 or more";
             return Err(self.error(protocol, message, "set ways = 2, 4 or 8"));
         }
-        if get(job.region_slots.as_ref()).is_some_and(|slots| slots as usize > PLACES as usize * pool.ways) {
+        let most = PLACES as usize * pool.ways;
+        if let Some(at) = job.region_slots.as_ref().filter(|slots| *slots.get_ref() as usize > most) {
             let message = format!("a client names {PLACES} slots at the most");
-            let at = job.region_slots.as_ref().unwrap_or_else(|| unreachable!("it is there"));
             return Err(self.error(at, message, "give a smaller region_slots"));
         }
         let address = own.iter().find_map(|address| match address {
@@ -77,26 +77,29 @@ impl Accept<'_> {
 
     /// The first key that says nothing in such a job.
     fn useless(&self, job: &raw::Job) -> Option<ConfigError> {
-        fn at<T>(key: &'static str, written: Option<&Spanned<T>>) -> Option<(&'static str, Spanned<()>)> {
-            written.map(|written| (key, Spanned::new(written.span(), ())))
-        }
         let mode = job.mode.as_ref().filter(|mode| mode.get_ref().0 != Mode::Sync);
         let profile = job.profile.as_ref().filter(|profile| profile.get_ref().0 != Profile::Switchml);
-        let (key, written) = at("mode", mode)
-            .or_else(|| at("profile", profile))
-            .or_else(|| at("members", job.members.as_ref()))
-            .or_else(|| at("addressing", job.addressing.as_ref()))
-            .or_else(|| at("conflict", job.conflict.as_ref()))
-            .or_else(|| at("threshold", job.threshold.as_ref()))
-            .or_else(|| at("partial_after", job.partial_after.as_ref()))
-            .or_else(|| at("order", job.order.as_ref()))
-            .or_else(|| at("quota", job.quota.as_ref()))
-            .or_else(|| at("server", job.server.as_ref()))
-            .or_else(|| at("dead_after", job.dead_after.as_ref()))
-            .or_else(|| at("on_death", job.on_death.as_ref()))
-            .or_else(|| at("control", job.control.as_ref()))?;
-        let message = format_args!("{key} means nothing to SwitchML's clients").to_string();
-        Some(self.error(&written, message, "leave it out, or leave protocol out"))
+        let useless = [
+            mode.map(|at| self.meaningless(at, "mode")),
+            profile.map(|at| self.meaningless(at, "profile")),
+            job.members.as_ref().map(|at| self.meaningless(at, "members")),
+            job.addressing.as_ref().map(|at| self.meaningless(at, "addressing")),
+            job.conflict.as_ref().map(|at| self.meaningless(at, "conflict")),
+            job.threshold.as_ref().map(|at| self.meaningless(at, "threshold")),
+            job.partial_after.as_ref().map(|at| self.meaningless(at, "partial_after")),
+            job.order.as_ref().map(|at| self.meaningless(at, "order")),
+            job.quota.as_ref().map(|at| self.meaningless(at, "quota")),
+            job.server.as_ref().map(|at| self.meaningless(at, "server")),
+            job.dead_after.as_ref().map(|at| self.meaningless(at, "dead_after")),
+            job.on_death.as_ref().map(|at| self.meaningless(at, "on_death")),
+            job.control.as_ref().map(|at| self.meaningless(at, "control")),
+        ];
+        useless.into_iter().flatten().next()
+    }
+
+    fn meaningless<T>(&self, at: &Spanned<T>, key: &str) -> ConfigError {
+        let message = format!("{key} means nothing to SwitchML's clients");
+        self.error(at, message, "leave it out, or leave protocol out")
     }
 
     /// No two such jobs, nor the appliance itself, listen at the same place.
