@@ -1,0 +1,155 @@
+# shellcheck shell=bash disable=SC2154
+# The steps of scripts/test that run scripts/demo. scripts/test sets logs and bounded; steps.sh has the rest.
+
+# demo OPTIONS... -- EXPECTATIONS...: runs the demo and looks at its JSON.
+demo() {
+    local options=() output=$logs/demo.json
+    while [[ $1 != -- ]]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    scripts/demo --json "${options[@]}" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" "$@"
+}
+
+all_good=('ok' 'workers == 4' 'verified == allreduces' 'mismatches == 0' 'checksums_equal' 'identity_holds'
+    'appliance_exit == 0' 'goodput_gbps_per_worker > 0')
+
+demo_f32() {
+    demo --bytes 2MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3' 'impairment["by"] == "none"'
+}
+
+demo_i32() {
+    demo --bytes 2MiB --allreduces 3 --dtype i32 --payload 1448 -- "${all_good[@]}" 'dtype == "i32"'
+}
+
+# The counts are of what really happened to frames: a network that did no harm would fail here. netem does not
+# say how many frames were overtaken (null).
+demo_bad_network() {
+    demo --bytes 2MiB --allreduces 4 --loss 1 --duplicate 1 --reorder 1 "$@" -- "${all_good[@]}" \
+        'allreduces == 4' 'impairment["lost"] > 0' 'impairment["duplicated"] > 0' \
+        'impairment["reordered"] != 0' 'retransmissions > 0'
+}
+
+# Two jobs contend for a pool that holds neither's window: preemption evicts partials, and the parameter
+# server completes them.
+demo_preemption() {
+    demo --policy dsa --jobs 2 --loss 1 --pool-slots 64 --bytes 256KiB --allreduces 4 "$@" \
+        -- "${all_good[@]}" \
+        'jobs == 2' 'allreduces == 8' 'preemptions > 0' 'ps_completions > 0'
+}
+
+# A job that never completes a PSN costs the others what packets cost that are refused at the parse, and no
+# more. The bound is wide: a machine that is busy elsewhere must not decide.
+demo_neighbour() {
+    demo --policy dsa --neighbour --neighbour-rounds 2 --bytes 2MiB --allreduces 6 \
+        -- 'ok' 'mismatches == 0' 'verified == allreduces' 'verified == 36' 'ratio > 0' 'over_control < 1.5'
+    demo --policy dsa --neighbour --lcores 2 --neighbour-rounds 1 --bytes 2MiB --allreduces 6 \
+        -- 'ok' 'mismatches == 0' 'verified == allreduces' 'verified == 18' 'over_control < 2' \
+        '"packet_share" in drops'
+}
+
+# The appliance is killed half way; the workers go on where they were.
+demo_restart() {
+    demo --bytes 1MiB --allreduces 6 --restart-appliance -- "${all_good[@]}" 'restarts == 1' 'resumed > 0'
+}
+
+# The job is suspended; every worker and `explain` name what heals it, and it does.
+demo_halt() {
+    demo --bytes 256KiB --allreduces 20 --halt -- "${all_good[@]}" 'told_of_halt == 4' 'explained'
+}
+
+# Jobs and limits change while the allreduces run: the appliance receives every frame that was sent.
+demo_reload() {
+    demo --reload --bytes 4MiB --allreduces 16 -- "${all_good[@]}" 'reloads >= 4' 'reloads_refused >= 1' \
+        'lost == 0' 'aggregated_share == 1'
+}
+
+# Different arrivals, the same bits.
+demo_rank_order() {
+    local sums=() run
+    for run in 1 2; do
+        demo --bytes 1MiB --allreduces 3 --order rank -- "${all_good[@]}" 'order == "rank"' || return 1
+        sums+=("$(sed -n 's/.*"checksum":"\([^"]*\)".*/\1/p' "$logs/demo.json")")
+    done
+    say "checksums: ${sums[*]}"
+    [[ -n ${sums[0]} && ${sums[0]} == "${sums[1]}" ]]
+}
+
+# More workers than DPDK knows ports: those of a rack share one.
+demo_racks() {
+    demo --workers 64 --bytes 64KiB --allreduces 2 -- "${all_good[@]/workers == 4/workers == 64}" \
+        'allreduces == 2'
+}
+
+demo_switchml() {
+    demo --protocol switchml --bytes 512KiB --allreduces 4 --dtype "$1" --payload "$2" -- 'ok' \
+        'verified == 4' 'mismatches == 0' 'results == packets'
+}
+
+demo_two_lcores() {
+    demo --bytes 1MiB --allreduces 3 --lcores 2 --udp-ports 2 -- "${all_good[@]}" 'allreduces == 3'
+}
+
+# Asynchronous updates before a line that takes a twelfth of them: Olaf's queue beside FIFO.
+demo_olaf() {
+    demo --mode olaf --timeout 60 --loads 12 --seconds 4 --picture "$logs/olaf-aom.svg" -- 'ok' \
+        'olaf["lost_pct"] < fifo["lost_pct"] / 5' 'olaf["aom_ms"] < 0.6 * fifo["aom_ms"]' \
+        'olaf["aggregated"] > olaf["received"]'
+}
+
+# Programs in C, half of them under sanitizers, and an unmodified program of MPI: their sums are right, and
+# the appliance has made the results.
+demo_client() {
+    local more=()
+    [[ $1 == c ]] || more=('calls_by_appliance > 40')
+    demo --client "$1" --bytes 1MiB -- 'ok' "client == \"$1\"" 'workers == 4' 'verified == 10' \
+        'mismatches == 0' 'results >= results_needed' 'results_needed == 10240' 'identity_holds' "${more[@]}"
+}
+
+# Without an appliance a program of MPI runs as ever, and one line says why.
+mpi_falls_back() {
+    local output=$logs/mpi-fallback.txt built
+    built=$(scripts/clients) && mpicc -O1 examples/mpi/allreduce.c -o "$logs/mpi_allreduce" || return 1
+    bounded 60 mpirun --allow-run-as-root --oversubscribe -np 4 --mca btl self,vader \
+        --mca mpi_yield_when_idle 1 -x LD_PRELOAD="$built/lib/libpascaline-mpi.so" \
+        -x PASCALINE_URL='pascaline://127.0.0.1:9?timeout=500ms' "$logs/mpi_allreduce" 1000 \
+        >"$output" 2>&1 || { cat "$output"; return 1; }
+    (($(grep -c 'sums are right' "$output") == 4 && $(grep -c '^pascaline-mpi: ' "$output") == 1))
+}
+
+demo_gives_up() {
+    local code=0
+    bounded 60 scripts/demo --json --allreduces 100000 --timeout 3 || code=$?
+    ((code == 1))
+}
+
+demo_rejects_unknown_options() {
+    local code=0
+    scripts/demo --no-such-option || code=$?
+    ((code == 2))
+}
+
+# Over IPv6, and from behind routers.
+demo_from_outside() {
+    demo --ip6 --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'ip6' 'allreduces == 3' &&
+        demo --routed --bytes 256KiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
+}
+
+# Each rank has the right bytes in the right place.
+demo_collectives() {
+    local collective
+    for collective in reduce broadcast reduce_scatter allgather; do
+        demo --collective "$collective" --root 2 --bytes 256KiB --allreduces 3 -- "${all_good[@]}" \
+            'allreduces == 3' || return 1
+    done
+    demo --collective barrier -- 'ok' 'verified == 10' &&
+        demo --wire bf16 --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
+}
+
+# Frames of 9,000 bytes need larger slots in the driver's ring.
+demo_jumbo() {
+    demo --mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
+}
