@@ -1,8 +1,9 @@
 """scripts/examples: builds all examples, and runs those that sum against an appliance.
 
-Four ranks of the synchronous example in Rust; then two ranks of the client in plain Python among two of
-`pascaline worker`, all of which check every sum. The appliance and each rank have a network namespace of
-their own. Exit code 0 only if all ranks say that all sums are right. Needs root.
+Four ranks of the synchronous example in Rust; two ranks of the client in plain Python among two of
+`pascaline worker`; two ranks of one process over DPDK ports, over IPv4 and IPv6. All check every sum. The
+appliance and each rank have a network namespace of their own, but for the last two. Exit code 0 only if all
+ranks say that all sums are right. Needs root.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import build
+import examples_dpdk
 import netns
 from appliance import UDP_PORT, Appliance, Settings
 from netns import APPLIANCE_ADDRESS, Network
@@ -35,14 +37,16 @@ def main(arguments: list[str]) -> int:
     """Builds, runs and judges; returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/examples", description=__doc__)
     parser.add_argument("--binary", type=Path, help="a built pascaline, instead of building it")
-    parser.add_argument("--example", type=Path, help="a built example allreduce, instead of building")
+    parser.add_argument("--examples", type=Path, help="where built examples are, instead of building them")
     options = parser.parse_args(arguments)
     stop = Stop(_BUILD_SECONDS)
     try:
-        example = options.example.resolve() if options.example else _build()
+        examples = options.examples.resolve() if options.examples else _build()
         binary = build.ready(stop, options.binary)
-        build.become_root(Path(__file__).resolve(), ["--example", str(example)], binary)
-        for line in _run(binary, example, Stop(_RUN_SECONDS)):
+        build.become_root(Path(__file__).resolve(), ["--examples", str(examples)], binary)
+        for line in _run(binary, examples / "allreduce", Stop(_RUN_SECONDS)):
+            print(line)
+        for line in examples_dpdk.both_families(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS)):
             print(line)
     except Interrupted as interrupted:
         return interrupted.exit_code
@@ -53,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _build() -> Path:
-    """All examples; returns the program that is run."""
+    """All examples; returns the directory that they are in."""
     cargo = shutil.which("cargo") or str(Path.home() / ".cargo/bin/cargo")
     packages = ["-p", "pascaline-worker", "-p", "pascaline-worker-dpdk"]
     command = [cargo, "build", "--locked", "--examples", *packages]
@@ -69,7 +73,7 @@ def _build() -> Path:
     for line in done.stdout.splitlines():
         message = json.loads(line)
         if message.get("executable") and message.get("target", {}).get("name") == "allreduce":
-            return Path(message["executable"])
+            return Path(message["executable"]).parent
     raise Failure("cargo built no example named allreduce")
 
 

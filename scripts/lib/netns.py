@@ -136,6 +136,16 @@ class Network:
         prefix, more = ("64", ["nodad"]) if self.ip6 else ("24", [])
         run("ip", "-n", name, "addr", "add", f"{address}/{prefix}", "dev", interface, *more)
 
+    def lend(self, rank: int, to: int, name: str) -> None:
+        """Moves a worker's interface to another's namespace, and takes the addresses off both.
+
+        Their frames are for somebody beside the kernel.
+        """
+        worker, other = self.workers[rank], self.workers[to]
+        run("ip", "-n", worker, "link", "set", "eth0", "netns", other, "name", name)
+        run("ip", "-n", other, "link", "set", name, "up")
+        run("ip", "-n", other, "addr", "flush", "dev", "eth0")
+
     def add(self, name: str) -> None:
         """Makes one namespace."""
         run("ip", "netns", "add", name)

@@ -14,6 +14,9 @@ const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
 /// Length of a neighbour advertisement with its link-layer address option.
 const ADVERTISEMENT_LEN: usize = 32;
+/// The option with the sender's link-layer address, and that with the target's: type, and length in 8 bytes.
+const SOURCE_MAC: [u8; 2] = [1, 1];
+const TARGET_MAC: [u8; 2] = [2, 1];
 
 /// An ICMP message that the appliance answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +25,16 @@ pub enum Icmp {
     Echo,
     /// Who has this IPv6 address?
     Solicitation(Address),
+    /// The host with this MAC has this IPv6 address.
+    Advertisement(Address, Mac),
     /// Anything else.
     Other,
 }
 
 impl Icmp {
     /// Reads the ICMP or ICMPv6 message of `ip` in `frame`. What is not the ICMP of its IP version is
-    /// `Other`, and so is a solicitation that a router has forwarded: neighbours do not ask through routers
-    /// (RFC 4861, section 7.1.1).
+    /// `Other`, and so is what neighbours say of themselves if a router has forwarded it (RFC 4861, section
+    /// 7.1), or if it names no link-layer address.
     ///
     /// # Errors
     /// `Truncated`, or `IpChecksum` if its checksum is wrong.
@@ -48,11 +53,17 @@ impl Icmp {
         }
         Ok(match (v6, kind, code) {
             (false, ECHO_REQUEST, 0) | (true, ECHO_REQUEST_V6, 0) if message.len() >= 8 => Self::Echo,
-            (true, NEIGHBOUR_SOLICITATION, 0) => {
+            (true, NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT, 0) => {
                 let target = message.get(icmp::TARGET).ok_or(Malformed::Truncated)?;
                 let target = Address::from_v6(get(target, 0..16));
                 let hop_limit = ip.l4.checked_sub(IPV6_LEN).and_then(|l3| frame.get(l3 + ipv6::HOP_LIMIT));
-                if hop_limit == Some(&255) { Self::Solicitation(target) } else { Self::Other }
+                match (hop_limit == Some(&255), kind, message.first_chunk::<ADVERTISEMENT_LEN>()) {
+                    (true, NEIGHBOUR_SOLICITATION, _) => Self::Solicitation(target),
+                    (true, _, Some(whole)) if whole[icmp::OPTION] == TARGET_MAC => {
+                        Self::Advertisement(target, Mac(get(whole, icmp::OPTION_MAC)))
+                    }
+                    _ => Self::Other,
+                }
             }
             _ => Self::Other,
         })
@@ -134,25 +145,59 @@ pub fn write_advertisement(out: &mut [u8], target: Address, own: Mac, asker: Add
     const ALL_NODES: Address = Address::from_v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     const SOLICITED_OVERRIDE: u8 = 0x60;
     const OVERRIDE: u8 = 0x20;
-    const LEN: u16 = 32;
-    const { assert!(LEN as usize == ADVERTISEMENT_LEN) }
     let (dst, flags) = if asker == UNSPECIFIED { (ALL_NODES, OVERRIDE) } else { (asker, SOLICITED_OVERRIDE) };
-    let packet = out.first_chunk_mut::<ADVERTISEMENT_PACKET_LEN>().ok_or(NoRoom)?;
-    packet.fill(0);
-    let (ip, message) = packet.split_at_mut(IPV6_LEN);
-    ip[ipv6::VERSION] = 0x60;
-    ip[ipv6::PAYLOAD_LEN].copy_from_slice(&LEN.to_be_bytes());
-    ip[ipv6::NEXT] = protocol::ICMPV6;
-    ip[ipv6::HOP_LIMIT] = 255;
-    ip[ipv6::SRC].copy_from_slice(&target.octets());
-    ip[ipv6::DST].copy_from_slice(&dst.octets());
-    message[icmp::TYPE] = NEIGHBOUR_ADVERTISEMENT;
-    message[icmp::FLAGS] = flags;
-    message[icmp::TARGET].copy_from_slice(&target.octets());
-    message[icmp::OPTION].copy_from_slice(&[2, 1]);
-    message[icmp::OPTION_MAC].copy_from_slice(&own.0);
-    let pseudo = checksum::pseudo_header(target, dst, protocol::ICMPV6, LEN.into());
-    let sum = checksum::finish(pseudo + checksum::sum(message));
-    message[icmp::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
-    Ok(())
+    let said = Neighbour { kind: NEIGHBOUR_ADVERTISEMENT, flags, about: target, option: TARGET_MAC, own };
+    said.write(out, target, dst)
+}
+
+/// Writes the frame by which `asker`, at `own`, asks its neighbours for `target` (RFC 4861, section 4.3): to
+/// the multicast group of those whose address ends as `target` does.
+///
+/// # Errors
+/// [`NoRoom`] if `out` is shorter than an Ethernet header and [`ADVERTISEMENT_PACKET_LEN`].
+pub fn write_solicitation(out: &mut [u8], target: Address, own: Mac, asker: Address) -> Result<(), NoRoom> {
+    let mut group = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0, 0];
+    group[13..].copy_from_slice(&target.octets()[13..]);
+    let (ethernet, packet) = out.split_first_chunk_mut::<ETH_LEN>().ok_or(NoRoom)?;
+    // RFC 2464, section 7.
+    ethernet[..2].copy_from_slice(&[0x33, 0x33]);
+    ethernet[2..6].copy_from_slice(&group[12..]);
+    ethernet[eth::SRC].copy_from_slice(&own.0);
+    ethernet[12..].copy_from_slice(&[0x86, 0xdd]);
+    let said = Neighbour { kind: NEIGHBOUR_SOLICITATION, flags: 0, about: target, option: SOURCE_MAC, own };
+    said.write(packet, asker, Address::from_v6(group))
+}
+
+/// What a neighbour asks or says.
+struct Neighbour {
+    kind: u8,
+    flags: u8,
+    about: Address,
+    option: [u8; 2],
+    own: Mac,
+}
+
+impl Neighbour {
+    fn write(&self, out: &mut [u8], src: Address, dst: Address) -> Result<(), NoRoom> {
+        const LEN: u16 = 32;
+        const { assert!(LEN as usize == ADVERTISEMENT_LEN) }
+        let packet = out.first_chunk_mut::<ADVERTISEMENT_PACKET_LEN>().ok_or(NoRoom)?;
+        packet.fill(0);
+        let (ip, message) = packet.split_at_mut(IPV6_LEN);
+        ip[ipv6::VERSION] = 0x60;
+        ip[ipv6::PAYLOAD_LEN].copy_from_slice(&LEN.to_be_bytes());
+        ip[ipv6::NEXT] = protocol::ICMPV6;
+        ip[ipv6::HOP_LIMIT] = 255;
+        ip[ipv6::SRC].copy_from_slice(&src.octets());
+        ip[ipv6::DST].copy_from_slice(&dst.octets());
+        message[icmp::TYPE] = self.kind;
+        message[icmp::FLAGS] = self.flags;
+        message[icmp::TARGET].copy_from_slice(&self.about.octets());
+        message[icmp::OPTION].copy_from_slice(&self.option);
+        message[icmp::OPTION_MAC].copy_from_slice(&self.own.0);
+        let pseudo = checksum::pseudo_header(src, dst, protocol::ICMPV6, LEN.into());
+        let sum = checksum::finish(pseudo + checksum::sum(message));
+        message[icmp::CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+        Ok(())
+    }
 }

@@ -139,6 +139,18 @@ fn solicitation_through_a_router_is_not_answered() {
     assert_eq!(Icmp::parse(&frame, &ip), Ok(Icmp::Other));
 }
 
+/// Who asks is asked back in the same way: what is written is what is read.
+#[test]
+fn solicitation_is_written_as_it_is_read() {
+    let expected = hex(SOLICITATION);
+    let (frame, ip) = ip(&expected);
+    let target = Address::from_v6(expected[62..78].try_into().unwrap());
+    let mut out = vec![0xa5; 14 + icmp::ADVERTISEMENT_PACKET_LEN];
+    assert_eq!(icmp::write_solicitation(&mut out, target, frame.src, ip.src), Ok(()));
+    assert_eq!(out, expected[..out.len()]);
+    assert_eq!(icmp::write_solicitation(&mut out[..85], target, frame.src, ip.src), Err(NoRoom));
+}
+
 #[test]
 fn advertisement() {
     let [own, asker, unspecified] = ["2001:db8::fe", "2001:db8::1", "::"]
@@ -155,6 +167,16 @@ fn advertisement() {
         assert_eq!(icmp::write_advertisement(&mut out, own, OWN, asker), Ok(()));
         assert_eq!(out, *expected);
         assert_eq!(common::slow_checksum_v6(&out[..40], protocol::ICMPV6, &out[40..72]), 0);
+        let framed = [&hex("0200000000010200000000fe86dd")[..], &out[..72]].concat();
+        let read = |frame: &[u8]| Icmp::parse(frame, &ip(frame).1);
+        assert_eq!(read(&framed), Ok(Icmp::Advertisement(own, OWN)));
+        // By a router, which the checksum does not see; and without a target's address.
+        for (at, value, checksum) in [(14 + 7, 254, 0), (14 + 64, 1, 1)] {
+            let mut other = framed.clone();
+            other[at] = value;
+            other[14 + 42] += checksum;
+            assert_eq!(read(&other), Ok(Icmp::Other), "byte {at}");
+        }
         let short = &mut out[..icmp::ADVERTISEMENT_PACKET_LEN - 1];
         assert_eq!(icmp::write_advertisement(short, own, OWN, asker), Err(NoRoom));
     }

@@ -1,9 +1,9 @@
 //! Which port, which address, and what can go wrong with them.
 
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 use core::time::Duration;
 
-use pascaline_dpdk::{Device, EalError, Errno, OpenError, PoolError, StartError};
+use pascaline_dpdk::{Device, Errno, OpenError, PoolError, StartError};
 use pascaline_worker::{ConfigError, JoinFailure};
 
 /// The port of a worker.
@@ -12,26 +12,22 @@ pub struct DpdkConfig {
     /// The device.
     pub device: Device,
     /// The worker's own address on it, which nobody else may have.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Who has the appliance's packets first; the appliance itself if it is in the same segment.
-    pub next_hop: Option<Ipv4Addr>,
-    /// The core that the calling thread is bound to.
-    pub core: usize,
-    /// Memory for packets in megabytes: 64 is enough for frames of 1,500 bytes.
-    pub memory_mb: u32,
+    pub next_hop: Option<IpAddr>,
     /// How long to sleep once nothing has come for a while; zero: poll on, for a core of its own.
     pub nap: Duration,
 }
 
 impl DpdkConfig {
     /// A device (a PCI address, or a driver's name, a number and its arguments) and the worker's address on
-    /// it, on core 0.
+    /// it.
     #[must_use]
-    pub fn new(device: &str, address: Ipv4Addr) -> Self {
+    pub fn new(device: &str, address: IpAddr) -> Self {
         let is_pci = device.split(':').count() == 3 && !device.contains('=');
         let device = if is_pci { Device::Pci(device.to_owned()) } else { Device::Vdev(device.to_owned()) };
         let nap = Duration::from_micros(20);
-        Self { device, address, next_hop: None, core: 0, memory_mb: 64, nap }
+        Self { device, address, next_hop: None, nap }
     }
 }
 
@@ -41,18 +37,23 @@ pub enum DpdkJoinError {
     /// The worker's configuration cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The appliance's address is no IPv4 address.
-    #[error("the DPDK driver speaks IPv4 only: {0} is another family; use the kernel's driver")]
-    Family(core::net::IpAddr),
+    /// The port's address, or the next hop's, is of another family than the appliance's.
+    #[error(
+        "{own} and the appliance's {appliance} are of different families: give the port an address of the \
+         appliance's"
+    )]
+    Family {
+        /// The port's, or the next hop's.
+        own: IpAddr,
+        /// The appliance's.
+        appliance: IpAddr,
+    },
     /// A local address was asked for, which is the port's.
     #[error(
         "bind is for the kernel's driver: over a DPDK port the worker has the port's address, \
          and any UDP port"
     )]
     Bind,
-    /// DPDK did not start.
-    #[error(transparent)]
-    Eal(#[from] EalError),
     /// There is no memory for packets.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -77,10 +78,13 @@ pub enum DpdkJoinError {
         mtu: u16,
     },
     /// Nobody has answered for the next hop's address.
-    #[error("{next_hop} does not answer ARP on {device}: is the appliance running, and in the same segment?")]
+    #[error(
+        "{next_hop} does not answer {} on {device}: is the appliance running, and in the same segment?",
+        if .next_hop.is_ipv4() { "ARP" } else { "neighbour solicitations" }
+    )]
     Unreachable {
         /// Whom it was looked for.
-        next_hop: Ipv4Addr,
+        next_hop: IpAddr,
         /// Where.
         device: String,
     },

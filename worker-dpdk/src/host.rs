@@ -1,20 +1,26 @@
-//! Frames for and from one peer, as bytes: ARP, IPv4, UDP.
+//! Frames for and from one peer, as bytes: ARP or neighbour discovery, IPv4 or IPv6, UDP.
 //!
 //! **Panics.** Nothing that is received makes any function here panic.
 
 use core::ops::Range;
 
+use arrayvec::ArrayVec;
 use pascaline_wire::arp::{self, Arp, Operation};
-use pascaline_wire::frame::{IPV4_LEN, UDP_LEN, protocol};
+use pascaline_wire::frame::{IPV4_LEN, IPV6_LEN, Ip, UDP_LEN, protocol};
+use pascaline_wire::icmp::{self, Icmp};
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::{Address, Frame, Header, Mac, Net, NoRoom, UdpPorts, VlanTags, header};
 
 const ETHERNET: usize = 14;
-/// Bytes of a frame before the payload.
-pub const HEADERS: usize = ETHERNET + IPV4_LEN + UDP_LEN + header::LEN;
 /// Bytes of an ARP frame.
-pub const ARP_LEN: usize = ETHERNET + arp::LEN;
+const ARP_LEN: usize = ETHERNET + arp::LEN;
+/// Bytes of a frame that asks or tells a neighbour over IPv6: the longest of [`Said`].
+const NEIGHBOUR_LEN: usize = ETHERNET + icmp::ADVERTISEMENT_PACKET_LEN;
 const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
+const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+
+/// A frame about who is where.
+pub type Said = ArrayVec<u8, NEIGHBOUR_LEN>;
 
 /// Where the ends are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +28,15 @@ pub struct Ends {
     /// The port's Ethernet address.
     pub mac: Mac,
     /// The worker's IP address.
-    pub address: [u8; 4],
+    pub address: Address,
     /// The worker's UDP port.
     pub port: u16,
-    /// The appliance's IP address.
-    pub appliance: [u8; 4],
+    /// The appliance's IP address, of the same family, as the next hop's is.
+    pub appliance: Address,
     /// The appliance's UDP ports; it sends from the first.
     pub appliance_ports: UdpPorts,
     /// Whose Ethernet address frames for the appliance go to.
-    pub next_hop: [u8; 4],
+    pub next_hop: Address,
 }
 
 /// What a received frame is.
@@ -38,8 +44,8 @@ pub struct Ends {
 pub enum Heard {
     /// A datagram from the appliance: its bytes within the frame.
     Datagram(Range<usize>),
-    /// A question for the worker's Ethernet address, which the frame has been turned into the answer to.
-    Answer,
+    /// A question for the worker's Ethernet address: the frame that answers it.
+    Answer(Said),
     /// Nothing of use.
     Nothing,
 }
@@ -67,46 +73,48 @@ impl Host {
 
     /// Whose Ethernet address frames go to.
     #[must_use]
-    pub const fn next_hop(&self) -> [u8; 4] {
+    pub const fn next_hop(&self) -> Address {
         self.ends.next_hop
+    }
+
+    /// Bytes of a frame before the payload.
+    #[must_use]
+    pub const fn headers(&self) -> usize {
+        let ip = if self.ends.address.as_v4().is_some() { IPV4_LEN } else { IPV6_LEN };
+        ETHERNET + ip + UDP_LEN + header::LEN
     }
 
     /// The question for the next hop's Ethernet address.
     #[must_use]
-    pub fn question(&self) -> [u8; ARP_LEN] {
+    pub fn question(&self) -> Said {
         let Ends { mac, address, next_hop, .. } = self.ends;
-        let mut frame = [0; ARP_LEN];
-        frame[..6].copy_from_slice(&Mac::BROADCAST.0);
-        frame[6..12].copy_from_slice(&mac.0);
-        frame[12..14].copy_from_slice(&ETHERTYPE_ARP);
-        let request = Arp {
-            operation: Operation::Request,
-            sender_mac: mac,
-            sender_ip: address,
-            target_mac: Mac::default(),
-            target_ip: next_hop,
+        let (Some(sender_ip), Some(target_ip)) = (address.as_v4(), next_hop.as_v4()) else {
+            // There is room: the array is as long.
+            let mut frame = [0; NEIGHBOUR_LEN];
+            let _ = icmp::write_solicitation(&mut frame, next_hop, mac, address);
+            return frame.into();
         };
-        // There is room: the array is as long.
-        let _ = request.emit(&mut frame[ETHERNET..]);
-        frame
+        let (operation, target_mac) = (Operation::Request, Mac::default());
+        said_by_arp(Mac::BROADCAST, &Arp { operation, sender_mac: mac, sender_ip, target_mac, target_ip })
     }
 
     /// Finds out what a frame is.
-    pub fn hear(&mut self, frame: &mut [u8]) -> Heard {
+    pub fn hear(&mut self, frame: &[u8]) -> Heard {
         self.listen(frame).unwrap_or(Heard::Nothing)
     }
 
-    fn listen(&mut self, bytes: &mut [u8]) -> Option<Heard> {
+    fn listen(&mut self, bytes: &[u8]) -> Option<Heard> {
         let frame = Frame::parse(bytes).ok()?;
-        if frame.dst != self.ends.mac && frame.dst != Mac::BROADCAST {
+        if frame.dst != self.ends.mac && !frame.dst.is_group() {
             return None;
         }
         match frame.net {
-            Net::Arp => self.resolve(bytes, frame.l3),
+            Net::Arp => self.by_arp(&Arp::parse(bytes.get(frame.l3..)?).ok()?),
+            Net::Ip(ip) if ip.protocol == protocol::ICMPV6 => self.by_discovery(bytes, frame.src, &ip),
             Net::Ip(ip)
                 if ip.protocol == protocol::UDP
-                    && ip.dst == Address::from_v4(self.ends.address)
-                    && ip.src == Address::from_v4(self.ends.appliance) =>
+                    && ip.dst == self.ends.address
+                    && ip.src == self.ends.appliance =>
             {
                 let udp = ip.udp(bytes).ok()?;
                 let ours =
@@ -117,34 +125,59 @@ impl Host {
         }
     }
 
-    fn resolve(&mut self, bytes: &mut [u8], l3: usize) -> Option<Heard> {
-        let Ends { mac, address, port, appliance, appliance_ports, next_hop } = self.ends;
-        let said = Arp::parse(bytes.get(l3..)?).ok()?;
+    fn by_arp(&mut self, said: &Arp) -> Option<Heard> {
+        let Ends { mac, address, next_hop, .. } = self.ends;
+        let for_us = address.as_v4() == Some(said.target_ip);
         // Whoever asks for us tells where it is, as whoever answers does (RFC 826).
-        if said.sender_ip == next_hop && said.target_ip == address && !said.sender_mac.is_group() {
-            let to = |dst_port| {
-                Template::new(&Path {
-                    dst_mac: said.sender_mac,
-                    src_mac: mac,
-                    vlan: VlanTags::NONE,
-                    dst: Address::from_v4(appliance),
-                    src: Address::from_v4(address),
-                    dst_port,
-                    src_port: port,
-                })
-            };
-            self.templates =
-                (0..appliance_ports.count()).map(|at| to(appliance_ports.first() + at)).collect();
+        if for_us && next_hop.as_v4() == Some(said.sender_ip) {
+            self.learn(said.sender_mac);
         }
-        if said.operation != Operation::Request || said.target_ip != address {
-            return None;
+        let asked = for_us && said.operation == Operation::Request;
+        asked.then(|| Heard::Answer(said_by_arp(said.sender_mac, &said.reply(mac))))
+    }
+
+    fn by_discovery(&mut self, bytes: &[u8], from: Mac, ip: &Ip) -> Option<Heard> {
+        let Ends { mac, address, next_hop, .. } = self.ends;
+        match Icmp::parse(bytes, ip).ok()? {
+            Icmp::Advertisement(target, at) if target == next_hop => {
+                self.learn(at);
+                None
+            }
+            Icmp::Solicitation(target) if target == address => {
+                let mut answer = [0; NEIGHBOUR_LEN];
+                let (ethernet, packet) = answer.split_at_mut(ETHERNET);
+                ethernet[..6].copy_from_slice(&from.0);
+                ethernet[6..12].copy_from_slice(&mac.0);
+                ethernet[12..].copy_from_slice(&ETHERTYPE_IPV6);
+                icmp::write_advertisement(packet, target, mac, ip.src).ok()?;
+                Some(Heard::Answer(answer.into()))
+            }
+            _ => None,
         }
-        arp::answer_in_place(bytes, l3, &said, mac).ok()?;
-        Some(Heard::Answer)
+    }
+
+    /// From now on frames go to `next_hop`.
+    fn learn(&mut self, next_hop: Mac) {
+        let Ends { mac, address, port, appliance, appliance_ports, .. } = self.ends;
+        if next_hop.is_group() {
+            return;
+        }
+        let to = |dst_port| {
+            Template::new(&Path {
+                dst_mac: next_hop,
+                src_mac: mac,
+                vlan: VlanTags::NONE,
+                dst: appliance,
+                src: address,
+                dst_port,
+                src_port: port,
+            })
+        };
+        self.templates = (0..appliance_ports.count()).map(|at| to(appliance_ports.first() + at)).collect();
     }
 
     /// Writes the headers of a frame about this PSN, or about none, whose datagram begins with `head`, in
-    /// front of the payload and trailer that are already in `frame`, behind [`HEADERS`] bytes.
+    /// front of the payload and trailer that are already in `frame`, behind [`headers`](Self::headers) bytes.
     ///
     /// # Errors
     /// [`NoRoom`] if the frame is too short or too long, `head` is no header, or the next hop is not known.
@@ -158,9 +191,19 @@ impl Host {
         let place = psn.map_or(0, |psn| usize::from(ports.of(psn) - ports.first()));
         let template = self.templates.get(place).ok_or(NoRoom)?;
         let (header, _) = Header::parse(head).map_err(|_| NoRoom)?;
-        let (room, payload) = frame.split_at_mut_checked(HEADERS).ok_or(NoRoom)?;
+        let (room, payload) = frame.split_at_mut_checked(self.headers()).ok_or(NoRoom)?;
         template.write(room, &header, payload).map(|_| ())
     }
+}
+
+fn said_by_arp(to: Mac, arp: &Arp) -> Said {
+    let mut frame = [0; NEIGHBOUR_LEN];
+    frame[..6].copy_from_slice(&to.0);
+    frame[6..12].copy_from_slice(&arp.sender_mac.0);
+    frame[12..14].copy_from_slice(&ETHERTYPE_ARP);
+    // There is room: the array is longer.
+    let _ = arp.emit(&mut frame[ETHERNET..]);
+    frame[..ARP_LEN].iter().copied().collect()
 }
 
 #[cfg(test)]

@@ -2,19 +2,18 @@
 //!
 //! The port is a physical one by its PCI address, or any of DPDK's virtual devices:
 //! `net_memif0,role=client,socket=…` to an appliance on the same machine, `net_af_xdp0,iface=eth1` or
-//! `net_af_packet0,iface=eth1` beside the kernel. It has an address of its own, for which it answers ARP;
-//! what else arrives is dropped.
+//! `net_af_packet0,iface=eth1` beside the kernel. It has an address of its own, for which it answers ARP or
+//! neighbour discovery; what else arrives is dropped.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`config`] | which port, which address, and what can go wrong with them |
-//! | [`host`] | frames for and from one peer, as bytes: ARP, IPv4, UDP; no I/O |
+//! | [`host`] | frames for and from one peer, as bytes: who is where, IPv4 or IPv6, UDP; no I/O |
 //! | `link` | the port and its queues: frames to and from the session |
-//! | [`worker`] | [`DpdkWorker`]: the session polled over the port |
+//! | [`worker`] | [`Dpdk`], which starts once per process; [`DpdkWorker`]: the session polled over the port |
 //!
-//! **Limits.** IPv4 only. The appliance, or the next hop to it, must be in the same Ethernet segment. One
-//! worker per process, since DPDK starts once per process, and it polls: it has a core for itself, or shares
-//! one and naps.
+//! **Limits.** The appliance, or the next hop to it, must be in the same Ethernet segment. A worker polls: it
+//! has a core for itself, or shares one and naps.
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -23,4 +22,4 @@ mod link;
 pub mod worker;
 
 pub use config::{DpdkConfig, DpdkJoinError};
-pub use worker::DpdkWorker;
+pub use worker::{Dpdk, DpdkWorker};

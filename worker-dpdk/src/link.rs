@@ -1,22 +1,21 @@
 //! A started port and who is at its other end.
 
-use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf as _;
 use pascaline_dpdk::{
-    Device, Eal, EalConfig, Mbuf, Mempool, PoolConfig, Port, PortConfig, RxQueue, Started, StartedPort,
-    TxQueue,
+    Eal, Mbuf, Mempool, PoolConfig, Port, PortConfig, RxQueue, Started, StartedPort, TxQueue,
 };
-use pascaline_wire::{Mac, header, trailer};
+use pascaline_wire::{Address, Mac, header, trailer};
 use pascaline_worker::session::Transmit;
 use pascaline_worker::{Config, Event, Join, Membership, Session};
 
 use crate::config::{DpdkConfig, DpdkJoinError};
-use crate::host::{Ends, HEADERS, Heard, Host};
+use crate::host::{Ends, Heard, Host};
 
 /// Packets moved at once.
 pub(crate) const BURST: usize = 32;
@@ -41,59 +40,61 @@ pub(crate) struct Link {
     pool: Mempool,
     nap: Duration,
     _port: Port<Started>,
-    _eal: Eal,
+    _eal: Arc<Eal>,
 }
 
 impl Link {
-    pub(crate) fn open(config: &Config, port: &DpdkConfig) -> Result<Self, DpdkJoinError> {
-        let appliance = match config.appliance {
-            SocketAddr::V4(v4) => v4.ip().octets(),
-            SocketAddr::V6(v6) => return Err(DpdkJoinError::Family(IpAddr::V6(*v6.ip()))),
+    /// Opens the port, whose packets lie in a pool of this name.
+    pub(crate) fn open(
+        eal: &Arc<Eal>,
+        name: String,
+        config: &Config,
+        port: &DpdkConfig,
+    ) -> Result<Self, DpdkJoinError> {
+        let appliance = config.appliance.ip();
+        let next_hop = port.next_hop.unwrap_or(appliance);
+        if let Some(own) =
+            [port.address, next_hop].into_iter().find(|own| own.is_ipv4() != appliance.is_ipv4())
+        {
+            return Err(DpdkJoinError::Family { own, appliance });
+        }
+        let host = |mac| {
+            Ok::<_, DpdkJoinError>(Host::new(Ends {
+                mac,
+                address: Address::from(port.address),
+                port: FIRST_PORT + config.rank,
+                appliance: Address::from(appliance),
+                appliance_ports: config.ports()?,
+                next_hop: Address::from(next_hop),
+            }))
         };
-        let pci_allow = match &port.device {
-            Device::Pci(address) => vec![address.clone()],
-            Device::Vdev(_) => Vec::new(),
-        };
-        let eal = Eal::init(&EalConfig {
-            program: "pascaline-worker".to_owned(),
-            main_core: port.core,
-            memory_mb: port.memory_mb,
-            pci_allow,
-            ..EalConfig::default()
-        })?;
-        let longest = HEADERS + usize::from(config.payload) + trailer::MAX_LEN;
+        let packet = host(Mac::default())?.headers() + usize::from(config.payload);
+        let longest = packet + trailer::MAX_LEN;
         // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of
         // it.
         let room =
             u16::try_from(longest).ok().and_then(u16::checked_next_power_of_two).unwrap_or(u16::MAX / 2);
-        let (name, room) = ("worker".to_owned(), room.max(2048));
-        let pool = Mempool::new(&eal, &PoolConfig { name, count: BUFFERS, cache: 256, room })?;
+        let room = room.max(2048);
+        let pool = Mempool::new(eal, &PoolConfig { name, count: BUFFERS, cache: 256, room })?;
         let settings = PortConfig { rx_desc: DESCRIPTORS, tx_desc: DESCRIPTORS, ..PortConfig::default() };
-        let StartedPort { port: started, mut rx, mut tx } = Port::open(&eal, &port.device)?
+        let StartedPort { port: started, mut rx, mut tx } = Port::open(eal, &port.device)?
             .start(&settings, core::slice::from_ref(&pool))
             .map_err(|failure| failure.error)?;
         let mtu = started.active().mtu;
-        let needed = HEADERS - 14 + usize::from(config.payload);
+        let needed = packet - 14;
         if needed > usize::from(mtu) {
             return Err(DpdkJoinError::Mtu { needed, mtu });
         }
-        let ends = Ends {
-            mac: Mac(started.mac().map_err(DpdkJoinError::Mac)?),
-            address: port.address.octets(),
-            port: FIRST_PORT + config.rank,
-            appliance,
-            appliance_ports: config.ports()?,
-            next_hop: port.next_hop.map_or(appliance, |hop| hop.octets()),
-        };
+        let host = host(Mac(started.mac().map_err(DpdkJoinError::Mac)?))?;
         Ok(Self {
-            host: Host::new(ends),
+            host,
             rx: rx.remove(0),
             tx: tx.remove(0),
             pending: ArrayVec::new(),
             pool,
             nap: port.nap,
             _port: started,
-            _eal: eal,
+            _eal: Arc::clone(eal),
         })
     }
 
@@ -108,7 +109,7 @@ impl Link {
         while !self.host.is_reachable() {
             let now = origin.elapsed();
             if now > patience {
-                let next_hop = port.next_hop.unwrap_or_else(|| self.host.next_hop().into());
+                let next_hop = self.host.next_hop().into();
                 return Err(DpdkJoinError::Unreachable { next_hop, device: port.device.to_string() });
             }
             if asked.is_none_or(|asked| now >= asked + QUESTION) {
@@ -243,12 +244,11 @@ impl Link {
         let mut frames = ArrayVec::<Mbuf, BURST>::new();
         let count = self.rx.rx(&mut frames);
         for frame in &mut frames {
-            match self.host.hear(frame.bytes_mut()) {
+            match self.host.hear(frame.bytes()) {
                 Heard::Datagram(range) => each(frame.bytes().get(range).unwrap_or_default()),
-                Heard::Answer => {
-                    let answer = frame.bytes();
+                Heard::Answer(answer) => {
                     if let Some(mut packet) = self.pool.alloc()
-                        && packet.write(answer)
+                        && packet.write(&answer)
                     {
                         let _ = self.pending.try_push(packet);
                     }
@@ -276,12 +276,13 @@ fn write(
     psn: Option<u32>,
     parts: &[&[u8]],
 ) -> bool {
-    let length = HEADERS + parts.iter().map(|part| part.len()).sum::<usize>();
+    let headers = host.headers();
+    let length = headers + parts.iter().map(|part| part.len()).sum::<usize>();
     if !packet.set_len(length) {
         return false;
     }
     let bytes = packet.bytes_mut();
-    let mut at = HEADERS;
+    let mut at = headers;
     for part in parts {
         bytes[at..at + part.len()].copy_from_slice(part);
         at += part.len();

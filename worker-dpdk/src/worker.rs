@@ -1,7 +1,10 @@
-//! The session of a member, polled over a port.
+//! DPDK in this process, and the session of a member, polled over a port.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
+use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
 use pascaline_worker::narrow::{self, Narrow};
 use pascaline_worker::{
@@ -13,7 +16,7 @@ use zerocopy::IntoBytes as _;
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::link::{BURST, Link};
 
-/// A member of a job over a DPDK port; otherwise as [`pascaline_worker::Worker`].
+/// A member of a job over a DPDK port, by [`Dpdk::join`]; otherwise as [`pascaline_worker::Worker`].
 pub struct DpdkWorker {
     config: Config,
     session: Session,
@@ -28,14 +31,44 @@ impl core::fmt::Debug for DpdkWorker {
     }
 }
 
-impl DpdkWorker {
-    /// Starts DPDK and the port, joins a job and waits until all its ranks have. The calling thread is bound
-    /// to the configured core.
+/// DPDK, started in this process. Workers join over its ports, each on a thread of its own.
+///
+/// Memory is given back if this goes last, on the thread that started it; else when the process ends.
+#[derive(Debug)]
+pub struct Dpdk {
+    eal: Arc<Eal>,
+    /// Workers so far: each has a pool, whose name nobody else may have.
+    workers: AtomicU32,
+}
+
+impl Dpdk {
+    /// Starts DPDK for workers on `ports`, with `memory_mb` megabytes for packets: 64 for one worker with
+    /// frames of 1,500 bytes, 24 for each further one. The calling thread is bound to `core`, and so are the
+    /// threads that it starts from now on, unless they choose another.
     ///
     /// # Errors
-    /// See [`DpdkJoinError`]. DPDK starts once per process: what comes after its start is final for this
-    /// process.
-    pub fn join(config: Config, port: &DpdkConfig) -> Result<Self, DpdkJoinError> {
+    /// [`EalError`]. DPDK starts once per process: after its own refusal only a new process can try again.
+    pub fn start(ports: &[DpdkConfig], core: usize, memory_mb: u32) -> Result<Self, EalError> {
+        let pci = |port: &DpdkConfig| match &port.device {
+            Device::Pci(address) => Some(address.clone()),
+            Device::Vdev(_) => None,
+        };
+        let eal = Eal::init(&EalConfig {
+            program: "pascaline-worker".to_owned(),
+            main_core: core,
+            memory_mb,
+            pci_allow: ports.iter().filter_map(pci).collect(),
+            ..EalConfig::default()
+        })?;
+        Ok(Self { eal: Arc::new(eal), workers: AtomicU32::new(0) })
+    }
+
+    /// Starts the port, joins a job and waits until all its ranks have: ranks of one job that share the
+    /// process join on threads of their own.
+    ///
+    /// # Errors
+    /// See [`DpdkJoinError`].
+    pub fn join(&self, config: Config, port: &DpdkConfig) -> Result<DpdkWorker, DpdkJoinError> {
         config.check()?;
         if config.bind.is_some() {
             return Err(DpdkJoinError::Bind);
@@ -43,7 +76,8 @@ impl DpdkWorker {
         let identity =
             Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
         let origin = Instant::now();
-        let mut link = Link::open(&config, port)?;
+        let pool = format!("worker{}", self.workers.fetch_add(1, Ordering::Relaxed));
+        let mut link = Link::open(&self.eal, pool, &config, port)?;
         link.find(origin, config.join_deadline, port)?;
         let spread = config.spread.max(config.in_flight);
         let mut join = Join::new(
@@ -61,9 +95,11 @@ impl DpdkWorker {
         if config.accept_partial {
             session = session.accept_partial();
         }
-        Ok(Self { config, session, link, origin, narrowed: Vec::new() })
+        Ok(DpdkWorker { config, session, link, origin, narrowed: Vec::new() })
     }
+}
 
+impl DpdkWorker {
     /// As [`pascaline_worker::Worker::allreduce_with`].
     ///
     /// # Errors

@@ -29,7 +29,7 @@ impl Classifier<'_> {
             Ok(Icmp::Solicitation(target)) if self.owns(target) => {
                 Some(Class::Solicitation { l3, asker: ip.src, target })
             }
-            Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Other) => None,
+            Ok(Icmp::Echo | Icmp::Solicitation(_) | Icmp::Advertisement(..) | Icmp::Other) => None,
         }
     }
 }

@@ -213,6 +213,13 @@ pub(crate) fn icmp(bytes: &[u8], frame: &Frame, ip: &Ip) -> bool {
             assert_eq!(bytes[frame.l3 + 7], 255);
             true
         }
+        Ok(Icmp::Advertisement(target, at)) => {
+            let message = &bytes[ip.l4..ip.l4 + 32];
+            assert_eq!(target.octets(), message[8..24]);
+            assert_eq!((&message[24..26], &message[26..]), (&[2, 1][..], &at.0[..]));
+            assert_eq!(bytes[frame.l3 + 7], 255);
+            false
+        }
         Ok(Icmp::Other) | Err(_) => false,
     }
 }

@@ -4,12 +4,19 @@ use super::*;
 
 const ENDS: Ends = Ends {
     mac: Mac([2, 0, 0, 0, 0, 1]),
-    address: [10, 0, 0, 1],
+    address: Address::from_v4([10, 0, 0, 1]),
     port: 50_000,
-    appliance: [10, 0, 0, 254],
+    appliance: Address::from_v4([10, 0, 0, 254]),
     appliance_ports: UdpPorts::single(16_420),
-    next_hop: [10, 0, 0, 253],
+    next_hop: Address::from_v4([10, 0, 0, 253]),
 };
+const ENDS_V6: Ends = Ends {
+    address: in_prefix(1),
+    appliance: in_prefix(0x254),
+    next_hop: in_prefix(0x00ab_cdef_0253),
+    ..ENDS
+};
+
 const HOP: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const HEADER: Header = Header {
     kind: Kind::Gradient,
@@ -26,56 +33,92 @@ const HEADER: Header = Header {
     epoch: 5,
 };
 
-fn reachable() -> Host {
-    let mut host = Host::new(ENDS);
-    let mut reply = host.question();
-    let question = Arp::parse(&reply[ETHERNET..]).unwrap();
-    arp::answer_in_place(&mut reply, ETHERNET, &question, HOP).unwrap();
-    assert_eq!(host.hear(&mut reply), Heard::Nothing);
+const fn in_prefix(host: u64) -> Address {
+    let mut octets = [0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let low = host.to_be_bytes();
+    let mut at = 0;
+    while at < low.len() {
+        octets[8 + at] = low[at];
+        at += 1;
+    }
+    Address::from_v6(octets)
+}
+
+/// A host that has been answered.
+fn reachable_from(ends: Ends) -> Host {
+    let mut host = Host::new(ends);
+    let neighbour = Ends { mac: HOP, address: ends.next_hop, next_hop: ends.address, ..ends };
+    let Heard::Answer(answer) = Host::new(neighbour).hear(&host.question()) else { panic!("no answer") };
+    assert_eq!(host.hear(&answer), Heard::Nothing);
     assert!(host.is_reachable());
     host
 }
 
+fn reachable() -> Host {
+    reachable_from(ENDS)
+}
+
 #[test]
 fn the_next_hop_is_asked_for_and_learned() {
-    let host = Host::new(ENDS);
-    let question = host.question();
+    let question = Host::new(ENDS).question();
     assert_eq!(Frame::parse(&question).unwrap().dst, Mac::BROADCAST);
     let asked = Arp::parse(&question[ETHERNET..]).unwrap();
-    assert_eq!((asked.sender_ip, asked.target_ip), (ENDS.address, ENDS.next_hop));
+    assert_eq!(
+        (Address::from_v4(asked.sender_ip), Address::from_v4(asked.target_ip)),
+        (ENDS.address, ENDS.next_hop)
+    );
     reachable();
 }
 
 #[test]
+fn over_ipv6_the_group_of_the_next_hop_is_asked() {
+    let question = Host::new(ENDS_V6).question();
+    let frame = Frame::parse(&question).unwrap();
+    // RFC 4291, section 2.7.1, and RFC 2464, section 7, on the last 24 bits: cd:ef02:53 ends in ef:02:53.
+    assert_eq!((frame.dst, frame.src), (Mac([0x33, 0x33, 0xff, 0xef, 0x02, 0x53]), ENDS.mac));
+    let Net::Ip(ip) = frame.net else { panic!("{frame:?}") };
+    assert_eq!(Icmp::parse(&question, &ip), Ok(Icmp::Solicitation(ENDS_V6.next_hop)));
+    assert_eq!(ip.dst.octets()[..13], [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]);
+    reachable_from(ENDS_V6);
+}
+
+#[test]
 fn a_stranger_is_answered_and_not_taken_for_the_next_hop() {
-    let stranger = Ends { mac: HOP, address: [10, 0, 0, 7], next_hop: ENDS.address, ..ENDS };
-    let mut frame = Host::new(stranger).question();
-    let mut host = Host::new(ENDS);
-    assert_eq!(host.hear(&mut frame), Heard::Answer);
-    assert!(!host.is_reachable());
-    let answer = Arp::parse(&frame[ETHERNET..]).unwrap();
-    assert_eq!((answer.sender_mac, answer.target_mac), (ENDS.mac, HOP));
-    assert_eq!(Frame::parse(&frame).unwrap().dst, HOP);
-    // Nor is somebody who claims to be the next hop towards somebody else.
-    let mut other =
-        Host::new(Ends { mac: HOP, address: ENDS.next_hop, next_hop: [10, 0, 0, 8], ..ENDS }).question();
-    assert_eq!(host.hear(&mut other), Heard::Nothing);
-    assert!(!host.is_reachable());
+    for (ends, else_where) in [
+        (ENDS, [Address::from_v4([10, 0, 0, 7]), Address::from_v4([10, 0, 0, 8])]),
+        (ENDS_V6, [in_prefix(7), in_prefix(8)]),
+    ] {
+        let stranger = Ends { mac: HOP, address: else_where[0], next_hop: ends.address, ..ends };
+        let mut host = Host::new(ends);
+        let Heard::Answer(answer) = host.hear(&Host::new(stranger).question()) else { panic!("no answer") };
+        assert!(!host.is_reachable());
+        assert_eq!(Frame::parse(&answer).unwrap().dst, HOP);
+        let mut asker = Host::new(stranger);
+        assert_eq!(asker.hear(&answer), Heard::Nothing);
+        assert!(asker.is_reachable());
+        // Nor is somebody who claims to be the next hop towards somebody else.
+        let other = Ends { mac: HOP, address: ends.next_hop, next_hop: else_where[1], ..ends };
+        assert_eq!(host.hear(&Host::new(other).question()), Heard::Nothing);
+        assert!(!host.is_reachable());
+    }
 }
 
 #[test]
 fn frames_go_to_the_appliance_by_the_next_hop() {
-    let host = reachable();
-    let mut frame = vec![0xa5; HEADERS + 12];
-    host.address(&mut frame, &HEADER.to_bytes(), Some(HEADER.psn)).unwrap();
-    let parsed = Frame::parse(&frame).unwrap();
-    assert_eq!((parsed.dst, parsed.src), (HOP, ENDS.mac));
-    let Net::Ip(ip) = parsed.net else { panic!("{parsed:?}") };
-    assert_eq!((ip.src, ip.dst), (Address::from_v4(ENDS.address), Address::from_v4(ENDS.appliance)));
-    let udp = ip.udp(&frame).unwrap();
-    assert_eq!((udp.src_port, udp.dst_port), (ENDS.port, ENDS.appliance_ports.first()));
-    let (header, payload) = Header::parse(&frame[udp.body..]).unwrap();
-    assert_eq!((header, payload), (HEADER, &[0xa5; 12][..]));
+    let mut frame = Vec::new();
+    for ends in [ENDS, ENDS_V6] {
+        let host = reachable_from(ends);
+        frame = vec![0xa5; host.headers() + 12];
+        host.address(&mut frame, &HEADER.to_bytes(), Some(HEADER.psn)).unwrap();
+        let parsed = Frame::parse(&frame).unwrap();
+        assert_eq!((parsed.dst, parsed.src), (HOP, ENDS.mac));
+        let Net::Ip(ip) = parsed.net else { panic!("{parsed:?}") };
+        assert_eq!((ip.src, ip.dst), (ends.address, ends.appliance));
+        let udp = ip.udp(&frame).unwrap();
+        assert_eq!((udp.src_port, udp.dst_port), (ENDS.port, ENDS.appliance_ports.first()));
+        let (header, payload) = Header::parse(&frame[udp.body..]).unwrap();
+        assert_eq!((header, payload), (HEADER, &[0xa5; 12][..]));
+    }
     assert_eq!(
         Host::new(ENDS).address(&mut frame, &HEADER.to_bytes(), None),
         Err(NoRoom),
@@ -86,13 +129,9 @@ fn frames_go_to_the_appliance_by_the_next_hop() {
 #[test]
 fn each_psn_goes_to_its_port_and_what_is_about_none_to_the_first() {
     let ports = UdpPorts::new(16_420, 4).unwrap();
-    let mut host = Host::new(Ends { appliance_ports: ports, ..ENDS });
-    let mut reply = host.question();
-    let question = Arp::parse(&reply[ETHERNET..]).unwrap();
-    arp::answer_in_place(&mut reply, ETHERNET, &question, HOP).unwrap();
-    assert_eq!(host.hear(&mut reply), Heard::Nothing);
+    let host = reachable_from(Ends { appliance_ports: ports, ..ENDS });
     for (psn, port) in [(None, 16_420), (Some(0), 16_420), (Some(7), 16_423), (Some(u32::MAX - 1), 16_422)] {
-        let mut frame = vec![0xa5; HEADERS + 8];
+        let mut frame = vec![0xa5; host.headers() + 8];
         host.address(&mut frame, &HEADER.to_bytes(), psn).unwrap();
         let Net::Ip(ip) = Frame::parse(&frame).unwrap().net else { panic!("not IP") };
         assert_eq!(ip.udp(&frame).unwrap().dst_port, port, "{psn:?}");
@@ -101,35 +140,37 @@ fn each_psn_goes_to_its_port_and_what_is_about_none_to_the_first() {
 
 #[test]
 fn datagrams_are_taken_from_the_appliance_only() {
-    let (worker, appliance) = (reachable(), {
-        let ends = Ends {
-            mac: HOP,
-            address: ENDS.appliance,
-            port: ENDS.appliance_ports.first(),
-            appliance: ENDS.address,
-            appliance_ports: UdpPorts::single(ENDS.port),
-            next_hop: ENDS.address,
-        };
-        let mut host = Host::new(ends);
-        let mut question = Host::new(Ends { next_hop: ENDS.appliance, ..ENDS }).question();
-        assert_eq!(host.hear(&mut question), Heard::Answer);
-        host
+    // The destination MAC, a byte of both addresses (whose change breaks the checksum too), both ports.
+    for (ends, body, places) in [(ENDS, 42, [0, 26, 30, 34, 36]), (ENDS_V6, 62, [0, 22, 38, 54, 56])] {
+        from_the_appliance_only(ends, body, &places);
+    }
+}
+
+fn from_the_appliance_only(ends: Ends, body: usize, places: &[usize]) {
+    let mut worker = reachable_from(ends);
+    let appliance = reachable_from(Ends {
+        mac: HOP,
+        address: ends.appliance,
+        port: ends.appliance_ports.first(),
+        appliance: ends.address,
+        appliance_ports: UdpPorts::single(ends.port),
+        next_hop: ends.address,
     });
-    let mut frame = vec![1; HEADERS + 8];
+    let mut frame = vec![1; appliance.headers() + 8];
     appliance.address(&mut frame, &HEADER.to_bytes(), None).unwrap();
+    // The neighbour's MAC in the test of who is where is the appliance's own.
+    frame[..6].copy_from_slice(&ends.mac.0);
     // Short frames are padded on the wire.
     let padded = [&frame[..], &[0; 20]].concat();
     for bytes in [&frame, &padded] {
-        let heard = worker.clone().hear(&mut bytes.clone());
-        assert_eq!(heard, Heard::Datagram(42..42 + header::LEN + 8));
+        assert_eq!(worker.hear(bytes), Heard::Datagram(body..body + header::LEN + 8));
     }
-    // The destination MAC, both addresses (whose change breaks the checksum too), both ports.
-    for at in [0, 26, 30, 34, 36] {
+    for &at in places {
         let mut wrong = frame.clone();
         wrong[at] ^= 0x10;
-        assert_eq!(worker.clone().hear(&mut wrong), Heard::Nothing, "byte {at}");
+        assert_eq!(worker.hear(&wrong), Heard::Nothing, "byte {at}");
     }
     for length in 0..frame.len() {
-        assert_eq!(worker.clone().hear(&mut frame[..length].to_vec()), Heard::Nothing, "{length} bytes");
+        assert_eq!(worker.hear(&frame[..length]), Heard::Nothing, "{length} bytes");
     }
 }

@@ -1,6 +1,6 @@
 //! A member of a job, by whichever driver.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pascaline_worker::{
     AllreduceError, Collective, Config, Counters, Element, Hints, JoinError, JoinFailure, Report, Worker,
 };
-use pascaline_worker_dpdk::{DpdkConfig, DpdkJoinError, DpdkWorker};
+use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
 use zerocopy::IntoBytes as _;
 
@@ -45,10 +45,10 @@ pub(crate) struct DriverArgs {
     port: Option<String>,
     /// With --driver dpdk: this worker's IP address on the port.
     #[arg(long, value_name = "ADDR", required_if_eq("driver", "dpdk"))]
-    address: Option<Ipv4Addr>,
+    address: Option<IpAddr>,
     /// With --driver dpdk: the router, if the appliance is not in the port's own Ethernet segment.
     #[arg(long, value_name = "ADDR", requires = "port")]
-    next_hop: Option<Ipv4Addr>,
+    next_hop: Option<IpAddr>,
     /// With --driver dpdk: the core to poll on.
     #[arg(long, default_value_t = 0)]
     core: usize,
@@ -94,15 +94,10 @@ impl Member {
         match (driver.driver, &driver.port, driver.address) {
             (Driver::Dpdk, Some(port), Some(address)) => {
                 let nap = if driver.spin { Duration::ZERO } else { DpdkConfig::new(port, address).nap };
-                let port = DpdkConfig {
-                    next_hop: driver.next_hop,
-                    core: driver.core,
-                    memory_mb: driver.memory_mb,
-                    nap,
-                    ..DpdkConfig::new(port, address)
-                };
-                let joined = DpdkWorker::join(config, &port);
-                joined.map(Self::Dpdk).map_err(|error| {
+                let port = DpdkConfig { next_hop: driver.next_hop, nap, ..DpdkConfig::new(port, address) };
+                let dpdk = Dpdk::start(core::slice::from_ref(&port), driver.core, driver.memory_mb)
+                    .map_err(|error| no_member(&error, None, FAILED))?;
+                dpdk.join(config, &port).map(Self::Dpdk).map_err(|error| {
                     let failure = match &error {
                         DpdkJoinError::Failed { failure, .. } => Some(failure),
                         _ => None,
@@ -197,7 +192,7 @@ const fn by_kernel(error: &JoinError) -> u8 {
 const fn by_dpdk(error: &DpdkJoinError) -> u8 {
     match error {
         DpdkJoinError::Config(_)
-        | DpdkJoinError::Family(_)
+        | DpdkJoinError::Family { .. }
         | DpdkJoinError::Bind
         | DpdkJoinError::Mtu { .. }
         | DpdkJoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
