@@ -100,7 +100,7 @@ fn contributions() -> Vec<Vec<u8>> {
 }
 
 fn setup() -> Setup {
-    let ports = vec![PortSetup { mac: port_mac(0), peer: None }];
+    let ports = vec![PortSetup { mac: port_mac(0), peer: None, mtu: 1500 }];
     Setup::new(vec![OWN_V4], UdpPorts::single(UDP_PORT), ports)
 }
 

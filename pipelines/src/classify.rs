@@ -6,7 +6,7 @@ use pascaline_telemetry::DropReason;
 use pascaline_wire::arp::Arp;
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::datagram::{Datagram, Payload};
-use pascaline_wire::frame::{Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
+use pascaline_wire::frame::{self, Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{Flags, Kind};
 use pascaline_wire::malformed::Malformed;
 
@@ -160,7 +160,20 @@ impl Classifier<'_> {
         let asks_in_vain = malformed == Malformed::VlanDepth
             && bytes.first().is_some_and(|first| first & 1 == 1)
             && self.setup.ports.get(self.port).is_none_or(|port| port.peer.is_none());
-        if others && !asks_in_vain { Class::Bypass } else { malformed.into() }
+        if others && !asks_in_vain {
+            Class::Bypass
+        } else {
+            Class::Drop(self.blamed(bytes, reason(malformed)))
+        }
+    }
+
+    /// What is wrong with a frame that is dropped for `reason`: that it is no frame of this port's links, or
+    /// that reason.
+    #[cold]
+    #[inline(never)]
+    fn blamed(&self, bytes: &[u8], reason: DropReason) -> DropReason {
+        let mtu = self.setup.ports.get(self.port).map_or(u16::MAX, |port| port.mtu);
+        if frame::ip_length(bytes) > mtu.into() { DropReason::OverMtu } else { reason }
     }
 
     #[inline]
@@ -184,7 +197,7 @@ impl Classifier<'_> {
                     self.rarer(bytes, datagram)
                 }
             },
-            Err(malformed) => malformed.into(),
+            Err(malformed) => Class::Drop(self.blamed(bytes, reason(malformed))),
         }
     }
 
@@ -328,7 +341,7 @@ impl Classifier<'_> {
             Err(why) => return rejected(*datagram, why),
         };
         if datagram.payload.len > job.payload {
-            return rejected(*datagram, (DropReason::PayloadLength, None));
+            return rejected(*datagram, (self.blamed(bytes, DropReason::PayloadLength), None));
         }
         if (bypass || job.mode == Mode::Olaf || !job.window.admits_at_once(header.psn))
             && let Err(class) = not_to_pool(job, *datagram, bypass)

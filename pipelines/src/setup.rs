@@ -11,6 +11,8 @@ pub struct PortSetup {
     pub mac: Mac,
     /// Where frames that are not for the appliance go (inline mode).
     pub peer: Option<usize>,
+    /// The longest IP packet that its links carry, in bytes.
+    pub mtu: u16,
 }
 
 /// What does not change while the appliance runs.

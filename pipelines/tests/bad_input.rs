@@ -144,6 +144,14 @@ fn bodies() -> Vec<Case> {
         frame(R::PayloadLength, "a byte too few", |w| {
             w.frame(&w.header(Kind::Gradient, PSN, 1), &bytes(&[1000, 2000])[..7])
         }),
+        frame(R::OverMtu, "two full packets in one", |w| w.gradient(PSN, &[1; 500])),
+        frame(R::OverMtu, "the same, cut to a slot of a ring", |w| {
+            w.gradient(PSN, &[1; 500])[..1024].to_vec()
+        }),
+        frame(R::OverMtu, "the same, in a VLAN", |w| {
+            let whole = w.gradient(PSN, &[1; 500]);
+            [&whole[..12], &[0x81, 0, 0, 1], &whole[12..1024]].concat()
+        }),
         frame(R::PayloadLength, "nothing", |w| w.gradient(PSN, &[])),
         frame(R::PayloadLength, "more than the job's", |w| w.gradient(PSN, &[1; 257])),
         byte(R::PayloadLength, "a reminder that carries something", HEADER + 1, |_| Kind::Reminder as u8),

@@ -72,6 +72,7 @@ impl Appliance {
         let port = |port| PortSetup {
             mac: port_mac(port),
             peer: (plan.ports == 2).then_some(1_usize.saturating_sub(port)),
+            mtu: 1500,
         };
         let ports = (0..plan.ports).map(port).collect();
         let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));

@@ -37,6 +37,10 @@ reasons! {
         "A few come from bad cables. All of them: turn off checksum offload on virtual links.";
     /// IP and UDP lengths disagree with each other or with the frame.
     Length => "length", "Look for a middlebox that pads or cuts frames.";
+    /// The IP packet is longer than the port's MTU: several, which a kernel has joined or not yet cut.
+    OverMtu => "over_mtu",
+        "Turn segmentation offloads off at the port's interface and its peer (ethtool -K), use a net_kernel \
+         port, which understands them, or raise the port's mtu.";
     /// Not protocol version 2.
     Version => "version", "Something else sends to the port, or a worker speaks another version.";
     /// A kind that version 2 does not define.

@@ -296,6 +296,29 @@ impl Frame {
     }
 }
 
+/// How long the IP packet in a frame says that it is, whether all of it is there or not; 0 if there is none.
+#[must_use]
+pub fn ip_length(frame: &[u8]) -> usize {
+    let mut l3 = ETH_LEN;
+    loop {
+        let Some((&ethertype, packet)) = frame.get(l3 - 2..).and_then(|rest| rest.split_first_chunk::<2>())
+        else {
+            return 0;
+        };
+        match u16::from_be_bytes(ethertype) {
+            ETHERTYPE_VLAN | ETHERTYPE_QINQ => l3 += VLAN_LEN,
+            ETHERTYPE_IPV4 => {
+                return packet.first_chunk::<IPV4_LEN>().map_or(0, |ip| be16(ip, ipv4::TOTAL_LEN).into());
+            }
+            ETHERTYPE_IPV6 => {
+                let behind = packet.first_chunk::<IPV6_LEN>().map(|ip| be16(ip, ipv6::PAYLOAD_LEN).into());
+                return behind.map_or(0, |behind: usize| IPV6_LEN + behind);
+            }
+            _ => return 0,
+        }
+    }
+}
+
 #[inline]
 fn parse_ipv4(frame: &[u8], l3: usize) -> Result<Net, Malformed> {
     let packet = frame.get(l3..).ok_or(Malformed::Truncated)?;

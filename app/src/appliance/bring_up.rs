@@ -89,7 +89,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         for (lcore, (rx, tx)) in queues.iter_mut().zip(rx.into_iter().zip(tx)) {
             lcore.push(Queues { rx, tx, multi_segment });
         }
-        setup.ports.push(PortSetup { mac, peer: port.peer });
+        setup.ports.push(PortSetup { mac, peer: port.peer, mtu: started.active().mtu });
         ports.push((port.name.clone(), started));
     }
     let setup = Arc::new(setup);

@@ -180,7 +180,11 @@ pub(crate) fn lcores<I: Io<Buf = Mbuf>, const WORDS: usize>(
 ) -> anyhow::Result<(Vec<Bench<I, WORDS>>, Common)> {
     let sessions = Pool::sessions(&load.pool_config(), Kernels::detect(), ios.len())?;
     let local = Address::from_v4(LOCAL.octets());
-    let setup = Setup::new(vec![local], UdpPorts::single(DEFAULT_PORT), vec![PortSetup { mac, peer: None }]);
+    let setup = Setup::new(
+        vec![local],
+        UdpPorts::single(DEFAULT_PORT),
+        vec![PortSetup { mac, peer: None, mtu: u16::MAX }],
+    );
     let setup = Arc::new(setup);
     let membership = join_all(load, counting)?;
     let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), ios.len());

@@ -60,6 +60,7 @@ impl Plan {
         let port = |(port, &peer): (usize, &Option<usize>)| PortSetup {
             mac: port_mac(u8::try_from(port).unwrap()),
             peer,
+            mtu: 1500,
         };
         let ports = self.peers.iter().enumerate().map(port).collect();
         Setup::new(vec![OWN_V4, OWN_V6], self.udp_ports, ports)
