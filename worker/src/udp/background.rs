@@ -77,8 +77,14 @@ impl Background {
             let _ = done.send(Finished { tensor, outcome });
         };
         // Where the thread has ended, the handle finds out.
-        let _ = self.work.send(Box::new(work));
+        self.submit(work);
         Handle { outcome, finished: None }
+    }
+
+    /// Has the thread do something with the worker, after what has been started before. Where the thread has
+    /// panicked, it is dropped.
+    pub fn submit(&self, work: impl FnOnce(&mut Worker) + Send + 'static) {
+        let _ = self.work.send(Box::new(work));
     }
 
     /// Leaves the job after the operations that have been started, as [`Worker::leave`]. `None` if the thread

@@ -1,0 +1,249 @@
+"""An appliance on this machine, for notebooks and tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ._admin import Explanation, explain, get
+from .errors import ApplianceError
+
+_READY_SECONDS = 30.0
+_EXIT_SECONDS = 6.0
+_LOG_LINES = 15
+_LINK = re.compile(r"pas(\d+)n(\d+)h")
+
+
+class Appliance:
+    """An appliance that this process starts, with a network of one cable to it.
+
+    Workers on this machine reach it at `address`. It lives as long as this object and the thread that has
+    made it; `with Appliance(...)` ends it. It needs root, since it makes a pair of veth interfaces and opens
+    one of them, and the program `pascaline`. It is for trying out: a real one has a machine of its own.
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        jobs: Sequence[int] = (1,),
+        *,
+        keys: Mapping[str, Any] | None = None,
+        admission: str | None = None,
+        slots: int = 4096,
+        more: str = "",
+        binary: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Starts it, and returns once it is ready.
+
+        jobs: their numbers; each has so many ranks. keys: more keys of each job, such as {"order": "rank"}.
+        admission: numbers of jobs that are formed by their workers, such as "1000-1063", for groups of
+        PyTorch. slots: of its pool. more: further tables of its configuration. binary: the program; by
+        default PASCALINE_BINARY, the one in PATH, or the one that a clone has built.
+        """
+        if os.geteuid() != 0:
+            raise ApplianceError("an appliance needs root: it makes network interfaces. Start Python as root")
+        self._binary = _program(binary)
+        _remove_leftovers()
+        number = next(n for n in range(256) if not _exists(f"pas{os.getpid()}n{n}h"))
+        self._link = f"pas{os.getpid()}n{number}"
+        self._net = f"10.77.{_free_net()}"
+        self.address = f"{self._net}.254"
+        self._files = Path(tempfile.mkdtemp(prefix="pascaline-"))
+        self.admin = f"unix:{self._files}/admin.sock"
+        self._end = weakref.finalize(self, _remove, self._link, self._files)
+        self._process: subprocess.Popen[bytes] | None = None
+        text = self._configuration(ranks, jobs, keys or {}, admission, slots) + more
+        (self._files / "appliance.toml").write_text(text)
+        try:
+            self._wire()
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _configuration(
+        self, ranks: int, jobs: Sequence[int], keys: Mapping[str, Any], admission: str | None, slots: int
+    ) -> str:
+        usable = sorted(os.sched_getaffinity(0))
+        written = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        formed = ""
+        if admission:
+            formed = (
+                f'[admission]\njobs = "{admission}"\nfrom = ["{self._net}.0/24"]\nmax_jobs = 64\n'
+                f"max_jobs_per_host = 64\nmax_fan_in = {max(ranks, 2)}\nslots_per_job = 512\n"
+            )
+        tables = "\n".join(f"[[jobs]]\nid = {job}\nfan_in = {ranks}\n{written}" for job in jobs)
+        return f"""\
+[appliance]
+name = "{self._link}"
+addresses = ["{self.address}"]
+
+[dataplane]
+main_core = {usable[0]}
+cores = [{usable[1 % len(usable)]}]
+float = true
+idle = "backoff"
+hugepages = "auto"
+memory_mb = 512
+
+[[ports]]
+name = "p0"
+device = "net_kernel0,iface={self._link}a"
+mtu = 1500
+
+[pool]
+slots = {slots}
+
+{tables}
+{formed}
+[admin]
+listen = "{self.admin}"
+"""
+
+    def _wire(self) -> None:
+        here, there = f"{self._link}h", f"{self._link}a"
+        _ip("link", "add", "name", here, "mtu", "1500", "type", "veth", "peer", "name", there)
+        _ip("addr", "add", f"{self._net}.1/24", "dev", here)
+        for end in (here, there):
+            _ip("link", "set", end, "mtu", "1500", "up")
+
+    def start(self) -> None:
+        """Starts it again after `kill`; it knows nothing of its former life."""
+        log = (self._files / "log").open("ab")
+        command = ["setpriv", "--pdeathsig", "KILL", str(self._binary), "run", "-c"]
+        with log:
+            self._process = subprocess.Popen(
+                [*command, str(self._files / "appliance.toml")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._end.detach()
+        self._end = weakref.finalize(self, _remove, self._link, self._files, self._process)
+        end = time.monotonic() + _READY_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None:
+                code = self._process.returncode
+                raise ApplianceError(f"the appliance ended with exit code {code}:\n{self.log()}")
+            if time.monotonic() > end:
+                raise ApplianceError(f"the appliance is not ready after {_READY_SECONDS:.0f} s:\n{self.log()}")
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            get("/api/v1/status", self.admin)
+        except ApplianceError:
+            return False
+        return True
+
+    def explain(self, job: int | str = 1) -> Explanation:
+        """Why a job is aggregated here, or not."""
+        return explain(job, self.admin)
+
+    def status(self) -> Mapping[str, Any]:
+        """What the admin API says of it."""
+        return get("/api/v1/status", self.admin)
+
+    def log(self) -> str:
+        """The end of what it has said."""
+        lines = (self._files / "log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-_LOG_LINES:])
+
+    def kill(self) -> None:
+        """Ends it without a warning: for tests."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Lets it complete what is open, and removes everything."""
+        if self._process:
+            _stop(self._process)
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"Appliance(address={self.address!r}, admin={self.admin!r})"
+
+
+def _program(binary: str | os.PathLike[str] | None) -> Path:
+    wanted = binary or os.environ.get("PASCALINE_BINARY")
+    if wanted:
+        if not os.access(wanted, os.X_OK):
+            raise ApplianceError(f"{os.fspath(wanted)} is no program: give the path of `pascaline`")
+        return Path(wanted).resolve()
+    built = [Path.cwd() / f"target/{profile}/pascaline" for profile in ("release", "debug")]
+    for place in (shutil.which("pascaline"), *built):
+        # An environment may have a command of this name that is a script of Python's.
+        if place and os.access(place, os.X_OK) and Path(place).read_bytes()[:4] == b"\x7fELF":
+            return Path(place)
+    raise ApplianceError(
+        "there is no program `pascaline`: build it (cargo build --release -p pascaline, in a clone) or install"
+        " its package, and put it into PATH or name it in PASCALINE_BINARY"
+    )
+
+
+def _free_net() -> int:
+    """Of the networks 10.77.n.0/24, one that this machine has no address in."""
+    shown = subprocess.run(("ip", "-4", "-o", "addr"), capture_output=True, text=True, check=False).stdout
+    taken = {int(found) for found in re.findall(r"inet 10\.77\.(\d+)\.", shown)}
+    return next(net for net in range(256) if net not in taken)
+
+
+def _exists(link: str) -> bool:
+    return Path(f"/sys/class/net/{link}").exists() or link in _links()
+
+
+def _links() -> list[str]:
+    shown = subprocess.run(("ip", "-o", "link"), capture_output=True, text=True, check=False).stdout
+    return re.findall(r"^\d+: ([^:@]+)", shown, re.MULTILINE)
+
+
+def _remove_leftovers() -> None:
+    """Removes what processes left that were killed."""
+    for name in _links():
+        if (found := _LINK.fullmatch(name)) and not Path(f"/proc/{found[1]}").exists():
+            _ip("link", "del", name, check=False)
+
+
+def _remove(link: str, files: Path, process: subprocess.Popen[bytes] | None = None) -> None:
+    if process:
+        _stop(process)
+    _ip("link", "del", f"{link}h", check=False)
+    shutil.rmtree(files, ignore_errors=True)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_EXIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _ip(*words: str, check: bool = True) -> None:
+    done = subprocess.run(("ip", *words), capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise ApplianceError(f"ip {' '.join(words)}: {done.stderr.strip()}")

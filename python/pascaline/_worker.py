@@ -1,0 +1,216 @@
+"""One rank of a job."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from ._arrays import Lent, lend
+from ._core import Core, Pending, Report
+
+_ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What the core is asked for."""
+
+    collective: str
+    dtype: str = "int32"
+    op: str = "sum"
+    root: int = 0
+    counts: Sequence[int] | None = None
+    layer: int = 0
+    layers: int = 0
+    wire: str | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What the core may be told beyond a worker's place."""
+
+    payload: int | None
+    in_flight: int | None
+    spread: int | None
+    udp_ports: int | None
+    bind: str | None
+    timeout: float | None
+    join_timeout: float | None
+    linger: float | None
+    partial: bool
+
+
+class Handle:
+    """An operation under way. The array belongs to it until `wait` has returned."""
+
+    def __init__(self, pending: Pending, lent: Lent | None) -> None:
+        self._pending = pending
+        self._lent = lent
+
+    def done(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._pending.done()
+
+    def wait(self, timeout: float | None = None) -> Report:
+        """Waits until the array holds the result.
+
+        Raises what went wrong, and TimeoutError if it has not ended after `timeout` seconds: the operation
+        then goes on, and may be waited for again.
+        """
+        report = self._pending.wait(timeout)
+        lent, self._lent = self._lent, None
+        if lent and lent.put_back:
+            lent.put_back()
+        return report
+
+
+class Worker:
+    """One rank of a job, from joining to leaving.
+
+    Joins, and waits until all ranks have. Arrays are of NumPy or PyTorch: float32, float64, float16, bfloat16
+    or int32 (sums of it saturate). Results come into the same memory; it is not copied if it is in one piece.
+    All ranks call the same operations in the same order, with arrays of the same type and size. Every
+    operation ends within its timeout, with the result or an exception of `pascaline.errors`.
+
+    Operations run on a thread of the worker's own, without Python's lock. `with Worker(...)` leaves at the
+    end; a program that ends without leaving is to the others one that has crashed.
+    """
+
+    def __init__(
+        self,
+        appliance: str,
+        job: int,
+        rank: int,
+        ranks: int,
+        *,
+        timeout: float | None = None,
+        join_timeout: float | None = None,
+        linger: float | None = None,
+        payload: int | None = None,
+        in_flight: int | None = None,
+        spread: int | None = None,
+        udp_ports: int | None = None,
+        bind: str | None = None,
+        partial: bool = False,
+    ) -> None:
+        """Joins.
+
+        appliance: its address or name, with or without a port (16420). timeout: seconds for each operation
+        (30), and for joining unless join_timeout says otherwise. linger: seconds that `leave` helps others
+        at most (2). payload: bytes of a packet, the same at all ranks, a multiple of 8 (1024). in_flight,
+        spread: packets under way, and how far one may run ahead. udp_ports: those of the appliance. bind: the
+        local address. partial: take results that lack ranks, which `Report.missing` names.
+        """
+        terms = _Terms(
+            payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, linger, partial
+        )
+        self.job, self.rank, self.ranks = job, rank, ranks
+        self._core = Core(appliance, job, rank, ranks, terms)
+        _ALIVE.add(self)
+
+    def allreduce(self, array: Any, op: str = "sum", **more: Any) -> Report:
+        """Replaces every element by the sum (min, max, mean) of all ranks'.
+
+        wire="bfloat16" or "float16": a float32 array travels in half the bytes, rounded. layer, layers: which
+        layer of a model it is, counted from 1 at the input, for its priority. timeout: seconds.
+        """
+        return self.allreduce_async(array, op, **more).wait()
+
+    def allreduce_async(
+        self,
+        array: Any,
+        op: str = "sum",
+        *,
+        wire: str | None = None,
+        layer: int = 0,
+        layers: int = 0,
+        timeout: float | None = None,
+    ) -> Handle:
+        """Starts an allreduce and goes on."""
+        lent = lend(array)
+        wish = _Wish(
+            "allreduce", lent.dtype, op, wire=wire, layer=layer, layers=layers, timeout=timeout
+        )
+        return self._start(wish, lent)
+
+    def reduce(self, array: Any, root: int = 0, op: str = "sum", *, timeout: float | None = None) -> Report:
+        """As allreduce, at the root alone; the arrays of others stay as they are."""
+        lent = lend(array)
+        return self._start(_Wish("reduce", lent.dtype, op, root, timeout=timeout), lent).wait()
+
+    def broadcast(self, array: Any, root: int = 0, *, timeout: float | None = None) -> Report:
+        """Replaces every rank's array by the root's, bit by bit. Any type of elements."""
+        lent = lend(array, any_type=True)
+        return self._start(_Wish("broadcast", lent.dtype, root=root, timeout=timeout), lent).wait()
+
+    def barrier(self, *, timeout: float | None = None) -> Report:
+        """Returns once every rank has called it."""
+        return self._start(_Wish("barrier", timeout=timeout), None).wait()
+
+    def reduce_scatter(
+        self,
+        array: Any,
+        op: str = "sum",
+        counts: Sequence[int] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Report:
+        """Replaces this rank's part by the sum of that part over all ranks; the rest stays as it is.
+
+        Parts are even, or as many elements for each rank as counts say; `part` tells where this rank's is.
+        """
+        lent = lend(array)
+        wish = _Wish("reduce_scatter", lent.dtype, op, counts=counts, timeout=timeout)
+        return self._start(wish, lent).wait()
+
+    def allgather(
+        self, array: Any, counts: Sequence[int] | None = None, *, timeout: float | None = None
+    ) -> Report:
+        """Replaces every part by that of the rank whose part it is, bit by bit."""
+        lent = lend(array)
+        wish = _Wish("allgather", lent.dtype, counts=counts, timeout=timeout)
+        return self._start(wish, lent).wait()
+
+    def part(self, elements: int, counts: Sequence[int] | None = None) -> slice:
+        """Where this rank's part of so many elements is."""
+        first, length = self._core.part(elements, counts)
+        return slice(first, first + length)
+
+    @property
+    def appliance(self) -> str:
+        """Its address and port."""
+        return self._core.appliance
+
+    def statistics(self) -> Mapping[str, int]:
+        """Packets and what became of them, up to the latest operation that has ended."""
+        return self._core.statistics()
+
+    def leave(self) -> None:
+        """Completes what has been started, and leaves the job; helps ranks that still need something."""
+        _ALIVE.discard(self)
+        self._core.leave()
+
+    def _start(self, wish: _Wish, lent: Lent | None) -> Handle:
+        return Handle(self._core.start(wish, None if lent is None else lent.data), lent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def __repr__(self) -> str:
+        return f"Worker(appliance={self.appliance!r}, job={self.job}, rank={self.rank}, ranks={self.ranks})"
+
+
+@atexit.register
+def _leave_all() -> None:
+    for worker in list(_ALIVE):
+        worker.leave()

@@ -1,0 +1,71 @@
+"""What can go wrong. Every text says what is wrong, where, and what to do; `ranks` names whom it is about.
+
+docs/errors.md has what a worker says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class PascalineError(RuntimeError):
+    """Something that Pascaline was asked for did not come to be.
+
+    `ranks` has the ranks that are missing, dead or gone, as far as the appliance has named them.
+    """
+
+    def __init__(self, text: str, ranks: Sequence[int] = ()) -> None:
+        super().__init__(text)
+        self.ranks = tuple(ranks)
+
+
+class ConfigurationError(PascalineError, ValueError):
+    """A worker cannot be as it was asked for."""
+
+
+class ArgumentError(PascalineError, ValueError):
+    """An operation cannot be carried out on such an array, with such a root or such parts."""
+
+
+class UnreachableError(PascalineError, ConnectionError):
+    """The appliance does not answer, or hosts on the way refuse the packets."""
+
+
+class RefusedError(PascalineError):
+    """The appliance refuses this rank."""
+
+
+class IncompleteError(PascalineError, TimeoutError):
+    """Not all ranks have joined in time: `ranks` are those that have not."""
+
+
+class MismatchError(PascalineError, ValueError):
+    """The ranks disagree: on their number, the payload, the type of elements, or on what they call."""
+
+
+class DeadlineError(PascalineError, TimeoutError):
+    """An operation was not complete in time: `ranks` are those that others wait for."""
+
+
+class RanksLostError(PascalineError, ConnectionError):
+    """Ranks have died, or have left before the operation: `ranks`."""
+
+
+class GenerationError(PascalineError):
+    """A rank has started anew. The next operation is the first one of all ranks."""
+
+
+class TooLongError(PascalineError):
+    """Packets of this payload do not fit into the path."""
+
+
+class ClosedError(PascalineError):
+    """The worker has left, or has failed in a way that ends its membership."""
+
+
+class SystemFault(PascalineError, OSError):
+    """The operating system would not do what was needed."""
+
+
+class ApplianceError(PascalineError):
+    """An appliance did not start, or its admin API did not answer."""

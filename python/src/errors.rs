@@ -1,0 +1,106 @@
+//! What goes wrong, as the exceptions of `pascaline.errors`.
+
+use std::fmt::Display;
+
+use pascaline_wire::trailer::{RankReports, RankState};
+use pascaline_worker::{AllreduceError, Failure, JoinError, JoinFailure, Reason, StartError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// An exception that can be made where there is no Python: its class, what it says, and the ranks that it is
+/// about.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    class: &'static str,
+    text: String,
+    ranks: Vec<u16>,
+}
+
+impl Fault {
+    fn new(class: &'static str, text: impl Display, ranks: Vec<u16>) -> Self {
+        Self { class, text: text.to_string(), ranks }
+    }
+
+    /// The worker has left, or its thread has ended.
+    pub(crate) fn closed() -> Self {
+        Self::new("ClosedError", "the worker has left its job: make another Worker", Vec::new())
+    }
+
+    /// Floats that cannot be read as such.
+    pub(crate) fn misaligned() -> Self {
+        Self::new("ArgumentError", "the array does not lie on a boundary of its elements: pass a copy", Vec::new())
+    }
+
+    /// As an exception.
+    pub(crate) fn raise(&self, py: Python<'_>) -> PyErr {
+        let made = py
+            .import("pascaline.errors")
+            .and_then(|module| module.getattr(self.class))
+            .and_then(|class| class.call1((self.text.as_str(), self.ranks.clone())));
+        made.map_or_else(|_| PyRuntimeError::new_err(self.text.clone()), PyErr::from_value)
+    }
+}
+
+impl From<JoinError> for Fault {
+    fn from(error: JoinError) -> Self {
+        let (class, ranks) = match &error {
+            JoinError::Config(_) => ("ConfigurationError", Vec::new()),
+            JoinError::Io { .. } => ("SystemFault", Vec::new()),
+            JoinError::Failed { failure, .. } => match failure {
+                JoinFailure::Rejected(rejection) => of_reason(&rejection.reason),
+                JoinFailure::NoAnswer { .. } => ("UnreachableError", Vec::new()),
+                JoinFailure::Incomplete { missing, .. } => {
+                    let missing = missing.as_ref().map(|missing| absent(&missing.ranks));
+                    ("IncompleteError", missing.unwrap_or_default())
+                }
+                JoinFailure::NoWindow => ("RefusedError", Vec::new()),
+            },
+        };
+        Self::new(class, error, ranks)
+    }
+}
+
+impl From<AllreduceError> for Fault {
+    fn from(error: AllreduceError) -> Self {
+        let (class, ranks) = match &error {
+            AllreduceError::Failed(failure) => {
+                let missing = failure.progress().missing.as_ref();
+                let missing = missing.map(|missing| absent(&missing.ranks)).unwrap_or_default();
+                match failure {
+                    Failure::Deadline(_) => ("DeadlineError", missing),
+                    Failure::Unreachable(_) => ("UnreachableError", missing),
+                    Failure::TooLong { .. } => ("TooLongError", missing),
+                    Failure::Rejected { rejection, .. } => of_reason(&rejection.reason),
+                }
+            }
+            AllreduceError::Start(StartError::Ended { .. }) => ("GenerationError", Vec::new()),
+            AllreduceError::Start(StartError::Broken) => ("ClosedError", Vec::new()),
+            AllreduceError::Start(_) => ("ArgumentError", Vec::new()),
+            AllreduceError::Io { .. } => ("SystemFault", Vec::new()),
+        };
+        Self::new(class, error, ranks)
+    }
+}
+
+/// The ranks that are not where they should be.
+fn absent(reports: &RankReports) -> Vec<u16> {
+    let reports = reports.as_slice().iter();
+    reports.filter(|report| report.state != RankState::Here).map(|report| report.rank).collect()
+}
+
+fn of_reason(reason: &Reason) -> (&'static str, Vec<u16>) {
+    match reason {
+        Reason::RankCount | Reason::Payload | Reason::Element | Reason::Operations(_) => {
+            ("MismatchError", Vec::new())
+        }
+        Reason::Generation => ("GenerationError", Vec::new()),
+        Reason::RanksLost(ranks) => ("RanksLostError", ranks.iter().collect()),
+        Reason::RanksLeft(left) => ("RanksLostError", absent(left)),
+        _ => ("RefusedError", Vec::new()),
+    }
+}
+
+/// An argument that cannot be.
+pub(crate) fn wrong(text: impl Display) -> PyErr {
+    PyValueError::new_err(text.to_string())
+}

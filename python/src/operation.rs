@@ -1,0 +1,194 @@
+//! One operation: what is asked for, and what comes of it.
+
+use core::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use pascaline_wire::DType;
+use pascaline_worker::{Collective, Hints, Narrow, Op, Parts, Worker};
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+
+use crate::errors::{Fault, wrong};
+use crate::memory::Memory;
+use crate::report::Report;
+
+/// How often whoever waits looks for signals, such as Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A lock whose holder has panicked is as good as any: what it guards has been left whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds of Python's.
+pub(crate) fn seconds(name: &str, value: f64) -> PyResult<Duration> {
+    let told = || wrong(format_args!("{name}={value}: seconds, not negative"));
+    Duration::try_from_secs_f64(value).map_err(|_| told())
+}
+
+/// What is asked for, as Python says it.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct Wish {
+    collective: String,
+    dtype: String,
+    op: String,
+    root: u16,
+    counts: Option<Vec<usize>>,
+    layer: u32,
+    layers: u32,
+    wire: Option<String>,
+    timeout: Option<f64>,
+}
+
+/// What is to be done, checked.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    collective: Collective<'static>,
+    counts: Option<Vec<usize>>,
+    dtype: DType,
+    narrow: Option<Narrow>,
+    hints: Hints,
+    deadline: Option<Duration>,
+    memory: Memory,
+}
+
+impl Operation {
+    pub(crate) fn new(wish: Wish, memory: Memory) -> PyResult<Self> {
+        let op = match wish.op.as_str() {
+            "sum" => Op::Sum,
+            "min" => Op::Min,
+            "max" => Op::Max,
+            "mean" => Op::Mean,
+            other => return Err(wrong(format_args!("op={other:?}: there are sum, min, max and mean"))),
+        };
+        let root = wish.root;
+        let collective = match wish.collective.as_str() {
+            "allreduce" => Collective::Allreduce(op),
+            "reduce" => Collective::Reduce { op, root },
+            "broadcast" => Collective::Broadcast { root },
+            "barrier" => Collective::Barrier,
+            "reduce_scatter" => Collective::ReduceScatter { op, parts: Parts::Even },
+            "allgather" => Collective::Allgather { parts: Parts::Even },
+            other => return Err(wrong(format_args!("there is no collective {other:?}"))),
+        };
+        let dtype = match wish.dtype.as_str() {
+            "float32" => DType::F32,
+            "float64" => DType::F64,
+            "int32" => DType::I32,
+            "float16" => DType::F16,
+            "bfloat16" => DType::Bf16,
+            other => return Err(wrong(format_args!("elements of {other} do not travel"))),
+        };
+        let narrow = match wish.wire.as_deref() {
+            None => None,
+            Some("float16") if dtype == DType::F32 => Some(Narrow::F16),
+            Some("bfloat16") if dtype == DType::F32 => Some(Narrow::Bf16),
+            Some(other) => {
+                let text = format_args!("wire={other:?}: only float32 travels as float16 or bfloat16");
+                return Err(wrong(text));
+            }
+        };
+        let hints = Hints { layer: wish.layer, layers: wish.layers, remaining: None };
+        let deadline = wish.timeout.map(|value| seconds("timeout", value)).transpose()?;
+        Ok(Self { collective, counts: wish.counts, dtype, narrow, hints, deadline, memory })
+    }
+
+    /// Carries it out.
+    pub(crate) fn run(mut self, worker: &mut Worker) -> Outcome {
+        let usual = self.deadline.map(|deadline| worker.set_deadline(deadline));
+        let outcome = self.carry_out(worker);
+        if let Some(usual) = usual {
+            worker.set_deadline(usual);
+        }
+        outcome
+    }
+
+    fn carry_out(&mut self, worker: &mut Worker) -> Outcome {
+        let parts = self.counts.as_deref().map_or(Parts::Even, Parts::Counts);
+        let collective = match self.collective {
+            Collective::ReduceScatter { op, .. } => Collective::ReduceScatter { op, parts },
+            Collective::Allgather { .. } => Collective::Allgather { parts },
+            other => other,
+        };
+        let report = match self.narrow {
+            None => worker.collective(&collective, self.dtype, self.memory.bytes(), self.hints)?,
+            Some(narrow) => {
+                let floats = self.memory.floats().ok_or_else(Fault::misaligned)?;
+                worker.collective_narrow(&collective, floats, narrow, self.hints)?
+            }
+        };
+        Ok(Report::from(&report))
+    }
+}
+
+/// What comes of an operation.
+pub(crate) type Outcome = Result<Report, Fault>;
+
+/// An operation under way.
+#[pyclass(frozen, module = "pascaline")]
+#[derive(Debug)]
+pub(crate) struct Pending {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Running(Receiver<Outcome>),
+    Ended(Outcome),
+}
+
+impl Pending {
+    pub(crate) const fn new(outcome: Receiver<Outcome>) -> Self {
+        Self { state: Mutex::new(State::Running(outcome)) }
+    }
+
+    /// Waits for a while. None if it has not ended by then.
+    fn look(&self, patience: Duration) -> Option<Outcome> {
+        let mut state = lock(&self.state);
+        let ended = match &*state {
+            State::Ended(outcome) => return Some(outcome.clone()),
+            State::Running(outcome) if patience.is_zero() => match outcome.try_recv() {
+                Ok(outcome) => outcome,
+                Err(TryRecvError::Empty) => return None,
+                Err(TryRecvError::Disconnected) => Err(Fault::closed()),
+            },
+            State::Running(outcome) => match outcome.recv_timeout(patience) {
+                Ok(outcome) => outcome,
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => Err(Fault::closed()),
+            },
+        };
+        *state = State::Ended(ended.clone());
+        Some(ended)
+    }
+}
+
+#[pymethods]
+impl Pending {
+    /// Whether it has ended, well or not.
+    fn done(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.look(Duration::ZERO)).is_some()
+    }
+
+    /// Waits for the end and says what the operation was like, or raises what went wrong. With a timeout, in
+    /// seconds, raises TimeoutError if it has not ended by then; the operation goes on.
+    #[pyo3(signature = (timeout=None))]
+    pub(crate) fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Report> {
+        let patience = timeout.map(|value| seconds("timeout", value)).transpose()?;
+        let begun = Instant::now();
+        loop {
+            let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
+            let slice = left.map_or(LOOK, |left| left.min(LOOK));
+            if let Some(outcome) = py.detach(|| self.look(slice)) {
+                return outcome.map_err(|fault| fault.raise(py));
+            }
+            py.check_signals()?;
+            if left.is_some_and(|left| left.is_zero()) {
+                let text = "the operation has not ended by then; it goes on";
+                return Err(PyTimeoutError::new_err(text));
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! One rank, and the thread that works for it.
+
+use core::mem;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use pascaline_worker::{Background, Config, Counters, Departure, Left, Parts, Worker};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Fault, wrong};
+use crate::memory::Memory;
+use crate::operation::{Operation, Pending, Wish, lock, seconds};
+use crate::report::{Report, counted};
+
+/// One rank of a job.
+#[pyclass(frozen, module = "pascaline")]
+#[derive(Debug)]
+pub(crate) struct Core {
+    config: Config,
+    life: Mutex<Life>,
+    /// As they were after the latest operation.
+    counters: Arc<Mutex<Counters>>,
+}
+
+#[derive(Debug)]
+enum Life {
+    Member(Background),
+    Gone,
+}
+
+/// What a worker may be told beyond its place.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct Terms {
+    payload: Option<u16>,
+    in_flight: Option<u16>,
+    spread: Option<u16>,
+    udp_ports: Option<u16>,
+    bind: Option<String>,
+    timeout: Option<f64>,
+    join_timeout: Option<f64>,
+    linger: Option<f64>,
+    partial: bool,
+}
+
+impl Terms {
+    fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
+        let mut config = Config { accept_partial: self.partial, ..Config::new(address(appliance)?, job, rank, ranks) };
+        for (place, value) in [
+            (&mut config.payload, self.payload),
+            (&mut config.in_flight, self.in_flight),
+            (&mut config.spread, self.spread),
+            (&mut config.udp_ports, self.udp_ports),
+        ] {
+            *place = value.unwrap_or(*place);
+        }
+        if let Some(timeout) = self.timeout {
+            config.deadline = seconds("timeout", timeout)?;
+            config.join_deadline = config.deadline;
+        }
+        if let Some(timeout) = self.join_timeout {
+            config.join_deadline = seconds("join_timeout", timeout)?;
+        }
+        if let Some(linger) = self.linger {
+            config.linger = seconds("linger", linger)?;
+        }
+        if let Some(bind) = &self.bind {
+            let bare = bind.trim_matches(['[', ']']);
+            let any_port = || bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
+            let parsed = bind.parse().or_else(|_| any_port());
+            config.bind = Some(parsed.map_err(|_| wrong(format_args!("bind={bind:?}: expected an address")))?);
+        }
+        Ok(config)
+    }
+}
+
+/// `host`, `host:port`, an IPv6 address, or one in brackets with a port.
+fn address(place: &str) -> PyResult<SocketAddr> {
+    let default = pascaline_wire::DEFAULT_PORT;
+    let bare = place.trim_matches(['[', ']']);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, default));
+    }
+    let text = if place.rsplit_once(':').is_some() { place.to_owned() } else { format!("{place}:{default}") };
+    let told = |why: String| wrong(format_args!("appliance={place:?}: no address, and no known host: {why}"));
+    let mut found = text.to_socket_addrs().map_err(|error| told(error.to_string()))?;
+    found.next().ok_or_else(|| told("the name has no address".to_owned()))
+}
+
+#[pymethods]
+impl Core {
+    /// Joins a job and waits until all of its ranks have.
+    #[new]
+    fn new(py: Python<'_>, appliance: &str, job: u16, rank: u16, ranks: u16, terms: Terms) -> PyResult<Self> {
+        let config = terms.config(appliance, (job, rank, ranks))?;
+        let joining = config.clone();
+        let counters = Arc::<Mutex<Counters>>::default();
+        let joined = py.detach(|| Worker::join(joining).map_err(Fault::from));
+        let background = joined.map_err(|fault| fault.raise(py))?.into_background()?;
+        Ok(Self { config, life: Mutex::new(Life::Member(background)), counters })
+    }
+
+    /// Starts an operation on an object that lends its bytes.
+    fn start(&self, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
+        let operation = Operation::new(wish, Memory::of(array)?)?;
+        let (done, outcome) = channel();
+        let counters = Arc::clone(&self.counters);
+        let work = move |worker: &mut Worker| {
+            let outcome = operation.run(worker);
+            *lock(&counters) = *worker.counters();
+            // Whoever started it may have lost interest.
+            let _ = done.send(outcome);
+        };
+        // Where it has left, the sender is dropped, which is what the outcome then says.
+        if let Life::Member(background) = &*lock(&self.life) {
+            background.submit(work);
+        }
+        Ok(Pending::new(outcome))
+    }
+
+    /// The same, waiting for the end.
+    fn run(&self, py: Python<'_>, wish: Wish, array: Option<&Bound<'_, PyAny>>) -> PyResult<Report> {
+        self.start(wish, array)?.wait(py, None)
+    }
+
+    /// First element and number of elements of this rank's part of so many.
+    #[pyo3(signature = (elements, counts=None))]
+    fn part(&self, elements: usize, counts: Option<Vec<usize>>) -> PyResult<(usize, usize)> {
+        let parts = counts.as_deref().map_or(Parts::Even, Parts::Counts);
+        let part = parts.of(self.config.rank, self.config.ranks, elements).map_err(wrong)?;
+        Ok((part.start, part.len()))
+    }
+
+    /// What the worker has done, up to the latest operation that has ended.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        counted(py, &lock(&self.counters))
+    }
+
+    /// The address that packets go to.
+    #[getter]
+    fn appliance(&self) -> String {
+        self.config.appliance.to_string()
+    }
+
+    /// Leaves after what has been started: "everyone", "lingered", or "" if it had left before.
+    fn leave(&self, py: Python<'_>) -> &'static str {
+        let departure = py.detach(|| {
+            let life = mem::replace(&mut *lock(&self.life), Life::Gone);
+            let departure = if let Life::Member(background) = life { background.leave() } else { None }?;
+            *lock(&self.counters) = departure.counters;
+            Some(departure)
+        });
+        match departure {
+            Some(Departure { left: Left::Lingered, .. }) => "lingered",
+            Some(_) => "everyone",
+            None => "",
+        }
+    }
+}
