@@ -138,7 +138,9 @@ listen = "{self.admin}"
                 code = self._process.returncode
                 raise ApplianceError(f"the appliance ended with exit code {code}:\n{self.log()}")
             if time.monotonic() > end:
-                raise ApplianceError(f"the appliance is not ready after {_READY_SECONDS:.0f} s:\n{self.log()}")
+                raise ApplianceError(
+                    f"the appliance is not ready after {_READY_SECONDS:.0f} s:\n{self.log()}"
+                )
             time.sleep(0.02)
 
     def _answers(self) -> bool:
@@ -197,8 +199,8 @@ def _program(binary: str | os.PathLike[str] | None) -> Path:
         if place and os.access(place, os.X_OK) and Path(place).read_bytes()[:4] == b"\x7fELF":
             return Path(place)
     raise ApplianceError(
-        "there is no program `pascaline`: build it (cargo build --release -p pascaline, in a clone) or install"
-        " its package, and put it into PATH or name it in PASCALINE_BINARY"
+        "there is no program `pascaline`: build it (cargo build --release -p pascaline, in a clone) or"
+        " install its package, and put it into PATH or name it in PASCALINE_BINARY"
     )
 
 

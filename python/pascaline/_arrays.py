@@ -40,7 +40,7 @@ def lend(array: Any, *, any_type: bool = False) -> Lent:
             f"a {kind} is neither a NumPy array nor a PyTorch tensor: results are written into the array"
         )
     dtype = _checked(array.dtype.name, any_type=any_type)
-    if not array.flags.writeable:
+    if not array.flags["W"]:
         raise ArgumentError("the array cannot be written to, and results are written into it: pass a copy")
     if not array.dtype.isnative:
         raise ArgumentError(f"elements of {array.dtype} have the other byte order: pass a native array")

@@ -106,9 +106,7 @@ class Worker:
         spread: packets under way, and how far one may run ahead. udp_ports: those of the appliance. bind: the
         local address. partial: take results that lack ranks, which `Report.missing` names.
         """
-        terms = _Terms(
-            payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, linger, partial
-        )
+        terms = _Terms(payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, linger, partial)
         self.job, self.rank, self.ranks = job, rank, ranks
         self._core = Core(appliance, job, rank, ranks, terms)
         _ALIVE.add(self)
@@ -133,9 +131,7 @@ class Worker:
     ) -> Handle:
         """Starts an allreduce and goes on."""
         lent = lend(array)
-        wish = _Wish(
-            "allreduce", lent.dtype, op, wire=wire, layer=layer, layers=layers, timeout=timeout
-        )
+        wish = _Wish("allreduce", lent.dtype, op, wire=wire, layer=layer, layers=layers, timeout=timeout)
         return self._start(wish, lent)
 
     def reduce(self, array: Any, root: int = 0, op: str = "sum", *, timeout: float | None = None) -> Report:

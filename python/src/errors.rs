@@ -28,7 +28,17 @@ impl Fault {
 
     /// Floats that cannot be read as such.
     pub(crate) fn misaligned() -> Self {
-        Self::new("ArgumentError", "the array does not lie on a boundary of its elements: pass a copy", Vec::new())
+        Self::new(
+            "ArgumentError",
+            "the array does not lie on a boundary of its elements: pass a copy",
+            Vec::new(),
+        )
+    }
+
+    /// About others than this rank, which asks.
+    pub(crate) fn but(mut self, rank: u16) -> Self {
+        self.ranks.retain(|&other| other != rank);
+        self
     }
 
     /// As an exception.

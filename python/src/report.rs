@@ -45,14 +45,15 @@ impl From<&pascaline_worker::Report> for Report {
 impl Report {
     fn __repr__(&self) -> String {
         let Self { bytes, packets, elapsed, retransmissions, .. } = self;
-        format!(
-            "Report(bytes={bytes}, packets={packets}, elapsed={elapsed:.6}, retransmissions={retransmissions})"
-        )
+        let size = format_args!("bytes={bytes}, packets={packets}");
+        format!("Report({size}, elapsed={elapsed:.6}, retransmissions={retransmissions})")
     }
 }
 
 macro_rules! counted {
-    ($counters:ident, $dict:ident: $($name:ident)+) => { $($dict.set_item(stringify!($name), $counters.$name)?;)+ };
+    ($counters:ident, $dict:ident: $($name:ident)+) => {$(
+        $dict.set_item(stringify!($name), $counters.$name)?;
+    )+};
 }
 
 /// The counters by their names.

@@ -46,7 +46,8 @@ pub(crate) struct Terms {
 
 impl Terms {
     fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
-        let mut config = Config { accept_partial: self.partial, ..Config::new(address(appliance)?, job, rank, ranks) };
+        let mut config =
+            Config { accept_partial: self.partial, ..Config::new(address(appliance)?, job, rank, ranks) };
         for (place, value) in [
             (&mut config.payload, self.payload),
             (&mut config.in_flight, self.in_flight),
@@ -69,7 +70,8 @@ impl Terms {
             let bare = bind.trim_matches(['[', ']']);
             let any_port = || bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
             let parsed = bind.parse().or_else(|_| any_port());
-            config.bind = Some(parsed.map_err(|_| wrong(format_args!("bind={bind:?}: expected an address")))?);
+            config.bind =
+                Some(parsed.map_err(|_| wrong(format_args!("bind={bind:?}: expected an address")))?);
         }
         Ok(config)
     }
@@ -97,7 +99,7 @@ impl Core {
         let joining = config.clone();
         let counters = Arc::<Mutex<Counters>>::default();
         let joined = py.detach(|| Worker::join(joining).map_err(Fault::from));
-        let background = joined.map_err(|fault| fault.raise(py))?.into_background()?;
+        let background = joined.map_err(|fault| fault.but(rank).raise(py))?.into_background()?;
         Ok(Self { config, life: Mutex::new(Life::Member(background)), counters })
     }
 

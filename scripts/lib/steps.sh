@@ -53,8 +53,8 @@ documentation() { RUSTDOCFLAGS="-D warnings" bounded 600 cargo doc --workspace -
 
 python_lints() {
     scripts/setup --tools &&
-        "$tools/ruff" check --config scripts/ruff.toml scripts &&
-        "$tools/ruff" format --config scripts/ruff.toml --check scripts &&
+        "$tools/ruff" check --config scripts/ruff.toml scripts python &&
+        "$tools/ruff" format --config scripts/ruff.toml --check scripts python &&
         scripts/lib/types
 }
 
@@ -231,6 +231,7 @@ port_steps() {
     step "demo: asynchronous updates, Olaf beside FIFO" demo_olaf
     step "demo: programs in C" demo_client c
     step "demo: an unmodified program of MPI" demo_client mpi
+    cases=true step "python: the package" python_package
     step "mpi: falls back without an appliance" mpi_falls_back
     step "demo: SwitchML's clients, integers" demo_switchml i32 256
     step "demo: SwitchML's clients, floats" demo_switchml f32 1024

@@ -153,3 +153,6 @@ demo_collectives() {
 demo_jumbo() {
     demo --mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
 }
+
+# The wheel, installed, at real appliances.
+python_package() { bounded 600 scripts/python --binary "$target/release/pascaline"; }

@@ -18,7 +18,7 @@ TORCH = "torch==2.15.0"
 NUMPY = "numpy==2.4.6"
 # What `import torch` needs beside it, and what builds the package `pascaline`.
 PURE = ("filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "setuptools>=77.0.3")
-BUILD = ("maturin==1.16.0",)
+BUILD = ("maturin==1.16.0", "pytest==9.0.2")
 # The first one has all functions: how the dynamic linker looks for them, it does not matter which has one.
 _NO_DEVICE = 100  # cudaErrorNoDevice
 _SYSTEM = ("GLIBC", "GCC_", "CXXABI", "GOMP_", "GOACC_", "OMP_", "LIBC")
@@ -67,7 +67,10 @@ def _library(path: Path, functions: dict[str, set[str]]) -> None:
     """Compiles one; the functions have their versions, and those without one are in none."""
     script = path.with_suffix(".versions")
     nodes = [(version, names) for version, names in sorted(functions.items()) if version]
-    lines = [f"{version} {{ global: {' '.join(f'{name};' for name in sorted(names))} }};" for version, names in nodes]
+    lines = [
+        f"{version} {{ global: {' '.join(f'{name};' for name in sorted(names))} }};"
+        for version, names in nodes
+    ]
     script.write_text("\n".join(lines))
     source = "".join(_function(name) for names in functions.values() for name in sorted(names))
     command = ["cc", "-shared", "-fPIC", "-w", "-x", "c", "-", f"-Wl,-soname,{path.name}", "-o", str(path)]
