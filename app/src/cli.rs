@@ -3,6 +3,7 @@
 pub(crate) mod doctor;
 mod init;
 pub mod manual;
+mod plan;
 mod worker;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use crate::{appliance, parameter_server};
   pascaline run -c conf/appliance.toml
   pascaline ps -c conf/appliance.toml
   pascaline top
+  pascaline plan examples/plans/appliances.json
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
 
 Benches, plots, experiments, impair and fuzz-protocol are commands of pascaline-lab.
@@ -82,6 +84,7 @@ enum Command {
     Job(command::JobArgs),
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
+    Plan(plan::PlanArgs),
     Top(top::TopArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -114,6 +117,7 @@ pub fn main() -> ExitCode {
         Command::Job(args) => command::job(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Top(args) => top::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),

@@ -106,6 +106,26 @@ policies_compared() {
         'paper[13]["figure"] == 11' 'paper[13]["here"] > 0'
 }
 
+# Instances whose optima are known: `optimal` in a file is read here, and not by the program. Then the exit
+# codes of a time limit and of a network that is cut.
+routes_planned() {
+    local file known output=$logs/plan.json cut=$logs/cut.json code
+    for file in planner/tests/instances/*.json; do
+        known=$(grep -o '"max_flows_k":[0-9]*' "$file" | cut -d: -f2)
+        pascaline plan "$file" --json >"$output" || { cat "$output"; return 1; }
+        say "$file: $(head -c 160 "$output")"
+        expect "$output" "k == $known" 'proof == "optimal"' 'bound == throughput_gbps' 'seconds < 0.1' ||
+            return 1
+    done
+    code=0
+    pascaline plan examples/plans/fat-tree.json --time-limit 0s || code=$?
+    ((code == 3)) || { say "a time limit of nothing: exit code $code"; return 1; }
+    grep -v '"lower": "leaf-a"' examples/plans/appliances.json >"$cut"
+    code=0
+    pascaline plan "$cut" || code=$?
+    ((code == 2)) || { say "a cut network: exit code $code"; return 1; }
+}
+
 # A misspelt key: exit code 2 and the place of the mistake.
 misspelt_config_is_rejected() {
     local copy=$logs/misspelt.toml code=0 line output
@@ -198,6 +218,7 @@ all_steps() {
     step "policies compared" policies_compared
     step "instructions: no more than the table has" instructions
     step "instructions: a slowed-down parse is found out" instructions_slowed
+    step "routes planned" routes_planned
     step "config: the example is accepted" config_is_accepted
     step "config: a misspelt key is rejected with its place" misspelt_config_is_rejected
     step "demo: unknown options are rejected" demo_rejects_unknown_options

@@ -1,0 +1,28 @@
+//! Plans for in-network aggregation: which way each worker's gradients take through a Clos network, where
+//! they are added up, and at which rate, so that the slowest is as fast as can be (papers/001).
+//!
+//! An [`Instance`] is a network and its tasks, from a file ([`read()`]) or built. [`plan()`] finds a [`Plan`]
+//! with a proof that none is better, or with the gap that is left; [`replay()`] has checked it then, by
+//! walking every path. docs/planning.md has the model and the algorithms.
+#![forbid(unsafe_code)]
+
+mod error;
+mod fast;
+mod milp;
+pub mod model;
+mod plan;
+mod rates;
+mod read;
+mod replay;
+mod report;
+mod routes;
+mod solve;
+mod unfold;
+
+pub use self::error::PlanError;
+pub use self::model::Instance;
+pub use self::plan::{Binding, Plan, Proof, TaskPlan};
+pub use self::read::{SCHEMA, read};
+pub use self::replay::replay;
+pub use self::report::{Summary, to_json};
+pub use self::solve::{Options, Solver, plan};

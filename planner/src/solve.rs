@@ -1,0 +1,217 @@
+//! From an instance to a plan that was replayed.
+
+mod several;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use crate::fast::{self, Verdict, View};
+use crate::model::{Channel, Flows, Instance};
+use crate::plan::{Binding, Plan, Proof};
+use crate::routes::{Budgets, routes};
+use crate::{PlanError, milp, replay};
+
+/// From so many links times tasks on the exact program is not worth its time if the fast way has a plan.
+const LARGE: usize = 20_000;
+
+/// How a plan is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Solver {
+    /// The fast way where it applies, and where it leaves something open or does not apply, the exact
+    /// program.
+    #[default]
+    Auto,
+    /// The fast way alone. What it leaves open is a gap.
+    Fast,
+    /// The exact program alone.
+    Milp,
+}
+
+/// How long, and by whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How the plan is found.
+    pub solver: Solver,
+    /// When the search ends with the best that it has.
+    pub time_limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { solver: Solver::Auto, time_limit: Duration::from_secs(60) }
+    }
+}
+
+/// What a search found: rates and flows for every task, and what is known about better ones.
+pub(crate) struct Answer {
+    pub(crate) solver: &'static str,
+    pub(crate) rates: Vec<f64>,
+    pub(crate) flows: Vec<Flows>,
+    pub(crate) bound: f64,
+    pub(crate) binding: Binding,
+    pub(crate) timed_out: bool,
+}
+
+/// Plans an instance: the best rates, routes for every worker, and a proof or a gap. The plan has passed
+/// [`crate::replay()`].
+///
+/// # Errors
+///
+/// [`PlanError::Input`] if a worker has no way to its parameter server, or the solver asked for does not
+/// apply; [`PlanError::Time`] if the time limit came before any plan.
+pub fn plan(instance: &Instance, options: &Options) -> Result<Plan, PlanError> {
+    let started = Instant::now();
+    reachable(instance)?;
+    let deadline = started + options.time_limit;
+    let answer = match (options.solver, instance.tasks.len()) {
+        (Solver::Fast, _) if View::new(instance).is_none() => {
+            let remedy = "it takes leaf-spine networks, parameter servers at different leaves, which add: \
+                          --solver auto takes all";
+            return Err(PlanError::input("--solver fast", "it does not apply to this file", remedy));
+        }
+        (solver, 1) => common(instance, &[1.0], solver, deadline)?,
+        (solver, _) => several::answer(instance, solver, deadline)?,
+    };
+    let answer = answer.ok_or_else(|| PlanError::Time {
+        limit: options.time_limit,
+        bound: several::alone_at_most(instance),
+    })?;
+    finish(instance, answer, started)
+}
+
+/// The best plan whose tasks have rates in the ratio of `weights`; none if the time was too short for any.
+/// Its bound is that of the common factor.
+fn common(
+    instance: &Instance,
+    weights: &[f64],
+    solver: Solver,
+    deadline: Instant,
+) -> Result<Option<Answer>, PlanError> {
+    let equal = weights.iter().all(|&weight| weight == 1.0);
+    let view = if equal && solver != Solver::Milp { View::new(instance) } else { None };
+    let mut found = None;
+    if let Some(view) = &view {
+        let single = instance.tasks.len() == 1 && solver == Solver::Auto;
+        let mut solver = "fast";
+        let mut exact = |caps: &fast::Caps| {
+            if !single {
+                return Verdict::Unknown;
+            }
+            solver = "fast+milp";
+            milp::pipelines::decide(view, caps, deadline)
+        };
+        found = fast::search(view, &mut exact, deadline).map(|found| Answer {
+            solver,
+            rates: vec![found.rate; weights.len()],
+            flows: found.flows,
+            bound: found.bound,
+            binding: found.binding,
+            timed_out: found.bound > found.rate && Instant::now() >= deadline,
+        });
+    }
+    let open = found.as_ref().is_none_or(|answer| answer.bound > answer.rates[0] * (1.0 + 1e-9));
+    let size: usize = instance.network.links.len() * instance.tasks.len();
+    if !open || solver == Solver::Fast || (found.is_some() && size > LARGE) {
+        return Ok(found);
+    }
+    let enough = found.as_ref().map(|answer| 1.0 / answer.rates[0]);
+    let solved = milp::solve(&milp::Question { instance, weights, enough, deadline })?;
+    let bound = 1.0 / solved.least;
+    let Some(flows) = solved.flows else {
+        return Ok(found.map(|answer| Answer {
+            bound: answer.bound.min(bound),
+            timed_out: answer.timed_out || solved.timed_out,
+            ..answer
+        }));
+    };
+    let factor = factor(instance, weights, &flows)?;
+    Ok(Some(Answer {
+        solver: if found.is_some() { "fast+milp" } else { "milp" },
+        rates: weights.iter().map(|weight| weight * factor).collect(),
+        binding: full(instance, weights, &flows, factor)?,
+        flows,
+        bound: bound.min(found.map_or(f64::INFINITY, |answer| answer.bound)),
+        timed_out: solved.timed_out,
+    }))
+}
+
+/// What each channel carries if every task has its weight as its rate.
+fn asked(instance: &Instance, weights: &[f64], flows: &[Flows]) -> Result<Vec<f64>, PlanError> {
+    let mut loads = vec![0.0; instance.network.channels()];
+    for ((task, &weight), flows) in instance.tasks.iter().zip(weights).zip(flows) {
+        let budgets = Budgets::new(&instance.network, flows.iter().copied());
+        for (channel, number) in routes(instance, task, weight, budgets)?.flows {
+            loads[channel] += weight * f64::from(number);
+        }
+    }
+    Ok(loads)
+}
+
+/// The largest common factor of the weights with which these flows fit.
+fn factor(instance: &Instance, weights: &[f64], flows: &[Flows]) -> Result<f64, PlanError> {
+    let loads = asked(instance, weights, flows)?;
+    let full = loads.iter().enumerate().filter(|(_, load)| **load > 0.0);
+    Ok(full.map(|(channel, load)| instance.network.capacity(channel) / load).fold(f64::INFINITY, f64::min))
+}
+
+/// The links that are full.
+fn full(instance: &Instance, weights: &[f64], flows: &[Flows], factor: f64) -> Result<Binding, PlanError> {
+    let network = &instance.network;
+    let loads = asked(instance, weights, flows)?;
+    let is_full = |&channel: &Channel| loads[channel] * factor >= network.capacity(channel) * (1.0 - 1e-9);
+    let channels: Vec<Channel> = (0..loads.len()).filter(|at| loads[*at] > 0.0).filter(is_full).collect();
+    let first = channels.first().map_or(String::new(), |&channel| network.channel_name(channel));
+    let others = channels.len().saturating_sub(1);
+    let why =
+        format!("{first} is full, {others} other links are; the program of whole numbers bounds the rest");
+    Ok(Binding { kind: "capacity", why, channels })
+}
+
+/// Makes the paths, and has them replayed.
+pub(crate) fn finish(instance: &Instance, answer: Answer, started: Instant) -> Result<Plan, PlanError> {
+    let network = &instance.network;
+    let tasks = (instance.tasks.iter().zip(&answer.rates).zip(answer.flows))
+        .map(|((task, &rate), flows)| routes(instance, task, rate, Budgets::new(network, flows)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut all = vec![0; network.channels()];
+    for (channel, flows) in tasks.iter().flat_map(|task| &task.flows) {
+        all[*channel] += flows;
+    }
+    let objective = instance.objective(answer.rates.iter().copied());
+    let bound = answer.bound.max(objective);
+    let proof = if bound <= objective * (1.0 + 1e-6) { Proof::Optimal } else { Proof::Gap };
+    let plan = Plan {
+        solver: answer.solver,
+        tasks,
+        k: all.into_iter().max().unwrap_or(0),
+        objective,
+        bound,
+        proof,
+        binding: answer.binding,
+        seconds: started.elapsed().as_secs_f64(),
+        timed_out: answer.timed_out,
+    };
+    replay(instance, &plan).map_err(PlanError::Refused)?;
+    Ok(plan)
+}
+
+/// Says which worker has no way to its parameter server, up and then down, if one has none.
+fn reachable(instance: &Instance) -> Result<(), PlanError> {
+    let network = &instance.network;
+    for task in &instance.tasks {
+        let reached = crate::unfold::distances(network, network.servers[task.server].switch);
+        if let Some(&cut) = task.workers.iter().find(|&&w| reached[network.servers[w].switch].is_none()) {
+            let (worker, server) = (&network.servers[cut], &network.servers[task.server]);
+            return Err(PlanError::input(
+                format!("task {}: worker {}", task.name, worker.name),
+                format!(
+                    "no way leads from {} up and then down to {} of {}",
+                    network.switches[worker.switch].name, network.switches[server.switch].name, server.name
+                ),
+                "the topology is cut: add a link, or leave the worker out",
+            ));
+        }
+    }
+    Ok(())
+}
