@@ -6,6 +6,7 @@ mod bench;
 mod experiments;
 mod fuzz_protocol;
 mod impair;
+mod paper;
 mod plot;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ use tracing_subscriber::EnvFilter;
     after_help = "Examples:
   pascaline-lab bench pool
   pascaline-lab fuzz-protocol --seed 1 --runs 100000
+  pascaline-lab paper aro-fig-7a
   pascaline-lab impair --left w0 --right a0 --loss 1 --seed 7
 
 Environment:
@@ -41,6 +43,7 @@ enum Command {
     #[command(subcommand)]
     Plot(plot::PlotCommand),
     Impair(impair::ImpairArgs),
+    Paper(paper::PaperArgs),
     FuzzProtocol(fuzz_protocol::FuzzArgs),
     #[command(after_help = "Example:\n  source <(pascaline-lab completions zsh)")]
     Completions(manual::CompletionsArgs),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command),
         Command::Plot(command) => plot::run(command),
         Command::Impair(args) => impair::run(args),
+        Command::Paper(args) => paper::run(args),
         Command::FuzzProtocol(args) => fuzz_protocol::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),

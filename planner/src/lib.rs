@@ -6,23 +6,28 @@
 //! walking every path. docs/planning.md has the model and the algorithms.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod error;
 mod fast;
 mod milp;
 pub mod model;
+mod picture;
 mod plan;
 mod rates;
 mod read;
 mod replay;
 mod report;
 mod routes;
+mod setting;
 mod solve;
 mod unfold;
 
 pub use self::error::PlanError;
 pub use self::model::Instance;
+pub use self::picture::to_svg;
 pub use self::plan::{Binding, Plan, Proof, TaskPlan};
 pub use self::read::{SCHEMA, read};
 pub use self::replay::replay;
 pub use self::report::{Summary, to_json};
+pub use self::setting::Setting;
 pub use self::solve::{Options, Solver, plan};

@@ -6,11 +6,12 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+pub(crate) use self::several::improve;
 use crate::fast::{self, Verdict, View};
 use crate::model::{Channel, Flows, Instance};
 use crate::plan::{Binding, Plan, Proof};
 use crate::routes::{Budgets, routes};
-use crate::{PlanError, milp, replay};
+use crate::{PlanError, compare, milp, replay};
 
 /// From so many links times tasks on the exact program is not worth its time if the fast way has a plan.
 const LARGE: usize = 20_000;
@@ -26,6 +27,20 @@ pub enum Solver {
     Fast,
     /// The exact program alone.
     Milp,
+    /// ARO: the exact optimum in steps of rates (QSR, N = 100).
+    Aro,
+    /// ARO with APP (α = 0.6), SRO and QSR.
+    AroAcc,
+    /// All flows of a leaf over one random spine that adds (ATP).
+    Random,
+    /// Each flow is added up once (GRID).
+    Grid,
+    /// A leaf's flows over all spines, as evenly as they go (AggTree).
+    AggTree,
+    /// Flows over the adding spines in turn.
+    RoundRobin,
+    /// Adding spines first, plain ones for the rest, whatever the pipelines.
+    Spread,
 }
 
 /// How long, and by whom.
@@ -35,11 +50,13 @@ pub struct Options {
     pub solver: Solver,
     /// When the search ends with the best that it has.
     pub time_limit: Duration,
+    /// What methods that draw draw from.
+    pub seed: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { solver: Solver::Auto, time_limit: Duration::from_secs(60) }
+        Self { solver: Solver::Auto, time_limit: Duration::from_secs(60), seed: 1 }
     }
 }
 
@@ -64,6 +81,9 @@ pub fn plan(instance: &Instance, options: &Options) -> Result<Plan, PlanError> {
     let started = Instant::now();
     reachable(instance)?;
     let deadline = started + options.time_limit;
+    if !matches!(options.solver, Solver::Auto | Solver::Fast | Solver::Milp) {
+        return compare::plan(instance, options, started);
+    }
     let answer = match (options.solver, instance.tasks.len()) {
         (Solver::Fast, _) if View::new(instance).is_none() => {
             let remedy = "it takes leaf-spine networks, parameter servers at different leaves, which add: \
@@ -149,7 +169,7 @@ fn asked(instance: &Instance, weights: &[f64], flows: &[Flows]) -> Result<Vec<f6
 }
 
 /// The largest common factor of the weights with which these flows fit.
-fn factor(instance: &Instance, weights: &[f64], flows: &[Flows]) -> Result<f64, PlanError> {
+pub(crate) fn factor(instance: &Instance, weights: &[f64], flows: &[Flows]) -> Result<f64, PlanError> {
     let loads = asked(instance, weights, flows)?;
     let full = loads.iter().enumerate().filter(|(_, load)| **load > 0.0);
     Ok(full.map(|(channel, load)| instance.network.capacity(channel) / load).fold(f64::INFINITY, f64::min))

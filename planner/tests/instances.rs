@@ -1,8 +1,6 @@
 //! The five instances whose optima are known: `optimal` in the files is read here, and by nothing else.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-use std::time::Duration;
-
 use pascaline_planner::{Options, Plan, Proof, Solver, plan, read, replay, to_json};
 use serde_json::Value;
 
@@ -16,7 +14,7 @@ const FILES: [&str; 5] = [
 
 fn planned(text: &str, solver: Solver) -> (Plan, Value) {
     let instance = read(text).unwrap();
-    let plan = plan(&instance, &Options { solver, time_limit: Duration::from_secs(60) }).unwrap();
+    let plan = plan(&instance, &Options { solver, ..Options::default() }).unwrap();
     replay(&instance, &plan).unwrap();
     let json = to_json(&instance, &plan);
     (plan, json)

@@ -117,6 +117,8 @@ routes_planned() {
         expect "$output" "k == $known" 'proof == "optimal"' 'bound == throughput_gbps' 'seconds < 0.1' ||
             return 1
     done
+    lab paper aro-fig-11 --quick --seeds 2 --json >"$output" || { cat "$output"; return 1; }
+    expect "$output" 'rows[0]["mean"] > 10' 'rows[1]["mean"] < 5000' 'rows[2]["mean"] < 2' || return 1
     code=0
     pascaline plan examples/plans/fat-tree.json --time-limit 0s || code=$?
     ((code == 3)) || { say "a time limit of nothing: exit code $code"; return 1; }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use pascaline_planner as planner;
 use pascaline_planner::{Options, PlanError, Solver};
@@ -12,7 +13,8 @@ const EXAMPLES: &str = "\
 Examples:
   pascaline plan examples/plans/appliances.json
   pascaline plan examples/plans/fat-tree.json --json
-  pascaline plan examples/plans/fat-tree.json --solver milp --time-limit 10s
+  pascaline plan examples/plans/fat-tree.json --solver milp --time-limit 10s --picture plan.svg
+  pascaline plan planner/tests/instances/01_default_block_cap.json --solver aggtree --seed 7
 
 docs/planning.md describes files, algorithms and output; docs/plan.schema.json is the schema of files.
 
@@ -32,12 +34,18 @@ pub(crate) struct PlanArgs {
     /// Print the plan as JSON
     #[arg(long)]
     json: bool,
+    /// Draw the plan as SVG: switches, flows, loads and what binds
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// How the plan is found
     #[arg(long, value_enum, default_value_t = Method::Auto)]
     solver: Method,
     /// When the search ends with the best that it has
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     time_limit: Duration,
+    /// What methods that draw at random draw from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -48,6 +56,20 @@ enum Method {
     Fast,
     /// The exact program alone, by HiGHS
     Milp,
+    /// ARO: the exact optimum in steps of rates
+    Aro,
+    /// ARO with fewer candidates, in two stages
+    AroAcc,
+    /// For comparison: all flows of a leaf over one random spine that adds
+    Random,
+    /// For comparison: each flow is added up once
+    Grid,
+    /// For comparison: a leaf's flows over all spines, evenly
+    Aggtree,
+    /// For comparison: flows over the adding spines in turn
+    RoundRobin,
+    /// Adding spines first, plain ones for the rest, whatever the pipelines
+    Spread,
 }
 
 impl From<Method> for Solver {
@@ -56,6 +78,13 @@ impl From<Method> for Solver {
             Method::Auto => Self::Auto,
             Method::Fast => Self::Fast,
             Method::Milp => Self::Milp,
+            Method::Aro => Self::Aro,
+            Method::AroAcc => Self::AroAcc,
+            Method::Random => Self::Random,
+            Method::Grid => Self::Grid,
+            Method::Aggtree => Self::AggTree,
+            Method::RoundRobin => Self::RoundRobin,
+            Method::Spread => Self::Spread,
         }
     }
 }
@@ -68,7 +97,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let options = Options { solver: args.solver.into(), time_limit: args.time_limit };
+    let options = Options { solver: args.solver.into(), time_limit: args.time_limit, seed: args.seed };
     let made = planner::read(&text).and_then(|instance| {
         let plan = planner::plan(&instance, &options)?;
         Ok((instance, plan))
@@ -85,6 +114,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(code));
         }
     };
+    if let Some(file) = &args.picture {
+        let picture = planner::to_svg(&instance, &plan);
+        std::fs::write(file, picture).with_context(|| format!("writing {}", file.display()))?;
+    }
     if args.json {
         println!("{}", planner::to_json(&instance, &plan));
     } else {

@@ -16,6 +16,7 @@ pub(crate) struct View<'a> {
 }
 
 /// What one task asks of the network.
+#[derive(Clone)]
 pub(crate) struct Demand {
     /// The leaf of its parameter server, and how many pipelines that has.
     pub(crate) leaf: usize,
@@ -135,6 +136,27 @@ impl<'a> View<'a> {
             }
         }
         busiest
+    }
+
+    /// The same with only those links that `open` names by leaf and spine; the parameter servers' leaves keep
+    /// theirs, over which nothing goes up.
+    pub(crate) fn only(&self, open: impl Fn(usize, usize) -> bool) -> Self {
+        let mut view = Self {
+            instance: self.instance,
+            leaves: self.leaves.clone(),
+            spines: self.spines.clone(),
+            links: self.links.clone(),
+            demands: self.demands.clone(),
+            workers: self.workers.clone(),
+        };
+        for leaf in
+            (0..self.leaves.len()).filter(|leaf| self.demands.iter().all(|demand| demand.leaf != *leaf))
+        {
+            for spine in (0..self.spines.len()).filter(|&spine| !open(leaf, spine)) {
+                view.links[leaf * self.spines.len() + spine] = None;
+            }
+        }
+        view
     }
 
     /// The link between a leaf and a spine.

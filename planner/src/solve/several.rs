@@ -84,7 +84,7 @@ impl Answer {
 }
 
 /// The same routes with the best rates for them.
-fn improve(instance: &Instance, answer: Answer) -> Result<Answer, PlanError> {
+pub(crate) fn improve(instance: &Instance, answer: Answer) -> Result<Answer, PlanError> {
     let planned = (instance.tasks.iter().zip(&answer.flows).zip(&answer.rates))
         .map(|((task, flows), &rate)| {
             routes(instance, task, rate, Budgets::new(&instance.network, flows.iter().copied()))

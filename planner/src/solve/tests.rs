@@ -5,7 +5,7 @@ use crate::{Options, PlanError, Proof, Solver, plan, read};
 #[test]
 fn no_time_says_so_with_the_bound() {
     let instance = read(include_str!("../../../examples/plans/fat-tree.json")).unwrap();
-    let none = Options { time_limit: Duration::ZERO, solver: Solver::Milp };
+    let none = Options { time_limit: Duration::ZERO, solver: Solver::Milp, ..Options::default() };
     match plan(&instance, &none) {
         Err(error @ PlanError::Time { bound, .. }) => {
             assert!(bound >= 100.0);

@@ -1,0 +1,167 @@
+//! On small random networks the fast way, the exact program and trying everything say the same.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pascaline_planner::model::{Aggregates, Instance, Job, Network, Task};
+use pascaline_planner::{Options, Proof, Solver, plan, replay};
+
+/// A leaf-spine network of a few switches with random roles, port maps and, for every other seed, capacities.
+fn small(seed: u64, server_leaf_adds: bool) -> Instance {
+    let random = &mut fastrand::Rng::with_seed(seed);
+    let (leaves, spines, servers) = (random.usize(2..=4), random.usize(1..=3), 4);
+    let mut network = Network::leaf_spine(leaves, spines, servers, 100.0);
+    let pipelines = random.u16(1..=3);
+    for at in 0..leaves + spines {
+        if random.bool() {
+            network.switches[at].aggregates = Aggregates::Inside { pipelines };
+        }
+    }
+    network.switches[0].aggregates =
+        if server_leaf_adds { Aggregates::Inside { pipelines } } else { Aggregates::No };
+    let uneven = seed % 2 == 1;
+    let gbps =
+        |random: &mut fastrand::Rng| if uneven { [25.0, 40.0, 100.0][random.usize(..3)] } else { 100.0 };
+    for link in &mut network.links {
+        (link.up_gbps, link.down_gbps) = (gbps(random), gbps(random));
+        link.lower_pipeline = random.u16(..pipelines);
+        link.upper_pipeline = random.u16(..pipelines);
+    }
+    for server in &mut network.servers {
+        server.gbps = gbps(random);
+        server.pipeline = random.u16(..pipelines);
+    }
+    let mut workers: Vec<usize> = (1..leaves * servers).collect();
+    random.shuffle(&mut workers);
+    workers.truncate(random.usize(1..=7));
+    Instance {
+        name: format!("seed {seed}"),
+        network,
+        jobs: vec![Job { name: "job".into(), weight: 1.0 }],
+        tasks: vec![Task { name: "task".into(), job: 0, server: 0, workers }],
+        mu: 0.0,
+    }
+}
+
+/// Where flows come from: a worker below a leaf that forwards, or a pipeline of one that adds.
+type Source = (usize, Option<u16>);
+
+/// The flows that leave leaves for spines, and those of the parameter server's own leaf.
+fn sources(instance: &Instance) -> (Vec<Source>, Vec<Source>) {
+    let network = &instance.network;
+    let (mut far, mut local): (Vec<Source>, Vec<Source>) = (Vec::new(), Vec::new());
+    for server in instance.tasks[0].workers.iter().map(|&worker| &network.servers[worker]) {
+        let source = (server.switch, network.pipelines(server.switch).map(|_| server.pipeline));
+        let list = if server.switch == network.servers[0].switch { &mut local } else { &mut far };
+        if source.1.is_none() || !list.contains(&source) {
+            list.push(source);
+        }
+    }
+    (far, local)
+}
+
+/// The best rate with so many flows on each link up, worked out from the definition.
+fn rate(instance: &Instance, up: &BTreeMap<usize, u32>, local: &[Source]) -> f64 {
+    let network = &instance.network;
+    let target = network.servers[0].switch;
+    let slowest = instance.tasks[0].workers.iter().map(|&worker| network.servers[worker].gbps);
+    let mut rate = slowest.fold(f64::INFINITY, f64::min);
+    let (mut arriving, mut pipelines) = (0, BTreeSet::new());
+    for spine in (0..network.switches.len()).filter(|&at| network.switches[at].tier == 1) {
+        let into = || up.iter().filter(|(at, _)| network.links[**at].upper == spine);
+        for (&at, &number) in into() {
+            rate = rate.min(network.links[at].up_gbps / f64::from(number));
+        }
+        let entered: BTreeSet<u16> = into().map(|(&at, _)| network.links[at].upper_pipeline).collect();
+        let out = match network.pipelines(spine) {
+            Some(_) => u32::try_from(entered.len()).unwrap(),
+            None => into().map(|(_, number)| number).sum(),
+        };
+        if out > 0 {
+            let down = network.links.iter().find(|link| link.lower == target && link.upper == spine).unwrap();
+            rate = rate.min(down.down_gbps / f64::from(out));
+            arriving += out;
+            pipelines.insert(down.lower_pipeline);
+        }
+    }
+    local.iter().for_each(|(_, pipeline)| pipelines.extend(*pipeline));
+    let last = match network.pipelines(target) {
+        Some(_) => u32::try_from(pipelines.len()).unwrap(),
+        None => arriving + u32::try_from(local.len()).unwrap(),
+    };
+    rate.min(network.servers[0].gbps / f64::from(last))
+}
+
+/// The best rate of all ways to give each flow a spine.
+fn by_trying_everything(instance: &Instance) -> f64 {
+    let network = &instance.network;
+    let (sources, local) = sources(instance);
+    let spines: Vec<usize> =
+        (0..network.switches.len()).filter(|&at| network.switches[at].tier == 1).collect();
+    let ways = spines.len().pow(u32::try_from(sources.len()).unwrap());
+    let one = |mut way: usize| {
+        let mut up: BTreeMap<usize, u32> = BTreeMap::new();
+        for &(leaf, _) in &sources {
+            let spine = spines[way % spines.len()];
+            way /= spines.len();
+            let joins = |link: &pascaline_planner::model::Link| link.lower == leaf && link.upper == spine;
+            *up.entry(network.links.iter().position(joins).unwrap()).or_insert(0) += 1;
+        }
+        rate(instance, &up, &local)
+    };
+    (0..ways).map(one).fold(0.0, f64::max)
+}
+
+#[test]
+fn fast_way_program_and_trying_everything_agree() {
+    for seed in 0..120 {
+        let instance = small(seed, true);
+        let known = by_trying_everything(&instance);
+        for solver in [Solver::Auto, Solver::Milp] {
+            let plan = plan(&instance, &Options { solver, ..Options::default() }).unwrap();
+            assert!(
+                (plan.objective - known).abs() < known * 1e-6,
+                "seed {seed}, {solver:?}: {} {known}",
+                plan.objective
+            );
+            assert_eq!(plan.proof, Proof::Optimal, "seed {seed}, {solver:?}");
+            replay(&instance, &plan).unwrap();
+        }
+    }
+}
+
+/// A parameter server below a leaf that forwards: only the exact program applies.
+#[test]
+fn the_program_agrees_where_the_fast_way_does_not_apply() {
+    for seed in 0..60 {
+        let instance = small(seed, false);
+        let known = by_trying_everything(&instance);
+        let plan = plan(&instance, &Options::default()).unwrap();
+        assert!((plan.objective - known).abs() < known * 1e-6, "seed {seed}: {} {known}", plan.objective);
+        assert_eq!(plan.proof, Proof::Optimal, "seed {seed}");
+    }
+}
+
+/// No method is better than the optimum, all pass the replay, and the same seed gives the same.
+#[test]
+fn what_is_compared_is_no_better() {
+    for seed in 0..40 {
+        let instance = small(seed, true);
+        let best = plan(&instance, &Options::default()).unwrap();
+        for solver in [
+            Solver::Aro,
+            Solver::AroAcc,
+            Solver::Random,
+            Solver::Grid,
+            Solver::AggTree,
+            Solver::RoundRobin,
+            Solver::Spread,
+        ] {
+            let options = Options { solver, seed, ..Options::default() };
+            let made = plan(&instance, &options).unwrap();
+            assert!(made.objective <= best.objective * (1.0 + 1e-9), "seed {seed}, {solver:?}");
+            assert_eq!(made.proof, Proof::None);
+            assert_eq!(made.tasks, plan(&instance, &options).unwrap().tasks, "seed {seed}, {solver:?}");
+        }
+    }
+}
