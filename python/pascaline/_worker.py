@@ -16,7 +16,7 @@ _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
-class _Wish:
+class Wish:
     """What the core is asked for."""
 
     collective: str
@@ -131,22 +131,22 @@ class Worker:
     ) -> Handle:
         """Starts an allreduce and goes on."""
         lent = lend(array)
-        wish = _Wish("allreduce", lent.dtype, op, wire=wire, layer=layer, layers=layers, timeout=timeout)
-        return self._start(wish, lent)
+        wish = Wish("allreduce", lent.dtype, op, wire=wire, layer=layer, layers=layers, timeout=timeout)
+        return self.start(wish, lent)
 
     def reduce(self, array: Any, root: int = 0, op: str = "sum", *, timeout: float | None = None) -> Report:
         """As allreduce, at the root alone; the arrays of others stay as they are."""
         lent = lend(array)
-        return self._start(_Wish("reduce", lent.dtype, op, root, timeout=timeout), lent).wait()
+        return self.start(Wish("reduce", lent.dtype, op, root, timeout=timeout), lent).wait()
 
     def broadcast(self, array: Any, root: int = 0, *, timeout: float | None = None) -> Report:
         """Replaces every rank's array by the root's, bit by bit. Any type of elements."""
         lent = lend(array, any_type=True)
-        return self._start(_Wish("broadcast", lent.dtype, root=root, timeout=timeout), lent).wait()
+        return self.start(Wish("broadcast", lent.dtype, root=root, timeout=timeout), lent).wait()
 
     def barrier(self, *, timeout: float | None = None) -> Report:
         """Returns once every rank has called it."""
-        return self._start(_Wish("barrier", timeout=timeout), None).wait()
+        return self.start(Wish("barrier", timeout=timeout), None).wait()
 
     def reduce_scatter(
         self,
@@ -161,16 +161,16 @@ class Worker:
         Parts are even, or as many elements for each rank as counts say; `part` tells where this rank's is.
         """
         lent = lend(array)
-        wish = _Wish("reduce_scatter", lent.dtype, op, counts=counts, timeout=timeout)
-        return self._start(wish, lent).wait()
+        wish = Wish("reduce_scatter", lent.dtype, op, counts=counts, timeout=timeout)
+        return self.start(wish, lent).wait()
 
     def allgather(
         self, array: Any, counts: Sequence[int] | None = None, *, timeout: float | None = None
     ) -> Report:
         """Replaces every part by that of the rank whose part it is, bit by bit."""
         lent = lend(array)
-        wish = _Wish("allgather", lent.dtype, counts=counts, timeout=timeout)
-        return self._start(wish, lent).wait()
+        wish = Wish("allgather", lent.dtype, counts=counts, timeout=timeout)
+        return self.start(wish, lent).wait()
 
     def part(self, elements: int, counts: Sequence[int] | None = None) -> slice:
         """Where this rank's part of so many elements is."""
@@ -191,7 +191,8 @@ class Worker:
         _ALIVE.discard(self)
         self._core.leave()
 
-    def _start(self, wish: _Wish, lent: Lent | None) -> Handle:
+    def start(self, wish: Wish, lent: Lent | None) -> Handle:
+        """Starts any operation: for `pascaline.torch`."""
         return Handle(self._core.start(wish, None if lent is None else lent.data), lent)
 
     def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ import pytest
 import pascaline
 
 RANKS = 3
-JOBS = tuple(range(1, 31))
+JOBS = tuple(range(1, 61))
 _counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 

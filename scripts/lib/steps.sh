@@ -254,7 +254,8 @@ port_steps() {
     step "demo: asynchronous updates, Olaf beside FIFO" demo_olaf
     step "demo: programs in C" demo_client c
     step "demo: an unmodified program of MPI" demo_client mpi
-    cases=true step "python: the package" python_package
+    cases=true step "python: the package, and PyTorch" python_package
+    step "train: DDP ends with Gloo's weights" train_ddp
     step "mpi: falls back without an appliance" mpi_falls_back
     step "demo: SwitchML's clients, integers" demo_switchml i32 256
     step "demo: SwitchML's clients, floats" demo_switchml f32 1024

@@ -154,5 +154,15 @@ demo_jumbo() {
     demo --mtu 9000 --payload 8192 --bytes 4MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
 }
 
+# Weights as with Gloo, the same bits in the order of ranks, across a restart of the appliance.
+train_ddp() {
+    local output=$logs/train-ddp.json
+    bounded 300 scripts/train ddp --workers 2 --steps 100 --json --binary "$target/release/pascaline" \
+        >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'bit_equal_rank_order' 'max_weight_diff_vs_gloo < 0.001' 'steps_per_s > 0' \
+        'gloo_steps_per_s > 0' 'restarts == 1' 'calls["appliance"] > 100' 'losses[1] < losses[0]'
+}
+
 # The wheel, installed, at real appliances.
 python_package() { bounded 600 scripts/python --binary "$target/release/pascaline"; }

@@ -18,7 +18,8 @@ TORCH = "torch==2.15.0"
 NUMPY = "numpy==2.4.6"
 # What `import torch` needs beside it, and what builds the package `pascaline`.
 PURE = ("filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "setuptools>=77.0.3")
-BUILD = ("maturin==1.16.0", "pytest==9.0.2")
+BUILD = ("maturin==1.16.0", "pytest==9.2.0")
+DRAW = ("matplotlib==3.11.2",)
 # The first one has all functions: how the dynamic linker looks for them, it does not matter which has one.
 _NO_DEVICE = 100  # cudaErrorNoDevice
 _SYSTEM = ("GLIBC", "GCC_", "CXXABI", "GOMP_", "GOACC_", "OMP_", "LIBC")
@@ -29,14 +30,14 @@ def install(environment: Path, more: tuple[str, ...] = ()) -> Path:
     """Returns the environment's Python, which can import torch. Quick where everything is there."""
     python = environment / "bin/python"
     stamp = environment / "stamp"
-    wanted = " ".join((TORCH, NUMPY, *PURE, *BUILD, *more))
+    wanted = " ".join((TORCH, NUMPY, *PURE, *BUILD, *DRAW, *more))
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
     print(f"installing PyTorch without CUDA below {environment}", file=sys.stderr, flush=True)
     _run(sys.executable, "-m", "venv", str(environment))
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     _run(*pip, "--no-deps", "--no-cache-dir", TORCH)
-    _run(*pip, NUMPY, *PURE, *BUILD, *more)
+    _run(*pip, NUMPY, *PURE, *BUILD, *DRAW, *more)
     place = _run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
     stand_in(Path(place) / "torch/lib")
     _run(str(python), "-c", "import torch.distributed as d, sys; sys.exit(not d.is_gloo_available())")
@@ -83,6 +84,8 @@ def _function(name: str) -> str:
     """One that says that there is no device; what registers code at the start of a program has done so."""
     if name in ("cudaGetDeviceCount", "cuDeviceGetCount"):
         return f"int {name}(int *count) {{ *count = 0; return {_NO_DEVICE}; }}\n"
+    if name.startswith("cudaGetError"):
+        return f'const char *{name}(void) {{ return "there is no CUDA here"; }}\n'
     code = _NO_DEVICE if name.startswith(("cuda", "cu")) else 0
     return f"long {name}(void) {{ return {code}; }}\n"
 

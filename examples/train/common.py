@@ -1,0 +1,103 @@
+"""What the examples of training share: the place of a rank, and what it says while it trains.
+
+Started as torchrun starts programs: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are in the environment, and
+PASCALINE_URL beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import pascaline.torch
+
+RANK = int(os.environ["RANK"])
+RANKS = int(os.environ["WORLD_SIZE"])
+
+
+def arguments(text: str, steps: int) -> argparse.ArgumentParser:
+    """The options of every example."""
+    parser = argparse.ArgumentParser(description=text, allow_abbrev=False)
+    parser.add_argument("--steps", type=int, default=steps, help="steps of training (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds of an operation (%(default)s)")
+    parser.add_argument(
+        "--backends",
+        nargs="+",
+        default=["pascaline"],
+        help="of torch.distributed, one training after the other with each (%(default)s)",
+    )
+    parser.add_argument(
+        "--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP (%(default)s)"
+    )
+    parser.add_argument("--save", help="rank 0 writes the weights of each training to FILE.0, FILE.1, ...")
+    return parser
+
+
+@contextmanager
+def group(backend: str, number: int, timeout: float) -> Iterator[None]:
+    """The group of all ranks; each training has one of its own."""
+    place = f"tcp://{os.environ['MASTER_ADDR']}:{int(os.environ['MASTER_PORT']) + number}"
+    dist.init_process_group(
+        backend, init_method=place, rank=RANK, world_size=RANKS, timeout=timedelta(seconds=timeout)
+    )
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def trainings(
+    options: argparse.Namespace, model: Callable[[], Any], step: Callable[[Any, int], float]
+) -> None:
+    """Trains anew with each backend. `step` makes the gradients of one step and returns the loss."""
+    torch.set_num_threads(1)
+    for number, backend in enumerate(options.backends):
+        with group(backend, number, options.timeout):
+            torch.manual_seed(options.seed)
+            net = torch.nn.parallel.DistributedDataParallel(model())
+            if options.hook != "none" and backend == "pascaline":
+                net.register_comm_hook(None, getattr(pascaline.torch.hooks, options.hook))
+            _train(options, net, step, {"run": number, "backend": backend})
+            if options.save and RANK == 0:
+                torch.save(net.module.state_dict(), f"{options.save}.{number}")
+
+
+def _train(
+    options: argparse.Namespace, net: Any, step: Callable[[Any, int], float], names: dict[str, Any]
+) -> None:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    dist.barrier()
+    begun = time.perf_counter()
+    for number in range(options.steps):
+        optimizer.zero_grad()
+        losses.append(step(net, number))
+        optimizer.step()
+        say({"step": number + 1, "of": options.steps, "loss": losses[-1], **names})
+    dist.barrier()
+    seconds = time.perf_counter() - begun
+    calls = {}
+    if names["backend"] == "pascaline":
+        found = pascaline.torch.group_of()
+        calls = dict(found.calls) | {
+            "packets": found.worker.statistics()["packets_sent"] if found.worker else 0
+        }
+    say({"done": True, "seconds": seconds, "losses": losses, "calls": calls, **names}, every_rank=True)
+
+
+def say(what: dict[str, Any], *, every_rank: bool = False) -> None:
+    """A line of JSON."""
+    if RANK == 0 or every_rank:
+        sys.stdout.write(json.dumps({"rank": RANK, **what}) + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,374 @@
+"""The backend: a group of processes that is a job of an appliance."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from .._arrays import TRAVELS, lend
+from .._worker import Handle, Wish, Worker
+from ._operations import Line, Operation
+from ._recovery import Recovery, gloo
+from ._settings import Settings, current
+
+_OPS = {"SUM": "sum", "AVG": "mean", "MIN": "min", "MAX": "max"}
+_GROUPS: dict[int, Group] = {}
+
+
+class Group(c10d.Backend):
+    """Collectives through the appliance where it can do them, the rest over Gloo.
+
+    Sums, means, minima and maxima of float32, float64, float16, bfloat16 and int32; broadcast, allgather,
+    barrier; reduce and reduce_scatter. Everything else is Gloo's: other operations and types, sparse
+    tensors, send and receive, gather, scatter, all-to-all.
+    """
+
+    def __init__(self, options: Any, settings: Settings, job: int) -> None:
+        rank, size = options.group_rank, options.group_size
+        super().__init__(rank, size)
+        self._size, self._rank = size, rank
+        store = dist.PrefixStore("pascaline", options.store)
+        self._gloo = gloo(dist.PrefixStore("gloo", store), rank, size, options.timeout)
+        self._line = Line()
+        self._worker: Worker | None = None
+        self.job = job
+        self.calls = {"appliance": 0, "gloo": 0}
+        seconds = {"timeout": options.timeout.total_seconds()} | settings.worker
+        recovery = Recovery(settings, store, rank, size, options.timeout)
+        if size > 1 and job:
+
+            def join() -> Worker:
+                return Worker(settings.appliance, job, rank, size, **seconds)
+
+            self._worker = recovery.joined(join, self._gloo)
+        self._recovery = recovery
+        _GROUPS[id(self)] = self
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """Its name."""
+        return "pascaline"
+
+    def name(self) -> str:
+        """Its name."""
+        return "pascaline"
+
+    @property
+    def worker(self) -> Worker | None:
+        """The rank at the appliance; None where everything goes over Gloo."""
+        return None if self._recovery.over else self._worker
+
+    # ---- through the appliance ----
+
+    def allreduce(self, tensors: list[Any], options: Any) -> Any:
+        """Sums, or what the operation says."""
+        tensor, op = tensors[0], _named(options.reduceOp)
+        if len(tensors) != 1 or not self._takes(tensor, op):
+            return self._over_gloo("allreduce", tensors, options)
+        return self._allreduce(tensor, op, options.timeout)
+
+    def mean_of_bucket(self, buffer: Any, *, wire: str | None, layer: int, layers: int) -> Any:
+        """For hooks: the mean, with what is known of the bucket."""
+        wire = wire if buffer.dtype == torch.float32 else None
+        return self._allreduce(buffer, "AVG", None, wire=wire, layer=layer, layers=layers)
+
+    def _allreduce(self, tensor: Any, op: str, timeout: timedelta | None, **more: Any) -> Any:
+        wish = Wish("allreduce", _type(tensor), _OPS[op], timeout=_seconds(timeout), **more)
+
+        def again(group: Any) -> None:
+            options = c10d.AllreduceOptions()
+            options.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
+            group.allreduce([tensor], options).wait()
+            if op == "AVG":
+                tensor.div_(self._size)
+
+        wraps = tensor.dtype == torch.int32 and op == "SUM"
+        return self._begin([tensor], wish, tensor, again, wraps=wraps)
+
+    def allreduce_coalesced(self, tensors: list[Any], options: Any) -> Any:
+        """Several tensors in one operation."""
+        op = _named(options.reduceOp)
+        if not all(self._takes(tensor, op) and tensor.dtype == tensors[0].dtype for tensor in tensors):
+            return self._over_gloo("allreduce_coalesced", tensors, options)
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        work = self._allreduce(flat, op, options.timeout)
+
+        def place() -> None:
+            parts = flat.split([tensor.numel() for tensor in tensors])
+            for tensor, part in zip(tensors, parts, strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+        return self._after(work, tensors, place)
+
+    def broadcast(self, tensors: list[Any], options: Any) -> Any:
+        """The root's tensor for all."""
+        tensor = tensors[0]
+        if len(tensors) != 1 or self._worker is None or not _plain(tensor):
+            return self._over_gloo("broadcast", tensors, options)
+        wish = Wish("broadcast", root=options.rootRank, timeout=_seconds(options.timeout))
+        return self._begin(tensors, wish, tensor, lambda group: group.broadcast(tensors, options).wait())
+
+    def reduce(self, tensors: list[Any], options: Any) -> Any:
+        """As allreduce, at the root."""
+        tensor, op = tensors[0], _named(options.reduceOp)
+        if len(tensors) != 1 or not self._takes(tensor, op) or tensor.dtype == torch.int32 or op == "AVG":
+            return self._over_gloo("reduce", tensors, options)
+        wish = Wish(
+            "reduce", _type(tensor), _OPS[op], root=options.rootRank, timeout=_seconds(options.timeout)
+        )
+        return self._begin(tensors, wish, tensor, lambda group: group.reduce(tensors, options).wait())
+
+    def barrier(self, options: Any) -> Any:
+        """Waits for all."""
+        if self._worker is None:
+            return self._over_gloo("barrier", options)
+        wish = Wish("barrier", timeout=_seconds(options.timeout))
+        return self._begin([], wish, None, lambda group: group.barrier(options).wait())
+
+    def all_gather_single(self, output: Any, tensor: Any, options: Any) -> Any:
+        """One tensor of all ranks' tensors."""
+        if self._worker is None or not (_plain(output) and _plain(tensor)):
+            return self._over_gloo("all_gather_single", output, tensor, options)
+        parts = list(output.view(self._size, -1).unbind()) if output.is_contiguous() else None
+        if parts is None or output.numel() != self._size * tensor.numel() or output.dtype != tensor.dtype:
+            return self._over_gloo("all_gather_single", output, tensor, options)
+        return self._gather([output], parts, tensor, options)
+
+    def allgather(self, outputs: list[list[Any]], tensors: list[Any], options: Any) -> Any:
+        """A list of all ranks' tensors."""
+        parts, tensor = outputs[0], tensors[0]
+        even = all(part.dtype == tensor.dtype and part.shape == tensor.shape for part in parts)
+        if self._worker is None or len(tensors) != 1 or not even or not _plain(tensor):
+            return self._over_gloo("allgather", outputs, tensors, options)
+        return self._gather(parts, parts, tensor, options)
+
+    def _gather(self, results: list[Any], parts: list[Any], tensor: Any, options: Any) -> Any:
+        size = tensor.numel() * tensor.element_size()
+        words = math.ceil(size / 4)
+        # As whole integers, which is what travels.
+        room = torch.zeros(self._size, words, dtype=torch.int32)
+        room[self._rank].view(torch.uint8)[:size] = _flat(tensor).view(torch.uint8).cpu()
+
+        def place() -> None:
+            for part, words in zip(parts, room, strict=True):
+                part.copy_(words.view(torch.uint8)[:size].view(part.dtype).view_as(part))
+
+        def again(group: Any) -> None:
+            own = room[self._rank].clone()
+            group.all_gather_single(room.view(-1), own, c10d.AllgatherOptions()).wait()
+
+        wish = Wish("allgather", "int32", timeout=_seconds(options.timeout))
+        return self._begin(results, wish, room, again, place)
+
+    def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> Any:
+        """The sum, of which each rank gets a part."""
+        op = _named(options.reduceOp)
+        fits = tensor.numel() == self._size * output.numel() and output.dtype == tensor.dtype
+        if not self._takes(tensor, op) or not fits or tensor.dtype == torch.int32:
+            return self._over_gloo("reduce_scatter_single", output, tensor, options)
+        return self._scatter(output, _flat(tensor).clone(), None, op, options)
+
+    def reduce_scatter(self, outputs: list[Any], lists: list[list[Any]], options: Any) -> Any:
+        """The same, of a list with a tensor for each rank."""
+        output, tensors, op = outputs[0], lists[0], _named(options.reduceOp)
+        whole = all(self._takes(tensor, op) and tensor.dtype == output.dtype for tensor in tensors)
+        if len(outputs) != 1 or not whole or output.dtype == torch.int32:
+            return self._over_gloo("reduce_scatter", outputs, lists, options)
+        counts = [tensor.numel() for tensor in tensors]
+        return self._scatter(output, torch.cat([_flat(tensor) for tensor in tensors]), counts, op, options)
+
+    def _scatter(self, output: Any, room: Any, counts: list[int] | None, op: str, options: Any) -> Any:
+        counts = counts or [output.numel()] * self._size
+        begin = sum(counts[: self._rank])
+
+        def place() -> None:
+            output.copy_(room[begin : begin + counts[self._rank]].view_as(output))
+
+        def again(group: Any) -> None:
+            whole = c10d.AllreduceOptions()
+            whole.reduceOp = dist.ReduceOp.SUM if op == "AVG" else getattr(dist.ReduceOp, op)
+            group.allreduce([room], whole).wait()
+            if op == "AVG":
+                room.div_(self._size)
+
+        seconds = _seconds(options.timeout)
+        wish = Wish("reduce_scatter", _type(room), _OPS[op], counts=counts, timeout=seconds)
+        return self._begin([output], wish, room, again, place)
+
+    def all_gather_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
+        """Several; all have ended when the last one has."""
+        works = [self.all_gather_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
+        return works[-1]
+
+    def reduce_scatter_single_coalesced(self, outputs: list[Any], tensors: list[Any], options: Any) -> Any:
+        """Several; all have ended when the last one has."""
+        works = [self.reduce_scatter_single(*pair, options) for pair in zip(outputs, tensors, strict=True)]
+        return works[-1]
+
+    def _takes(self, tensor: Any, op: str) -> bool:
+        """Whether the appliance can do it: a mean of integers is for nobody."""
+        known = self._worker is not None and op in _OPS and _type(tensor) in TRAVELS
+        return known and _plain(tensor) and not (op == "AVG" and tensor.dtype == torch.int32)
+
+    def _begin(
+        self,
+        results: list[Any],
+        wish: Wish,
+        data: Any | None,
+        again: Callable[[Any], None],
+        place: Callable[[], None] | None = None,
+        *,
+        wraps: bool = False,
+    ) -> Any:
+        """Starts an operation on `data`, from where `place` brings the result to where it belongs.
+
+        again: the same over Gloo. wraps: what saturates is summed again over Gloo, which wraps.
+        """
+        self.calls["appliance"] += 1
+        kept = self._recovery.keep(data, always=wraps)
+        handle: Handle | None = None
+        if self._worker is not None and not self._recovery.over:
+            anything = wish.collective == "broadcast"
+            lent = None if data is None else lend(data, any_type=anything)
+            handle = self._worker.start(wish, lent)
+        number = self._recovery.next_number()
+
+        def finish() -> None:
+            self._recovery.complete(number, handle, data, kept, again, wraps=wraps)
+            if place:
+                place()
+
+        return self._line.join(Operation(results, finish, handle))
+
+    def _after(self, work: Any, results: list[Any], place: Callable[[], None]) -> Any:
+        """The work, and then something else."""
+        first = work._operation
+
+        def finish() -> None:
+            if first.error:
+                raise first.error
+            place()
+
+        return self._line.join(Operation(results, finish, None))
+
+    # ---- over Gloo ----
+
+    def _over_gloo(self, call: str, *arguments: Any) -> Any:
+        self.calls["gloo"] += 1
+        return getattr(self._gloo, call)(*arguments)
+
+    def gather(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("gather", *arguments)
+
+    def scatter(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("scatter", *arguments)
+
+    def alltoall(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("alltoall", *arguments)
+
+    def all_to_all_single(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("all_to_all_single", *arguments)
+
+    def allreduce_sparse(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("allreduce", *arguments)
+
+    def send(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("send", *arguments)
+
+    def recv(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("recv", *arguments)
+
+    def recv_anysource(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("recv_anysource", *arguments)
+
+    def shutdown(self) -> None:
+        """Ends what is under way, and leaves the job."""
+        if _GROUPS.pop(id(self), None) is None:
+            return
+        self._line.close()
+        if self._worker and not self._recovery.over:
+            self._worker.leave()
+
+    abort = shutdown
+
+
+def group_of(group: Any = None, device: Any = None) -> Group:
+    """The backend of a process group: for its statistics, and for hooks."""
+    whole = group or dist.group.WORLD
+    found = whole._get_backend(torch.device(device or "cpu"))
+    if not isinstance(found, Group):
+        raise TypeError(f"the backend of this group is {dist.get_backend(group)}, and not pascaline")
+    return found
+
+
+def _named(op: Any) -> str:
+    return next((name for name in _OPS if op == getattr(dist.ReduceOp, name)), "other")
+
+
+def _type(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _plain(tensor: Any) -> bool:
+    return tensor.layout == torch.strided
+
+
+def _flat(tensor: Any) -> Any:
+    return tensor.detach().contiguous().view(-1)
+
+
+def _seconds(timeout: timedelta | None) -> float | None:
+    """What a call says of its time; usually nothing, which is a negative number."""
+    seconds = timeout.total_seconds() if timeout else 0.0
+    return seconds if seconds > 0 else None
+
+
+def _create(options: Any, _: Any) -> Group:
+    settings = current()
+    if not dist.is_initialized():
+        if settings.job:
+            return Group(options, settings, settings.job)
+        # The world's group is the first of the range.
+        return Group(options, settings, settings.jobs[0] if settings.jobs else 0)
+    return Group(options, settings, _next_job(settings, options))
+
+
+def _next_job(settings: Settings, options: Any) -> int:
+    """A job for a further group: its first rank takes the next number, and tells the others."""
+    store = options.store
+    if options.group_rank == 0:
+        job = 0
+        if settings.jobs:
+            first, last = settings.jobs
+            taken = 0 if settings.job else 1
+            counter = dist.distributed_c10d._get_default_store()
+            job = first + taken + counter.add("pascaline/jobs", 1) - 1
+            job = job if job <= last else 0
+        if not job and options.group_size > 1:
+            warnings.warn(_NO_JOB, RuntimeWarning, stacklevel=2)
+        store.set("pascaline/job", str(job))
+    return int(store.get("pascaline/job"))
+
+
+_NO_JOB = (
+    "there is no job for a further group of processes, which goes over Gloo: set PASCALINE_JOBS to numbers of"
+    " the appliance's [admission], such as 1000-1063"
+)
+
+# A group that knows of a device which is not there is asked to use it.
+_DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+dist.Backend.register_backend("pascaline", _create, extended_api=True, devices=_DEVICES)

@@ -1,0 +1,157 @@
+"""Operations of a group, in the order in which they were called, and what torch.distributed holds of them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Work as _Work
+
+from .._worker import Handle
+
+_KEPT = 256
+
+
+class Operation:
+    """One operation under way: how it began, and how it ends.
+
+    `finish` is called once, when all operations before it have ended: it waits for the handle and puts the
+    result where it belongs. It may do the whole work, where there is no appliance to do it.
+    """
+
+    def __init__(self, tensors: list[Any], finish: Callable[[], None], handle: Handle | None) -> None:
+        self.tensors = tensors
+        self.error: BaseException | None = None
+        self.ended = False
+        self.work: Work | None = None
+        self._finish = finish
+        self._handle = handle
+
+    def end(self) -> None:
+        """Ends it, well or not. Ctrl-C in the middle leaves it as it is."""
+        if self.ended:
+            return
+        try:
+            self._finish()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self.error = error
+        self.ended = True
+
+    def is_done(self) -> bool:
+        """Whether ending it would not wait."""
+        return self.ended or (self._handle is not None and self._handle.done())
+
+
+class Line:
+    """The operations of a group that have not ended, and the thread that ends those with a future."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Operation] = deque()
+        # C++ holds a Work by what it was made of, which is of no use without the Python object: those that
+        # have not ended are kept alive, and the latest ones, which C++ may be handing on.
+        self._kept: deque[Work] = deque(maxlen=_KEPT)
+        self._promised: queue.SimpleQueue[tuple[Operation, Any] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def join(self, operation: Operation) -> Work:
+        """The next one."""
+        operation.work = Work(self, operation)
+        self._kept.append(operation.work)
+        self._waiting.append(operation)
+        return operation.work
+
+    def end(self, operation: Operation) -> None:
+        """Ends it, and those before it. Raises what went wrong with it."""
+        with self._lock:
+            while not operation.ended and self._waiting:
+                self._waiting[0].end()
+                self._waiting.popleft().work = None
+        if operation.error:
+            raise operation.error
+
+    def promise(self, operation: Operation) -> Any:
+        """A future of it: the tensors, or what went wrong."""
+        base: Any = torch.futures.Future()
+
+        def value(_: Any) -> Any:
+            # An exception set on a future is none for C++; one that a callback raises is.
+            if operation.error:
+                raise operation.error
+            return operation.tensors
+
+        future = base.then(value)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep, name="pascaline-futures", daemon=True)
+            self._thread.start()
+        self._promised.put((operation, base))
+        return future
+
+    def close(self) -> None:
+        """Ends what is under way, and the thread."""
+        if self._waiting:
+            self._quietly(self._waiting[-1])
+        if self._thread:
+            self._promised.put(None)
+            self._thread.join()
+
+    def _quietly(self, operation: Operation) -> None:
+        try:
+            self.end(operation)
+        except Exception:
+            return
+
+    def _keep(self) -> None:
+        while promised := self._promised.get():
+            operation, base = promised
+            self._quietly(operation)
+            base.set_result(None)
+
+
+class Work(_Work):
+    """What a call of torch.distributed returns."""
+
+    def __init__(self, line: Line, operation: Operation) -> None:
+        super().__init__()
+        self._line = line
+        self._operation = operation
+        self._future: Any = None
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits for the end; every operation has one. Raises what went wrong."""
+        del timeout
+        self._line.end(self._operation)
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._operation.is_done()
+
+    def is_success(self) -> bool:
+        """Whether it has ended well."""
+        return self._operation.ended and self._operation.error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong."""
+        return self._operation.error
+
+    def result(self) -> list[Any]:
+        """The tensors."""
+        return self._operation.tensors
+
+    def get_future(self) -> Any:
+        """A future of the tensors."""
+        if self._future is None:
+            self._future = self._line.promise(self._operation)
+        return self._future
+
+    def synchronize(self) -> None:
+        """As wait."""
+        self.wait()

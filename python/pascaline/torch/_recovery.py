@@ -1,0 +1,138 @@
+"""What a group does when the appliance fails: an exception, or Gloo from then on.
+
+Ranks stop at the same operation, or at two that follow each other: nobody completes an operation to which
+somebody has not yet contributed. Where some have completed the earlier one, the others get its result from
+one of them, so that all have the same bits; then everything is Gloo's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from .._worker import Handle, Worker
+from ..errors import ArgumentError, MismatchError, PascalineError, RanksLostError
+from ._settings import Settings
+
+
+class Recovery:
+    """The state of a group in which an appliance may fail."""
+
+    def __init__(self, settings: Settings, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        self._settings = settings
+        self._store = store
+        self._rank, self._size, self._timeout = rank, size, timeout
+        self._gloo: Any = None
+        self._number = 0
+        # The result of the latest operation that has ended, where others may need it.
+        self._latest: Any = None
+        self.over = False
+
+    def joined(self, join: Callable[[], Worker], group: Any) -> Worker | None:
+        """A worker. None with a fallback, if a rank could not join."""
+        if not self._settings.fallback:
+            return join()
+        worker, error = None, None
+        try:
+            worker = join()
+        except PascalineError as failure:
+            error = failure
+        flag = torch.tensor([0 if worker is None else 1], dtype=torch.int32)
+        options = c10d.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.MIN
+        group.allreduce([flag], options).wait()
+        if flag.item():
+            return worker
+        if worker:
+            worker.leave()
+        self._warn(error or PascalineError("another rank could not join"))
+        return None
+
+    def keep(self, data: Any | None, *, always: bool) -> Any | None:
+        """A copy of what goes into an operation, where it may have to be done again."""
+        return data.detach().clone() if data is not None and (always or self._settings.fallback) else None
+
+    def next_number(self) -> int:
+        """The number of the next operation."""
+        self._number += 1
+        return self._number
+
+    def complete(
+        self,
+        number: int,
+        handle: Handle | None,
+        data: Any | None,
+        kept: Any | None,
+        again: Callable[[Any], None],
+        *,
+        wraps: bool,
+    ) -> None:
+        """Ends an operation, in one way or the other."""
+        if handle is None or self.over:
+            self._restore(data, kept if handle else None)
+            again(self._second())
+            return
+        try:
+            report = handle.wait()
+        except PascalineError as error:
+            if not self._settings.fallback or isinstance(
+                error, (ArgumentError, MismatchError, RanksLostError)
+            ):
+                raise
+            self._fall_back(error, number, data, kept, again)
+            return
+        if wraps and report.overflows:
+            self._restore(data, kept)
+            again(self._second())
+        if self._settings.fallback and data is not None:
+            self._latest = data.detach().clone()
+
+    def _fall_back(
+        self, error: PascalineError, number: int, data: Any | None, kept: Any, again: Callable[[Any], None]
+    ) -> None:
+        self._store.set(f"stopped/{self._rank}", str(number))
+        stopped = [int(self._store.get(f"stopped/{rank}")) for rank in range(self._size)]
+        first, ahead = min(stopped), [rank for rank, at in enumerate(stopped) if at > min(stopped)]
+        self.over = True
+        self._warn(error)
+        group = self._second()
+        if ahead:
+            behind = number == first
+            result = data if behind else self._latest
+            options = c10d.BroadcastOptions()
+            options.rootRank = ahead[0]
+            if result is not None:
+                whole = result.contiguous()
+                group.broadcast([whole], options).wait()
+                if behind and whole is not result:
+                    result.copy_(whole)
+            if behind:
+                return
+        self._restore(data, kept)
+        again(group)
+
+    def _restore(self, data: Any | None, kept: Any | None) -> None:
+        if data is not None and kept is not None:
+            data.detach().copy_(kept)
+
+    def _second(self) -> Any:
+        """A group of Gloo's beside that of the calls that are Gloo's anyway: their orders are two."""
+        if self._gloo is None:
+            self._gloo = gloo(dist.PrefixStore("second", self._store), self._rank, self._size, self._timeout)
+        return self._gloo
+
+    def _warn(self, error: PascalineError) -> None:
+        if self._rank == 0:
+            text = f"the appliance fails, and everything goes over Gloo from here on: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    """A group of Gloo's."""
+    return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)

@@ -1,0 +1,104 @@
+"""Where the appliance is, and what groups may use: from the environment, or from `configure`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from ..errors import ConfigurationError
+
+_EXAMPLE = "pascaline://10.77.0.254:16420?job=1"
+_NUMBERS = ("payload", "in_flight", "spread", "udp_ports")
+_SECONDS = ("timeout", "join_timeout", "linger")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What groups of processes are told.
+
+    appliance: address and port. job: that of the whole world, one of the appliance's [[jobs]]; 0: the first
+    of `jobs`. jobs: first and last number for further groups, of the appliance's [admission]. fallback: when
+    the appliance fails, go on over Gloo with one warning, instead of an exception. worker: what each Worker
+    is told besides.
+    """
+
+    appliance: str
+    job: int = 1
+    jobs: tuple[int, int] | None = None
+    fallback: bool = False
+    worker: dict[str, Any] = field(default_factory=dict)
+
+
+_configured: list[Settings] = []
+
+
+def configure(url: str, *, jobs: str | None = None, fallback: bool | None = None) -> Settings:
+    """Says in the program what else the environment says; before `init_process_group`.
+
+    url: as PASCALINE_URL. jobs: as PASCALINE_JOBS. fallback: as PASCALINE_FALLBACK=gloo.
+    """
+    _configured[:] = [parse(url, jobs or "", "gloo" if fallback else "")]
+    return _configured[0]
+
+
+def current() -> Settings:
+    """What has been configured, or what the environment says."""
+    if _configured:
+        return _configured[0]
+    url = os.environ.get("PASCALINE_URL")
+    if not url:
+        raise ConfigurationError(
+            f"where is the appliance? Set PASCALINE_URL={_EXAMPLE} for every rank, or call"
+            " pascaline.torch.configure(url) before init_process_group"
+        )
+    return parse(url, os.environ.get("PASCALINE_JOBS", ""), os.environ.get("PASCALINE_FALLBACK", ""))
+
+
+def parse(url: str, jobs: str, fallback: str) -> Settings:
+    """From the texts of the environment."""
+    parts = urlsplit(url)
+    if parts.scheme != "pascaline" or not parts.netloc:
+        raise ConfigurationError(f"PASCALINE_URL={url}: it is like {_EXAMPLE}")
+    if fallback not in ("", "gloo"):
+        raise ConfigurationError(f"PASCALINE_FALLBACK={fallback}: it is gloo, or not set")
+    settings = Settings(parts.netloc, jobs=_range(jobs), fallback=bool(fallback))
+    named_job = False
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        try:
+            if key == "job":
+                settings, named_job = replace(settings, job=int(value)), True
+            elif key in _NUMBERS:
+                settings.worker[key] = int(value)
+            elif key in _SECONDS:
+                settings.worker[key] = _time(value)
+            elif key == "bind":
+                settings.worker[key] = value
+            else:
+                known = ", ".join(("job", *_NUMBERS, *_SECONDS, "bind"))
+                raise ConfigurationError(f"PASCALINE_URL={url}: {key} is no key; keys are {known}")
+        except ValueError as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            raise ConfigurationError(f"PASCALINE_URL={url}: {key}={value}: {error}") from error
+    if settings.jobs and not named_job:
+        settings = replace(settings, job=0)
+    return settings
+
+
+def _time(value: str) -> float:
+    return float(value[:-2]) / 1000 if value.endswith("ms") else float(value.removesuffix("s"))
+
+
+def _range(text: str) -> tuple[int, int] | None:
+    if not text:
+        return None
+    first, _, last = text.partition("-")
+    try:
+        found = int(first), int(last or first)
+    except ValueError:
+        found = (1, 0)
+    if not 0 < found[0] <= found[1] < 65536:
+        raise ConfigurationError(f"PASCALINE_JOBS={text}: it is like 1000-1063")
+    return found

@@ -1,0 +1,328 @@
+"""The backend of torch.distributed, a group for each thread: what it sums, and what it leaves to Gloo."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+import pascaline
+from conftest import RANKS, together
+from pascaline import errors
+from pascaline.torch import Group, Settings
+from pascaline.torch._settings import parse
+
+Groups = Callable[..., list[Any]]
+SUM = RANKS * (RANKS + 1) // 2
+
+
+@pytest.fixture
+def groups(appliance: pascaline.Appliance, job: int) -> Groups:
+    """Does something with a group of each rank; returns what came of it in the order of ranks."""
+
+    def run(act: Callable[[Group], Any], ranks: int = RANKS, at: Any = appliance, **more: Any) -> list[Any]:
+        store = dist.HashStore()
+        keys = {"timeout": 10.0, "linger": 0.5} | more.pop("worker", {})
+        settings = Settings(at.address, worker=keys, **more)
+        number = job if at is appliance else 1
+
+        def one(rank: int) -> Any:
+            place = SimpleNamespace(
+                store=store, group_rank=rank, group_size=ranks, timeout=timedelta(seconds=20)
+            )
+            group = Group(place, settings, number)
+            try:
+                return act(group)
+            finally:
+                group.shutdown()
+
+        return together(one, ranks)
+
+    return run
+
+
+def options(kind: str = "Allreduce", op: Any = dist.ReduceOp.SUM, root: int = 0) -> Any:
+    """Options of an operation, as torch.distributed makes them."""
+    made = getattr(c10d, f"{kind}Options")()
+    if hasattr(made, "reduceOp"):
+        made.reduceOp = op
+    if hasattr(made, "rootRank"):
+        made.rootRank = root
+    return made
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32])
+def test_allreduce_sum_min_max_avg(groups: Groups, dtype: torch.dtype) -> None:
+    """Of each type that travels: through the appliance, in place."""
+
+    def act(group: Group) -> None:
+        ops: dict[Any, float] = {dist.ReduceOp.SUM: SUM, dist.ReduceOp.MIN: 1, dist.ReduceOp.MAX: RANKS}
+        if dtype.is_floating_point:
+            ops[dist.ReduceOp.AVG] = SUM / RANKS
+        for op, expected in ops.items():
+            tensor = torch.full((7, 300), group.rank() + 1, dtype=dtype)
+            group.allreduce([tensor], options(op=op)).wait()
+            assert (tensor == expected).all(), (op, tensor)
+        assert group.calls == {"appliance": len(ops), "gloo": 0}
+
+    groups(act)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "expected"),
+    [
+        (torch.int64, dist.ReduceOp.SUM, SUM),
+        (torch.float32, dist.ReduceOp.PRODUCT, 6),
+        (torch.uint8, dist.ReduceOp.MAX, RANKS),
+    ],
+)
+def test_other_types_and_operations_are_gloos(groups: Groups, dtype: Any, op: Any, expected: int) -> None:
+    """And right."""
+
+    def act(group: Group) -> None:
+        tensor = torch.full((5,), group.rank() + 1, dtype=dtype)
+        group.allreduce([tensor], options(op=op)).wait()
+        assert (tensor == expected).all()
+        assert group.calls == {"appliance": 0, "gloo": 1}
+
+    groups(act)
+
+
+def test_broadcast_reduce_barrier(groups: Groups) -> None:
+    """Any type is broadcast; a reduction is the root's alone."""
+
+    def act(group: Group) -> None:
+        rank = group.rank()
+        for dtype in (torch.float32, torch.int64, torch.bool, torch.complex64):
+            tensor = torch.full((11,), rank == 1, dtype=dtype)
+            group.broadcast([tensor], options("Broadcast", root=1)).wait()
+            assert (tensor == torch.ones(11, dtype=dtype)).all(), dtype
+        tensor = torch.full((9,), rank + 1.0)
+        group.reduce([tensor], options("Reduce", root=2)).wait()
+        assert (tensor == (SUM if rank == 2 else rank + 1)).all()
+        group.barrier(c10d.BarrierOptions()).wait()
+        assert group.calls == {"appliance": 6, "gloo": 0}
+
+    groups(act)
+
+
+def test_all_gather_and_reduce_scatter(groups: Groups) -> None:
+    """Into one tensor and into lists; of a type of one byte too."""
+
+    def act(group: Group) -> None:
+        rank = group.rank()
+        for dtype in (torch.float32, torch.int64, torch.uint8):
+            own, whole = torch.full((3,), rank + 1, dtype=dtype), torch.zeros(3 * RANKS, dtype=dtype)
+            group.all_gather_single(whole, own, options("Allgather")).wait()
+            assert whole.tolist() == [1] * 3 + [2] * 3 + [3] * 3
+            parts = [torch.zeros(3, dtype=dtype) for _ in range(RANKS)]
+            group.allgather([parts], [own], options("Allgather")).wait()
+            assert torch.cat(parts).tolist() == whole.tolist()
+        whole, own = torch.arange(6.0) + rank, torch.zeros(2)
+        group.reduce_scatter_single(own, whole, options("ReduceScatter")).wait()
+        assert own.tolist() == [(2 * rank + at) * RANKS + SUM - RANKS for at in (0, 1)]
+        lists = [torch.full((at + 1,), rank + 1.0) for at in range(RANKS)]
+        own = torch.zeros(rank + 1)
+        group.reduce_scatter([own], [lists], options("ReduceScatter", dist.ReduceOp.AVG)).wait()
+        assert own.tolist() == [SUM / RANKS] * (rank + 1)
+        assert group.calls["gloo"] == 0
+
+    groups(act)
+
+
+def test_point_to_point_and_all_to_all_are_gloos(groups: Groups) -> None:
+    """In the same group, at any time."""
+
+    def act(group: Group) -> None:
+        rank, tensor = group.rank(), torch.zeros(4)
+        if rank == 0:
+            group.send([torch.ones(4)], 1, 7).wait()
+        elif rank == 1:
+            group.recv([tensor], 0, 7).wait()
+            assert (tensor == 1).all()
+        into = torch.zeros(RANKS)
+        group.all_to_all_single(
+            into, torch.full((RANKS,), float(rank)), [], [], c10d.AllToAllOptions()
+        ).wait()
+        assert into.tolist() == [0, 1, 2]
+
+    groups(act)
+
+
+def test_pieces_empty_scalar_and_nan(groups: Groups) -> None:
+    """A transposed tensor, none, one number, and what is no number."""
+
+    def act(group: Group) -> None:
+        base = torch.full((4, 6), float(group.rank()))
+        group.allreduce([base.t()], options()).wait()
+        assert (base == RANKS).all()
+        group.allreduce([torch.empty(0)], options()).wait()
+        scalar = torch.tensor(2.0)
+        group.allreduce([scalar], options()).wait()
+        assert scalar == 2 * RANKS
+        tensor = torch.tensor([1.0, float("nan") if group.rank() else 1.0])
+        group.allreduce([tensor], options()).wait()
+        assert tensor[0] == RANKS
+        assert tensor[1].isnan()
+
+    groups(act)
+
+
+def test_integers_wrap_as_with_gloo(groups: Groups) -> None:
+    """What saturates at the appliance is summed again."""
+
+    def act(group: Group) -> None:
+        tensor = torch.tensor([2**30, 5], dtype=torch.int32)
+        group.allreduce([tensor], options()).wait()
+        assert tensor.tolist() == [3 * 2**30 - 2**32, 15]
+
+    groups(act)
+
+
+def test_futures_end_in_order(groups: Groups) -> None:
+    """Of several under way; a callback gets the tensors."""
+
+    def act(group: Group) -> None:
+        tensors = [torch.full((1000,), float(number)) for number in range(5)]
+        works = [group.allreduce([tensor], options()) for tensor in tensors]
+        sums = [work.get_future().then(lambda done: float(done.value()[0].sum())) for work in works]
+        assert [future.wait() for future in sums] == [1000.0 * RANKS * number for number in range(5)]
+        assert all(work.is_success() for work in works)
+
+    groups(act)
+
+
+def test_coalesced(groups: Groups) -> None:
+    """Several tensors in one sum."""
+
+    def act(group: Group) -> None:
+        tensors = [torch.ones(3), torch.ones(2, 2)]
+        made = c10d.AllreduceCoalescedOptions()
+        made.reduceOp = dist.ReduceOp.SUM
+        group.allreduce_coalesced(tensors, made).wait()
+        assert all((tensor == RANKS).all() for tensor in tensors)
+        assert group.calls["appliance"] == 1
+
+    groups(act)
+
+
+def test_shapes_that_differ_are_an_exception(groups: Groups) -> None:
+    """At every rank, within the time."""
+
+    def act(group: Group) -> str:
+        try:
+            group.allreduce([torch.zeros(300 if group.rank() else 600)], options()).wait()
+        except errors.PascalineError as error:
+            return type(error).__name__
+        return "none"
+
+    found = groups(act, worker={"timeout": 2.0})
+    assert set(found) <= {"MismatchError", "DeadlineError", "RanksLostError"}, found
+
+
+def test_an_appliance_that_is_killed_is_named_within_the_time(groups: Groups) -> None:
+    """By an exception at every rank, from wait() and from the future."""
+    with pascaline.Appliance(2) as other:
+        met = threading.Barrier(2, action=other.kill)
+
+        def act(group: Group) -> str:
+            group.allreduce([torch.ones(1000)], options()).wait()
+            met.wait()
+            begun = time.monotonic()
+            work = group.allreduce([torch.ones(1000)], options())
+            future = work.get_future()
+            with pytest.raises(errors.PascalineError) as told:
+                work.wait()
+            assert time.monotonic() - begun < 5
+            with pytest.raises(Exception, match=r"10\.77\."):
+                future.wait()
+            return str(told.value)
+
+        for text in groups(act, 2, other, worker={"timeout": 2.0}):
+            assert other.address in text
+
+
+def test_an_appliance_that_is_killed_falls_back_to_gloo(groups: Groups) -> None:
+    """If so configured: one warning, and the sums go on, the same bits at every rank."""
+    counter = itertools.count()
+    with pascaline.Appliance(2) as other:
+
+        def kill() -> None:
+            threading.Timer(0.05, other.kill).start()
+
+        met = threading.Barrier(2, action=kill)
+
+        def act(group: Group) -> list[float]:
+            found = []
+            met.wait()
+            for turn in range(200):
+                tensor = torch.full((5000,), 0.1 * (group.rank() + 1) + turn)
+                group.allreduce([tensor], options()).wait()
+                found.append(float(tensor.double().sum()))
+                next(counter)
+            assert group.worker is None
+            return found
+
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            first, second = groups(act, 2, other, fallback=True, worker={"timeout": 1.0})
+        assert first == second
+        for turn, total in enumerate(first):
+            assert total == pytest.approx(5000 * (0.3 + 2 * turn), rel=1e-6)
+        texts = [str(warning.message) for warning in told if "over Gloo" in str(warning.message)]
+        assert len(texts) == 1
+        assert other.address in texts[0]
+
+
+def test_a_rank_that_dies_is_named(appliance: pascaline.Appliance, job: int) -> None:
+    """By the others' errors; `explain` names a straggler while they wait."""
+    told = []
+
+    def act(rank: int) -> tuple[int, ...]:
+        worker = pascaline.Worker(appliance.address, job, rank, RANKS, timeout=2.5, linger=0.1)
+        if rank == 1:
+            time.sleep(1.5)
+            told.append(str(appliance.explain(job)))
+            time.sleep(1.5)
+            worker.leave()
+            return (1,)
+        with pytest.raises(errors.PascalineError) as error:
+            worker.allreduce(torch.zeros(100))
+        worker.leave()
+        return error.value.ranks
+
+    assert together(act) == [(1,), (1,), (1,)]
+    assert "rank 1" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "jobs", "says"),
+    [
+        ("http://x", "", "it is like pascaline://"),
+        ("pascaline://x?jobb=1", "", "jobb is no key"),
+        ("pascaline://x?job=one", "", "job=one"),
+        ("pascaline://x", "5-1", "1000-1063"),
+    ],
+)
+def test_settings_that_are_wrong_are_told(url: str, jobs: str, says: str) -> None:
+    """With the variable, and what it is like."""
+    with pytest.raises(errors.ConfigurationError, match=says):
+        parse(url, jobs, "")
+
+
+def test_settings_that_are_right() -> None:
+    """Every key is obeyed."""
+    found = parse("pascaline://h:9?job=3&timeout=500ms&payload=512&bind=127.0.0.1", "1000-1003", "gloo")
+    keys = {"timeout": 0.5, "payload": 512, "bind": "127.0.0.1"}
+    assert found == Settings("h:9", 3, (1000, 1003), True, keys)
+    assert parse("pascaline://h", "1000", "").job == 0
