@@ -309,7 +309,7 @@ def test_a_rank_that_dies_is_named(appliance: pascaline.Appliance, job: int) -> 
     ("url", "jobs", "says"),
     [
         ("http://x", "", "it is like pascaline://"),
-        ("pascaline://x?jobb=1", "", "jobb is no key"),
+        ("pascaline://x?work=1", "", "work is no key"),
         ("pascaline://x?job=one", "", "job=one"),
         ("pascaline://x", "5-1", "1000-1063"),
     ],

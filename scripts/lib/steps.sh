@@ -53,8 +53,8 @@ documentation() { RUSTDOCFLAGS="-D warnings" bounded 600 cargo doc --workspace -
 
 python_lints() {
     scripts/setup --tools &&
-        "$tools/ruff" check --config scripts/ruff.toml scripts python &&
-        "$tools/ruff" format --config scripts/ruff.toml --check scripts python &&
+        "$tools/ruff" check --config scripts/ruff.toml scripts python examples/train &&
+        "$tools/ruff" format --config scripts/ruff.toml --check scripts python examples/train &&
         scripts/lib/types
 }
 
