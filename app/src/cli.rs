@@ -4,6 +4,7 @@ pub(crate) mod doctor;
 mod init;
 pub mod manual;
 mod plan;
+mod verify;
 mod worker;
 
 use std::path::PathBuf;
@@ -86,6 +87,7 @@ enum Command {
     Init(init::InitArgs),
     Plan(plan::PlanArgs),
     Top(top::TopArgs),
+    Verify(verify::VerifyArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -119,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Top(args) => top::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),
     };

@@ -82,6 +82,24 @@ expect() { python3 -B scripts/lib/expect.py "$@"; }
 
 config_is_accepted() { pascaline check conf/appliance.toml; }
 
+# verified CODE FILE OPTION...: the exit code of `pascaline verify`.
+verified() {
+    local code=0 wanted=$1
+    shift
+    pascaline verify "$@" || code=$?
+    ((code == wanted)) || { say "exit code $code, not $wanted: pascaline verify $*" && return 1; }
+}
+
+verifications() {
+    local bad=$logs/verify-bad.toml
+    verified 0 examples/verify/fairness.toml &&
+        verified 1 examples/verify/starved.toml --picture "$logs/starved.svg" --json &&
+        grep -q '</svg>' "$logs/starved.svg" &&
+        sed 's/^period = .*/period = "0ms"/' examples/verify/fairness.toml >"$bad" &&
+        verified 2 "$bad" 2>"$logs/verify-bad.txt" &&
+        grep -q ':[0-9]*:[0-9]*: a period' "$logs/verify-bad.txt"
+}
+
 # Real workers and a real appliance against an adversary; exit code 1 and the seed if a promise is broken.
 # Eleven of these schedules break a promise today. Since schedules have pauses, clocks that differ, ranks
 # that disagree and a server that comes and goes, ten operations end after their deadline, most of them

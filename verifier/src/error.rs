@@ -1,0 +1,59 @@
+//! What can go wrong, with place and remedy.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why there is no verdict.
+#[derive(Debug, Error)]
+pub enum VerifyError {
+    /// The file cannot be put to use.
+    #[error("{}{}: {message}\n  {remedy}", file.display(), colons(*place))]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// Line and column, from 1.
+        place: Option<(usize, usize)>,
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// There are too many updates.
+    #[error("{updates} updates come up to the horizon, at most {most} can be evaluated\n  shorten `horizon`")]
+    TooMany {
+        /// So many.
+        updates: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// No tick divides all times.
+    #[error(
+        "the times have no common grain: periods divided by `workers`, phases, service and horizon\n  choose \
+         rounder times, or numbers of workers with fewer different divisors"
+    )]
+    TooFine,
+    /// The queue does not take what it is given.
+    #[error(
+        "the queue does not take an update: {0}\n  fewer workers, a longer `period` or a shorter `horizon`"
+    )]
+    Queue(String),
+    /// The queue's configuration.
+    #[error("{0}")]
+    Config(#[from] pascaline_queue::ConfigError),
+    /// Something is open.
+    #[error("a range or a coin leaves open what happens\n  write one value each, and a seed for `coins`")]
+    Open,
+}
+
+fn colons(place: Option<(usize, usize)>) -> String {
+    place.map_or(String::new(), |(line, column)| format!(":{line}:{column}"))
+}
+
+impl VerifyError {
+    /// The exit code.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        2
+    }
+}

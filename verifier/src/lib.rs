@@ -1,0 +1,50 @@
+//! Verifies objectives on the age of models of the clusters that share one OlafQueue, before they are
+//! admitted (Olaf, sections 6, 12.2 and 12.3).
+//!
+//! What is determined is evaluated event by event, by the shipping
+//! [`UpdateQueue`](pascaline_queue::UpdateQueue) and without rounding. `docs/verification.md` has the model
+//! and the format of the files.
+//!
+//! ```
+//! use pascaline_verifier::{Scenario, Verdict, verify};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = r#"
+//! horizon = "1s"
+//! [queue]
+//! length = 8
+//! service = "2ms"
+//! [[clusters]]
+//! name = "a"
+//! workers = 3
+//! period = "100ms"
+//! [[query]]
+//! measure = "highest"
+//! bound = "40ms"
+//! "#;
+//! let report = verify(&Scenario::parse(text, "example".as_ref())?)?;
+//! assert_eq!(report.verdict, Verdict::Holds);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod age;
+mod error;
+mod exact;
+mod file;
+mod judge;
+mod picture;
+mod report;
+mod scenario;
+mod verify;
+
+pub use error::VerifyError;
+pub use exact::{Choice, Event, Happening, Run, Totals, evaluate};
+pub use picture::picture;
+pub use report::{Answer, Example, Method, Moment, Part, Report, Verdict};
+pub use scenario::{
+    Cluster, Coins, Control, Discipline, Exact, Measure, Objective, Quantifier, Query, Queue, Scenario, Span,
+    Spread,
+};
+pub use verify::verify;
