@@ -97,7 +97,15 @@ verifications() {
         grep -q '</svg>' "$logs/starved.svg" &&
         sed 's/^period = .*/period = "0ms"/' examples/verify/fairness.toml >"$bad" &&
         verified 2 "$bad" 2>"$logs/verify-bad.txt" &&
-        grep -q ':[0-9]*:[0-9]*: a period' "$logs/verify-bad.txt"
+        grep -q ':[0-9]*:[0-9]*: a period' "$logs/verify-bad.txt" &&
+        verified 1 examples/verify/phases.toml --json >"$logs/phases.json" &&
+        expect "$logs/phases.json" 'method == "z3"' 'queries[0]["verdict"] == "fails"' \
+            'queries[0]["example"]["value"] > 100' 'queries[1]["verdict"] == "holds"' &&
+        verified 1 examples/verify/phases.toml --model paper >"$logs/verify-paper.txt" &&
+        grep -q '^vacuous:' "$logs/verify-paper.txt" &&
+        verified 3 examples/verify/phases.toml --time-limit 0s &&
+        PASCALINE_Z3=/nowhere/z3 verified 2 examples/verify/phases.toml 2>"$logs/verify-no-z3.txt" &&
+        grep -q 'apt-get install z3' "$logs/verify-no-z3.txt"
 }
 
 # Real workers and a real appliance against an adversary; exit code 1 and the seed if a promise is broken.

@@ -41,9 +41,25 @@ pub enum VerifyError {
     /// The queue's configuration.
     #[error("{0}")]
     Config(#[from] pascaline_queue::ConfigError),
-    /// Something is open.
-    #[error("a range or a coin leaves open what happens\n  write one value each, and a seed for `coins`")]
-    Open,
+    /// A query that means nothing.
+    #[error("{0}\n  ask for the peak, or leave out --model paper")]
+    Meaningless(String),
+    /// There is no solver.
+    #[error(
+        "the solver {program:?} cannot be started: {cause}\n  apt-get install z3, or name it in PASCALINE_Z3"
+    )]
+    NoSolver {
+        /// The program.
+        program: String,
+        /// Why.
+        cause: String,
+    },
+    /// The solver says what it should not.
+    #[error("the solver failed: {0}\n  report it with the text that --smt writes")]
+    Solver(String),
+    /// Too much time has passed.
+    #[error("no verdict within {0} s\n  raise --time-limit, or shorten `horizon`, narrow ranges, drop coins")]
+    TimeLimit(u64),
 }
 
 fn colons(place: Option<(usize, usize)>) -> String {
@@ -51,9 +67,9 @@ fn colons(place: Option<(usize, usize)>) -> String {
 }
 
 impl VerifyError {
-    /// The exit code.
+    /// The exit code: 3 for the time limit, else 2.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
-        2
+        if matches!(self, Self::TimeLimit(_)) { 3 } else { 2 }
     }
 }

@@ -2,11 +2,12 @@
 //! admitted (Olaf, sections 6, 12.2 and 12.3).
 //!
 //! What is determined is evaluated event by event, by the shipping
-//! [`UpdateQueue`](pascaline_queue::UpdateQueue) and without rounding. `docs/verification.md` has the model
-//! and the format of the files.
+//! [`UpdateQueue`](pascaline_queue::UpdateQueue) and without rounding. Where phases, periods or the coins of
+//! transmission control are open, Z3 proves the objective or finds a counterexample, which the evaluation
+//! then repeats. `docs/verification.md` has the model and the format of the files.
 //!
 //! ```
-//! use pascaline_verifier::{Scenario, Verdict, verify};
+//! use pascaline_verifier::{Options, Scenario, Verdict, verify};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let text = r#"
@@ -22,7 +23,7 @@
 //! measure = "highest"
 //! bound = "40ms"
 //! "#;
-//! let report = verify(&Scenario::parse(text, "example".as_ref())?)?;
+//! let report = verify(&Scenario::parse(text, "example".as_ref())?, &Options::default())?;
 //! assert_eq!(report.verdict, Verdict::Holds);
 //! # Ok(())
 //! # }
@@ -37,6 +38,7 @@ mod judge;
 mod picture;
 mod report;
 mod scenario;
+mod smt;
 mod verify;
 
 pub use error::VerifyError;
@@ -47,4 +49,4 @@ pub use scenario::{
     Cluster, Coins, Control, Discipline, Exact, Measure, Objective, Quantifier, Query, Queue, Scenario, Span,
     Spread,
 };
-pub use verify::verify;
+pub use verify::{Model, Options, verify, verify_with};

@@ -18,6 +18,8 @@ pub enum Verdict {
     Holds,
     /// It does not: there is a counterexample, or a proof that nothing satisfies it.
     Fails,
+    /// The constraints have no solution at all, whatever the query: nothing is proven.
+    Vacuous,
 }
 
 impl Verdict {
@@ -27,6 +29,7 @@ impl Verdict {
         match self {
             Self::Holds => "holds",
             Self::Fails => "fails",
+            Self::Vacuous => "vacuous",
         }
     }
 }
@@ -37,6 +40,8 @@ impl Verdict {
 pub enum Method {
     /// One evaluation, event by event: nothing was unknown.
     Exact,
+    /// The solver.
+    Z3,
 }
 
 /// Everything.
@@ -46,6 +51,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// How it was found.
     pub method: Method,
+    /// Which model: "olaf", the queue that is shipped, or "paper", the constraints that are printed.
+    pub model: &'static str,
     /// How long it took.
     pub seconds: f64,
     /// One of each query.
@@ -269,7 +276,8 @@ impl fmt::Display for Report {
                 }
             }
         }
-        write!(f, "{}: evaluated event by event, {:.3} s", self.verdict.name(), self.seconds)
+        let how = if self.method == Method::Exact { "evaluated event by event" } else { "decided by Z3" };
+        write!(f, "{}: {how}, model {}, {:.3} s", self.verdict.name(), self.model, self.seconds)
     }
 }
 

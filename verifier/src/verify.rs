@@ -1,30 +1,92 @@
 //! The whole verification.
 
-use std::time::Instant;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use crate::error::VerifyError;
-use crate::exact::{Choice, Run, evaluate};
+use crate::exact::{Choice, MOST_UPDATES, Run, evaluate};
 use crate::judge::judge;
-use crate::report::{Answer, Example, Method, Report, Verdict};
-use crate::scenario::{Query, Scenario};
+use crate::report::{Answer, Example, Method, Report, Verdict, shown};
+use crate::scenario::{Quantifier, Query, Scenario, Span};
+use crate::smt::{Asking, Behaviour, look, paper};
+
+/// Which constraints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Model {
+    /// The queue that is shipped.
+    #[default]
+    Olaf,
+    /// What Olaf's sections 12.2 and 12.3 print.
+    Paper,
+}
+
+/// How to verify.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which constraints.
+    pub model: Model,
+    /// The longest that all queries may take together.
+    pub time_limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { model: Model::Olaf, time_limit: Duration::from_secs(60) }
+    }
+}
+
+/// The most updates that the solver is asked about: its texts grow with their square.
+const MOST_ASKED: u64 = 3_000;
 
 /// Answers every query of a scenario.
 ///
 /// # Errors
 /// [`VerifyError`]; its [`exit_code`](VerifyError::exit_code) tells a time limit from everything else.
-pub fn verify(scenario: &Scenario) -> Result<Report, VerifyError> {
+pub fn verify(scenario: &Scenario, options: &Options) -> Result<Report, VerifyError> {
+    verify_with(scenario, options, &mut Vec::new())
+}
+
+/// As [`verify`], and gives what the solver was asked, in SMT-LIB 2, a text for each question.
+///
+/// # Errors
+/// As [`verify`]; the texts up to there are given.
+pub fn verify_with(
+    scenario: &Scenario,
+    options: &Options,
+    texts: &mut Vec<String>,
+) -> Result<Report, VerifyError> {
     let began = Instant::now();
-    if !scenario.is_determined() {
-        return Err(VerifyError::Open);
+    let exact = options.model == Model::Olaf && scenario.is_determined();
+    let until = began + options.time_limit;
+    let asking = Asking { until, limit: options.time_limit, fold: true };
+    let most = if exact { MOST_UPDATES } else { MOST_ASKED };
+    let expected = scenario.clusters.iter().map(|cluster| cluster.expected(&scenario.horizon));
+    let updates = expected.fold(0_u64, u64::saturating_add);
+    if updates > most {
+        return Err(VerifyError::TooMany { updates, most });
     }
-    let choice = Choice::lowest(scenario);
-    let run = evaluate(scenario, &choice, true)?;
-    let queries: Vec<Answer> =
-        scenario.queries.iter().map(|query| determined(scenario, query, &choice, &run)).collect();
-    let fails = queries.iter().any(|answer| answer.verdict == Verdict::Fails);
+    let queries: Result<Vec<Answer>, VerifyError> = if exact {
+        let choice = Choice::lowest(scenario);
+        let run = evaluate(scenario, &choice, true)?;
+        Ok(scenario.queries.iter().map(|query| determined(scenario, query, &choice, &run)).collect())
+    } else if options.model == Model::Paper {
+        scenario.queries.iter().map(|query| paper::answer(scenario, query, &asking, texts)).collect()
+    } else {
+        scenario.queries.iter().map(|query| asked(scenario, query, &asking, texts)).collect()
+    };
+    let queries = queries?;
+    let any = |verdict| queries.iter().any(|answer| answer.verdict == verdict);
+    let verdict = if any(Verdict::Fails) {
+        Verdict::Fails
+    } else if any(Verdict::Vacuous) {
+        Verdict::Vacuous
+    } else {
+        Verdict::Holds
+    };
     Ok(Report {
-        verdict: if fails { Verdict::Fails } else { Verdict::Holds },
-        method: Method::Exact,
+        verdict,
+        method: if exact { Method::Exact } else { Method::Z3 },
+        model: if options.model == Model::Paper { "paper" } else { "olaf" },
         seconds: began.elapsed().as_secs_f64(),
         queries,
     })
@@ -40,4 +102,51 @@ fn determined(scenario: &Scenario, query: &Query, choice: &Choice, run: &Run) ->
         because: query.outcome(scenario, &judged),
         example: Some(Example::new(scenario, query, choice, run, &judged)),
     }
+}
+
+fn asked(
+    scenario: &Scenario,
+    query: &Query,
+    asking: &Asking,
+    texts: &mut Vec<String>,
+) -> Result<Answer, VerifyError> {
+    let found = look(scenario, query, asking, texts)?;
+    let exists = query.quantifier == Quantifier::Exists;
+    let because = match &found {
+        Some(Behaviour { choice, judged, .. }) => {
+            format!("{}{}", query.outcome(scenario, judged), chosen(scenario, choice))
+        }
+        None if exists => "proven: no phases, periods and coins satisfy it".to_owned(),
+        None => "proven: no phases, periods and coins violate it".to_owned(),
+    };
+    let example = found
+        .as_ref()
+        .map(|Behaviour { choice, run, judged }| Example::new(scenario, query, choice, run, judged));
+    Ok(Answer {
+        name: query.name.clone(),
+        asked: query.words(scenario),
+        quantifier: query.quantifier_name(),
+        verdict: if found.is_some() == exists { Verdict::Holds } else { Verdict::Fails },
+        because,
+        example,
+    })
+}
+
+/// What was chosen of what was open, in words.
+fn chosen(scenario: &Scenario, choice: &Choice) -> String {
+    let mut words = String::new();
+    for (index, cluster) in scenario.clusters.iter().enumerate() {
+        let mut open = |span: &Span, what: &str, time| {
+            if !span.is_known() {
+                let _ = write!(words, ", {what} of {} {}", cluster.name, shown(time));
+            }
+        };
+        open(&cluster.phase, "phase", &choice.phases[index]);
+        open(&cluster.period, "period", &choice.periods[index]);
+        if let Some(coins) = &choice.coins[index] {
+            let tails = coins.iter().filter(|coin| !**coin).count();
+            let _ = write!(words, ", {tails} of {} coins of {} tails", coins.len(), cluster.name);
+        }
+    }
+    words
 }

@@ -1,0 +1,117 @@
+//! What is open, as a question to Z3.
+
+mod encode;
+mod flow;
+pub(crate) mod paper;
+mod solver;
+mod term;
+
+use std::time::{Duration, Instant};
+
+use num_traits::{One as _, Zero as _};
+
+use self::encode::Encoding;
+use self::solver::{Found, ask, values};
+use self::term::{Cond, Num, Smt};
+use crate::error::VerifyError;
+use crate::exact::{Choice, Run, evaluate};
+use crate::judge::{Judged, judge};
+use crate::scenario::{Exact, Objective, Quantifier, Query, Scenario};
+
+#[cfg(test)]
+mod tests;
+
+/// How the solver is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    pub(crate) until: Instant,
+    pub(crate) limit: Duration,
+    /// False: leave to the solver even what bounds decide. For tests.
+    pub(crate) fold: bool,
+}
+
+/// A behaviour that is asked for, repeated by evaluation.
+pub(crate) struct Behaviour {
+    pub(crate) choice: Choice,
+    pub(crate) run: Run,
+    pub(crate) judged: Judged,
+}
+
+/// Looks for a behaviour that violates a query which has to hold for all, or satisfies one that asks whether
+/// there is any. None: there is none, proven.
+pub(crate) fn look(
+    scenario: &Scenario,
+    query: &Query,
+    asking: &Asking,
+    texts: &mut Vec<String>,
+) -> Result<Option<Behaviour>, VerifyError> {
+    let encoding = Encoding::new(scenario, query, asking.fold);
+    let text = encoding.text();
+    texts.push(text.clone());
+    let Found::Sat(answer) = ask(&text, asking)? else { return Ok(None) };
+    let choice = encoding.choice(scenario, &values(&answer)?);
+    let wanted = query.quantifier == Quantifier::Exists;
+    let repeated = |choice: Choice| -> Result<Behaviour, VerifyError> {
+        let run = evaluate(scenario, &choice, true)?;
+        let judged = judge(query, &run);
+        Ok(Behaviour { choice, run, judged })
+    };
+    let behaviour = match repeated(choice.clone()) {
+        // Rounded to whole nanoseconds, where fractions have no common grain.
+        Err(VerifyError::TooFine) => repeated(choice.rounded())?,
+        other => other?,
+    };
+    if behaviour.judged.holds == wanted {
+        Ok(Some(behaviour))
+    } else {
+        Err(VerifyError::Solver("evaluation does not confirm the behaviour that it found".to_owned()))
+    }
+}
+
+/// The measures' condition: what the query says, or its contrary.
+fn condition(smt: &mut Smt, query: &Query, measures: &[Num]) -> Cond {
+    let holds = match &query.objective {
+        Objective::Bound(most) => {
+            let most = Num::known(most.clone());
+            let each = measures.iter().map(|measure| smt.le(measure, &most)).collect();
+            smt.all(each)
+        }
+        Objective::Difference(most) => {
+            let mut each = Vec::new();
+            for (at, first) in measures.iter().enumerate() {
+                for second in &measures[at + 1..] {
+                    for (a, b) in [(first, second), (second, first)] {
+                        let limit = smt.add(b, &Num::known(most.clone()));
+                        each.push(smt.le(a, &limit));
+                    }
+                }
+            }
+            smt.all(each)
+        }
+        Objective::Jain(least) => {
+            let sum = smt.sum(measures);
+            let squares: Vec<Num> = measures.iter().map(|measure| smt.product(measure, measure)).collect();
+            let squares = smt.sum(&squares);
+            let count = Exact::from_integer(measures.len().into());
+            let right = smt.scale(&squares, &(least * count));
+            let left = smt.product(&sum, &sum);
+            smt.le(&right, &left)
+        }
+    };
+    match query.quantifier {
+        Quantifier::ForAll => smt.not(&holds),
+        Quantifier::Exists => holds,
+    }
+}
+
+impl Choice {
+    fn rounded(&self) -> Self {
+        let round = |times: &[Exact]| times.iter().map(Exact::round).collect();
+        Self { phases: round(&self.phases), periods: round(&self.periods), coins: self.coins.clone() }
+    }
+}
+
+/// 0 and 1.
+fn ends() -> (Exact, Exact) {
+    (Exact::zero(), Exact::one())
+}
