@@ -76,6 +76,7 @@ enum Command {
         after_help = "Examples:
   pascaline worker allreduce --appliance 10.77.0.254:16420 --job 1 --rank 0 --ranks 4 --bytes 16MiB
   pascaline worker bench --appliance 10.77.0.254 --job 1 --rank 0 --ranks 1
+  pascaline worker command halt wait=2s reset --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
   pascaline worker olaf --appliance 10.77.0.254:16420 --job 2 --rank 0 --ranks 3 --interval 100ms
   pascaline worker iswitch --appliance 10.77.0.254:16420 --job 3 --rank 0 --ranks 4 --staleness 3
   pascaline worker switchml --controller 192.0.2.1:50099 --rank 0 --ranks 4 --bind 10.77.0.1"
@@ -96,6 +97,7 @@ enum Command {
 enum WorkerCommand {
     Allreduce(worker::AllreduceArgs),
     Bench(worker::BenchArgs),
+    Command(worker::CommandArgs),
     Iswitch(worker::IswitchArgs),
     Olaf(worker::OlafArgs),
     Switchml(worker::SwitchmlArgs),
@@ -112,6 +114,7 @@ pub fn main() -> ExitCode {
         Command::Check { file, elsewhere } => check(file, *elsewhere),
         Command::Worker(WorkerCommand::Allreduce(args)) => worker::allreduce(args),
         Command::Worker(WorkerCommand::Bench(args)) => worker::bench(args),
+        Command::Worker(WorkerCommand::Command(args)) => worker::command(args),
         Command::Worker(WorkerCommand::Iswitch(args)) => worker::iswitch(args),
         Command::Worker(WorkerCommand::Olaf(args)) => worker::olaf(args),
         Command::Worker(WorkerCommand::Switchml(args)) => worker::switchml(args),

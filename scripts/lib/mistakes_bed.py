@@ -103,9 +103,13 @@ class Bed:
         """Starts a rank of an asynchronous job; options are those of `pascaline worker olaf`."""
         return self._start("olaf", rank, options)
 
-    def _start(self, mode: str, rank: int, options: dict[str, object]) -> Child:
+    def command(self, rank: int, *words: str, **options: object) -> Child:
+        """Starts a rank that commands the job: `pascaline worker command`."""
+        return self._start("command", rank, {"job": JOB} | options, words)
+
+    def _start(self, mode: str, rank: int, options: dict[str, object], more: tuple[str, ...] = ()) -> Child:
         words = {"appliance": f"{APPLIANCE_ADDRESS}:{UDP_PORT}", "rank": rank, "ranks": RANKS} | options
-        command = [str(self.binary), "worker", mode, "--json"]
+        command = [str(self.binary), "worker", mode, *more, "--json"]
         for name, value in words.items():
             option = f"--{name.replace('_', '-')}"
             command += [option] if value is True else [option, str(value)]

@@ -13,7 +13,7 @@ from appliance import JOB, TELEMETRY, UDP_PORT, fetch
 from mistakes_bed import MIB, OUTSIDE, RANKS, SOON, Bed, address_of, error_of, result_of, stalled_lcore
 from netns import APPLIANCE_ADDRESS, in_namespace, worker_address
 from process import run
-from sender import HALT, Sender, join_together
+from sender import Sender
 
 # A rank that is silent for as long counts as dead, where a case need not have the default.
 DEAD_AFTER = 2.0
@@ -246,15 +246,14 @@ def _flood_of_jobs(bed: Bed) -> None:
 
 @case("halted")
 def _halted(bed: Bed) -> None:
-    """A member halts the job: those who come later are told who has, and what ends it."""
+    """A member halts the job: the others and those who come later are told, and what ends it."""
     bed.appliance()
-    senders = [Sender(bed.network.workers[rank], UDP_PORT, JOB, rank, RANKS) for rank in range(RANKS)]
-    for sender in senders:
-        bed.undo(sender.close)
-    join_together(senders)
-    senders[1].command(HALT)
-    for sender in senders:
-        sender.close()
+    others = bed.workers([rank for rank in range(RANKS) if rank != 1])
+    bed.mark()
+    commander = bed.command(1, "halt")
+    bed.fails(others, "suspended|halted", "pascaline job reset")
+    bed.succeeds([commander], 5)
+    bed.mark()
     bed.fails([bed.worker(0, join_deadline="3s")], "suspended|halted", "pascaline job reset")
     admin = f"unix:{bed.files / 'admin.sock'}"
     bed.says("pascaline job reset", bed.pascaline("job", "reset", str(JOB), "--admin", admin), "reset|anew")

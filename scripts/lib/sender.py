@@ -13,7 +13,7 @@ from process import Failure
 
 VERSION = 2
 GRADIENT, UPDATE, ACK, CONTROL = 1, 4, 5, 8
-JOIN, LEAVE, RESET, HALT = 1, 2, 3, 7
+JOIN, LEAVE = 1, 2
 OK, PENDING, WRONG_EPOCH, TOO_MANY = 0, 1, 7, 17
 F32_SUM = 0x01
 BYPASS, TRAILER = 0x08, 0x20
@@ -176,19 +176,6 @@ class Sender:
             elif status not in (None, PENDING, WRONG_EPOCH):
                 return status
         raise Failure(f"rank {self.rank} has not joined after {_JOIN_SECONDS:.0f} s")
-
-    def command(self, action: int) -> int:
-        """Sends a command of members; the status of the answer."""
-        self._number += 1
-        head = bytearray(self.header(CONTROL, self._number))
-        head[21] = self._epoch
-        fields = (action, 0, 0, 0, self._session, 0, 0, 0, 0, 0, 0, 0, 0)
-        for _ in range(20):
-            self.send(bytes(head) + _BODY.pack(*fields))
-            heard = self.hear()
-            if heard and heard.kind == CONTROL and heard.answers == action:
-                return heard.status
-        raise Failure(f"no answer to action {action}")
 
     def update(
         self, values: list[float], reward: float, *, psn: int = 0, count: int = 1, late: float = 0.0

@@ -320,10 +320,12 @@ impl Worker {
             // A worker that leaves has no tensor any more.
             Phase::Running | Phase::Leaving => {
                 let event = self.session.as_mut()?.handle_datagram(now, datagram, &mut self.tensor)?;
-                Some(milestone(event))
+                milestone(event)
             }
             // As `tend` does.
-            Phase::Pausing => self.session.as_mut()?.handle_datagram(now, datagram, &mut []).map(milestone),
+            Phase::Pausing => {
+                self.session.as_mut()?.handle_datagram(now, datagram, &mut []).and_then(milestone)
+            }
             Phase::Away | Phase::Over(_) => None,
         }
     }
@@ -337,7 +339,7 @@ impl Worker {
                 if session.poll_timeout().is_none_or(|due| due > now) {
                     return None;
                 }
-                session.handle_timeout(now).map(milestone)
+                session.handle_timeout(now).and_then(milestone)
             }
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,
         }
@@ -384,10 +386,12 @@ impl Worker {
     }
 }
 
-fn milestone(event: Event) -> Milestone {
+/// `None` for the outcome of a command: the harness sends those beside the sessions.
+fn milestone(event: Event) -> Option<Milestone> {
     match event {
-        Event::Completed => Milestone::Completed,
-        Event::Left(left) => Milestone::Left(left),
-        Event::Failed(failure) => Milestone::Failed(failure),
+        Event::Completed => Some(Milestone::Completed),
+        Event::Left(left) => Some(Milestone::Left(left)),
+        Event::Failed(failure) => Some(Milestone::Failed(failure)),
+        Event::Commanded(_) => None,
     }
 }

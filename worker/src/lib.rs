@@ -87,9 +87,9 @@ pub use narrow::Narrow;
 pub use pascaline_wire::{Op, RankSet};
 pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
-pub use session::{Event, Session, StartError, Transmit};
+pub use session::{Command, CommandFailure, Event, Session, StartError, Transmit};
 pub use udp::{
-    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Background, Config, ConfigError, Departure,
-    Finished, Handle, JoinError, Notice, Worker, session_number,
+    AllreduceError, AsyncConfig, AsyncJoinError, AsyncWorker, Background, CommandError, Config, ConfigError,
+    Departure, Finished, Handle, JoinError, Notice, Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

@@ -18,6 +18,7 @@ use crate::way::Way;
 use crate::window::Window;
 
 mod called;
+mod commanding;
 mod failing;
 mod generation;
 mod leaving;
@@ -26,6 +27,8 @@ mod refusals;
 mod start;
 mod transmit;
 
+use commanding::Commanding;
+pub use commanding::{Command, CommandFailure};
 pub use generation::HEARTBEAT;
 use generation::Rejoin;
 use leaving::Leaving;
@@ -53,6 +56,8 @@ pub enum Event {
     Failed(Failure),
     /// The worker has left.
     Left(Left),
+    /// A [command](Session::command) is obeyed, or not.
+    Commanded(Result<(), CommandFailure>),
 }
 
 /// Whether an allreduce may begin.
@@ -70,7 +75,7 @@ enum Condition {
 /// A member's state.
 ///
 /// Calling contract. Times are monotonic, from any origin. After [`start`](Self::start),
-/// [`leave`](Self::leave), [`handle_datagram`](Self::handle_datagram) and
+/// [`command`](Self::command), [`leave`](Self::leave), [`handle_datagram`](Self::handle_datagram) and
 /// [`handle_timeout`](Self::handle_timeout), call [`poll_transmit`](Self::poll_transmit) until it returns
 /// `None` and send what it returns; then wait for a datagram or until [`poll_timeout`](Self::poll_timeout),
 /// which changes with every other call. From `start` to the [`Event`], pass the same tensor to every call;
@@ -100,6 +105,7 @@ pub struct Session {
     requests: Requests,
     rejoin: Option<Rejoin>,
     leaving: Option<Leaving>,
+    commanding: Option<Commanding>,
     /// The deadline of the latest allreduce: others may take as long.
     patience: Duration,
     /// When the appliance first said that the running operation is not what others have called.
@@ -144,6 +150,7 @@ impl Session {
             requests: Requests::after(membership.requests),
             rejoin: None,
             leaving: None,
+            commanding: None,
             patience: Duration::ZERO,
             disputed: None,
             heartbeat: Some(Duration::ZERO),
@@ -179,6 +186,7 @@ impl Session {
     /// after [`SILENCE`], or `linger` if that is more. A running allreduce is abandoned.
     pub fn leave(&mut self, now: Duration, linger: Duration) {
         self.operation = None;
+        self.commanding = None;
         self.reminder = None;
         self.condition = Condition::Broken;
         self.heartbeat = None;
@@ -199,8 +207,13 @@ impl Session {
             (Some(_), None) => self.recovery.poll_timeout(&self.window),
             _ => None,
         };
-        let closed = self.operation.as_ref().and_then(|_| self.way.closes());
-        [running, requests, recovery, closed, self.inquiry.poll_timeout()].into_iter().flatten().min()
+        let waits = self.operation.is_some() || self.commanding.is_some();
+        let closed = self.way.closes().filter(|_| waits);
+        let commanding = self.commanding.as_ref().map(Commanding::poll_timeout);
+        [running, requests, recovery, closed, commanding, self.inquiry.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Handles the passing of time; harmless when nothing is due. Call it whenever
@@ -208,6 +221,9 @@ impl Session {
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
         if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
             return Some(self.left(left));
+        }
+        if let Some(end) = self.command_timeout(now) {
+            return Some(end);
         }
         let deadline = self.operation.as_ref()?.deadline;
         if let Some(mtu) = self.too_long.take() {

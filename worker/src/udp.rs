@@ -11,7 +11,7 @@ use pascaline_wire::{MAX_RANKS, UdpPorts};
 
 use crate::allreduce::Failure;
 use crate::membership::JoinFailure;
-use crate::session::StartError;
+use crate::session::{CommandFailure, StartError};
 
 mod asynchronous;
 mod background;
@@ -217,6 +217,25 @@ pub enum JoinError {
         /// Why.
         #[source]
         failure: JoinFailure,
+    },
+}
+
+/// Why a command of a member had no effect, or none that is known of.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The appliance refused it, or did not answer.
+    #[error(transparent)]
+    Failed(#[from] CommandFailure),
+    /// It could not begin.
+    #[error("no command can be sent: {0}")]
+    Start(#[from] StartError),
+    /// The operating system would not do what was needed. The worker can only be dropped.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was needed.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
     },
 }
 

@@ -21,6 +21,7 @@ use zerocopy::IntoBytes as _;
 
 mod bench;
 mod collective;
+mod command;
 mod iswitch;
 mod member;
 mod olaf;
@@ -33,9 +34,11 @@ mod tests;
 
 pub(crate) use self::bench::{BenchArgs, bench};
 use self::collective::{CollectiveArgs, Kind, Want};
+pub(crate) use self::command::{CommandArgs, command};
 pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::{Member, NoMember};
 pub(crate) use self::olaf::{OlafArgs, olaf};
+use self::report::gigabits;
 use self::sample::{Check, Op, Order, Sample};
 pub(crate) use self::switchml::{SwitchmlArgs, switchml};
 
@@ -384,17 +387,11 @@ fn first_mismatch<T: Sample>(
     None
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate for humans")]
-fn gigabits(bytes: usize, seconds: f64) -> f64 {
-    if seconds > 0.0 { 8.0 * bytes as f64 / seconds / 1e9 } else { 0.0 }
-}
-
 const fn allreduce_status(error: &AllreduceError) -> u8 {
+    use StartError::{Root, ShortPayload, TooLong};
     match error {
-        AllreduceError::Failed(Failure::Rejected { .. })
-        | AllreduceError::Start(
-            StartError::TooLong { .. } | StartError::Root { .. } | StartError::ShortPayload { .. },
-        ) => REFUSED,
+        AllreduceError::Failed(Failure::Rejected { .. }) => REFUSED,
+        AllreduceError::Start(TooLong { .. } | Root { .. } | ShortPayload { .. }) => REFUSED,
         _ => FAILED,
     }
 }

@@ -72,12 +72,13 @@ impl Rejoin {
 impl Session {
     /// When the next request is due, or the linger limit.
     pub(super) fn next_request(&self) -> Option<Duration> {
-        match (&self.rejoin, &self.leaving, &self.operation) {
-            (Some(rejoin), Some(leaving), _) => Some(rejoin.asking.poll_timeout().min(leaving.end())),
-            (Some(rejoin), None, Some(_)) => Some(rejoin.asking.poll_timeout()),
-            (None, Some(leaving), _) => Some(leaving.poll_timeout()),
-            (None, None, Some(_)) => self.heartbeat,
-            (_, None, None) => None,
+        let waits = self.operation.is_some() || self.commanding.is_some();
+        match (&self.rejoin, &self.leaving) {
+            (Some(rejoin), Some(leaving)) => Some(rejoin.asking.poll_timeout().min(leaving.end())),
+            (Some(rejoin), None) if waits => Some(rejoin.asking.poll_timeout()),
+            (None, Some(leaving)) => Some(leaving.poll_timeout()),
+            (None, None) if waits => self.heartbeat,
+            (_, None) => None,
         }
     }
 
@@ -149,6 +150,9 @@ impl Session {
                 self.counters.acks += 1;
                 Ok(None)
             }
+            (None, Some(rejection)) if self.commands_about(header.psn) => {
+                self.on_commanded(now, (header, &ack), Some(rejection))
+            }
             (None, Some(_)) if late => Err(Ignored::LateRejection.into()),
             (None, Some(_)) if !self.is_of_own(header, &ack) => Err(Ignored::Unsolicited.into()),
             (None, Some(rejection)) => self.on_rejection(now, &ack, rejection),
@@ -159,6 +163,9 @@ impl Session {
                 Ok(None)
             }
             (Some(Action::Leave), _) if mine && self.leaving.is_some() => self.on_left(now, header, &ack),
+            (Some(Action::Reset | Action::SetH | Action::Halt), rejection) if mine => {
+                self.on_commanded(now, (header, &ack), rejection)
+            }
             (Some(_), _) => Err(Ignored::LateAnswer.into()),
         }
     }
@@ -306,7 +313,7 @@ impl Session {
     /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the
     /// next one the worker will belong when it says so: with its next allreduce, or when it is tended. Its
     /// user may not want to.
-    fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
+    pub(super) fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
         let Membership { identity, epoch: former, .. } = self.membership;
         let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
         let before = self.condition;

@@ -8,6 +8,7 @@ use super::{Event, Session};
 use crate::allreduce::Report;
 use crate::answers::Asked;
 use crate::counters::{Ignored, Unusable};
+use crate::identity::Membership;
 use crate::rejection::Reason;
 use crate::window::Standing;
 
@@ -20,13 +21,23 @@ impl Session {
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Option<Event> {
         self.counters.received += 1;
         self.way.heard(now);
-        match self.dispatch(now, datagram, tensor) {
+        let event = match self.dispatch(now, datagram, tensor) {
             Ok(event) => event,
             Err(why) => {
                 self.counters.reject(&why);
                 None
             }
-        }
+        };
+        if self.commanding.is_none() { event } else { event.or_else(|| self.obeyed(datagram)) }
+    }
+
+    /// Whether this is what a command asks for: that it has no other use here does not matter.
+    fn obeyed(&mut self, datagram: &[u8]) -> Option<Event> {
+        let (header, _) = Header::parse(datagram).ok()?;
+        let Membership { identity, epoch, .. } = self.membership;
+        let about = matches!(header.kind, Kind::Result | Kind::Reminder);
+        let mine = about && (header.job, header.epoch) == (identity.job, epoch);
+        if mine { self.commanded_about(header.psn) } else { None }
     }
 
     fn dispatch(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Handled {

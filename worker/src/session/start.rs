@@ -124,9 +124,9 @@ impl Session {
         self.begin(now, &Request { bytes: tensor.len(), ..*request }, collective, Some(tensor))
     }
 
-    fn may_begin(&mut self) -> Result<(), StartError> {
+    pub(super) fn may_begin(&mut self) -> Result<(), StartError> {
         match self.condition {
-            Condition::Good if self.operation.is_some() => Err(StartError::Busy),
+            Condition::Good if self.operation.is_some() || self.commanding.is_some() => Err(StartError::Busy),
             Condition::Good => Ok(()),
             Condition::Broken => Err(StartError::Broken),
             Condition::Ended { expected, got } => {

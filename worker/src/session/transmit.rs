@@ -75,7 +75,8 @@ impl Transmit {
 impl Session {
     /// The next packet to send, if there is one.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<Transmit> {
-        let mut transmit = self.request(now).or_else(|| self.inquire(now)).or_else(|| self.farewell());
+        let mut transmit = self.request(now).or_else(|| self.order(now)).or_else(|| self.inquire(now));
+        transmit = transmit.or_else(|| self.farewell());
         // While the generation is in doubt, whatever else is sent would be refused.
         if transmit.is_none() && self.rejoin.is_none() {
             transmit = self.answer().or_else(|| self.remind()).or_else(|| self.probe());

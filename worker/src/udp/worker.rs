@@ -12,7 +12,7 @@ use zerocopy::IntoBytes as _;
 use super::outgoing::Cutting;
 use super::socket::{PLACE, PLACES, Socket};
 use super::transfer::{Transfer, transient};
-use super::{AllreduceError, Config, JoinError, Notice};
+use super::{AllreduceError, CommandError, Config, JoinError, Notice};
 use crate::Op;
 use crate::allreduce::Report;
 use crate::collective::Collective;
@@ -21,7 +21,7 @@ use crate::element::Element;
 use crate::identity::{Identity, Membership};
 use crate::membership::{Join, JoinFailure, Left};
 use crate::priority::Hints;
-use crate::session::{Event, Session};
+use crate::session::{Command, Event, Session};
 
 /// Full batches after which the driver looks at timeouts at the latest.
 const FULL_BATCHES: u32 = 16;
@@ -214,6 +214,18 @@ impl Worker {
             _ => Left::Lingered,
         };
         Departure { left, counters: *self.session.counters() }
+    }
+
+    /// Commands the job: see [`Command`]. Waits for the answer, for at most [`Config::deadline`].
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub fn command(&mut self, command: Command) -> Result<(), CommandError> {
+        self.session.command(self.origin.elapsed(), command, self.config.deadline)?;
+        match self.drive(&mut []).map_err(|(what, source)| CommandError::Io { what, source })? {
+            Event::Commanded(outcome) => Ok(outcome?),
+            Event::Completed | Event::Failed(_) | Event::Left(_) => Ok(()),
+        }
     }
 
     /// Changes [`Config::deadline`] for the allreduces to come. Returns what it was.

@@ -7,6 +7,7 @@ mod asking;
 mod asynchronous;
 mod background;
 mod collectives;
+mod commanding;
 mod datagrams;
 mod driver;
 mod gather;

@@ -133,6 +133,7 @@ impl Rank {
     fn on_event(&mut self, now: Duration, plan: &Plan, event: Option<Event>) -> Next {
         match event {
             None => return Next::Nothing,
+            Some(Event::Commanded(outcome)) => panic!("nobody commands: {outcome:?}"),
             Some(Event::Left(left)) => {
                 self.end(Phase::Gone);
                 self.outcome.left = Some(left);

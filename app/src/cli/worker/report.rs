@@ -7,7 +7,7 @@ use pascaline_wire::trailer::RankReport;
 use pascaline_worker::{AllreduceError, Counters, Ignored, Missing};
 use serde_json::{Value, json};
 
-use super::{AllreduceArgs, Outcome, gigabits};
+use super::{AllreduceArgs, Outcome};
 
 /// Tells standard output what came of it, and standard error what failed.
 pub(super) fn print(
@@ -132,4 +132,9 @@ pub(super) fn median(seconds: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     let lower = *sorted.get((sorted.len() - 1) / 2)?;
     Some(f64::midpoint(lower, upper))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for humans")]
+pub(super) fn gigabits(bytes: usize, seconds: f64) -> f64 {
+    if seconds > 0.0 { 8.0 * bytes as f64 / seconds / 1e9 } else { 0.0 }
 }

@@ -1,5 +1,6 @@
 use pascaline_worker::{bf16, f16};
 
+use super::command::Step;
 use super::parse::{appliance, bind, duration, size};
 use super::report::median;
 use super::sample::{Check, Op, Order, Sample, stream};
@@ -29,6 +30,25 @@ fn durations() {
     }
     for text in ["", "30", "s", "1 fortnight", "-1s", "1..s"] {
         assert!(duration(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn commands_of_members() {
+    use pascaline_worker::Command::{FBcast, Halt, Help, Reset, SetH};
+    let sent = |text: &str| match text.parse() {
+        Ok(Step::Send(command)) => command,
+        other => panic!("{text}: {other:?}"),
+    };
+    let texts = ["halt", "reset", "seth=3", "fbcast=4711", "help=4294967295"];
+    assert_eq!(texts.map(sent), [Halt, Reset, SetH(3), FBcast(4711), Help(u32::MAX)]);
+    assert_eq!(texts.map(|text| sent(text).to_string()), texts);
+    assert!(matches!("help=+5".parse(), Ok(Step::FromFirst(command, 5)) if command(9) == Help(9)));
+    assert!(matches!("wait=2s".parse(), Ok(Step::Wait(time)) if time == Duration::from_secs(2)));
+    for text in
+        ["", "halt=1", "reset=x", "seth", "seth=-1", "fbcast=", "help=+", "help=-1", "wait=2", "leave"]
+    {
+        assert!(text.parse::<Step>().is_err(), "{text}");
     }
 }
 

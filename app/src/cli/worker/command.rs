@@ -1,0 +1,166 @@
+//! `pascaline worker command`: a member commands its job, over the wire.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use pascaline_worker::{Command, CommandError, CommandFailure, Config, JoinError, JoinFailure, Worker};
+use serde_json::json;
+
+use super::member::RankArgs;
+use super::{FAILED, REFUSED, parse};
+
+const EXAMPLES: &str = "\
+Examples:
+  Suspend job 1 as its rank 3, while the others wait for that rank; heal it two seconds later:
+    pascaline worker command halt wait=2s reset --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
+
+  Three contributions complete a PSN from now on (profile = \"iswitch\" or \"panama\"):
+    pascaline worker command seth=3 --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
+
+  Send out what there is of the generation's sixth PSN, then ask for its result:
+    pascaline worker command fbcast=+5 help=+5 --appliance 10.77.0.254 --job 1 --rank 3 --ranks 4
+
+Exit status: 0 if all was obeyed, 1 if something was not answered or failed, 2 if the arguments are wrong or
+the appliance refused them.";
+
+/// Command a job as one of its ranks, over the wire: iSwitch's control messages.
+///
+/// It joins as that rank, waits until all ranks are there, sends one command after the other, each until it
+/// is answered, and leaves. What is refused or not answered ends it. The job's `control` says which ranks may
+/// command; `pascaline job` does the same as an operator.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CommandArgs {
+    /// halt, reset, seth=H, fbcast=PSN, help=PSN or wait=TIME (2s), one after the other. A PSN with a + is
+    /// counted from the generation's first.
+    #[arg(required = true, value_name = "COMMAND")]
+    commands: Vec<Step>,
+    #[command(flatten)]
+    who: RankArgs,
+    /// Payload bytes of a full packet: as the other ranks say.
+    #[arg(long, default_value_t = 1024)]
+    payload: u16,
+    /// How long to wait for an answer.
+    #[arg(long, default_value = "5s", value_parser = parse::duration)]
+    deadline: Duration,
+    /// How long to wait until all ranks have joined.
+    #[arg(long, default_value = "30s", value_parser = parse::duration)]
+    join_deadline: Duration,
+    /// Local address to send from.
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse::bind)]
+    bind: Option<SocketAddr>,
+    /// Print the outcome as one JSON line on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    Send(Command),
+    /// The PSN is counted from the generation's first one.
+    FromFirst(fn(u32) -> Command, u32),
+    Wait(Duration),
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, value) = text.split_once('=').unwrap_or((text, ""));
+        let psn = |command: fn(u32) -> Command| {
+            let number = value.strip_prefix('+').unwrap_or(value);
+            let psn = number.parse().map_err(|_| format!("{word}=PSN: a number, or + and a number"))?;
+            Ok(if number == value { Self::Send(command(psn)) } else { Self::FromFirst(command, psn) })
+        };
+        match word {
+            "halt" | "reset" if !value.is_empty() => Err(format!("{word} takes no value")),
+            "halt" => Ok(Self::Send(Command::Halt)),
+            "reset" => Ok(Self::Send(Command::Reset)),
+            "seth" => {
+                let ranks = value.parse().map_err(|_| "seth=H: how many contributions complete a PSN")?;
+                Ok(Self::Send(Command::SetH(ranks)))
+            }
+            "fbcast" => psn(Command::FBcast),
+            "help" => psn(Command::Help),
+            "wait" => parse::duration(value).map(Self::Wait),
+            _ => Err("expected halt, reset, seth=H, fbcast=PSN, help=PSN or wait=TIME".to_owned()),
+        }
+    }
+}
+
+/// How often a worker that waits shows that it is alive, and answers.
+const TEND: Duration = Duration::from_millis(20);
+
+/// Runs the command. What goes wrong is told on standard error and by the exit status.
+///
+/// # Errors
+/// If the appliance's address cannot be resolved.
+pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
+    let RankArgs { appliance, job, rank, ranks } = &args.who;
+    let config = Config {
+        payload: args.payload,
+        deadline: args.deadline,
+        join_deadline: args.join_deadline,
+        bind: args.bind,
+        ..Config::new(parse::appliance(appliance)?, *job, *rank, *ranks)
+    };
+    let mut obeyed = Vec::new();
+    let ended = match Worker::join(config) {
+        Ok(mut worker) => {
+            let failed = args.commands.iter().find_map(|step| match carry_out(&mut worker, *step) {
+                Ok(None) => None,
+                Ok(Some(command)) => {
+                    obeyed.push(command.to_string());
+                    None
+                }
+                Err(error) => Some((error.to_string(), status_of(&error))),
+            });
+            worker.leave();
+            failed
+        }
+        Err(error) => {
+            let refused = matches!(
+                error,
+                JoinError::Config(_) | JoinError::Failed { failure: JoinFailure::Rejected(_), .. }
+            );
+            Some((error.to_string(), if refused { REFUSED } else { FAILED }))
+        }
+    };
+    let error = ended.as_ref().map(|(text, _)| text);
+    if args.json {
+        println!("{}", json!({"job": job, "rank": rank, "obeyed": obeyed, "error": error}));
+    } else {
+        obeyed.iter().for_each(|command| println!("job {job}: {command}: done"));
+    }
+    error.into_iter().for_each(|error| eprintln!("error: {error}"));
+    Ok(ended.map_or(ExitCode::SUCCESS, |(_, status)| ExitCode::from(status)))
+}
+
+/// The command that was obeyed, if the step is one.
+fn carry_out(worker: &mut Worker, step: Step) -> Result<Option<Command>, CommandError> {
+    let command = match step {
+        Step::Send(command) => command,
+        Step::FromFirst(command, ahead) => command(worker.membership().base.wrapping_add(ahead)),
+        Step::Wait(time) => {
+            let until = Instant::now() + time;
+            while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            {
+                std::thread::sleep(left.min(TEND));
+                worker.tend().map_err(|source| CommandError::Io { what: "cannot wait", source })?;
+            }
+            return Ok(None);
+        }
+    };
+    worker.command(command).map(|()| Some(command))
+}
+
+const fn status_of(error: &CommandError) -> u8 {
+    match error {
+        CommandError::Failed(CommandFailure::Refused { .. }) => REFUSED,
+        _ => FAILED,
+    }
+}

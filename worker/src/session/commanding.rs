@@ -1,0 +1,213 @@
+//! Commands of a member to its job (iSwitch, section 3.2, Table 2; protocol, sections 9 and 11).
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::{Element, Header, Kind};
+
+use super::receive::Handled;
+use super::{Condition, Event, Session, StartError, Transmit};
+use crate::counters::Ignored;
+use crate::identity::Membership;
+use crate::membership::Asking;
+use crate::rejection::Rejection;
+use crate::way::{Check, Unreachable};
+
+/// For so long the answer to a Help is waited for: it may go to other ranks alone.
+const HELP: Duration = Duration::from_millis(250);
+
+/// What a member may ask of its job. Which members may is the job's configuration; Help is for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Ends the generation for good, and a Halt: everybody joins anew, from nothing.
+    Reset,
+    /// Suspends the job until a Reset.
+    Halt,
+    /// Sets how many contributions complete a PSN.
+    SetH(u16),
+    /// Has what there is of a PSN sent out.
+    FBcast(u32),
+    /// Has the result of a PSN sent again, or the ranks asked that it lacks.
+    Help(u32),
+}
+
+impl Command {
+    const fn action(self) -> Action {
+        match self {
+            Self::Reset => Action::Reset,
+            Self::Halt => Action::Halt,
+            Self::SetH(_) => Action::SetH,
+            Self::FBcast(_) => Action::FBcast,
+            Self::Help(_) => Action::Help,
+        }
+    }
+
+    const fn psn(self) -> Option<u32> {
+        match self {
+            Self::FBcast(psn) | Self::Help(psn) => Some(psn),
+            Self::Reset | Self::Halt | Self::SetH(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reset => f.write_str("reset"),
+            Self::Halt => f.write_str("halt"),
+            Self::SetH(ranks) => write!(f, "seth={ranks}"),
+            Self::FBcast(psn) => write!(f, "fbcast={psn}"),
+            Self::Help(psn) => write!(f, "help={psn}"),
+        }
+    }
+}
+
+/// Why a command had no effect, or none that is known of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandFailure {
+    /// The appliance said no: nothing has changed.
+    #[error("{command}: {rejection}")]
+    Refused {
+        /// What was asked.
+        command: Command,
+        /// What it said.
+        #[source]
+        rejection: Rejection,
+    },
+    /// No answer in time. Of FBcast also where nothing of the PSN can be under way.
+    #[error("{command}: no answer in {waited:.1?}{}", Silence(*.command, *.appliance, *.report))]
+    NoAnswer {
+        /// What was asked.
+        command: Command,
+        /// How long this worker waited.
+        waited: Duration,
+        /// The appliance, where the driver has named it.
+        appliance: Option<SocketAddr>,
+        /// What hosts on the way have reported.
+        report: Option<Unreachable>,
+    },
+}
+
+/// What silence may mean, at the end of a sentence.
+struct Silence(Command, Option<SocketAddr>, Option<Unreachable>);
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Command::FBcast(psn) if self.2.is_none() => {
+                write!(f, ": PSN {psn} is not one that the job may have under way, or its result got lost")
+            }
+            _ => write!(f, ": {}", Check::new(self.1, self.2)),
+        }
+    }
+}
+
+/// A command that is under way.
+#[derive(Debug)]
+pub(super) struct Commanding {
+    command: Command,
+    asking: Asking,
+    began: Duration,
+}
+
+impl Commanding {
+    pub(super) fn poll_timeout(&self) -> Duration {
+        self.asking.poll_timeout()
+    }
+
+    /// True if a packet about this PSN shows that it is obeyed.
+    fn names(&self, psn: u32) -> bool {
+        self.command.psn() == Some(psn)
+    }
+}
+
+impl Session {
+    /// Begins to command the job: then comes [`Event::Commanded`], within `patience`. Not while an operation
+    /// runs. After a Reset of its own the session goes on, from nothing, in the generation that follows.
+    ///
+    /// # Errors
+    /// `Busy`, `Broken` or `Ended`; nothing has begun then.
+    pub fn command(&mut self, now: Duration, command: Command, patience: Duration) -> Result<(), StartError> {
+        self.may_begin()?;
+        let patience = if matches!(command, Command::Help(_)) { patience.min(HELP) } else { patience };
+        // An answer to an earlier command is none to this one.
+        self.requests.outdate();
+        if let Some(rejoin) = &mut self.rejoin {
+            rejoin.hurry();
+        }
+        self.commanding = Some(Commanding { command, asking: Asking::new(now, patience), began: now });
+        Ok(())
+    }
+
+    /// The command, if it is due. Where the generation is in doubt, that is cleared up first.
+    pub(super) fn order(&mut self, now: Duration) -> Option<Transmit> {
+        let commanding = self.commanding.as_mut().filter(|_| self.rejoin.is_none())?;
+        if !commanding.asking.is_due(now) {
+            return None;
+        }
+        let command = commanding.command;
+        let Membership { identity, session, epoch, .. } = self.membership;
+        let number = command.psn().unwrap_or_else(|| self.requests.next());
+        let header = identity.header(Kind::Control, Element::F32_SUM, number, epoch);
+        let expected = if let Command::SetH(ranks) = command { ranks.into() } else { 0 };
+        let body = Control { expected, ..Control::request(command.action(), session) };
+        Some(Transmit::control(&header, &body))
+    }
+
+    /// The end of a command that got no answer.
+    pub(super) fn command_timeout(&mut self, now: Duration) -> Option<Event> {
+        let over = self.way.is_closed(now);
+        let Commanding { command, began, .. } =
+            self.commanding.take_if(|commanding| over || commanding.asking.is_over(now))?;
+        let failure = CommandFailure::NoAnswer {
+            command,
+            waited: now.saturating_sub(began),
+            appliance: self.appliance,
+            report: self.way.report(),
+        };
+        let asked = matches!(command, Command::Help(_)) && !over;
+        Some(Event::Commanded(if asked { Ok(()) } else { Err(failure) }))
+    }
+
+    /// A result or a reminder has come: perhaps because of a command.
+    pub(super) fn commanded_about(&mut self, psn: u32) -> Option<Event> {
+        self.commanding.take_if(|commanding| commanding.names(psn)).map(|_| Event::Commanded(Ok(())))
+    }
+
+    /// True for a rejection of what a command names, which is no answer to a request.
+    pub(super) fn commands_about(&self, psn: u32) -> bool {
+        self.commanding.as_ref().is_some_and(|commanding| commanding.names(psn))
+    }
+
+    /// An Ack to a command, or a rejection of the PSN that it names.
+    pub(super) fn on_commanded(
+        &mut self,
+        now: Duration,
+        (header, ack): (&Header, &Control),
+        rejection: Option<Rejection>,
+    ) -> Handled {
+        if ack.status == Status::TooMany {
+            return Err(Ignored::NotFatal.into());
+        }
+        let answered = |commanding: &mut Commanding| {
+            ack.answers.is_none_or(|action| action == commanding.command.action())
+        };
+        let Some(Commanding { command, .. }) = self.commanding.take_if(answered) else {
+            return Err(Ignored::LateAnswer.into());
+        };
+        if let Some(rejection) = rejection {
+            self.counters.rejections += 1;
+            return Ok(Some(Event::Commanded(Err(CommandFailure::Refused { command, rejection }))));
+        }
+        self.counters.acks += 1;
+        if command == Command::Reset && header.epoch != self.membership.epoch {
+            // Whoever has asked for it need not be told that his generation is over.
+            self.requests.outdate();
+            let _ = self.send_off(now, header.epoch);
+            self.condition = Condition::Good;
+        }
+        Ok(Some(Event::Commanded(Ok(()))))
+    }
+}
