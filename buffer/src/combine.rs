@@ -5,15 +5,16 @@
 //! [`Kernels::detect`] picks the widest that the processor has, once, at start-up. All give the same bits.
 //!
 //! **NaNs.** Each float type has one canonical NaN, quiet, positive and with nothing else set: 7fc00000
-//! (f32), 7ff8000000000000 (f64), 7e00 (f16), 7fc0 (bf16). Results have no other, so that the bits of a NaN
-//! depend neither on the order of arrival nor on the processor. Two exceptions: sums of two payloads of f32
-//! or f64, and the wide accumulators of [`WideSum`], have some NaN, because IEEE 754 does not say which of
-//! two comes out.
+//! (f32), 7ff8000000000000 (f64), 7e00 (f16), 7fc0 (bf16), 7f (mxfp8); a block of mxint8 is 255 and zeros.
+//! Results have no other, so that the bits of a NaN depend neither on the order of arrival nor on the
+//! processor. Two exceptions: sums of two payloads of f32 or f64, and the wide accumulators of [`WideSum`],
+//! have some NaN, because IEEE 754 does not say which of two comes out.
 //!
 //! **Lengths.** No length is an error and none panics. Elements beyond the shortest of the slices, and bytes
 //! that do not fill an element, are left alone: callers check lengths beforehand, a kernel only has to be
 //! safe.
 
+mod blocks;
 mod half;
 pub mod scalar;
 mod set;
@@ -38,9 +39,9 @@ pub type Combine = fn(into: &mut [u8], from: &[u8]) -> bool;
 /// saturated.
 ///
 /// With `into` as x0 and `from` as x1 … xk, each element becomes ((x0 ∘ x1) ∘ x2) ∘ … ∘ xk, where sums of
-/// 16-bit floats are accumulated in binary32 and rounded once. Each element of `into` is written once,
-/// however many inputs there are. Without any input nothing is changed, not even a NaN. Elements that one of
-/// the slices does not have are left alone.
+/// 16-bit floats and of blocks are accumulated in binary32 and rounded once. Each element of `into` is
+/// written once, however many inputs there are. Without any input nothing is changed, not even a NaN.
+/// Elements that one of the slices does not have are left alone.
 pub type InOrder = fn(into: &mut [u8], from: &[&[u8]]) -> bool;
 
 /// Counts the elements of a payload that are infinite or NaN.
@@ -102,29 +103,30 @@ impl Kernels {
     }
 
     /// Combines two payloads; `None` for sums of 16-bit floats, which need a wide accumulator:
-    /// [`wide_sum`](Self::wide_sum).
+    /// [`wide_sum`](Self::wide_sum); and for blocks, which are combined all at once:
+    /// [`in_order`](Self::in_order).
     #[must_use]
     pub fn combine(&self, of: DType, op: Op) -> Option<Combine> {
         let table = self.table(of);
         match (op, &table.sum) {
             (Op::Sum | Op::Mean, Sums::Plain(sum)) => Some(*sum),
-            (Op::Sum | Op::Mean, Sums::Wide(_)) => None,
+            (Op::Sum | Op::Mean, Sums::Wide(_)) | (_, Sums::AtOnce) => None,
             (Op::Min, _) => Some(table.min),
             (Op::Max, _) => Some(table.max),
         }
     }
 
-    /// Adds 16-bit floats in a wide accumulator; `None` for the other types, whose sums are made by
-    /// [`combine`](Self::combine).
+    /// Adds 16-bit floats in a wide accumulator; `None` for the other types.
     #[must_use]
     pub fn wide_sum(&self, of: DType) -> Option<WideSum> {
         match self.table(of).sum {
-            Sums::Plain(_) => None,
+            Sums::Plain(_) | Sums::AtOnce => None,
             Sums::Wide(sum) => Some(sum),
         }
     }
 
-    /// Combines many payloads in a given order.
+    /// Combines many payloads in a given order. Blocks have no minima and maxima: a kernel that leaves `into`
+    /// alone.
     #[must_use]
     pub fn in_order(&self, of: DType, op: Op) -> InOrder {
         let [sum, min, max] = self.table(of).in_order;

@@ -146,7 +146,11 @@ impl From<AllreduceError> for Fault {
                 StartError::Root { .. } | StartError::Parts { .. } | StartError::NotEmpty { .. } => {
                     Status::PASCALINE_ERR_ARGUMENT
                 }
-                StartError::ShortPayload { .. } => Status::PASCALINE_ERR_UNSUPPORTED,
+                StartError::ShortPayload { .. }
+                | StartError::Blocks { .. }
+                | StartError::NoBlock { .. }
+                | StartError::Feedback
+                | StartError::FeedbackLength { .. } => Status::PASCALINE_ERR_UNSUPPORTED,
                 StartError::Broken | StartError::Busy => Status::PASCALINE_ERR_STATE,
             },
             AllreduceError::Io { .. } => Status::PASCALINE_ERR_SYSTEM,

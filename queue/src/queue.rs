@@ -192,7 +192,7 @@ impl<B: PacketBuf> UpdateQueue<B> {
     /// Checks an update by itself; `packet` is the packet's length.
     #[inline]
     fn examine(&self, now_ns: u64, update: &Update, packet: usize) -> Result<&Kernel, UpdateRejection> {
-        let part = update.element.dtype.size() - 1;
+        let size = update.element.dtype.size();
         if !self.clusters.has(update.cluster) {
             Err(UpdateRejection::ClusterOutOfRange)
         } else if update.count == 0 {
@@ -203,7 +203,10 @@ impl<B: PacketBuf> UpdateQueue<B> {
             Err(UpdateRejection::FromTheFuture)
         } else if update.len > self.config.segment_len {
             Err(UpdateRejection::TooLong)
-        } else if update.len == 0 || usize::from(update.len) & part != 0 || update.payload().end > packet {
+        } else if update.len == 0
+            || !usize::from(update.len).is_multiple_of(size)
+            || update.payload().end > packet
+        {
             Err(UpdateRejection::BadLength)
         } else {
             self.combiner.kernel(update.element).ok_or(UpdateRejection::ElementUnsupported)

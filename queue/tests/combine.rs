@@ -5,7 +5,7 @@ mod common;
 
 use common::{Rig, update};
 use pascaline_buffer::PacketBuf;
-use pascaline_queue::{Combine, Config, EnqueueOutcome, Update};
+use pascaline_queue::{Combine, Config, EnqueueOutcome, Update, UpdateRejection};
 use pascaline_wire::{DType, Element, Op};
 use proptest::prelude::*;
 
@@ -29,6 +29,7 @@ fn bytes(dtype: DType, value: f32) -> Vec<u8> {
                 ((bits >> 13) & 0x3ff) | ((((bits >> 23) & 0xff) - 112) << 10) | ((bits >> 16) & 0x8000);
             half.to_le_bytes()[..2].to_vec()
         }
+        DType::MxFp8 | DType::MxInt8 => vec![0; dtype.size()],
     }
 }
 
@@ -57,6 +58,21 @@ fn sums_add_up_whatever_they_stand_for() {
     for dtype in TYPES {
         let (update, payload) = combined(Combine::Sum, dtype, &[(2, 3.0), (1, -1.0), (5, 8.0)]);
         assert_eq!((update.count, payload), (8, bytes(dtype, 10.0).repeat(5)), "{dtype:?}");
+    }
+}
+
+/// Where they wait there is no room for 32 numbers in binary32, and rounding them again and again is no sum.
+#[test]
+fn blocks_are_refused() {
+    for combine in [Combine::Sum, Combine::Mean] {
+        for dtype in [DType::MxFp8, DType::MxInt8] {
+            let mut rig = Rig::new(Config { combine, ..Config::default() });
+            for (len, why) in [(66, UpdateRejection::ElementUnsupported), (64, UpdateRejection::BadLength)] {
+                let update = Update { element: sums(dtype), len, ..update(0, 0) };
+                let outcome = rig.enqueue(update, &vec![0; usize::from(len)]).outcome;
+                assert_eq!(outcome, EnqueueOutcome::Rejected(why));
+            }
+        }
     }
 }
 

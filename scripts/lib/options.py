@@ -39,6 +39,7 @@ examples:
   scripts/demo --mode iswitch --staleness 3          asynchronous training without a server: H of N
   scripts/demo --collective broadcast --root 2       rank 2's tensor to all; and the other collectives
   scripts/demo --wire bf16                           f32 that travels in half the bytes
+  scripts/demo --wire mxint8                         in a quarter: OCP Microscaling blocks
   scripts/demo --ip6 --json                          over IPv6
   scripts/demo --routed                              every worker is behind a router
   scripts/demo --client c --json                     four programs in C, through libpascaline
@@ -192,7 +193,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
     add("--collective", choices=COLLECTIVES, default="allreduce", help="what the ranks do (allreduce)")
     add("--root", type=_between(0, MOST), default=0, metavar="RANK", help="of reduce and broadcast (0)")
-    add("--wire", choices=("f16", "bf16"), help="what f32 elements travel as (f32)")
+    add("--wire", choices=("f16", "bf16", "mxfp8", "mxint8"), help="what f32 elements travel as (f32)")
     add(
         "--payload",
         type=_between(4, 9000),

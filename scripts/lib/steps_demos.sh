@@ -140,13 +140,15 @@ demo_from_outside() {
 
 # Each rank has the right bytes in the right place.
 demo_collectives() {
-    local collective
+    local collective wire
     for collective in reduce broadcast reduce_scatter allgather; do
         demo --collective "$collective" --root 2 --bytes 256KiB --allreduces 3 -- "${all_good[@]}" \
             'allreduces == 3' || return 1
     done
-    demo --collective barrier -- 'ok' 'verified == 10' &&
-        demo --wire bf16 --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3'
+    for wire in bf16 mxint8 mxfp8; do
+        demo --wire "$wire" --bytes 1MiB --allreduces 3 -- "${all_good[@]}" 'allreduces == 3' || return 1
+    done
+    demo --collective barrier -- 'ok' 'verified == 10'
 }
 
 # Frames of 9,000 bytes need larger slots in the driver's ring.

@@ -48,8 +48,8 @@ KINDS = {
     8: "control",
 }
 FLAGS = ["ecn_echo", "fin", "retransmission", "bypass", "overflow", "trailer", "reserved6", "reserved7"]
-DTYPES = {1: "f32", 2: "i32", 3: "f16", 4: "bf16", 5: "f64"}
-DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8}
+DTYPES = {1: "f32", 2: "i32", 3: "f16", 4: "bf16", 5: "f64", 6: "mxfp8", 7: "mxint8"}
+DTYPE_BYTES = {1: 4, 2: 4, 3: 2, 4: 2, 5: 8, 6: 33, 7: 33}
 OPS = {0: "sum", 1: "min", 2: "max", 3: "mean"}
 ACTIONS = {
     0: "none",

@@ -144,7 +144,7 @@ def _wrong_order() -> Packet:
 
 def _control(parts: _Parts) -> None:
     parts.header.kind, parts.header.rank, parts.header.psn, parts.header.count = 8, 0, 0, 0
-    parts.rest = PascalineControl(action="join", dtype=6, session=1)
+    parts.rest = PascalineControl(action="join", dtype=8, session=1)
 
 
 VECTORS = (
@@ -159,7 +159,7 @@ VECTORS = (
     Case("bad-version", "version", _header(version=1)),
     Case("bad-kind", "kind", _header(kind=9)),
     Case("bad-flags", "flags", _header(flags=1 << 6)),
-    Case("bad-dtype", "dtype", _header(dtype=6)),
+    Case("bad-dtype", "dtype", _header(dtype=8)),
     Case("bad-payload-length", "payload_length", _rest(Raw(_ELEMENTS[:-1]))),
     Case("bad-payload-empty", "payload_length", _rest(None)),
     Case("bad-payload-reminder", "payload_length", _rest(Raw(_ELEMENTS[:4]), kind=6)),

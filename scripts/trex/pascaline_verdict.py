@@ -120,7 +120,9 @@ def _datagram(datagram: bytes) -> None:
 
 
 def _is_element(code: int) -> bool:
-    return code & 0xF in DTYPE_BYTES and code >> 4 in OPS
+    known = code & 0xF in DTYPE_BYTES and code >> 4 in OPS
+    # Blocks are only added.
+    return known and not (code & 0xF in (6, 7) and code >> 4 in (1, 2))
 
 
 def _operations(value: bytes) -> bool:

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::codes::codes;
+use crate::element::DType;
 
 codes! {
     /// What ranks do together.
@@ -73,12 +74,20 @@ impl Call {
         call << Self::SHIFT | bytes & ((1 << Self::SHIFT) - 1)
     }
 
-    /// How many PSNs an operation on so many bytes has. What is copied goes in whole integers; the odd bytes
-    /// go with the PSN that compares.
+    /// Bytes of a full packet of an operation: as many whole elements as there is room for. What is copied
+    /// goes in whole integers.
     #[must_use]
-    pub fn packets(self, bytes: u64, payload: u16) -> u32 {
+    pub const fn full(self, dtype: DType, payload: u16) -> usize {
+        let travels = if self.collective.copies() { DType::I32 } else { dtype };
+        travels.whole(payload as usize)
+    }
+
+    /// How many PSNs an operation on so many bytes has. Of what is copied, the bytes that fill no integer go
+    /// with the PSN that compares.
+    #[must_use]
+    pub fn packets(self, bytes: u64, dtype: DType, payload: u16) -> u32 {
         let rest = if self.collective.copies() { bytes % 4 } else { 0 };
-        let packets = (bytes - rest).div_ceil(u64::from(payload.max(1)));
+        let packets = (bytes - rest).div_ceil(self.full(dtype, payload).max(1) as u64);
         let packets = packets.saturating_add(u64::from(self.collective.compares()));
         u32::try_from(packets).unwrap_or(u32::MAX).min(1 << 31)
     }

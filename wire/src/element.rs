@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::codes::codes;
+use crate::mx;
 
 codes! {
     /// The type of a payload's elements, all little endian.
@@ -17,6 +18,10 @@ codes! {
         Bf16 = 4 "bf16",
         /// IEEE 754 binary64.
         F64 = 5 "f64",
+        /// Blocks of 32 numbers of E4M3 that share a scale: [`mx::Fp8`](crate::mx::Fp8). Only added.
+        MxFp8 = 6 "mxfp8",
+        /// Blocks of 32 bytes that share a scale: [`mx::Int8`](crate::mx::Int8). Only added.
+        MxInt8 = 7 "mxint8",
     }
 }
 
@@ -30,31 +35,42 @@ impl DType {
         self as usize - 1
     }
 
-    /// Bytes per element.
+    /// Bytes per element; of the types that come in blocks, per block.
     #[must_use]
     #[inline]
     pub const fn size(self) -> usize {
         match self {
+            Self::MxFp8 | Self::MxInt8 => mx::BYTES,
             Self::F16 | Self::Bf16 => 2,
             Self::F32 | Self::I32 => 4,
             Self::F64 => 8,
         }
     }
 
-    /// True if the type has infinities and NaNs.
+    /// The bytes of as many whole elements as `room` bytes have place for.
+    #[must_use]
+    #[inline]
+    pub const fn whole(self, room: usize) -> usize {
+        room - room % self.size()
+    }
+
+    /// True if the type has NaNs.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        match self {
-            Self::F32 | Self::F16 | Self::Bf16 | Self::F64 => true,
-            Self::I32 => false,
-        }
+        !matches!(self, Self::I32)
+    }
+
+    /// True if elements come in blocks that share a scale. They can be added and not compared.
+    #[must_use]
+    pub const fn is_block(self) -> bool {
+        matches!(self, Self::MxFp8 | Self::MxInt8)
     }
 
     /// True for floats whose sums are made in binary32 and rounded once.
     #[must_use]
     pub const fn sums_wide(self) -> bool {
         match self {
-            Self::F16 | Self::Bf16 => true,
+            Self::F16 | Self::Bf16 | Self::MxFp8 | Self::MxInt8 => true,
             Self::F32 | Self::I32 | Self::F64 => false,
         }
     }
@@ -69,8 +85,8 @@ impl fmt::Display for DType {
 codes! {
     /// How two elements become one.
     pub enum Op {
-        /// Addition. Integers saturate; floats follow IEEE 754, rounded to nearest even. 16-bit floats are
-        /// added in binary32 and rounded at the end.
+        /// Addition. Integers saturate; floats follow IEEE 754, rounded to nearest even. 16-bit floats and
+        /// blocks are added in binary32 and rounded at the end.
         Sum = 0 "sum",
         /// The smaller one; of the two zeros that is -0. If either is a NaN, the type's canonical NaN.
         Min = 1 "min",
@@ -120,9 +136,17 @@ impl Element {
         Self { dtype, op: Op::Sum }
     }
 
-    /// Every type with every operation.
+    /// Every type with every operation that it has.
     pub fn all() -> impl Iterator<Item = Self> {
-        DType::ALL.into_iter().flat_map(|dtype| Op::ALL.into_iter().map(move |op| Self { dtype, op }))
+        let every = |dtype| Op::ALL.into_iter().map(move |op| Self { dtype, op });
+        DType::ALL.into_iter().flat_map(every).filter(|element| element.exists())
+    }
+
+    /// True if the type has the operation: blocks have no minima and maxima.
+    #[must_use]
+    #[inline]
+    pub const fn exists(self) -> bool {
+        self.op.adds() || !self.dtype.is_block()
     }
 
     /// The element with the given code.
@@ -130,8 +154,8 @@ impl Element {
     #[inline]
     pub const fn from_code(code: u8) -> Option<Self> {
         match (DType::from_code(code & 0x0f), Op::from_code(code >> 4)) {
-            (Some(dtype), Some(op)) => Some(Self { dtype, op }),
-            (None, _) | (_, None) => None,
+            (Some(dtype), Some(op)) if (Self { dtype, op }).exists() => Some(Self { dtype, op }),
+            _ => None,
         }
     }
 

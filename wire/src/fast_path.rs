@@ -251,12 +251,15 @@ pub fn priority(frame: &[u8]) -> u16 {
     frame.get(plain::PRIORITY).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
 
-/// By element code: the bits of a payload length that must be zero. Undefined codes let no length pass but 0.
+/// By element code: the bits of a payload length that must be zero. Undefined codes let no length pass but 0,
+/// and so do those of blocks, whose size is no power of two: their packets are parsed as a whole.
 const SIZE_MASK: [u16; 256] = {
     let mut mask = [u16::MAX; 256];
     let mut code = 0u8;
     loop {
-        if let Some(Element { dtype, .. }) = Element::from_code(code) {
+        if let Some(Element { dtype, .. }) = Element::from_code(code)
+            && !dtype.is_block()
+        {
             #[expect(clippy::cast_possible_truncation, reason = "2, 4 or 8")]
             let size = dtype.size() as u16;
             mask[code as usize] = size - 1;

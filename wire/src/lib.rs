@@ -66,6 +66,7 @@ pub mod header;
 pub mod icmp;
 mod line;
 pub mod malformed;
+pub mod mx;
 pub mod payload;
 pub mod ports;
 mod rank_set;

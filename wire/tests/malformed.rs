@@ -139,13 +139,13 @@ fn flags() {
 }
 
 fn dtype() {
-    for element in [0x00, 0x06, 0x0f, 0x41, 0xf1] {
+    for element in [0x00, 0x08, 0x0f, 0x41, 0xf1, 0x16, 0x26, 0x17, 0x27] {
         assert_eq!(changed(GRADIENT, 45, &[element]), Err(Malformed::DType), "{element:#x}");
     }
 }
 
 fn payload_length() {
-    let packet = hex(GRADIENT)[42..].to_vec();
+    let packet = [&hex(GRADIENT)[42..], &[0; 8]].concat();
     let with = |kind: u8, element: u8, len: usize| {
         let mut head = packet[..22].to_vec();
         head[1] = kind;
@@ -153,8 +153,8 @@ fn payload_length() {
         Header::parse(&head)?.0.payload(&packet[..len]).map(|(payload, _)| payload.len())
     };
     for kind in 1..=4 {
-        for (element, size) in [(1, 4), (2, 4), (3, 2), (4, 2), (5, 8)] {
-            for len in 0..=16 {
+        for (element, size) in [(1, 4), (2, 4), (3, 2), (4, 2), (5, 8), (6, 33), (7, 33)] {
+            for len in (0..=16).chain(32..=34) {
                 let good = len > 0 && len % size == 0;
                 let expected = if good { Ok(len) } else { Err(Malformed::PayloadLength) };
                 assert_eq!(with(kind, element, len), expected, "kind {kind}, element {element}, {len} bytes");
@@ -187,7 +187,7 @@ fn trailer() {
     let operation = "0001 01 00 00000007 0000000000000400";
     refused(&format!("05 10 {operation} 0014"), "one operation");
     refused(&format!("05 20 {operation} 0001 01 01 00000007 0000000000000400 0024"), "a reserved byte");
-    refused(&format!("05 20 {operation} 0001 06 00 00000007 0000000000000400 0024"), "element type 6");
+    refused(&format!("05 20 {operation} 0001 08 00 00000007 0000000000000400 0024"), "element type 8");
     let report = |state: u8, reserved: u8| {
         format!("0001 {state:02x} {reserved:02x} 00000000 00000000 c000 0000 {}", "00".repeat(16))
     };
@@ -222,7 +222,8 @@ fn control() {
     assert_eq!(Control::parse(&[good.as_slice(), &[0]].concat()).map(drop), refused, "49 bytes");
     assert_eq!(with(&[(0, 0)]), refused, "action 0");
     assert_eq!(with(&[(0, 11)]), refused, "action 11");
-    assert_eq!(with(&[(3, 6)]), refused, "element type 6");
+    assert_eq!(with(&[(3, 8)]), refused, "element type 8");
+    assert_eq!(with(&[(3, 0x16)]), refused, "the least of blocks");
     assert_eq!(with(&[(1, 1)]), refused, "a request with a status");
     assert_eq!(with(&[(2, 1)]), refused, "a request that answers");
     assert_eq!(with(&[(0, 8), (1, 22), (2, 10)]), Ok(()));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
-use pascaline_worker::narrow::{self, Narrow};
+use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
     AllreduceError, Collective, Config, Counters, Departure, Element, Event, Hints, Identity, Join, Left, Op,
     Report, Request, Session,
@@ -117,17 +117,17 @@ impl DpdkWorker {
     ///
     /// # Errors
     /// As there.
-    pub fn collective_narrow(
+    pub fn collective_narrow<'n>(
         &mut self,
         collective: &Collective<'_>,
         tensor: &mut [f32],
-        narrow: Narrow,
+        narrowing: impl Into<Narrowing<'n>>,
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.session.membership().identity;
-        let run = |dtype, bytes: &mut [u8]| self.collective(collective, dtype, bytes, hints);
-        let outcome = narrow::through(&identity, collective, (tensor, narrow), &mut room, run);
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.collective(call, dtype, bytes, hints);
+        let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
     }

@@ -43,7 +43,7 @@ pub(crate) struct Operation {
     pub(crate) start: u32,
     pub(crate) packets: u32,
     pub(crate) tensor_len: usize,
-    pub(crate) payload: usize,
+    pub(crate) full: usize,
     pub(crate) started: Duration,
     pub(crate) deadline: Duration,
     pub(crate) before: Counters,
@@ -56,8 +56,8 @@ impl Operation {
         let end = self.plan.tail(self.tensor_len).start;
         let compares = u32::from(self.plan.call.collective.compares());
         let number = psn.wrapping_sub(self.start).wrapping_sub(compares);
-        let begin = (number as usize).saturating_mul(self.payload).min(end);
-        begin..begin.saturating_add(self.payload).min(end)
+        let begin = (number as usize).saturating_mul(self.full).min(end);
+        begin..begin.saturating_add(self.full).min(end)
     }
 
     /// Whether a PSN is the one that compares what the ranks call.

@@ -2,25 +2,26 @@
 
 use half::{bf16, f16};
 pub use pascaline_wire::DType;
+use pascaline_wire::mx;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, `f16`,
-/// `bf16`.
+/// A type of elements that an appliance can combine: `f32`, `f64`, `i32`, `f16`, `bf16`, and [`MxFp8`] and
+/// [`MxInt8`], whose elements are blocks of 32 numbers.
 pub trait Element: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     /// Its name on the wire.
     const DTYPE: DType;
     /// Bits of the significand, or of an integer's magnitude.
     const DIGITS: u32;
 
-    /// The nearest element, of two the even one.
+    /// The nearest element, of two the even one; a block of 32 times that.
     #[must_use]
     fn nearest(value: f64) -> Self;
 
-    /// The same number; exact.
+    /// The same number; exact. Of a block, its first.
     #[must_use]
     fn value(self) -> f64;
 
@@ -34,6 +35,58 @@ pub trait Element: sealed::Sealed + FromBytes + IntoBytes + Immutable + Copy {
     fn write(self, into: &mut impl Extend<u8>) {
         into.extend(self.as_bytes().iter().copied());
     }
+}
+
+macro_rules! blocks {
+    ($($(#[$doc:meta])* $block:ident: $format:ident, $digits:literal;)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+        #[repr(transparent)]
+        pub struct $block(pub mx::Block);
+
+        impl $block {
+            /// The block of these numbers.
+            #[must_use]
+            pub fn of(values: &mx::Values) -> Self {
+                Self(mx::encode::<mx::$format>(values))
+            }
+
+            /// Its numbers.
+            #[must_use]
+            pub fn values(&self) -> mx::Values {
+                mx::decode::<mx::$format>(&self.0)
+            }
+        }
+
+        impl Default for $block {
+            fn default() -> Self {
+                Self([0; mx::BYTES])
+            }
+        }
+
+        impl sealed::Sealed for $block {}
+
+        impl Element for $block {
+            const DTYPE: DType = DType::$block;
+            const DIGITS: u32 = $digits;
+
+            #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+            fn nearest(value: f64) -> Self {
+                Self::of(&[value as f32; mx::ELEMENTS])
+            }
+
+            fn value(self) -> f64 {
+                self.values()[0].into()
+            }
+        }
+    )+};
+}
+
+blocks! {
+    /// 32 numbers of OCP MXFP8 (E4M3).
+    MxFp8: Fp8, 4;
+    /// 32 numbers of OCP MXINT8.
+    MxInt8: Int8, 7;
 }
 
 macro_rules! elements {
@@ -91,6 +144,14 @@ macro_rules! with_element {
                 type $type = $crate::bf16;
                 $act
             }
+            $crate::element::DType::MxFp8 => {
+                type $type = $crate::element::MxFp8;
+                $act
+            }
+            $crate::element::DType::MxInt8 => {
+                type $type = $crate::element::MxInt8;
+                $act
+            }
         }
     };
 }
@@ -100,10 +161,15 @@ macro_rules! with_element {
 ///
 /// The quotient is rounded twice, to `f64` and to the element, and is still the nearest one: a quotient by at
 /// most 1,024 that is not halfway between two elements is farther from there than the rounding to `f64` moves
-/// it.
+/// it. The numbers of blocks are divided in `f32`, and the block is rounded once more.
 pub fn divide(dtype: DType, bytes: &mut [u8], count: u16) {
-    let count = f64::from(count.max(1));
-    with_element!(dtype, T => each::<T>(bytes, |value| T::nearest(value.value() / count)));
+    let (wide, count) = (f64::from(count.max(1)), f32::from(count.max(1)));
+    let mean = |values: mx::Values| values.map(|value| value / count);
+    match dtype {
+        DType::MxFp8 => each(bytes, |block: MxFp8| MxFp8::of(&mean(block.values()))),
+        DType::MxInt8 => each(bytes, |block: MxInt8| MxInt8::of(&mean(block.values()))),
+        _ => with_element!(dtype, T => each::<T>(bytes, |value| T::nearest(value.value() / wide))),
+    }
 }
 
 fn each<T: Element>(bytes: &mut [u8], mean: impl Fn(T) -> T) {

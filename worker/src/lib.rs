@@ -34,7 +34,7 @@
 //! | [`pace`] | how many are worth having in flight |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
-//! | [`element`], [`narrow`], [`priority`] | types of elements; 16 bits on the wire; how urgent a tensor is |
+//! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
 //! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
@@ -78,12 +78,12 @@ pub use allreduce::{Failure, Partial, Progress, Report, Request};
 pub use asynchronous::{AsyncCounters, AsyncSession, Initial, Push, PushError, Settings, Slope};
 pub use collective::{Collective, Parts};
 pub use counters::{Counters, Ignored};
-pub use element::Element;
+pub use element::{Element, MxFp8, MxInt8};
 pub use half::{bf16, f16};
 pub use identity::{Identity, Membership};
 pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
-pub use narrow::Narrow;
+pub use narrow::{Feedback, Narrow, Narrowing};
 pub use pascaline_wire::{Op, RankSet};
 pub use priority::Hints;
 pub use rejection::{Reason, Rejection};

@@ -1,31 +1,44 @@
-//! `f32` tensors that travel as 16-bit floats, by request: half the bytes on the link.
+//! `f32` tensors that travel as smaller elements, by request: half or a quarter of the bytes on the link.
 //!
-//! Each rank rounds its elements once, the appliance adds in `f32` and rounds the sum once (and once for each
-//! part that had to make way), and a worker widens it again, exactly. So with u = 2⁻¹¹ (`f16`) or 2⁻⁸
-//! (`bf16`) a sum S of x₁ … x_N is off by at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), and by what the additions
-//! round in `f32`, for numbers that the type has as normal ones. `f16` makes infinities of what is 65,520 or
-//! more; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding.
+//! Each rank rounds its elements once, the appliance adds in `f32` and rounds the sum once (16-bit floats:
+//! and once for each part that had to make way), and a worker widens it again, exactly. So with u = 2⁻¹¹
+//! (`f16`) or 2⁻⁸ (`bf16`) a sum S of x₁ … x_N is off by at most u Σ|xᵢ| + u (|S| + u Σ|xᵢ|), and by what the
+//! additions round in `f32`, for numbers that the type has as normal ones. `f16` makes infinities of what is
+//! 65,520 or more; below 2⁻¹⁴ its error is absolute, 2⁻²⁵ for each rounding.
+//!
+//! With blocks of 32 elements that share a scale ([`mx`], which has what one rounding does), the error of an
+//! element depends on the largest one of its block. With mᵢ as that of rank i and M as that of the sum:
+//! `mxint8` is off by at most (Σ mᵢ + M)/128, `mxfp8` by Σ max(|xᵢ|/8, 2⁻¹⁸ mᵢ) + max(|S|/8, 2⁻¹⁸ M), where S
+//! and M are those of what was added. Nothing makes way rounded.
+//!
+//! **Feedback.** What a rank's own rounding has left of an element can be added to that element of its next
+//! tensor ([`Feedback`]). So the sum over many tensors is off by one rounding of each rank, not one of each
+//! tensor. What rounds the sum at the appliance, nobody makes good.
 
 use core::time::Duration;
 use std::time::Instant;
 
 use half::slice::{HalfBitsSliceExt as _, HalfFloatSliceExt as _};
 use half::{bf16, f16};
-use pascaline_wire::DType;
+use pascaline_wire::{DType, mx};
 use zerocopy::IntoBytes as _;
 
 use crate::allreduce::Report;
-use crate::collective::{Collective, Plan};
+use crate::collective::{Collective, Parts, Plan};
 use crate::identity::Identity;
 use crate::session::StartError;
 
-/// A type of 16-bit floats to travel as.
+/// A type to travel as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Narrow {
     /// IEEE 754 binary16: 11 bits of significand, up to 65,504.
     F16,
     /// The upper half of a binary32: 8 bits of significand, the range of `f32`.
     Bf16,
+    /// OCP MXFP8: 4 bits of significand, and a scale for 32 elements.
+    MxFp8,
+    /// OCP MXINT8: 7 bits and sign, and a scale for 32 elements.
+    MxInt8,
 }
 
 impl Narrow {
@@ -35,7 +48,85 @@ impl Narrow {
         match self {
             Self::F16 => DType::F16,
             Self::Bf16 => DType::Bf16,
+            Self::MxFp8 => DType::MxFp8,
+            Self::MxInt8 => DType::MxInt8,
         }
+    }
+
+    /// This type, with what rounding leaves added to the next tensor.
+    #[must_use]
+    pub const fn with(self, feedback: &mut Feedback) -> Narrowing<'_> {
+        Narrowing { narrow: self, feedback: Some(feedback) }
+    }
+
+    /// Bytes of so many elements.
+    const fn bytes(self, elements: usize) -> usize {
+        let dtype = self.dtype();
+        dtype.size() * if dtype.is_block() { elements.div_ceil(mx::ELEMENTS) } else { elements }
+    }
+
+    fn narrow(self, tensor: &[f32], room: &mut [u16]) {
+        match self {
+            Self::F16 => room.reinterpret_cast_mut::<f16>().convert_from_f32_slice(tensor),
+            Self::Bf16 => room.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(tensor),
+            Self::MxFp8 => mx::pack::<mx::Fp8>(tensor, room.as_mut_bytes()),
+            Self::MxInt8 => mx::pack::<mx::Int8>(tensor, room.as_mut_bytes()),
+        }
+    }
+
+    /// Those elements, the first of which is this one; it is the first of its block.
+    fn widen(self, room: &[u16], first: usize, tensor: &mut [f32]) {
+        let blocks = room.as_bytes().get(self.bytes(first)..).unwrap_or_default();
+        let halves = room.get(first..).and_then(|room| room.get(..tensor.len()));
+        match (self, halves) {
+            (Self::F16, Some(halves)) => halves.reinterpret_cast::<f16>().convert_to_f32_slice(tensor),
+            (Self::Bf16, Some(halves)) => halves.reinterpret_cast::<bf16>().convert_to_f32_slice(tensor),
+            (Self::MxFp8, _) => mx::unpack::<mx::Fp8>(blocks, tensor),
+            (Self::MxInt8, _) => mx::unpack::<mx::Int8>(blocks, tensor),
+            (Self::F16 | Self::Bf16, None) => {}
+        }
+    }
+}
+
+/// What rounding has left of a tensor so far: to be kept from call to call, one for each tensor of a model.
+#[derive(Debug, Clone, Default)]
+pub struct Feedback {
+    kept: Vec<f32>,
+    /// What will have been left once the operation under way has succeeded.
+    next: Vec<f32>,
+}
+
+impl Feedback {
+    /// By element; empty before the first call.
+    #[must_use]
+    pub fn kept(&self) -> &[f32] {
+        &self.kept
+    }
+
+    /// The tensor and what was left of earlier ones.
+    fn add(&mut self, tensor: &[f32]) -> Result<&mut [f32], StartError> {
+        let (kept, elements) = (self.kept.len(), tensor.len());
+        if kept == 0 {
+            self.kept.resize(elements, 0.0);
+        } else if kept != elements {
+            return Err(StartError::FeedbackLength { kept, elements });
+        }
+        self.next.clear();
+        self.next.extend(tensor.iter().zip(&self.kept).map(|(value, kept)| value + kept));
+        Ok(&mut self.next)
+    }
+}
+
+/// How a tensor is narrowed: a [`Narrow`], or one [with feedback](Narrow::with).
+#[derive(Debug)]
+pub struct Narrowing<'a> {
+    narrow: Narrow,
+    feedback: Option<&'a mut Feedback>,
+}
+
+impl From<Narrow> for Narrowing<'_> {
+    fn from(narrow: Narrow) -> Self {
+        Self { narrow, feedback: None }
     }
 }
 
@@ -47,27 +138,78 @@ impl Narrow {
 pub fn through<E: From<StartError>>(
     identity: &Identity,
     collective: &Collective<'_>,
-    (tensor, narrow): (&mut [f32], Narrow),
+    (tensor, narrowing): (&mut [f32], Narrowing<'_>),
     room: &mut Vec<u16>,
-    run: impl FnOnce(DType, &mut [u8]) -> Result<Report, E>,
+    run: impl FnOnce(&Collective<'_>, DType, &mut [u8]) -> Result<Report, E>,
 ) -> Result<Report, E> {
     let begun = Instant::now();
+    let Narrowing { narrow, mut feedback } = narrowing;
     let dtype = narrow.dtype();
-    let place = (identity.rank, identity.ranks);
-    let plan = Plan::new(collective, place, (2 * tensor.len(), dtype))?;
-    room.resize(tensor.len(), 0);
-    match narrow {
-        Narrow::F16 => room.reinterpret_cast_mut::<f16>().convert_from_f32_slice(tensor),
-        Narrow::Bf16 => room.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(tensor),
-    }
-    let report = run(dtype, room.as_mut_bytes())?;
-    let take = plan.take.start / 2..plan.take.end / 2;
-    if let (Some(wide), Some(narrowed)) = (tensor.get_mut(take.clone()), room.get(take)) {
-        match narrow {
-            Narrow::F16 => narrowed.reinterpret_cast::<f16>().convert_to_f32_slice(wide),
-            Narrow::Bf16 => narrowed.reinterpret_cast::<bf16>().convert_to_f32_slice(wide),
+    let plan = Plan::new(collective, (identity.rank, identity.ranks), (size_of_val(tensor), DType::F32))?;
+    let mut counts = Vec::new();
+    let collective = if dtype.is_block() {
+        let parted = StartError::Blocks { what: "parted", dtype };
+        in_blocks(collective, (identity.ranks, tensor.len()), &mut counts).ok_or(parted)?
+    } else {
+        *collective
+    };
+    let bytes = narrow.bytes(tensor.len());
+    room.resize(bytes.div_ceil(2), 0);
+    if let Some(feedback) = &mut feedback {
+        if plan.call.collective.copies() || !plan.element.op.adds() {
+            return Err(StartError::Feedback.into());
         }
+        let sum = feedback.add(tensor)?;
+        narrow.narrow(sum, room);
+        leave(narrow, room, sum);
+    } else {
+        narrow.narrow(tensor, room);
+    }
+    let report = run(&collective, dtype, room.as_mut_bytes().get_mut(..bytes).unwrap_or_default())?;
+    if let Some(feedback) = feedback {
+        core::mem::swap(&mut feedback.kept, &mut feedback.next);
+    }
+    let take = plan.take.start / 4..plan.take.end / 4;
+    if let Some(wide) = tensor.get_mut(take.clone()) {
+        narrow.widen(room, take.start, wide);
     }
     let elapsed: Duration = begun.elapsed();
     Ok(Report { elapsed, bytes: size_of_val(tensor), ..report })
+}
+
+/// Of values, leaves what is not in their rounded form. Of what is no number, nothing is left.
+fn leave(narrow: Narrow, room: &[u16], values: &mut [f32]) {
+    let mut some = [0.0; 8 * mx::ELEMENTS];
+    for (at, values) in values.chunks_mut(some.len()).enumerate() {
+        let first = at * some.len();
+        let some = &mut some[..values.len()];
+        narrow.widen(room, first, some);
+        for (value, rounded) in values.iter_mut().zip(some) {
+            let rest = *value - *rounded;
+            *value = if rest.is_finite() { rest } else { 0.0 };
+        }
+    }
+}
+
+/// The same of blocks; `None` where a rank's part would end inside one.
+fn in_blocks<'a>(
+    collective: &Collective<'a>,
+    (ranks, elements): (u16, usize),
+    room: &'a mut Vec<usize>,
+) -> Option<Collective<'a>> {
+    let blocks = |parts: Parts<'_>| {
+        let whole = match parts {
+            Parts::Even => elements.is_multiple_of(mx::ELEMENTS * usize::from(ranks.max(1))),
+            Parts::Counts(counts) => counts.iter().all(|count| count.is_multiple_of(mx::ELEMENTS)),
+        };
+        let Parts::Counts(counts) = parts else { return whole.then_some(Parts::Even) };
+        let room = room;
+        room.extend(counts.iter().map(|count| count / mx::ELEMENTS));
+        whole.then_some(Parts::Counts(room))
+    };
+    Some(match *collective {
+        Collective::ReduceScatter { op, parts } => Collective::ReduceScatter { op, parts: blocks(parts)? },
+        Collective::Allgather { parts } => Collective::Allgather { parts: blocks(parts)? },
+        other => other,
+    })
 }

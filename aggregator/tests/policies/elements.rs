@@ -5,12 +5,17 @@ use pascaline_aggregator::{ConflictPolicy, Order, Policy};
 use pascaline_buffer::combine::Kernels;
 use pascaline_wire::{DType, Element, Op};
 
+#[path = "../../../wire/tests/common/reference.rs"]
+#[allow(dead_code, reason = "each test file uses its part")]
+mod reference;
+
+use reference::Kind;
+
 use crate::common::{Event, Parcel, Rig, bytes, config, sum_of, values};
 use crate::{half as of_two, psn, served};
 
-const TYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
-const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
-const ELEMENTS: usize = 24;
+/// Four blocks, so that a payload is whole words.
+const ELEMENTS: usize = 128;
 
 /// A small number that every type has.
 fn number(rank: u16, at: usize) -> i32 {
@@ -18,7 +23,17 @@ fn number(rank: u16, at: usize) -> i32 {
 }
 
 fn encode(dtype: DType, numbers: impl Iterator<Item = i32>) -> Vec<i32> {
+    let kind = match dtype {
+        DType::MxFp8 => Some(Kind::E4m3),
+        DType::MxInt8 => Some(Kind::Int8),
+        _ => None,
+    };
+    if let Some(kind) = kind {
+        let numbers: Vec<f32> = numbers.map(|number| number as f32).collect();
+        return values(&numbers.chunks(32).flat_map(|numbers| kind.encode(numbers)).collect::<Vec<u8>>());
+    }
     let one = |number: i32| match dtype {
+        DType::MxFp8 | DType::MxInt8 => unreachable!(),
         DType::F32 => (number as f32).to_le_bytes().to_vec(),
         DType::I32 => number.to_le_bytes().to_vec(),
         DType::F16 => f16::from_f64(f64::from(number)).to_le_bytes().to_vec(),
@@ -39,7 +54,7 @@ fn combined(op: Op, ranks: &[u16], at: usize) -> i32 {
 
 #[test]
 fn every_type_and_operation_in_either_order() {
-    for (dtype, op) in TYPES.into_iter().flat_map(|dtype| OPS.map(|op| (dtype, op))) {
+    for Element { dtype, op } in Element::all() {
         for order in [Order::Arrival, Order::Rank] {
             let policy = Policy { order, ..Policy::default() };
             for kernels in [Kernels::scalar(), Kernels::detect()] {
@@ -73,7 +88,7 @@ fn every_type_and_operation_in_either_order() {
 
 #[test]
 fn every_type_and_operation_with_a_threshold() {
-    for (dtype, op) in TYPES.into_iter().flat_map(|dtype| OPS.map(|op| (dtype, op))) {
+    for Element { dtype, op } in Element::all() {
         let mut rig = Rig::new(1, 1);
         let element = Element { dtype, op };
         let mut done = None;
@@ -95,7 +110,7 @@ fn every_type_and_operation_with_a_threshold() {
 /// A partial at the server goes on as if it had stayed: the bytes are those of the elements.
 #[test]
 fn a_sum_that_is_evicted_is_that_of_those_inside() {
-    for (dtype, op) in TYPES.into_iter().flat_map(|dtype| OPS.map(|op| (dtype, op))) {
+    for Element { dtype, op } in Element::all() {
         let policy = served(ConflictPolicy::Always);
         let mut rig = Rig::new(1, 1);
         let element = Element { dtype, op };
@@ -105,13 +120,13 @@ fn a_sum_that_is_evicted_is_that_of_those_inside() {
         }
         match &rig.offer(&of_two(psn(1), 0, &policy))[0] {
             Event::Evicted { ranks, sum, .. } => {
-                assert!(!op.adds() || !matches!(dtype, DType::F16 | DType::Bf16));
+                assert!(!op.adds() || !dtype.sums_wide());
                 assert_eq!((ranks.as_slice(), sum.element), ([1, 3].as_slice(), element.code()));
                 let expected = encode(dtype, (0..ELEMENTS).map(|at| combined(op, &[1, 3], at)));
                 assert_eq!(sum.values, expected, "{element:?}");
             }
             Event::Originals { values, .. } => {
-                assert!(op.adds() && matches!(dtype, DType::F16 | DType::Bf16));
+                assert!(op.adds() && dtype.sums_wide());
                 assert_eq!(*values, [1, 3].map(|rank| (rank, payload(rank))));
             }
             other => panic!("{other:?}"),

@@ -13,13 +13,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, Failure, Narrow, Notice, Partial, RankSet, StartError, with_element,
+    AllreduceError, Collective, Config, Failure, Feedback, Narrow, Notice, Partial, RankSet, StartError,
+    with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
 mod bench;
+mod check;
 mod collective;
 mod command;
 mod iswitch;
@@ -33,13 +35,14 @@ mod switchml;
 mod tests;
 
 pub(crate) use self::bench::{BenchArgs, bench};
-use self::collective::{CollectiveArgs, Kind, Want};
+use self::check::first_mismatch;
+use self::collective::{CollectiveArgs, Kind};
 pub(crate) use self::command::{CommandArgs, command};
 pub(crate) use self::iswitch::{IswitchArgs, iswitch};
 use self::member::{Member, NoMember};
 pub(crate) use self::olaf::{OlafArgs, olaf};
 use self::report::gigabits;
-use self::sample::{Check, Op, Order, Sample};
+use self::sample::{Op, Order, Sample};
 pub(crate) use self::switchml::{SwitchmlArgs, switchml};
 
 const EXAMPLES: &str = "\
@@ -65,8 +68,10 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --collective broadcast --root 2
 
-  f32 that travels as bf16, half the bytes:
+  f32 that travels as bf16, half the bytes, or as MXINT8, a quarter:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 --wire bf16
+    pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
+      --wire mxint8 --feedback
 
   An appliance behind a router, by name and over IPv6:
     pascaline worker allreduce --appliance aggregator.example --job 1 --rank 0 --ranks 4
@@ -83,8 +88,8 @@ or the appliance refused them.";
 /// Every rank knows every rank's numbers (a function of seed, rank, iteration and index), so each checks all
 /// elements: i32, minima and maxima bit by bit; sums and means of floats within the rounding that any order
 /// of additions can cause (f16 and bf16: one rounding for each part of the sum that made way in the
-/// appliance), or bit by bit with --order rank. Before each iteration and before the check the ranks meet in
-/// an allreduce of one element; neither this nor the check is part of the times.
+/// appliance), or bit by bit with --order rank and of mxfp8 and mxint8. Before each iteration and before the
+/// check the ranks meet in an allreduce of one element; neither this nor the check is part of the times.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AllreduceArgs {
@@ -103,7 +108,7 @@ pub(crate) struct AllreduceArgs {
     /// How many allreduces.
     #[arg(long, default_value = "10")]
     pub(crate) iterations: NonZeroU32,
-    /// Type of the elements.
+    /// Type of the elements; those of mxfp8 and mxint8 are blocks of 32 numbers, 33 bytes.
     #[arg(long, default_value_t = DType::F32, value_parser = dtypes())]
     pub(crate) dtype: DType,
     #[command(flatten)]
@@ -277,19 +282,21 @@ fn elements(args: &AllreduceArgs) -> anyhow::Result<usize> {
     if args.collective.collective == Kind::Barrier {
         return Ok(0);
     }
-    let (size, wire) = (args.dtype.size(), args.collective.wire);
+    let (size, wire) = (args.dtype.size(), args.collective.wire.map(|wire| Narrow::from(wire).dtype()));
     ensure!(wire.is_none() || args.dtype == DType::F32, "--wire goes with --dtype f32");
-    let bytes = args.bytes.unwrap_or(16 << 20);
-    match args.elements {
-        Some(elements) => Ok(elements),
-        None => {
-            ensure!(
-                bytes.is_multiple_of(size),
-                "--bytes {bytes} is not a multiple of the element size, {size}"
-            );
-            Ok(bytes / size)
-        }
+    let bytes = args.bytes.unwrap_or(args.dtype.whole(16 << 20));
+    ensure!(
+        args.elements.is_some() || bytes.is_multiple_of(size),
+        "--bytes {bytes} is not a multiple of the element size, {size}"
+    );
+    let elements = args.elements.unwrap_or(bytes / size);
+    if let Some(wire) = wire.filter(|wire| wire.is_block()) {
+        ensure!(
+            elements.is_multiple_of(32),
+            "--wire {wire}: {elements} elements are not a multiple of its blocks of 32"
+        );
     }
+    Ok(elements)
 }
 
 fn iterate<T: Sample>(
@@ -299,7 +306,9 @@ fn iterate<T: Sample>(
     bar: &ProgressBar,
     outcome: &mut Outcome,
 ) -> Result<(), AllreduceError> {
-    let mut tensor = vec![T::default(); elements];
+    let narrow = args.collective.wire.map(Narrow::from);
+    let mut feedback = args.collective.feedback.then(Feedback::default);
+    let mut tensor = vec![T::default(); if narrow.is_some() { elements / T::NUMBERS } else { elements }];
     for iteration in 0..args.iterations.get() {
         let mine = sample::stream(args.seed, args.who.rank, iteration);
         for (index, place) in (0_u64..).zip(&mut tensor) {
@@ -310,9 +319,10 @@ fn iterate<T: Sample>(
         worker.collective(&Collective::Allreduce(op), &mut [T::default()])?;
         let before = cpu_seconds();
         let call = args.collective.call(op);
-        let report = match args.collective.wire {
-            None => worker.collective(&call, &mut tensor)?,
-            Some(wire) => worker.narrowed(&call, &mut tensor, wire)?,
+        let report = match (narrow, &mut feedback) {
+            (None, _) => worker.collective(&call, &mut tensor)?,
+            (Some(narrow), None) => worker.narrowed(&call, &mut tensor, narrow.into())?,
+            (Some(narrow), Some(feedback)) => worker.narrowed(&call, &mut tensor, narrow.with(feedback))?,
         };
         outcome.cpu_seconds += cpu_seconds() - before;
         let seconds = report.elapsed.as_secs_f64();
@@ -335,7 +345,7 @@ fn iterate<T: Sample>(
         }
         // What this rank has is checked and told in any case.
         met?;
-        bar.set_message(format!("{:.3} Gbit/s", gigabits(tensor.len() * args.dtype.size(), seconds)));
+        bar.set_message(format!("{:.3} Gbit/s", gigabits(elements * args.dtype.size(), seconds)));
         bar.inc(1);
     }
     Ok(())
@@ -347,51 +357,12 @@ fn cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
-/// The first element that is not what all ranks' samples make, what it is and what it should be.
-fn first_mismatch<T: Sample>(
-    args: &AllreduceArgs,
-    iteration: u32,
-    tensor: &[T],
-    worker: &mut Member,
-) -> Option<(u64, T, f64)> {
-    const CHUNK: usize = 1 << 16;
-    let streams: Vec<u64> =
-        (0..args.who.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
-    let check = Check::new::<T>(args.op, args.order, args.who.ranks);
-    let wants = args.collective.wants(args.who.rank, args.who.ranks, tensor.len());
-    let mut samples = vec![T::default(); streams.len()];
-    let mut index = 0;
-    for chunk in tensor.chunks(CHUNK) {
-        // Another rank may still need a result that only this one has.
-        worker.tend();
-        for &got in chunk {
-            let number = index as u64;
-            let expected = match wants.at(index) {
-                Want::Combined => {
-                    for (sample, &stream) in samples.iter_mut().zip(&streams) {
-                        *sample = T::sample(stream, number);
-                    }
-                    check.differs(got, &samples)
-                }
-                Want::Of(rank) => {
-                    let sample = T::sample(streams[usize::from(rank)], number);
-                    (got != sample).then(|| sample.value())
-                }
-            };
-            if let Some(expected) = expected {
-                return Some((number, got, expected));
-            }
-            index += 1;
-        }
-    }
-    None
-}
-
 const fn allreduce_status(error: &AllreduceError) -> u8 {
-    use StartError::{Root, ShortPayload, TooLong};
+    use StartError::{Blocks, Feedback, NoBlock, Root, ShortPayload, TooLong};
     match error {
         AllreduceError::Failed(Failure::Rejected { .. }) => REFUSED,
         AllreduceError::Start(TooLong { .. } | Root { .. } | ShortPayload { .. }) => REFUSED,
+        AllreduceError::Start(Blocks { .. } | NoBlock { .. } | Feedback) => REFUSED,
         _ => FAILED,
     }
 }

@@ -5,10 +5,11 @@ mod wide;
 
 pub(super) use element::{Max, Min, Sum};
 
-use pascaline_wire::DType;
+use pascaline_wire::{DType, mx};
 
+use super::blocks;
 use super::half::{Bf16, F16};
-use super::set::{Set, Sums, Table, set};
+use super::set::{Set, Sums, Table, at_once, set};
 use element::{Element, Exact, Rule, Widened};
 
 /// `into[i] += from[i]` in binary32.
@@ -86,6 +87,8 @@ const fn table(of: DType) -> Table {
         DType::I32 => plain!(i32, 4),
         DType::F16 => sixteen!(F16),
         DType::Bf16 => sixteen!(Bf16),
+        DType::MxFp8 => at_once!(blocks::sum::<mx::Fp8>, mx::not_numbers::<mx::Fp8>),
+        DType::MxInt8 => at_once!(blocks::sum::<mx::Int8>, mx::not_numbers::<mx::Int8>),
     }
 }
 

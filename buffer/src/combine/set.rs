@@ -11,6 +11,8 @@ pub(super) enum Sums {
     Plain(Combine),
     /// In an accumulator of wider elements.
     Wide(WideSum),
+    /// All payloads at once, which needs no accumulator that outlives a call.
+    AtOnce,
 }
 
 /// The kernels of one element type.
@@ -42,3 +44,17 @@ macro_rules! set {
     }};
 }
 pub(super) use set;
+
+/// The table of a type that comes in blocks, from `sum` and `non_finite`.
+macro_rules! at_once {
+    ($sum:expr, $non_finite:expr) => {
+        Table {
+            sum: Sums::AtOnce,
+            min: |_, _| false,
+            max: |_, _| false,
+            in_order: [$sum, |_, _| false, |_, _| false],
+            non_finite: $non_finite,
+        }
+    };
+}
+pub(super) use at_once;

@@ -21,7 +21,7 @@ mod x86;
 macro_rules! kernels {
     ($features:literal) => {
         use crate::combine::scalar::{Max, Min, Sum};
-        use crate::combine::set::{Set, Sums, Table};
+        use crate::combine::set::{Set, Sums, Table, at_once};
         use crate::combine::simd::lanes;
 
         $crate::combine::simd::entry! {
@@ -37,6 +37,15 @@ macro_rules! kernels {
             last<V: lanes::Wide>(buffer: &mut [u8], from: &[u8]) -> bool;
             widen<V: lanes::Wide>(buffer: &mut [u8]) -> ();
             narrow<V: lanes::Wide>(buffer: &mut [u8]) -> ();
+        }
+
+        $crate::combine::simd::plain_entry! {
+            $features, $crate::combine::blocks::sum;
+            block_sum<F: pascaline_wire::mx::Format>(into: &mut [u8], from: &[&[u8]]) -> bool
+        }
+        $crate::combine::simd::plain_entry! {
+            $features, pascaline_wire::mx::not_numbers;
+            not_numbers<F: pascaline_wire::mx::Format>(bytes: &[u8]) -> usize
         }
 
         const fn plain<V: lanes::Sums + lanes::Extremes + lanes::Finite>() -> Table {
@@ -68,6 +77,10 @@ macro_rules! kernels {
             }
         }
 
+        const fn blocks<F: pascaline_wire::mx::Format>() -> Table {
+            at_once!(block_sum::<F>, not_numbers::<F>)
+        }
+
         const fn table(of: pascaline_wire::DType) -> Table {
             match of {
                 pascaline_wire::DType::F32 => plain::<F32>(),
@@ -75,6 +88,8 @@ macro_rules! kernels {
                 pascaline_wire::DType::I32 => plain::<I32>(),
                 pascaline_wire::DType::F16 => sixteen::<ExactF16, Widened<F16>, Paired<F16>>(),
                 pascaline_wire::DType::Bf16 => sixteen::<ExactBf16, Widened<Bf16>, Paired<Bf16>>(),
+                pascaline_wire::DType::MxFp8 => blocks::<pascaline_wire::mx::Fp8>(),
+                pascaline_wire::DType::MxInt8 => blocks::<pascaline_wire::mx::Int8>(),
             }
         }
 
@@ -114,6 +129,25 @@ macro_rules! entry {
     };
 }
 
+/// The same of a loop in plain Rust, which becomes what the features allow.
+macro_rules! plain_entry {
+    (
+        $features:literal, $loop:path;
+        $name:ident<$of:ident: $bound:path>($($arg:ident: $type:ty),+) -> $out:ty
+    ) => {
+        fn $name<$of: $bound>($($arg: $type),+) -> $out {
+            #[target_feature(enable = $features)]
+            fn with_features<$of: $bound>($($arg: $type),+) -> $out {
+                use $loop as run;
+                run::<$of>($($arg),+)
+            }
+            // SAFETY: reachable only through `SET`, which is handed out only where the processor has the
+            // features.
+            unsafe { with_features::<$of>($($arg),+) }
+        }
+    };
+}
+
 /// The items of `Sums` that say that no element saturates.
 macro_rules! never_saturates {
     () => {
@@ -129,7 +163,7 @@ macro_rules! never_saturates {
     };
 }
 
-use {entry, kernels, never_saturates};
+use {entry, kernels, never_saturates, plain_entry};
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;

@@ -58,8 +58,12 @@ pub(crate) fn special(of: DType) -> Vec<Vec<u8>> {
         DType::Bf16 => {
             both(1 << 15, 2, &[0, 1, 0x007f, 0x0080, 0x3f80, 0x3f81, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x7fff])
         }
+        DType::MxFp8 | DType::MxInt8 => unreachable!(),
     }
 }
+
+/// The types whose elements stand alone.
+pub(crate) const PLAIN: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
 
 /// `count` elements: one in `awkward` a special value, the others any bits.
 pub(crate) fn payload(of: DType, count: usize, awkward: usize, random: &mut Rng) -> Vec<u8> {
@@ -86,7 +90,7 @@ fn f32_of(of: DType, bytes: &[u8]) -> f32 {
         DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap()),
         DType::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
         DType::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
-        DType::F64 | DType::I32 => unreachable!(),
+        DType::F64 | DType::I32 | DType::MxFp8 | DType::MxInt8 => unreachable!(),
     }
 }
 
@@ -105,7 +109,7 @@ pub(crate) fn canonical_nan(of: DType) -> Vec<u8> {
         DType::F64 => 0x7ff8_0000_0000_0000u64.to_le_bytes().to_vec(),
         DType::F16 => 0x7e00u16.to_le_bytes().to_vec(),
         DType::Bf16 => 0x7fc0u16.to_le_bytes().to_vec(),
-        DType::I32 => unreachable!(),
+        DType::I32 | DType::MxFp8 | DType::MxInt8 => unreachable!(),
     }
 }
 
@@ -180,6 +184,7 @@ pub(crate) fn joined(of: DType, op: Op, a: &[u8], b: &[u8]) -> (Vec<u8>, bool) {
                 _ => chosen(extreme!(op, x, y)),
             }
         }
+        DType::MxFp8 | DType::MxInt8 => unreachable!(),
     }
 }
 

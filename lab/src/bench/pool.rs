@@ -125,11 +125,19 @@ struct More {
     jobs: u16,
 }
 
+impl PoolArgs {
+    /// Whole elements.
+    fn shape(&self) -> Shape {
+        let payload = self.dtype.whole(self.payload.into());
+        Shape { fan_in: self.fan_in, payload: u16::try_from(payload).unwrap_or(self.payload) }
+    }
+}
+
 pub(super) fn run(args: &PoolArgs) -> anyhow::Result<ExitCode> {
     if args.sweep {
         return sweep::run(args);
     }
-    let shape = Shape { fan_in: args.fan_in, payload: args.payload };
+    let shape = args.shape();
     let load = |residence| {
         let load = Load::plain(shape, residence).with_order(args.order.into());
         let load = Load { element: Element::sum(args.dtype), jobs: args.jobs, ..load };

@@ -6,7 +6,7 @@ use core::time::Duration;
 use pascaline_wire::control::{Control, Status};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Operation, Operations, RankReport, RankReports, RankState};
-use pascaline_wire::{Call, Element};
+use pascaline_wire::{Call, DType, Element};
 
 use super::Membership;
 use super::job::{Decision, JobRecord, Names, Phase, source};
@@ -42,7 +42,8 @@ impl Called {
 
     /// How many PSNs the operation has.
     fn psns(&self, payload: u16) -> u32 {
-        self.call.packets(self.bytes, payload)
+        let dtype = self.element.map_or(DType::F32, |element| element.dtype);
+        self.call.packets(self.bytes, dtype, payload)
     }
 
     pub(super) const fn is_under_way(&self) -> bool {

@@ -49,6 +49,17 @@ fn sixteen_bit_sums_are_rounded_once() {
     check(DType::F16, Op::Sum, &payloads, &0x6801_u16.to_le_bytes(), Flags::NONE);
 }
 
+/// 127 + 2 + 1 sixty-fourths are 65 with a scale of two; rounded after each addition they would be 64.
+#[test]
+fn sums_of_blocks_are_rounded_once_and_have_a_scale_of_their_own() {
+    let block = |scale: u8, first: u8| [[scale, first].as_slice(), &[0; 31]].concat();
+    let payloads = [127, 2, 1].map(|first| block(127, first));
+    check(DType::MxInt8, Op::Sum, &payloads, &block(128, 65), Flags::NONE);
+    // 256 + 256 + 16 is rounded to 512, which is 256 with a scale of two.
+    let payloads = [0x78, 0x78, 0x58].map(|first| block(127, first));
+    check(DType::MxFp8, Op::Sum, &payloads, &block(128, 0x78), Flags::NONE);
+}
+
 #[test]
 fn integers_saturate_and_say_so() {
     let payloads = [i32::MAX, 1, -5].map(|value| value.to_le_bytes().to_vec());

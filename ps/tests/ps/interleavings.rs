@@ -203,7 +203,7 @@ fn anything() -> impl Strategy<Value = Anything> {
     ];
     let dtype = prop_oneof![
         4 => Just(DType::F32),
-        4 => prop::sample::select(vec![DType::I32, DType::F16, DType::Bf16, DType::F64])
+        4 => prop::sample::select(vec![DType::I32, DType::F16, DType::Bf16, DType::F64, DType::MxInt8])
     ];
     let op = prop_oneof![2 => Just(Op::Sum), 1 => Just(Op::Min), 1 => Just(Op::Max)];
     let epoch = prop_oneof![9 => Just(EPOCH), 1 => any::<u8>()];

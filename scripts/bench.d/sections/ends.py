@@ -31,6 +31,10 @@ DEVICE = "net_kernel0,iface=pas0"
 
 _RATIO = Goal(at_most=2.0)
 _NOT_SLOWER = Goal(at_least=1.0)
+# 4 bytes an element against 33 for 32 of them.
+_SMALLER = Goal(at_least=3.5)
+_SHAPED_MBIT = 100
+_SHAPED_BYTES = 8 << 20
 
 # The figures of the last line, and what would have to be there for those that nothing measures.
 KEYS: dict[str, str] = {
@@ -41,7 +45,7 @@ KEYS: dict[str, str] = {
     "unshaped_1500_vs_gloo_offloads": "",
     "memif_vs_testpmd": "no run of testpmd between two processes with the worker's frames",
     "af_xdp_vs_testpmd": "no run of testpmd between two processes with the worker's frames",
-    "mx8_speedup": "no allreduce of Microscaling elements here",
+    "mx8_speedup": "",
     "c_call_us": "no timing of calls through the C library here",
     "mpi_call_us": "no timing of calls through the MPI library here",
 }
@@ -57,6 +61,7 @@ def measure(context: Context, section: Section) -> None:
     found: dict[str, float] = {}
     turns = context.pick(3, 1)
     _attempt(context, section, "kernel driver", lambda: _driver(context, section, turns, found))
+    _attempt(context, section, "blocks of 8 bits", lambda: _blocks(context, section, turns, found))
     gloo: Path | None = None
     if context.alone:
         section.notes.append("Without Gloo: --no-peers.")
@@ -145,6 +150,33 @@ def _one_worker(context: Context, section: Section, turn: int) -> dict[str, floa
         "gbps": bits / statistics.median(report["seconds"]) / 1e9,
         "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
     }
+
+
+def _blocks(context: Context, section: Section, turns: int, found: dict[str, float]) -> None:
+    """The same f32 tensor over a shaped link as it is, and as blocks of MXINT8 and MXFP8."""
+    sizes = {_SHAPED_BYTES: context.pick(8, 4)}
+    seconds: dict[str, list[float]] = {}
+    for _ in range(turns):
+        for wire in ("f32", "mxint8", "mxfp8"):
+            more: dict[str, Any] = {} if wire == "f32" else {"--wire": wire}
+            with shaped.Shaped(2, _SHAPED_MBIT) as network:
+                took = reducers.pascaline(context, network, sizes, more=more)[0][_SHAPED_BYTES]
+            seconds.setdefault(wire, []).append(took)
+    case = f"2 workers, 8 MiB of f32, {_SHAPED_MBIT} Mbit/s"
+    section.raw[case] = seconds
+    as_it_is = Beside("f32", _SHAPED_BYTES / 4 / 1e6 / statistics.median(seconds["f32"]))
+    speedups = []
+    for wire in ("mxint8", "mxfp8"):
+        pairs = zip(seconds["f32"], seconds[wire], strict=True)
+        speedups.append(statistics.median(mine / its for mine, its in pairs))
+        rate = _SHAPED_BYTES / 4 / 1e6 / statistics.median(seconds[wire])
+        section.add(
+            Figure(
+                f"{case}: as {wire}", rate, "million elements/s", as_it_is, goal=_SMALLER, group=case,
+                label=wire, of_turns=speedups[-1],
+            )
+        )  # fmt: skip
+    found["mx8_speedup"] = min(speedups)
 
 
 def _bare(context: Context, section: Section, turn: int) -> dict[str, float]:

@@ -6,7 +6,7 @@
 //! order. A rough sum may be what any order makes; a separate check demands the same bits on all ranks.
 
 use arrayvec::ArrayVec;
-use pascaline_wire::{DType, Element, Op};
+use pascaline_wire::{DType, Element, Op, mx};
 use pascaline_worker::{Element as _, with_element};
 
 use super::Contributor;
@@ -39,7 +39,7 @@ impl Values {
         got: &[u8],
     ) -> bool {
         if !self.rough {
-            let mut expected = ArrayVec::<u8, 8>::new();
+            let mut expected = ArrayVec::<u8, { mx::BYTES }>::new();
             encode(self.element, self.combine(ranks, operation, index), &mut expected);
             return *expected == *got;
         }

@@ -131,6 +131,7 @@ impl JobPlan {
             deadline: Duration::from_secs(20),
             linger: Duration::ZERO,
         }
+        .with_blocks()
     }
 
     /// A rank disagrees with the others, if everything has to succeed otherwise.
@@ -167,6 +168,24 @@ impl JobPlan {
         Values { element: self.element, rough: self.rough }
     }
 
+    /// Changes the type of what it adds, and nothing else, as far as elements allow.
+    fn travel_as(&mut self, dtype: DType) {
+        let (before, size) = (self.element.dtype.size(), dtype.size());
+        self.operations.iter_mut().for_each(|elements| *elements = (*elements * before).div_ceil(size));
+        self.element = Element::sum(dtype);
+    }
+
+    /// Half of the sums of 16-bit floats become such of blocks, one or two in a packet. Nothing is drawn for
+    /// that, so that other schedules stay what they are.
+    fn with_blocks(mut self) -> Self {
+        let Element { dtype, op } = self.element;
+        if dtype.sums_wide() && op == Op::Sum && self.id.is_multiple_of(2) {
+            self.payload = self.payload.max(2 * 32) + 8;
+            self.travel_as(if dtype == DType::F16 { DType::MxInt8 } else { DType::MxFp8 });
+        }
+        self
+    }
+
     /// Makes its values rough, with a chance in millionths, if that can show anything. To be decided last.
     ///
     /// - Every result must contain every rank: only exact values tell sums of fewer apart.
@@ -176,7 +195,7 @@ impl JobPlan {
     pub(super) fn roughen(&mut self, random: &mut Random, chance: u32) {
         let complete = !self.excuse.threshold && (self.on_death == OnDeath::Fail || !self.excuse.kill);
         let Element { dtype, op } = self.element;
-        let has_order = op == Op::Sum && !matches!(dtype, DType::F16 | DType::Bf16) && self.ranks > 2;
+        let has_order = op == Op::Sum && !dtype.sums_wide() && self.ranks > 2;
         self.rough = complete && has_order && random.chance(chance) && self.policy.server;
         if self.rough {
             (self.accept_partial, self.on_death) = (false, OnDeath::Fail);
@@ -215,10 +234,8 @@ impl JobPlan {
         if self.accept_partial {
             // Which ranks are inside is found out from the sum.
             self.element = Element { op: Op::Sum, ..self.element };
-            if matches!(self.element.dtype, DType::F16 | DType::Bf16) {
-                self.element = Element::F32_SUM;
-                let size = self.element.dtype.size();
-                self.operations.iter_mut().for_each(|elements| *elements = elements.div_ceil(size / 2));
+            if self.element.dtype.sums_wide() {
+                self.travel_as(DType::F32);
             }
         }
         if self.excuse.kill || self.excuse.restart {

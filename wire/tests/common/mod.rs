@@ -31,7 +31,8 @@ pub(crate) const KINDS: [Kind; 8] = [
     Kind::Fetch,
     Kind::Control,
 ];
-pub(crate) const DTYPES: [DType; 5] = [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64];
+pub(crate) const DTYPES: [DType; 7] =
+    [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64, DType::MxFp8, DType::MxInt8];
 pub(crate) const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
 pub(crate) const REQUESTS: [Action; 9] = [
     Action::Join,
@@ -80,13 +81,12 @@ pub(crate) fn sample<S: Strategy>(strategy: &S) -> S::Value {
 }
 
 pub(crate) fn header() -> impl Strategy<Value = Header> {
-    let codes =
-        (prop::sample::select(&KINDS), 0..=0x3fu8, prop::sample::select(&DTYPES), prop::sample::select(&OPS));
+    let elements: Vec<Element> = Element::all().collect();
+    let codes = (prop::sample::select(&KINDS), 0..=0x3fu8, prop::sample::select(elements));
     let numbers = any::<(u16, u16, u32, u16, u16, u16, u16, u8, u8)>();
-    (codes, numbers).prop_map(|((kind, flags, dtype, op), numbers)| {
+    (codes, numbers).prop_map(|((kind, flags, element), numbers)| {
         let (job, rank, psn, fan_in, count, priority, wnd_cap, tree, epoch) = numbers;
         let flags = Flags::from_bits(flags).expect("all six are defined");
-        let element = Element { dtype, op };
         Header { kind, flags, element, job, rank, psn, fan_in, count, priority, wnd_cap, tree, epoch }
     })
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::Element;
+use pascaline_wire::{DType, Element};
 
 use super::generation::HEARTBEAT;
 use super::{Condition, Session};
@@ -71,6 +71,33 @@ pub enum StartError {
         sum: usize,
         /// The elements of the tensor.
         elements: usize,
+    },
+    /// Elements that share a scale cannot be compared, and their blocks cannot be parted.
+    #[error("{dtype} comes in blocks of 32 elements, which can be added and not {what}")]
+    Blocks {
+        /// What cannot be done.
+        what: &'static str,
+        /// The type.
+        dtype: DType,
+    },
+    /// What rounding has left is kept for sums only.
+    #[error("error feedback goes with sums and means; nothing else makes good later what rounding has left")]
+    Feedback,
+    /// What rounding has left belongs to another tensor.
+    #[error("the feedback is that of a tensor of {kept} elements, and this one has {elements}")]
+    FeedbackLength {
+        /// Elements of which there is feedback.
+        kept: usize,
+        /// The elements of the tensor.
+        elements: usize,
+    },
+    /// A packet has no room for a block.
+    #[error("a payload of {payload} bytes holds no block of {dtype}, which takes {}", dtype.size())]
+    NoBlock {
+        /// Payload bytes of a full packet.
+        payload: usize,
+        /// The type.
+        dtype: DType,
     },
     /// A packet has no room for what the ranks compare.
     #[error("a payload of {payload} bytes: collectives but allreduce need {TAG} at least")]
@@ -152,10 +179,17 @@ impl Session {
         let identity = &self.membership.identity;
         let mut plan = Plan::new(collective, (identity.rank, identity.ranks), (bytes, dtype))?;
         let payload = usize::from(identity.payload);
+        if !plan.element.exists() {
+            return Err(StartError::Blocks { what: "compared", dtype });
+        }
         if plan.call.collective.compares() && payload < TAG {
             return Err(StartError::ShortPayload { payload });
         }
-        let packets = plan.call.packets(bytes as u64, identity.payload);
+        let full = plan.call.full(dtype, identity.payload);
+        if full == 0 {
+            return Err(StartError::NoBlock { payload, dtype });
+        }
+        let packets = plan.call.packets(bytes as u64, dtype, identity.payload);
         if bytes as u64 >= 1 << 47 || packets >= 1 << 31 {
             return Err(StartError::TooLong { bytes });
         }
@@ -180,7 +214,7 @@ impl Session {
             start,
             packets,
             tensor_len: bytes,
-            payload,
+            full,
             started: now,
             deadline: now.saturating_add(deadline),
             before: self.counters,

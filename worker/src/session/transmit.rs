@@ -102,10 +102,10 @@ impl Session {
         let full =
             self.membership.identity.payload.min(u16::try_from(operation.tensor_len).unwrap_or(u16::MAX));
         let Probe { psn, length } = self.inquiry.probe(full, self.window.una())?;
+        let element = operation.plan.on_the_wire();
         let epoch = self.membership.epoch.wrapping_add(EPOCH_AWAY);
-        let header =
-            self.membership.identity.header(Kind::Gradient, operation.plan.on_the_wire(), psn, epoch);
-        let source = Source::Tensor { begin: 0, end: length.into() };
+        let header = self.membership.identity.header(Kind::Gradient, element, psn, epoch);
+        let source = Source::Tensor { begin: 0, end: element.dtype.whole(length.into()) };
         Some(Transmit::new(&Header { count: 1, ..header }, source))
     }
 

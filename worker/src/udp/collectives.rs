@@ -7,7 +7,7 @@ use crate::Op;
 use crate::allreduce::{Report, Request};
 use crate::collective::{Collective, Parts};
 use crate::element::{DType, Element};
-use crate::narrow::{self, Narrow};
+use crate::narrow::{self, Narrowing};
 use crate::priority::Hints;
 use crate::session::Event;
 
@@ -70,23 +70,23 @@ impl Worker {
         self.collective(&Collective::Allgather { parts }, T::DTYPE, tensor.as_mut_bytes(), Hints::default())
     }
 
-    /// Any collective operation on an `f32` tensor that travels as 16-bit floats. What this costs in
+    /// Any collective operation on an `f32` tensor that travels as something smaller. What this costs in
     /// precision is in [`narrow`](crate::narrow); what a rank takes of a tensor is rounded at the root, too.
     /// All ranks narrow in the same way, or are told that they call different operations.
     ///
     /// # Errors
     /// As [`collective`](Self::collective).
-    pub fn collective_narrow(
+    pub fn collective_narrow<'n>(
         &mut self,
         collective: &Collective<'_>,
         tensor: &mut [f32],
-        narrow: Narrow,
+        narrowing: impl Into<Narrowing<'n>>,
         hints: Hints,
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.session.membership().identity;
-        let run = |dtype, bytes: &mut [u8]| self.collective(collective, dtype, bytes, hints);
-        let outcome = narrow::through(&identity, collective, (tensor, narrow), &mut room, run);
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.collective(call, dtype, bytes, hints);
+        let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
     }

@@ -67,7 +67,7 @@ impl Outgoing {
             return self.send_plain(fd, &batch[..others], session, tensor);
         }
         let fresh = batch.iter().take_while(|packet| packet.is_fresh()).count();
-        match self.send_pieces(fd, &batch[..fresh], per_piece, session, tensor, cutting.length) {
+        match self.send_pieces(fd, &batch[..fresh], per_piece, session, tensor) {
             Ok(sent) => {
                 cutting.sent += sent as u64;
                 Ok(sent)
@@ -109,8 +109,11 @@ impl Outgoing {
         per_piece: usize,
         session: &Session,
         tensor: &[u8],
-        length: u16,
     ) -> Result<usize, Errno> {
+        // All have the first one's length, but for the last one of a tensor. It can be less than the job's
+        // payload, which whole elements may not fill.
+        let first = batch.first().map_or(0, |packet| session.payload(packet, tensor).len());
+        let length = u16::try_from(header::LEN + first).map_err(|_| Errno::EINVAL)?;
         let parts: [[IoSlice<'_>; 2]; BATCH] = core::array::from_fn(|at| match batch.get(at) {
             Some(packet) => [IoSlice::new(&packet.header), IoSlice::new(session.payload(packet, tensor))],
             None => [IoSlice::new(&[]); 2],

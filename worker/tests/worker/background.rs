@@ -1,8 +1,6 @@
 //! Several operations under way on one worker, over loopback sockets.
 
-use pascaline_worker::{
-    AllreduceError, Background, Collective, Handle, Hints, Left, Narrow, Op, Parts, StartError,
-};
+use pascaline_worker::{AllreduceError, Background, Collective, Handle, Hints, Left, Op, Parts, StartError};
 
 use crate::adversary::Conditions;
 use crate::driver::{Appliance, RANKS, on_every_rank};
@@ -53,37 +51,4 @@ fn operations_are_started_together_and_end_in_order() {
         drop(worker.start(&Collective::Barrier, Vec::<f32>::new(), Hints::default()));
         assert_eq!(worker.leave().unwrap().left, Left::Everyone);
     });
-}
-
-/// Numbers that neither type has: within the bound that `narrow` states, and the same bits everywhere.
-#[test]
-fn f32_travels_in_sixteen_bits_by_request() {
-    let appliance = Appliance::start("127.0.0.1:0", Conditions::IDEAL);
-    let value = |rank: u16, index: u16| (f32::from(rank) + 1.0) / 3.0 + f32::from(index) * 0.1;
-    let ends = on_every_rank(&appliance, |rank, mut worker| {
-        let own: Vec<f32> = (0..1000).map(|index| value(rank, index)).collect();
-        let mut bits = Vec::new();
-        for (narrow, u) in [(Narrow::F16, f32::powi(2.0, -11)), (Narrow::Bf16, f32::powi(2.0, -8))] {
-            let (mut sum, mut kept) = (own.clone(), own.clone());
-            let all = Collective::Allreduce(Op::Sum);
-            let report = worker.collective_narrow(&all, &mut sum, narrow, Hints::default()).unwrap();
-            // 512 elements a packet.
-            assert_eq!((report.packets, report.bytes), (2, 4000));
-            let mut rounded = false;
-            for (index, &sum) in (0..).zip(&sum) {
-                let right: f32 = (0..RANKS).map(|rank| value(rank, index)).sum();
-                let bound = u * right + u * (right + u * right);
-                assert!((sum - right).abs() <= bound * 1.0001, "{narrow:?} {index}: {sum} {right}");
-                rounded |= sum != right;
-            }
-            assert!(rounded);
-            bits.push(sum);
-            let reduce = Collective::Reduce { op: Op::Sum, root: 1 };
-            worker.collective_narrow(&reduce, &mut kept, narrow, Hints::default()).unwrap();
-            assert_eq!(kept == own, rank != 1, "whoever takes nothing keeps every bit");
-        }
-        worker.leave();
-        bits
-    });
-    assert!(ends.iter().all(|bits| *bits == ends[0]));
 }

@@ -73,7 +73,7 @@ impl Appliance {
         })
     }
 
-    fn config(&self, rank: u16) -> Config {
+    pub(crate) fn config(&self, rank: u16) -> Config {
         Config {
             in_flight: 32,
             join_deadline: Duration::from_secs(20),

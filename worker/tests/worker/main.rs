@@ -16,6 +16,7 @@ mod inquiry;
 mod job;
 mod leaving;
 mod membership;
+mod narrow;
 mod pipeline;
 mod priority;
 mod rank;

@@ -355,6 +355,11 @@ fn means_are_the_nearest_elements() {
     assert_eq!(mean(DType::F64, &1_f64.to_le_bytes(), 3), 0x3fd5_5555_5555_5555_u64.to_le_bytes());
     assert_eq!(mean(DType::F16, &f16::ONE.to_le_bytes(), 3), 0x3555_u16.to_le_bytes());
     assert_eq!(mean(DType::Bf16, &bf16::ONE.to_le_bytes(), 3), 0x3eab_u16.to_le_bytes());
+    // 64 and 63 sixty-fourths: 64/3 and 21 of them, of which a quarter's scale has 85.33 and 84.
+    let block = |bytes: &[u8]| [bytes, &[0; 30]].concat();
+    assert_eq!(mean(DType::MxInt8, &block(&[127, 64, 63]), 3), block(&[125, 85, 84]));
+    // 1/3 is 1.375 × 2⁻².
+    assert_eq!(mean(DType::MxFp8, &block(&[119, 0x78, 0]), 3), block(&[117, 0x7b, 0]));
     // The smallest f32 has no half; three halves of it are nearer to two of it than to one by the rule of
     // even.
     assert_eq!(mean(DType::F32, &f32::from_bits(1).to_le_bytes(), 2), [0; 4]);

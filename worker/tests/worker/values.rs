@@ -139,5 +139,6 @@ pub(crate) fn encode(dtype: DType, value: f64) -> Vec<u8> {
         DType::Bf16 => bf16::from_f64(value).to_le_bytes().to_vec(),
         // To nearest, from halfway to even.
         DType::I32 => (value.round_ties_even() as i32).to_le_bytes().to_vec(),
+        DType::MxFp8 | DType::MxInt8 => unreachable!("not among them"),
     }
 }

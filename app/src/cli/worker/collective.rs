@@ -30,6 +30,12 @@ pub(crate) enum Wire {
     F16,
     /// The upper half of a binary32.
     Bf16,
+    /// OCP MXFP8 (E4M3): blocks of 32 elements with a scale.
+    #[value(name = "mxfp8")]
+    MxFp8,
+    /// OCP MXINT8: blocks of 32 elements with a scale.
+    #[value(name = "mxint8")]
+    MxInt8,
 }
 
 impl From<Wire> for Narrow {
@@ -37,6 +43,8 @@ impl From<Wire> for Narrow {
         match wire {
             Wire::F16 => Self::F16,
             Wire::Bf16 => Self::Bf16,
+            Wire::MxFp8 => Self::MxFp8,
+            Wire::MxInt8 => Self::MxInt8,
         }
     }
 }
@@ -50,10 +58,13 @@ pub(crate) struct CollectiveArgs {
     /// With --collective reduce, the rank that gets the result; with broadcast, the one whose tensor all get.
     #[arg(long, value_name = "RANK", default_value_t = 0)]
     pub(crate) root: u16,
-    /// With --dtype f32: half the bytes on the wire, and what 16 bits cost in precision. The numbers are then
-    /// such as the type has.
+    /// With --dtype f32: half or a quarter of the bytes on the wire, and what 16 or 8 bits cost in precision.
+    /// The numbers are then such as the type has; mxfp8 and mxint8 take a multiple of 32 elements here.
     #[arg(long, value_enum, value_name = "TYPE")]
     pub(crate) wire: Option<Wire>,
+    /// With --wire: add what rounding has left of a rank's tensor to its next one.
+    #[arg(long, requires = "wire")]
+    pub(crate) feedback: bool,
 }
 
 impl CollectiveArgs {

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pascaline_worker::{
-    AllreduceError, Collective, Config, Counters, Element, Hints, JoinError, JoinFailure, Report, Worker,
+    AllreduceError, Collective, Config, Counters, Element, Hints, JoinError, JoinFailure, Narrowing, Report,
+    Worker,
 };
 use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
 use zerocopy::IntoBytes as _;
 
-use super::collective::Wire;
+use super::sample::Sample;
 use super::{FAILED, REFUSED, report};
 
 /// Which rank of which job, and where its appliance is.
@@ -131,21 +132,20 @@ impl Member {
     }
 
     /// The same of `f32` elements that travel as `T`, which has their values.
-    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
-    pub(super) fn narrowed<T: Element>(
+    pub(super) fn narrowed<T: Sample>(
         &mut self,
         collective: &Collective<'_>,
         tensor: &mut [T],
-        wire: Wire,
+        narrowing: Narrowing<'_>,
     ) -> Result<Report, AllreduceError> {
-        let mut wide: Vec<f32> = tensor.iter().map(|element| element.value() as f32).collect();
-        let (narrow, hints) = (wire.into(), Hints::default());
+        let (mut wide, hints) = (Vec::with_capacity(tensor.len() * T::NUMBERS), Hints::default());
+        tensor.iter().for_each(|element| element.widen(&mut wide));
         let report = match self {
-            Self::Kernel(worker) => worker.collective_narrow(collective, &mut wide, narrow, hints),
-            Self::Dpdk(worker) => worker.collective_narrow(collective, &mut wide, narrow, hints),
+            Self::Kernel(worker) => worker.collective_narrow(collective, &mut wide, narrowing, hints),
+            Self::Dpdk(worker) => worker.collective_narrow(collective, &mut wide, narrowing, hints),
         };
-        for (place, element) in tensor.iter_mut().zip(wide) {
-            *place = T::nearest(f64::from(element));
+        for (place, numbers) in tensor.iter_mut().zip(wide.chunks(T::NUMBERS)) {
+            *place = T::narrow(numbers);
         }
         report
     }

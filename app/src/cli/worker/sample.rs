@@ -4,7 +4,7 @@
 //! exactly, in integers. What a result may deviate from that is bounded by the number of roundings.
 
 use clap::ValueEnum;
-use pascaline_worker::{Element, bf16, f16};
+use pascaline_worker::{Element, MxFp8, MxInt8, bf16, f16};
 
 /// What the tensors are replaced by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,7 +40,7 @@ pub(crate) enum Order {
 }
 
 /// A type of elements of which samples can be drawn and combinations checked.
-pub(super) trait Sample: Element + Copy + Default + PartialOrd + core::fmt::Debug {
+pub(super) trait Sample: Element + Default + PartialEq + core::fmt::Debug {
     /// Samples are k × 2^−`SCALE`, with −2^`BITS` ≤ k < 2^`BITS`.
     const BITS: u32;
     /// See `BITS`.
@@ -49,14 +49,30 @@ pub(super) trait Sample: Element + Copy + Default + PartialOrd + core::fmt::Debu
     const ROUNDOFF: f64;
     /// The smallest positive number.
     const TINY: f64;
+    /// Numbers in an element.
+    const NUMBERS: usize = 1;
     /// The sum in the order given, as an appliance makes it.
     fn sum_in_order(addends: &[Self]) -> Self;
 
+    /// The quotient, as a worker makes it.
+    fn quotient(self, divisor: f64) -> Self {
+        Self::nearest(self.value() / divisor)
+    }
+
+    /// Appends its numbers.
+    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
+    fn widen(self, into: &mut Vec<f32>) {
+        into.push(self.value() as f32);
+    }
+
+    /// The element of its numbers.
+    fn narrow(numbers: &[f32]) -> Self {
+        Self::nearest(numbers.first().copied().unwrap_or_default().into())
+    }
+
     /// The element of a stream at an index.
-    #[expect(clippy::cast_precision_loss, reason = "at most 2⁵² in magnitude")]
     fn sample(stream: u64, index: u64) -> Self {
-        let k = mix(stream.wrapping_add(index)).cast_signed() >> (63 - Self::BITS);
-        Self::nearest(k as f64 * f64::powi(2.0, -Self::SCALE))
+        Self::nearest(number(stream, index, Self::BITS) * f64::powi(2.0, -Self::SCALE))
     }
 }
 
@@ -86,10 +102,10 @@ impl Check {
     /// What an element should be, if it is not what the ranks' samples make.
     pub(super) fn differs<T: Sample>(&self, got: T, samples: &[T]) -> Option<f64> {
         let exactly = |expected: T| (got != expected).then(|| expected.value());
-        let least = |a: T, b: &T| if *b < a { *b } else { a };
-        let most = |a: T, b: &T| if *b > a { *b } else { a };
+        let least = |a: T, b: &T| if b.value() < a.value() { *b } else { a };
+        let most = |a: T, b: &T| if b.value() > a.value() { *b } else { a };
         let first = samples.first().copied().unwrap_or_default();
-        let mean = || T::nearest(T::sum_in_order(samples).value() / self.ranks);
+        let mean = || T::sum_in_order(samples).quotient(self.ranks);
         let in_order = self.order == Order::Rank || T::ROUNDOFF == 0.0;
         match self.op {
             Op::Min => exactly(samples.iter().fold(first, least)),
@@ -128,6 +144,12 @@ impl Check {
         };
         (!within).then_some(sum as f64 / self.scale / divisor)
     }
+}
+
+/// A whole number of so many bits, and a sign.
+#[expect(clippy::cast_precision_loss, reason = "at most 2⁵² in magnitude")]
+fn number(stream: u64, index: u64, bits: u32) -> f64 {
+    (mix(stream.wrapping_add(index)).cast_signed() >> (63 - bits)) as f64
 }
 
 /// Murmur3's finaliser: every bit of the input moves half the bits of the output.
@@ -198,4 +220,52 @@ impl Sample for bf16 {
     fn sum_in_order(addends: &[Self]) -> Self {
         Self::from_f32(addends.iter().map(|addend| addend.to_f32()).sum())
     }
+}
+
+/// Blocks are always added in the order of ranks, so every bit of a sum is known.
+macro_rules! blocks {
+    ($($block:ty: $bits:literal;)+) => {$(
+        impl Sample for $block {
+            const BITS: u32 = $bits;
+            const SCALE: i32 = $bits;
+            const ROUNDOFF: f64 = 0.0;
+            const TINY: f64 = 0.0;
+            const NUMBERS: usize = 32;
+
+            fn sum_in_order(addends: &[Self]) -> Self {
+                let mut sum = [0.0; Self::NUMBERS];
+                for addend in addends {
+                    sum.iter_mut().zip(addend.values()).for_each(|(sum, value)| *sum += value);
+                }
+                Self::of(&sum)
+            }
+
+            #[expect(clippy::cast_possible_truncation, reason = "at most 1,024")]
+            fn quotient(self, divisor: f64) -> Self {
+                Self::of(&self.values().map(|value| value / divisor as f32))
+            }
+
+            fn widen(self, into: &mut Vec<f32>) {
+                into.extend(self.values());
+            }
+
+            fn narrow(numbers: &[f32]) -> Self {
+                numbers.try_into().map_or_else(|_| Self::default(), Self::of)
+            }
+
+            #[expect(clippy::cast_possible_truncation, reason = "a few bits")]
+            fn sample(stream: u64, index: u64) -> Self {
+                let scale = f32::powi(2.0, -Self::SCALE);
+                let mut next = index * Self::NUMBERS as u64..;
+                Self::of(&[(); Self::NUMBERS].map(|()| {
+                    number(stream, next.next().unwrap_or_default(), Self::BITS) as f32 * scale
+                }))
+            }
+        }
+    )+};
+}
+
+blocks! {
+    MxFp8: 3;
+    MxInt8: 6;
 }

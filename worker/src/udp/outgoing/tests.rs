@@ -2,31 +2,37 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use pascaline_wire::Element;
+use pascaline_wire::{DType, Element};
 
 use super::*;
 use crate::identity::{Identity, Membership};
 
-/// A session with `packets` packets to send, the last of 8 bytes, and its tensor.
-fn running(payload: u16, packets: usize) -> (Session, Vec<u8>) {
+/// A session with `packets` packets to send, the last of two elements, and its tensor.
+fn running(payload: u16, packets: usize, dtype: DType) -> (Session, Vec<u8>) {
     let identity = Identity { job: 1, rank: 0, ranks: 2, payload };
     let membership =
         Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256, base: 0, cookie: 0 };
     let mut session = Session::new(membership, 256);
-    let bytes = usize::from(payload) * (packets - 1) + 8;
-    session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
+    let bytes = dtype.whole(payload.into()) * (packets - 1) + 2 * dtype.size();
+    session.start(Duration::ZERO, bytes, Element::sum(dtype), Duration::from_secs(9)).unwrap();
     (session, (0..=255).cycle().take(bytes).collect())
 }
 
 #[test]
 fn pieces_arrive_as_the_packets_that_they_are_made_of() {
     // No more of the long ones than the receiver's buffer has room for.
-    for (payload, packets) in [(8, 20), (1448, 20), (20_000, 5), (40_000, 3)] {
+    for (payload, packets, dtype) in [
+        (8, 20, DType::I32),
+        (1448, 20, DType::I32),
+        (1448, 20, DType::MxInt8),
+        (20_000, 5, DType::F32),
+        (40_000, 3, DType::F32),
+    ] {
         let (receiver, sender) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         sender.connect(receiver.local_addr().unwrap()).unwrap();
         receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let (mut session, tensor) = running(payload, packets);
+        let (mut session, tensor) = running(payload, packets, dtype);
         let mut batch: Vec<Transmit> =
             core::iter::from_fn(|| session.poll_transmit(Duration::ZERO)).collect();
         // Two that are sent as they are: one that is not fresh among the others, and a fresh one before it.
