@@ -90,9 +90,9 @@ pub struct pascaline_report {
 /// Joins a job, and waits until all of its ranks have.
 ///
 /// The URL is `pascaline://appliance:16420?job=1&rank=0&ranks=4`: a name, an IPv4 address, or an IPv6 address
-/// in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `spread`, `udp_ports`,
-/// `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`, `linger`,
-/// `partial=1` (take results that lack ranks). docs/clients.md explains them.
+/// in brackets; the port may be left out. Further keys: `payload`, `in_flight`, `congestion`, `spread`,
+/// `udp_ports`, `bind`, `timeout` (`500ms`, `30`: of joining and of each operation), `join_timeout`,
+/// `linger`, `partial=1` (take results that lack ranks). docs/clients.md explains them.
 ///
 /// Whatever is returned, but for PASCALINE_ERR_NULL and PASCALINE_ERR_INTERNAL, `*handle` is then a handle:
 /// after an error, one that `pascaline_last_error` and `pascaline_finalize` take.

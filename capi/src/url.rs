@@ -5,14 +5,14 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
-use pascaline_worker::Config;
+use pascaline_worker::{Config, CongestionControl};
 
 use crate::status::{Fault, pascaline_status as Status};
 
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
-const KEYS: &str = "job, rank, ranks, payload, in_flight, spread, udp_ports, bind, timeout, join_timeout, \
-                    linger, partial";
+const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, bind, timeout, \
+                    join_timeout, linger, partial";
 
 /// The configuration that a URL means. Asks DNS where the host is a name.
 pub(crate) fn config(url: &str) -> Result<Config, Fault> {
@@ -59,6 +59,13 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
         "job" | "rank" | "ranks" | "join_timeout" => {}
         "payload" => config.payload = number(key, value)?,
         "in_flight" => config.in_flight = number(key, value)?,
+        "congestion" => {
+            let control = CongestionControl::from_name(value);
+            let names = CongestionControl::ALL.map(CongestionControl::name).join(", ");
+            config.congestion = Some(
+                control.ok_or_else(|| wrong(format_args!("congestion={value}: expected one of {names}")))?,
+            );
+        }
         "spread" => config.spread = number(key, value)?,
         "udp_ports" => config.udp_ports = number(key, value)?,
         "bind" => {

@@ -67,6 +67,7 @@ impl Endpoint {
             src: self.local,
             dst_port: self.udp_port,
             src_port: self.local_udp_port,
+            class: 0,
         }
     }
 }
@@ -94,6 +95,7 @@ impl Member {
             dst_port: there.src_port,
             src_port: there.dst_port,
             vlan: there.vlan,
+            class: 0,
         };
         let header = Header {
             kind: Kind::Gradient,

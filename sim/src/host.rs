@@ -65,6 +65,12 @@ impl Host {
         frame(&self.template, head, body)
     }
 
+    /// The same with a TOS of its own.
+    pub(crate) fn send_as(&self, class: u8, head: &[u8; header::LEN], body: &[u8]) -> Vec<u8> {
+        let path = Path { class, ..path(self.port, self.mac, self.address, self.udp_port) };
+        frame(&Template::new(&path), head, body)
+    }
+
     /// A frame from the appliance to this host that the appliance has not sent.
     pub(crate) fn forge(&self, datagram: &[u8]) -> Vec<u8> {
         let path = path(self.port, self.mac, self.address, self.udp_port);
@@ -76,6 +82,7 @@ impl Host {
             src: path.dst,
             dst_port: path.src_port,
             src_port: path.dst_port,
+            class: 0,
         };
         match datagram.split_first_chunk::<{ header::LEN }>() {
             Some((head, body)) => frame(&Template::new(&back), head, body),
@@ -130,5 +137,6 @@ fn path(port: usize, mac: Mac, address: Address, udp_port: u16) -> Path {
         src: address,
         dst_port: UDP_PORT,
         src_port: udp_port,
+        class: 0,
     }
 }

@@ -33,7 +33,7 @@
 //! **Modules.** `plan` draws a schedule and `world` runs it. `link` and `corruption` are the adversary on the
 //! wire; `clock` has the clocks. `io`, `appliance`, `host`, `worker`, `server`, `outside` and `cluster`
 //! surround the real code. `oracle` says what is wrong, and [`Sabotage`] shows that it does. `campaign` runs
-//! many schedules.
+//! many schedules. [`bottleneck`] is apart: no adversary, but links with rates and queues that jobs share.
 //!
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage};
@@ -45,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 mod appliance;
+pub mod bottleneck;
 mod campaign;
 mod clock;
 mod cluster;

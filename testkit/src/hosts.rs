@@ -105,6 +105,7 @@ impl Worker {
             src: self.address,
             dst_port: UDP_PORT,
             src_port: self.udp_port,
+            class: 0,
         };
         let mut frame = vec![0; MAX_LEN];
         let len = Template::new(&path).write(&mut frame, header, body).unwrap();

@@ -21,7 +21,8 @@
 //! [`frame`] finds the layers and [`Datagram`] holds what they say; [`fast_path`] recognises a gradient by
 //! one masked compare instead. [`template`] writes whole frames. [`arp`] and [`icmp`] answer for the
 //! appliance's own addresses. [`payload`] says how long a payload may be, [`ports`] which UDP port a PSN goes
-//! to, [`round`] how a result was agreed upon. [`RankSet`] is the one bitmap of ranks, [`Element`] the one
+//! to, [`round`] how a result was agreed upon, [`congestion`] how workers
+//! share the network. [`RankSet`] is the one bitmap of ranks, [`Element`] the one
 //! list of element types.
 //!
 //! ```
@@ -56,6 +57,7 @@ pub mod arp;
 pub mod call;
 pub mod checksum;
 mod codes;
+pub mod congestion;
 pub mod control;
 pub mod datagram;
 pub mod element;
@@ -76,6 +78,7 @@ pub mod template;
 pub mod trailer;
 
 pub use call::{Call, Collective};
+pub use congestion::{CongestionControl, ecn};
 pub use datagram::Datagram;
 pub use element::{DType, Element, Op};
 pub use frame::{Address, Frame, Mac, Net, VlanTags};

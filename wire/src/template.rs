@@ -34,6 +34,8 @@ pub struct Path {
     pub dst_port: u16,
     /// UDP source port.
     pub src_port: u16,
+    /// IPv4's TOS, IPv6's traffic class: DSCP and [ECN](crate::ecn).
+    pub class: u8,
 }
 
 /// Frame headers for one [`Path`], everything that does not change from packet to packet filled in.
@@ -70,6 +72,7 @@ impl Template {
         let l4 = match v4 {
             Some((src, dst)) => {
                 ip[ipv4::VERSION] = 0x45;
+                ip[ipv4::TOS] = path.class;
                 ip[ipv4::FRAGMENT].copy_from_slice(&DO_NOT_FRAGMENT.to_be_bytes());
                 ip[ipv4::TTL] = 64;
                 ip[ipv4::PROTOCOL] = protocol::UDP;
@@ -78,7 +81,7 @@ impl Template {
                 l3 + IPV4_LEN
             }
             None => {
-                ip[ipv6::VERSION] = 0x60;
+                ip[ipv6::VERSION..ipv6::VERSION + 2].copy_from_slice(&ipv6_start(path.class).to_be_bytes());
                 ip[ipv6::NEXT] = protocol::UDP;
                 ip[ipv6::HOP_LIMIT] = 64;
                 ip[ipv6::SRC].copy_from_slice(&path.src.octets());
@@ -297,6 +300,11 @@ impl PlainHead {
             *out = bytemuck::cast(lane);
         }
     }
+}
+
+/// The version and the traffic class.
+const fn ipv6_start(class: u8) -> u16 {
+    0x6000 | (class as u16) << 4
 }
 
 /// The bytes in registers.

@@ -100,6 +100,7 @@ fn decode(bytes: &[u8]) -> Result<(String, Vec<u8>), Malformed> {
         src: ip.src,
         dst_port: udp.dst_port,
         src_port: udp.src_port,
+        class: 0,
     };
     let mut again = common::build(&path, &header, &rebuilt);
     again.resize(again.len() + padding, 0);

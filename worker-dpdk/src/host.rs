@@ -171,6 +171,7 @@ impl Host {
                 src: address,
                 dst_port,
                 src_port: port,
+                class: 0,
             })
         };
         self.templates = (0..appliance_ports.count()).map(|at| to(appliance_ports.first() + at)).collect();

@@ -8,8 +8,8 @@ use pascaline_dpdk::{Device, Eal, EalConfig, EalError};
 use pascaline_worker::element::DType;
 use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::{
-    AllreduceError, Collective, Config, Counters, Departure, Element, Event, Hints, Identity, Join, Left, Op,
-    Report, Request, Session,
+    AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints,
+    Identity, Join, Left, Op, Report, Request, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -92,6 +92,9 @@ impl Dpdk {
             .handshake(&mut join, origin)
             .map_err(|failure| DpdkJoinError::Failed { appliance: config.appliance, failure })?;
         let mut session = Session::new(membership, config.in_flight).at(config.appliance);
+        if let Some(control) = config.congestion {
+            session = session.controlled(control);
+        }
         if config.accept_partial {
             session = session.accept_partial();
         }
@@ -193,6 +196,12 @@ impl DpdkWorker {
             _ => Left::Lingered,
         };
         Departure { left, counters: *self.session.counters() }
+    }
+
+    /// The congestion control that it follows.
+    #[must_use]
+    pub const fn control(&self) -> CongestionControl {
+        self.session.control()
     }
 
     /// All that the worker has done so far.

@@ -139,6 +139,8 @@ counters! {
         partial_results,
         /// Results in which an i32 element saturated.
         overflows,
+        /// Results, of those taken, that say that packets have met congestion.
+        marked,
         /// Times the operating system reported that the appliance's host or port is unreachable.
         unreachable,
         /// Packets that the operating system would not take.

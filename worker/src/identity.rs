@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pascaline_wire::control::{self, Action, Control};
-use pascaline_wire::{Element, Flags, Header, Kind, header};
+use pascaline_wire::{CongestionControl, Element, Flags, Header, Kind, header};
 
 use crate::membership::Told;
 use crate::rejection::{Reason, Rejection};
@@ -91,4 +91,6 @@ pub struct Membership {
     pub base: u32,
     /// What proves this worker's address to the appliance.
     pub cookie: u64,
+    /// The job's congestion control, if the appliance has named one that this worker knows.
+    pub congestion: Option<CongestionControl>,
 }

@@ -31,7 +31,7 @@
 //! | [`session`], [`allreduce`] | a member's life, and one operation of it |
 //! | [`collective`] | reduce, broadcast, barrier, reduce_scatter, allgather |
 //! | [`window`] | which packets are in flight |
-//! | [`pace`] | how many are worth having in flight |
+//! | [`congestion`] | how many may be in flight: four controls |
 //! | [`rtt`], [`recovery`] | the timeout, and which packets are lost |
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
@@ -53,13 +53,13 @@ pub mod answers;
 pub mod asynchronous;
 pub mod cache;
 pub mod collective;
+pub mod congestion;
 pub mod counters;
 pub mod element;
 pub mod identity;
 pub mod inquiry;
 pub mod membership;
 pub mod narrow;
-pub mod pace;
 pub mod partials;
 pub mod pipeline;
 pub mod priority;
@@ -84,7 +84,7 @@ pub use identity::{Identity, Membership};
 pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
 pub use narrow::{Feedback, Narrow, Narrowing};
-pub use pascaline_wire::{Op, RankSet};
+pub use pascaline_wire::{CongestionControl, Op, RankSet};
 pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
 pub use session::{Command, CommandFailure, Event, Session, StartError, Transmit};

@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use pascaline_wire::control::{self, Action, Control, Status};
-use pascaline_wire::{Element, Header, Kind, Trailer, header};
+use pascaline_wire::{CongestionControl, Element, Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::inquiry::{Inquiry, Missing, STALLED, query};
@@ -286,6 +286,7 @@ impl Join {
             spread: ack.window,
             base: ack.psn,
             cookie: ack.cookie,
+            congestion: CongestionControl::told(header.priority),
         }))
     }
 

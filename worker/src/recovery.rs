@@ -4,11 +4,14 @@
 //! rules, the first three from the surest evidence to the weakest:
 //!
 //! 1. *Early*, after RACK (RFC 8985): the result of a packet sent later than this one by more than the
-//!    reordering window has come. Resent at once, but only once per PSN: should the loss be another rank's,
-//!    resending more would not help.
+//!    reordering window has come; or of one sent later at all, and a round trip and the reordering window
+//!    have passed, which matters where nothing more may be sent. Resent at once, but only once per PSN:
+//!    should the loss be another rank's, resending more would not help.
 //! 2. *Overdue*: something sent later has its result, and the timeout has passed since this was sent.
-//! 3. *Stalled*: no result at all for a timeout. The oldest outstanding packet alone is resent, as a probe,
-//!    and the timeout doubles. Resending everything would add load just when a rank, or the network, is slow.
+//! 3. *Stalled*: no result at all for a timeout, or for two round trips at the end of an operation, where
+//!    nothing follows that would show a loss (RFC 8985, section 7). The oldest outstanding packet alone is
+//!    resent, as a probe, and the timeout doubles. Resending everything would add load just when a rank, or
+//!    the network, is slow.
 //!
 //! The result of a resent packet may answer its first sending. As evidence it would make a rank resend its
 //! whole window whenever a late rank goes on, so rules 1 and 2 ignore it. But after a true outage there is
@@ -17,15 +20,14 @@
 //! 4. *In doubt*: something resent later than this was sent has its result, and for a timeout since then no
 //!    result has come of anything that was sent only once.
 //!
-//! **Congestion.** Loss says little about it: networks lose packets for other reasons, and others' losses
-//! look like one's own. But results that take [`CONGESTED`] wait in queues, or for a late rank, and more
-//! packets in flight gain nothing: beyond [the timeout's ceiling](crate::rtt::CEILING) everything would be
-//! resent. So each such round trip halves what may be in flight, and each quicker result allows one packet
-//! more.
+//! **Overload.** Whatever [congestion control](crate::congestion) allows: results that take [`CONGESTED`]
+//! wait in queues, or for a late rank, and more packets in flight gain nothing: beyond
+//! [the timeout's ceiling](crate::rtt::CEILING) everything would be resent. So each such round trip halves
+//! what may be in flight, and each quicker result allows one packet more.
 
 use core::time::Duration;
 
-use crate::pace::Pace;
+use crate::congestion::{Congestion, Sample};
 use crate::rtt::Rtt;
 use crate::window::{Completion, Window};
 
@@ -50,28 +52,31 @@ pub struct Recovery {
     ambiguous: Option<Ambiguous>,
     /// When the last new result came, or the last probe was due, or the operation sent its first packet.
     quiet_since: Option<Duration>,
+    /// There has been a probe since the last result.
+    probed: bool,
     /// What was sent before this does not speak against what has been allowed since.
     narrowed: Option<Duration>,
-    /// For windows that find themselves.
-    pace: Option<Pace>,
+    /// What says how many packets may be in flight; nothing does in a window of a fixed size.
+    congestion: Option<Congestion>,
 }
 
 impl Recovery {
-    /// Also tells the window how many packets are worth having in flight.
+    /// Also tells the window how many packets may be in flight.
     #[must_use]
-    pub fn pacing(mut self) -> Self {
-        self.pace = Some(Pace::default());
-        self
+    pub fn controlled(congestion: Congestion, window: &mut Window) -> Self {
+        window.aim(congestion.window());
+        Self { congestion: Some(congestion), ..Self::default() }
     }
 
     /// Forgets the evidence about the operation before.
     pub fn begin(&mut self) {
-        if let Some(pace) = &mut self.pace {
-            pace.begin();
+        if let Some(congestion) = &mut self.congestion {
+            congestion.begin();
         }
         self.newest = None;
         self.ambiguous = None;
         self.quiet_since = None;
+        self.probed = false;
     }
 
     /// Forgets the evidence about the generation before, and the backoff that its end has caused.
@@ -87,9 +92,15 @@ impl Recovery {
 
     /// Takes note of a packet's result, and gives up what it proves lost.
     pub fn on_result(&mut self, now: Duration, completion: &Completion, window: &mut Window) {
-        let Completion { sent_at, ambiguous } = *completion;
+        let Completion { sent_at, ambiguous, signal } = *completion;
         self.rtt.on_result(now.saturating_sub(sent_at), ambiguous);
         self.quiet_since = Some(now);
+        self.probed = false;
+        if let Some(congestion) = &mut self.congestion {
+            let limited = window.unsent() > 0;
+            congestion.on_result(&Sample { now, sent_at, ambiguous, signal, limited });
+            window.aim(congestion.window());
+        }
         let due = now + self.rtt.timeout();
         if ambiguous {
             let doubt = self.ambiguous.get_or_insert(Ambiguous { sent_before: sent_at, due });
@@ -98,12 +109,15 @@ impl Recovery {
             if let Some(doubt) = &mut self.ambiguous {
                 doubt.due = due;
             }
-            if let Some(pace) = &mut self.pace {
-                pace.on_result(now, now.saturating_sub(sent_at), window);
-            }
             self.judge(now, sent_at, window);
             self.newest = self.newest.max(Some(sent_at));
-            window.lose_early(sent_at.saturating_sub(self.rtt.reordering()));
+            self.lost(window.lose_early(sent_at.saturating_sub(self.rtt.reordering())));
+        }
+    }
+
+    fn lost(&mut self, packets: u32) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_loss(packets);
         }
     }
 
@@ -124,8 +138,13 @@ impl Recovery {
         let doubt = self.ambiguous.map(|doubt| doubt.due);
         let overdue =
             window.oldest_sending().filter(|&sent| Some(sent) < self.newest).map(|sent| sent + timeout);
-        let stalled = self.quiet_since.map(|since| since + timeout);
-        [doubt, overdue, stalled].into_iter().flatten().min()
+        let early = window
+            .oldest_unhurried()
+            .filter(|&sent| Some(sent) < self.newest)
+            .zip(self.rtt.early())
+            .map(|(sent, early)| sent + early);
+        let stalled = self.quiet_since.map(|since| since + self.patience(window));
+        [doubt, overdue, early, stalled].into_iter().flatten().min()
     }
 
     /// Gives up what the passing of time proves lost.
@@ -133,18 +152,44 @@ impl Recovery {
         let timeout = self.rtt.timeout();
         let doubt = self.ambiguous.take_if(|doubt| doubt.due <= now).map(|doubt| doubt.sent_before);
         let newest = self.newest;
+        if let (Some(newest), Some(early)) = (newest, self.rtt.early()) {
+            let passed = now.saturating_sub(early).saturating_add(Duration::from_nanos(1));
+            self.lost(window.lose_early(newest.min(passed)));
+        }
         let is_lost = |sent| Some(sent) < doubt || Some(sent) < newest && sent + timeout <= now;
         while let Some(sent) = window.oldest_sending().filter(|&sent| is_lost(sent)) {
             if now.saturating_sub(sent) >= CONGESTED {
                 self.judge(now, sent, window);
             }
             window.lose_oldest();
+            self.lost(1);
         }
-        if self.quiet_since.is_some_and(|since| since + timeout <= now) {
+        let patience = self.patience(window);
+        if self.quiet_since.is_some_and(|since| since + patience <= now) {
             window.lose(window.una());
-            self.rtt.back_off();
+            if patience == timeout {
+                self.rtt.back_off();
+            }
+            self.probed = true;
             self.quiet_since = Some(now);
         }
+    }
+
+    /// How long there may be no result. At the end of an operation in which all ranks are known to be, less.
+    fn patience(&self, window: &Window) -> Duration {
+        let (timeout, ending) = (self.rtt.timeout(), window.unsent() == 0 && !window.has_lost());
+        match self.rtt.smoothed().zip(self.rtt.early()) {
+            Some((trip, early)) if ending && !self.probed && self.newest.is_some() => {
+                timeout.min(trip + early)
+            }
+            _ => timeout,
+        }
+    }
+
+    /// The congestion control; none of a window of a fixed size.
+    #[must_use]
+    pub const fn congestion(&self) -> Option<&Congestion> {
+        self.congestion.as_ref()
     }
 
     /// The estimator of the timeout.

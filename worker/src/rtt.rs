@@ -100,4 +100,11 @@ impl Rtt {
     pub fn reordering(&self) -> Duration {
         self.smoothed.map_or(INITIAL, |smoothed| smoothed / 2).clamp(REORDERING_FLOOR, CEILING)
     }
+
+    /// How long after its sending a packet counts as lost whose successors have their results; `None` without
+    /// a sample.
+    #[must_use]
+    pub fn early(&self) -> Option<Duration> {
+        self.smoothed.map(|smoothed| smoothed + self.reordering())
+    }
 }

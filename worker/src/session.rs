@@ -3,9 +3,12 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use pascaline_wire::CongestionControl;
+
 use crate::allreduce::{Failure, Operation, Report};
 use crate::answers::Answers;
 use crate::cache::ResultCache;
+use crate::congestion::Congestion;
 use crate::counters::Counters;
 use crate::identity::Membership;
 use crate::inquiry::Inquiry;
@@ -38,6 +41,9 @@ pub use transmit::Transmit;
 
 /// After this many resends of a PSN, each further one comes with a reminder (DSA, section IV.B).
 pub const REMIND_AFTER: u32 = 3;
+
+/// What goes before the payload of a packet, over IPv4.
+const HEADERS: u32 = 64;
 
 /// Datagrams gather for this part of a round trip at most: for that part of the packets in flight; ...
 const GATHER_SHARE: u32 = 16;
@@ -91,6 +97,7 @@ enum Condition {
 pub struct Session {
     membership: Membership,
     in_flight: u16,
+    control: CongestionControl,
     first_psn: u32,
     window: Window,
     recovery: Recovery,
@@ -122,6 +129,8 @@ pub struct Session {
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
+    /// The datagram that is being handled was marked on its way.
+    marked: bool,
     /// A packet was too long for the path, which takes so much if that is known.
     too_long: Option<Option<usize>>,
     report: Report,
@@ -129,17 +138,22 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a member that keeps up to `in_flight` packets in flight; with 0, as many as it
-    /// [finds](crate::pace) worth it.
+    /// The session of a member that keeps up to `in_flight` packets in flight, or with 0 up to the spread: as
+    /// many as the job's [congestion control](crate::congestion) allows. Where the appliance has named none,
+    /// that is `fixed` for an `in_flight` that is given, else `delay`.
     #[must_use]
     pub fn new(membership: Membership, in_flight: u16) -> Self {
         let first_psn = membership.base;
+        let otherwise = if in_flight > 0 { CongestionControl::Fixed } else { CongestionControl::Delay };
+        let control = membership.congestion.unwrap_or(otherwise);
+        let (window, recovery) = path(first_psn, in_flight, control, &membership);
         Self {
+            control,
             membership,
             in_flight,
             first_psn,
-            window: window(first_psn, in_flight, membership.spread),
-            recovery: recovery(in_flight),
+            window,
+            recovery,
             cache: ResultCache::new(membership.spread, membership.identity.payload),
             partials: None,
             answers: Answers::new(),
@@ -160,6 +174,7 @@ impl Session {
             farewells: 0,
             appliance: None,
             way: Way::default(),
+            marked: false,
             too_long: None,
             report: Report::default(),
             counters: Counters::default(),
@@ -170,6 +185,14 @@ impl Session {
     #[must_use]
     pub fn accept_partial(mut self) -> Self {
         self.partials = Some(Partials::new(self.membership.identity.ranks, self.membership.spread));
+        self
+    }
+
+    /// Follows this congestion control, whatever the appliance has named.
+    #[must_use]
+    pub fn controlled(mut self, control: CongestionControl) -> Self {
+        self.control = control;
+        (self.window, self.recovery) = path(self.first_psn, self.in_flight, control, &self.membership);
         self
     }
 
@@ -286,6 +309,12 @@ impl Session {
         self.window.allowed()
     }
 
+    /// The congestion control that it follows.
+    #[must_use]
+    pub const fn control(&self) -> CongestionControl {
+        self.control
+    }
+
     /// Packets in flight.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
@@ -299,10 +328,17 @@ impl Session {
     }
 }
 
-fn window(first: u32, in_flight: u16, spread: u16) -> Window {
-    if in_flight == 0 { Window::finding(first, spread) } else { Window::new(first, in_flight, spread) }
-}
-
-fn recovery(in_flight: u16) -> Recovery {
-    if in_flight == 0 { Recovery::default().pacing() } else { Recovery::default() }
+/// The window and what changes it, of a path that nothing is known of.
+fn path(
+    first: u32,
+    in_flight: u16,
+    control: CongestionControl,
+    membership: &Membership,
+) -> (Window, Recovery) {
+    let most = if in_flight == 0 { membership.spread } else { in_flight };
+    let mut window = Window::new(first, most, membership.spread);
+    let packet = u32::from(membership.identity.payload) + HEADERS;
+    let congestion = Congestion::new(control, window.limit(), packet);
+    let recovery = Recovery::controlled(congestion, &mut window);
+    (window, recovery)
 }

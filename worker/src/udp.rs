@@ -7,7 +7,7 @@ use core::fmt;
 use core::time::Duration;
 
 use pascaline_wire::ports::UdpPortsError;
-use pascaline_wire::{MAX_RANKS, UdpPorts};
+use pascaline_wire::{CongestionControl, MAX_RANKS, UdpPorts};
 
 use crate::allreduce::Failure;
 use crate::membership::JoinFailure;
@@ -47,9 +47,12 @@ pub struct Config {
     /// datagram fits into any Ethernet frame; larger ones should still fit into the path's MTU, since an
     /// appliance cannot aggregate fragments.
     pub payload: u16,
-    /// Packets in flight; 0, the default, lets the worker [find](crate::pace) how many are worth it, within
-    /// `spread`.
+    /// Packets in flight at most; with 0, the default, `spread` is the only bound.
     pub in_flight: u16,
+    /// What decides how many packets are in flight, whatever the appliance names for the job. By default what
+    /// it names; where it names none, [`Delay`](CongestionControl::Delay), or
+    /// [`Fixed`](CongestionControl::Fixed) with an `in_flight`. See [`congestion`](crate::congestion).
+    pub congestion: Option<CongestionControl>,
     /// How far a PSN may run ahead of the oldest one without a result: 512 by default, and the appliance
     /// may grant less. A few times what is in flight, so that the recovery of one packet does not stop the
     /// others. Costs 2 × 64 bytes and one payload per PSN.
@@ -108,6 +111,7 @@ impl Config {
             ranks,
             payload: 1024,
             in_flight: 0,
+            congestion: None,
             spread: 512,
             bind: None,
             join_deadline: Duration::from_secs(30),

@@ -1,7 +1,8 @@
 //! What is in flight: the state of each PSN of the running operation.
 //!
-//! Two limits at once. At most `in_flight` packets are on their way, or fewer while results take very long;
-//! results come in any order, and each makes room for one packet. And no PSN at or beyond `una + spread` is
+//! Two limits at once. At most `in_flight` packets are on their way, or as many as
+//! [congestion control](crate::congestion) allows, or fewer while results take very long; results come in any
+//! order, and each makes room for one packet. And no PSN at or beyond `una + spread` is
 //! sent, where `una` is the oldest PSN without a result: this lets other ranks forget results older than
 //! `spread`.
 //!
@@ -9,8 +10,9 @@
 
 use core::time::Duration;
 
-use crate::pace;
+use crate::congestion::Signal;
 
+mod promises;
 mod slots;
 
 use slots::{List, NIL, Slot, State};
@@ -51,6 +53,8 @@ pub struct Completion {
     pub sent_at: Duration,
     /// The result may be the answer to an earlier sending than the last, or to an original sent on request.
     pub ambiguous: bool,
+    /// What the result says of the path: nothing, unless the session fills it in.
+    pub signal: Signal,
 }
 
 /// The state of the PSNs of one operation after the other.
@@ -59,7 +63,7 @@ pub struct Window {
     slots: Box<[Slot]>,
     mask: u32,
     in_flight_limit: u32,
-    /// How many are worth having in flight: at most the limit.
+    /// How many congestion control allows: at most the limit.
     aim: u32,
     /// How many may be in flight now.
     allowed: u32,
@@ -102,16 +106,17 @@ impl Window {
         }
     }
 
-    /// A window that is [told](Self::aim) what to have in flight, within the spread.
-    #[must_use]
-    pub fn finding(psn: u32, spread: u16) -> Self {
-        let first = pace::FIRST.min(u32::from(spread.max(1)));
-        Self { aim: first, allowed: first, ..Self::new(psn, spread, spread) }
+    /// Says how many packets may be in flight. The window shrinks to that at once, and grows to it by one
+    /// packet with each result.
+    pub fn aim(&mut self, packets: u32) {
+        self.aim = packets.clamp(1, self.in_flight_limit);
+        self.allowed = self.allowed.min(self.aim);
     }
 
-    /// Says how many packets are worth having in flight. The window goes there one packet at a time.
-    pub fn aim(&mut self, packets: u32) {
-        self.aim = packets.min(self.in_flight_limit);
+    /// How many packets may be in flight at most, whatever congestion control says.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.in_flight_limit
     }
 
     /// Begins an operation of `packets` PSNs after the operation before. Returns its first PSN.
@@ -200,7 +205,8 @@ impl Window {
         let slot = &mut self.slots[at as usize];
         slot.state = State::Done;
         slot.overflowed = overflowed;
-        let completion = Completion { sent_at: slot.sent_at, ambiguous: slot.ambiguous };
+        let completion =
+            Completion { sent_at: slot.sent_at, ambiguous: slot.ambiguous, signal: Signal::default() };
         self.completed += 1;
         while self.una != self.next && self.slots[(self.una & self.mask) as usize].state == State::Done {
             self.una = self.una.wrapping_add(1);
@@ -258,10 +264,9 @@ impl Window {
         self.allowed = (self.allowed / 2).max(LEAST_IN_FLIGHT.min(self.in_flight_limit));
     }
 
-    /// Allows one packet more in flight, up to what is aimed at; one less beyond that.
+    /// Allows one packet more in flight, up to what is aimed at.
     pub fn widen(&mut self) {
-        self.allowed =
-            if self.allowed > self.aim { self.allowed - 1 } else { (self.allowed + 1).min(self.aim) };
+        self.allowed = (self.allowed + 1).min(self.aim);
     }
 
     /// How many packets may be in flight now.
@@ -297,6 +302,20 @@ impl Window {
     #[must_use]
     pub fn oldest_sending(&self) -> Option<Duration> {
         (self.flight.head != NIL).then(|| self.slots[self.flight.head as usize].sent_at)
+    }
+
+    /// The same of those that have not been [given up early](Self::lose_early).
+    #[must_use]
+    pub fn oldest_unhurried(&self) -> Option<Duration> {
+        let mut at = self.flight.head;
+        while at != NIL {
+            let slot = &self.slots[at as usize];
+            if !slot.resent_early {
+                return Some(slot.sent_at);
+            }
+            at = slot.next;
+        }
+        None
     }
 
     /// True if something waits to be sent again.
@@ -371,16 +390,5 @@ impl Window {
         let slot = &mut self.slots[(psn & self.mask) as usize];
         slot.reminded_at = Some(now);
         slot.ambiguous = true;
-    }
-
-    /// Promises to take no result of an [outstanding](Standing::Outstanding) PSN but of this round.
-    pub fn promise(&mut self, psn: u32, round: u16) {
-        self.slots[(psn & self.mask) as usize].promised = round;
-    }
-
-    /// What has been promised of an [outstanding](Standing::Outstanding) PSN, in this generation.
-    #[must_use]
-    pub fn promised(&self, psn: u32) -> u16 {
-        self.slots[(psn & self.mask) as usize].promised
     }
 }

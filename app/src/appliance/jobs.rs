@@ -48,6 +48,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         dead_after: job.dead_after,
         on_death: job.on_death,
         control: job.control,
+        congestion: Some(job.congestion),
         server: server(config, job.policy.server),
         registry: registry(job),
         ..JobSpec::new(job.id, job.fan_in)

@@ -7,14 +7,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::ensure;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, Failure, Feedback, Narrow, Notice, Partial, RankSet, StartError,
-    with_element,
+    AllreduceError, Collective, Config, CongestionControl, Failure, Feedback, Narrow, Notice, Partial, RankSet,
+    StartError, with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;
@@ -109,7 +108,7 @@ pub(crate) struct AllreduceArgs {
     #[arg(long, default_value = "10")]
     pub(crate) iterations: NonZeroU32,
     /// Type of the elements; those of mxfp8 and mxint8 are blocks of 32 numbers, 33 bytes.
-    #[arg(long, default_value_t = DType::F32, value_parser = dtypes())]
+    #[arg(long, default_value_t = DType::F32, value_parser = parse::dtypes())]
     pub(crate) dtype: DType,
     #[command(flatten)]
     pub(crate) collective: CollectiveArgs,
@@ -127,9 +126,12 @@ pub(crate) struct AllreduceArgs {
     /// Payload bytes of a full packet, a multiple of 8.
     #[arg(long, default_value_t = 1024)]
     pub(crate) payload: u16,
-    /// Packets in flight; 0: as many as are found to be worth it.
+    /// Packets in flight at most; 0: as far as the appliance lets a worker run ahead.
     #[arg(long, default_value_t = 0)]
     pub(crate) in_flight: u16,
+    /// Which congestion control it follows, instead of the one that the appliance names.
+    #[arg(long, value_name = "CONTROL", value_parser = parse::controls())]
+    pub(crate) congestion: Option<CongestionControl>,
     /// How long one allreduce may take (300ms, 30s, 2m).
     #[arg(long, default_value = "30s", value_parser = parse::duration)]
     pub(crate) deadline: Duration,
@@ -153,12 +155,6 @@ pub(crate) struct AllreduceArgs {
     /// Print the outcome as one JSON line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Element types by their names.
-fn dtypes() -> impl TypedValueParser<Value = DType> {
-    let known = |name: String| DType::from_name(&name).ok_or("no such type");
-    PossibleValuesParser::new(DType::ALL.map(DType::name)).try_map(known)
 }
 
 /// What to show while it runs.
@@ -240,6 +236,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
         udp_ports: args.udp_ports,
         payload: args.payload,
         in_flight: args.in_flight,
+        congestion: args.congestion,
         bind: args.bind,
         join_deadline: args.join_deadline,
         deadline: args.deadline,
@@ -265,12 +262,13 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
     let mut outcome = Outcome::new(args.who.ranks);
     let failure = iterate::<T>(args, elements, &mut worker, &bar, &mut outcome).err();
     bar.finish_and_clear();
+    let control = worker.control();
     // After a failure there is nothing that this worker could do for the others.
     let counters = match &failure {
         None => worker.leave(),
         Some(_) => *worker.counters(),
     };
-    report::print(args, elements, &outcome, &counters, failure.as_ref())?;
+    report::print(args, elements, &outcome, (control, &counters), failure.as_ref())?;
     Ok(match failure {
         None if outcome.mismatches == 0 => ExitCode::SUCCESS,
         None => ExitCode::from(FAILED),

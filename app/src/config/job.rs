@@ -11,6 +11,7 @@ use pascaline_aggregator::Policy;
 use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Settings;
+use pascaline_wire::CongestionControl;
 
 use super::Located;
 use crate::config::ServerLimits;
@@ -46,6 +47,8 @@ pub(crate) struct JobConfig {
     pub(crate) on_death: OnDeath,
     /// Which members may reset and suspend it by packets.
     pub(crate) control: Rights,
+    /// Which congestion control its workers follow.
+    pub(crate) congestion: CongestionControl,
     /// Where its workers register, if they are SwitchML's clients.
     pub(crate) switchml: Option<SwitchMlConfig>,
 }

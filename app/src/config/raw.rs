@@ -6,6 +6,7 @@ use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
+use pascaline_wire::CongestionControl;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -108,6 +109,7 @@ pub(super) struct Job {
     pub(super) dead_after: Option<Spanned<String>>,
     pub(super) on_death: Option<Spanned<Named<OnDeath>>>,
     pub(super) control: Option<Spanned<Named<Rights>>>,
+    pub(super) congestion: Option<Spanned<Named<CongestionControl>>>,
     pub(super) protocol: Option<Spanned<Named<Protocol>>>,
     pub(super) controller: Option<Spanned<String>>,
     pub(super) udp_port: Option<Spanned<u16>>,

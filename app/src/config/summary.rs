@@ -64,6 +64,9 @@ impl Config {
             if job.partials {
                 f.write_str(", or as SetH and FBcast say")?;
             }
+            if job.mode == Mode::Sync && job.switchml.is_none() {
+                write!(f, "; congestion control {}", job.congestion.name())?;
+            }
             match job.dead_after.map(humantime::format_duration) {
                 Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
                 None => writeln!(f, "; never lost")?,

@@ -8,6 +8,7 @@ use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Rights};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
+use pascaline_wire::CongestionControl;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::profile::{Addressing, Profile};
@@ -67,7 +68,7 @@ macro_rules! words {
     )+};
 }
 
-/// The pool names its own.
+/// The pool and the protocol name their own.
 macro_rules! named {
     ($($type:ty),+) => {$(
         impl Word for $type {
@@ -80,7 +81,7 @@ macro_rules! named {
     )+};
 }
 
-named!(ConflictPolicy, Order);
+named!(ConflictPolicy, CongestionControl, Order);
 
 /// Whether an idle lcore sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

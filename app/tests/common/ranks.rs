@@ -42,6 +42,7 @@ pub(crate) fn frame(from: u8, header: &Header, payload: &[u8]) -> Vec<u8> {
         src: Address::from_v4([10, 77, 0, from + 1]),
         dst_port: UDP_PORT,
         src_port: PORT,
+        class: 0,
     };
     let mut bytes = vec![0; PAYLOAD];
     let length = Template::new(&path).write(&mut bytes, header, payload).unwrap();

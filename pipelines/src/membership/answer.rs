@@ -42,6 +42,9 @@ impl Membership {
                 let asked = if joins { request.control.window } else { u16::MAX };
                 control.window = granted.min(asked);
                 control.psn = if joins && member { job.base() } else { control.psn };
+                if joins && member {
+                    header.priority = job.spec.congestion.map_or(0, |congestion| congestion as u16);
+                }
             }
         }
         // A generation that is none of the sender's, and tells nothing of the job's.

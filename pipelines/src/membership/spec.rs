@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use ipnet::IpNet;
 use pascaline_aggregator::Policy;
+use pascaline_wire::CongestionControl;
 use pascaline_wire::frame::Address;
 
 use super::registration::Registry;
@@ -91,6 +92,8 @@ pub struct JobSpec {
     pub server: ServerMode,
     /// Who may command it.
     pub control: Rights,
+    /// Which congestion control its workers are told to follow; theirs to choose, if none.
+    pub congestion: Option<CongestionControl>,
     /// How its workers register, if they are SwitchML's clients; nobody can join then.
     pub registry: Option<Registry>,
 }
@@ -124,6 +127,7 @@ impl JobSpec {
             on_death: OnDeath::default(),
             server: ServerMode::default(),
             control: Rights::default(),
+            congestion: None,
             registry: None,
         }
     }

@@ -15,6 +15,7 @@ pub(crate) const PATH: Path = Path {
     src: Address::from_v4([10, 77, 0, 1]),
     dst_port: FIRST_PORT,
     src_port: 40000,
+    class: 0,
 };
 
 /// A multiple of every number of ports that there may be.

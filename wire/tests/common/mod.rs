@@ -189,7 +189,7 @@ pub(crate) fn path() -> impl Strategy<Value = Path> {
                 assert!(vlan.push(tpid, tci), "at most two");
             }
             let (dst_mac, src_mac) = (Mac(dst_mac), Mac(src_mac));
-            Path { dst_mac, src_mac, vlan, dst, src, dst_port, src_port }
+            Path { dst_mac, src_mac, vlan, dst, src, dst_port, src_port, class: 0 }
         },
     )
 }

@@ -348,8 +348,8 @@ impl Session {
     /// Forgets everything that belongs to PSNs: they begin anew.
     fn forget(&mut self) {
         let Membership { identity, spread, .. } = self.membership;
-        self.window = super::window(self.first_psn, self.in_flight, spread);
-        self.recovery = super::recovery(self.in_flight);
+        (self.window, self.recovery) =
+            super::path(self.first_psn, self.in_flight, self.control, &self.membership);
         self.cache = ResultCache::new(spread, identity.payload);
         self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
         self.answers = Answers::new();

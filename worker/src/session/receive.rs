@@ -7,10 +7,11 @@ use pascaline_wire::{Flags, Header, Kind, RankSet, Trailer, round};
 use super::{Event, Session};
 use crate::allreduce::Report;
 use crate::answers::Asked;
+use crate::congestion::Signal;
 use crate::counters::{Ignored, Unusable};
 use crate::identity::Membership;
 use crate::rejection::Reason;
-use crate::window::Standing;
+use crate::window::{Completion, Standing};
 
 /// What a datagram has led to, or why to nothing.
 pub(super) type Handled<T = Option<Event>> = Result<T, Unusable<Ignored>>;
@@ -19,7 +20,19 @@ impl Session {
     /// Handles a received datagram. A result is written into its place in `tensor`; everything that has no
     /// effect is [counted](Self::counters) by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8], tensor: &mut [u8]) -> Option<Event> {
+        self.handle_marked(now, datagram, false, tensor)
+    }
+
+    /// Likewise, of a datagram that was `marked` on its way if the IP header says so (CE).
+    pub fn handle_marked(
+        &mut self,
+        now: Duration,
+        datagram: &[u8],
+        marked: bool,
+        tensor: &mut [u8],
+    ) -> Option<Event> {
         self.counters.received += 1;
+        self.marked = marked;
         self.way.heard(now);
         let event = match self.dispatch(now, datagram, tensor) {
             Ok(event) => event,
@@ -105,10 +118,13 @@ impl Session {
             self.cache.insert(psn, operation.element(psn), flags, payload);
         }
         if let Some(completion) = self.window.complete(psn, overflowed) {
+            let marked = self.marked || header.flags.has(Flags::ECN_ECHO);
+            let signal = Signal { marked, cap: header.wnd_cap };
             self.base = None;
             self.counters.results += 1;
             self.counters.overflows += u64::from(overflowed);
-            self.recovery.on_result(now, &completion, &mut self.window);
+            self.counters.marked += u64::from(marked);
+            self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);
         }
         if !self.window.is_complete() {
             return Ok(None);

@@ -19,7 +19,7 @@ use nix::sys::socket::{
     recvmmsg, recvmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
-use pascaline_wire::UdpPorts;
+use pascaline_wire::{UdpPorts, ecn};
 use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover, set_ipv6_mtu_discover,
 };
@@ -38,13 +38,15 @@ pub(super) const PLACE: usize = 65_536;
 pub(super) struct Received {
     bytes: usize,
     each: usize,
+    /// They have met congestion. The kernel joins only datagrams that agree in that.
+    marked: bool,
 }
 
 impl Received {
-    /// The datagrams in a place.
-    pub(super) fn datagrams(self, place: &[u8]) -> impl Iterator<Item = &[u8]> {
+    /// The datagrams in a place, and whether they are marked.
+    pub(super) fn datagrams(self, place: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
         let all = &place[..self.bytes.min(place.len())];
-        all.chunks(self.each.max(1))
+        all.chunks(self.each.max(1)).map(move |datagram| (datagram, self.marked))
     }
 }
 
@@ -54,6 +56,8 @@ pub(super) struct Socket {
     others: Vec<UdpSocket>,
     /// The latest report that has not been taken.
     report: Cell<Option<Unreachable>>,
+    /// Whether packets ask to be marked instead of dropped.
+    heeding: Cell<bool>,
 }
 
 impl Socket {
@@ -61,7 +65,7 @@ impl Socket {
     pub(super) fn open(bind: Option<SocketAddr>, peer: SocketAddr, buffer: usize) -> io::Result<Self> {
         let udp = UdpSocket::bind(bind.unwrap_or(any(peer)))?;
         prepare(&udp, peer, buffer)?;
-        Ok(Self { udp, others: Vec::new(), report: Cell::new(None) })
+        Ok(Self { udp, others: Vec::new(), report: Cell::new(None), heeding: Cell::new(false) })
     }
 
     /// Opens sockets that talk to these ports of `peer` and to nobody else.
@@ -83,7 +87,7 @@ impl Socket {
             Ok(other)
         });
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        Ok(Self { udp, others, report: Cell::new(None) })
+        Ok(Self { udp, others, report: Cell::new(None), heeding: Cell::new(false) })
     }
 
     /// The socket to a port, by its place among the ports.
@@ -168,6 +172,23 @@ impl Socket {
         self.udp.recv(buffer)
     }
 
+    /// Whether packets ask to be marked instead of dropped where there is congestion, and whether the marks
+    /// of those that come are told. A system that cannot leaves marks unseen.
+    pub(super) fn heed_marks(&self, heed: bool) {
+        if self.heeding.replace(heed) == heed {
+            return;
+        }
+        let class = if heed { ecn::CAPABLE } else { 0 };
+        for udp in core::iter::once(&self.udp).chain(&self.others) {
+            let _ = match udp.local_addr() {
+                Ok(SocketAddr::V6(_)) => setsockopt(udp, sockopt::Ipv6TClass, &i32::from(class))
+                    .and_then(|()| setsockopt(udp, sockopt::Ipv6RecvTClass, &heed)),
+                _ => setsockopt(udp, sockopt::Ipv4Tos, &i32::from(class))
+                    .and_then(|()| setsockopt(udp, sockopt::IpRecvTos, &heed)),
+            };
+        }
+    }
+
     /// Lets the kernel join datagrams of one length that arrive together, if it can.
     pub(super) fn join_datagrams(&self) {
         let _ = setsockopt(&self.udp, sockopt::UdpGroSegment, &true);
@@ -183,16 +204,24 @@ impl Socket {
             core::array::from_fn(|_| [IoSliceMut::new(places.next().unwrap_or_default())]);
         // Made anew each time: the system says in them how much it has said, and nothing here sets that back.
         // With room for addresses although the peer's is known: they are written wherever there is a pointer.
-        let mut headers =
-            MultiHeaders::<SockaddrStorage>::preallocate(PLACES, Some(nix::cmsg_space!(libc::c_int)));
+        let room = nix::cmsg_space!(libc::c_int, libc::c_int);
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(PLACES, Some(room));
         let received =
             recvmmsg(self.udp.as_raw_fd(), &mut headers, &mut places, MsgFlags::MSG_DONTWAIT, None)?;
         let noted = into.iter_mut().zip(received).map(|(place, message)| {
-            let each = message.cmsgs().into_iter().flatten().find_map(|told| match told {
-                ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
-                _ => None,
-            });
-            *place = Received { bytes: message.bytes, each: each.unwrap_or(message.bytes) };
+            *place = Received { bytes: message.bytes, each: message.bytes, marked: false };
+            for told in message.cmsgs().into_iter().flatten() {
+                match told {
+                    ControlMessageOwned::UdpGroSegments(each) => {
+                        place.each = usize::try_from(each).unwrap_or(place.each);
+                    }
+                    ControlMessageOwned::Ipv4Tos(class) => place.marked = ecn::is_marked(class),
+                    ControlMessageOwned::Ipv6TClass(class) => {
+                        place.marked = u8::try_from(class).is_ok_and(ecn::is_marked);
+                    }
+                    _ => {}
+                }
+            }
         });
         Ok(noted.count())
     }

@@ -139,8 +139,9 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The datagrams in a place below the count that [`receive`](Self::receive) returned last.
-    pub(super) fn datagrams(&self, place: usize) -> impl Iterator<Item = &[u8]> {
+    /// The datagrams in a place below the count that [`receive`](Self::receive) returned last, and whether
+    /// they are marked: they have met congestion.
+    pub(super) fn datagrams(&self, place: usize) -> impl Iterator<Item = (&[u8], bool)> {
         self.received[place].datagrams(&self.bytes[place * PLACE..][..PLACE])
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use core::time::Duration;
 
 use nix::poll::PollFlags;
-use pascaline_wire::{UdpPorts, control, header, trailer};
+use pascaline_wire::{CongestionControl, UdpPorts, control, header, trailer};
 use zerocopy::IntoBytes as _;
 
 use super::outgoing::Cutting;
@@ -90,6 +90,9 @@ impl Worker {
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
         let mut session = Session::new(membership, config.in_flight).at(config.appliance);
+        if let Some(control) = config.congestion {
+            session = session.controlled(control);
+        }
         if config.accept_partial {
             session = session.accept_partial();
         }
@@ -134,6 +137,7 @@ impl Worker {
     pub(super) fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
         let Self { config, socket, ports, session, origin, cutting, buffer, .. } = self;
+        socket.heed_marks(session.control().heeds_marks());
         let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
         let mut full_batches = 0;
         loop {
@@ -152,8 +156,8 @@ impl Worker {
             if let Some(report) = socket.report() {
                 session.note_unreachable(now, report);
             }
-            for datagram in (0..count).flat_map(|place| transfer.datagrams(place)) {
-                let end = session.handle_datagram(now, datagram, tensor);
+            for (datagram, marked) in (0..count).flat_map(|place| transfer.datagrams(place)) {
+                let end = session.handle_marked(now, datagram, marked, tensor);
                 event = event.or(end);
             }
             // If this thread was not scheduled, results that seem late may lie in the socket: read them
@@ -192,8 +196,8 @@ impl Worker {
         for _ in 0..64 {
             let count = transfer.receive()?;
             let now = origin.elapsed();
-            for datagram in (0..count).flat_map(|place| transfer.datagrams(place)) {
-                session.handle_datagram(now, datagram, &mut []);
+            for (datagram, marked) in (0..count).flat_map(|place| transfer.datagrams(place)) {
+                session.handle_marked(now, datagram, marked, &mut []);
             }
             transfer.flush(session, &[])?;
             if count < PLACES {
@@ -237,6 +241,12 @@ impl Worker {
     #[must_use]
     pub const fn membership(&self) -> &Membership {
         self.session.membership()
+    }
+
+    /// The congestion control that it follows.
+    #[must_use]
+    pub const fn control(&self) -> CongestionControl {
+        self.session.control()
     }
 
     /// All that the worker has done so far.

@@ -96,8 +96,16 @@ const EPOCH: u8 = 9;
 
 fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
-    let membership =
-        Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1, base: 0, cookie: 0 };
+    let membership = Membership {
+        identity,
+        session: 77,
+        requests: 0,
+        epoch: EPOCH,
+        spread: 1,
+        base: 0,
+        cookie: 0,
+        congestion: None,
+    };
     let settings =
         Settings { floats: 3, outstanding: NonZeroU16::MIN, policy, seed: 1, patience: ms(10_000) };
     let mut session = AsyncSession::new(membership, settings, initial);
@@ -227,8 +235,16 @@ fn an_update_without_answer_is_given_up_and_the_next_one_is_sent() {
 #[test]
 fn more_than_one_may_be_under_way_if_configured_and_an_answer_ends_all_before_it() {
     let identity = Identity { job: JOB, rank: RANK, ranks: 3, payload: 16 };
-    let membership =
-        Membership { identity, session: 77, requests: 0, epoch: EPOCH, spread: 1, base: 0, cookie: 0 };
+    let membership = Membership {
+        identity,
+        session: 77,
+        requests: 0,
+        epoch: EPOCH,
+        spread: 1,
+        base: 0,
+        cookie: 0,
+        congestion: None,
+    };
     let outstanding = NonZeroU16::new(u16::MAX).unwrap();
     let settings = Settings { floats: 3, outstanding, policy: Policy::AtWill, seed: 1, patience: ms(10_000) };
     let mut session = AsyncSession::new(membership, settings, Initial::Nothing);

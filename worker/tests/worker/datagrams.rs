@@ -28,6 +28,7 @@ pub(crate) const MEMBERSHIP: Membership = Membership {
     spread: 8,
     base: FIRST,
     cookie: 0,
+    congestion: None,
 };
 
 pub(crate) const RESULT: Header = Header {

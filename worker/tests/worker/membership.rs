@@ -10,8 +10,16 @@ use pascaline_worker::{Identity, Join, JoinFailure, Membership, Reason, Rejectio
 use crate::aggregator::{bitmap_trailer, packet};
 
 const IDENTITY: Identity = Identity { job: 1, rank: 2, ranks: 3, payload: 1024 };
-const MEMBERSHIP: Membership =
-    Membership { identity: IDENTITY, session: 55, requests: 0, epoch: 6, spread: 512, base: 0, cookie: 0 };
+const MEMBERSHIP: Membership = Membership {
+    identity: IDENTITY,
+    session: 55,
+    requests: 0,
+    epoch: 6,
+    spread: 512,
+    base: 0,
+    cookie: 0,
+    congestion: None,
+};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

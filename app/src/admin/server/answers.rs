@@ -150,6 +150,8 @@ pub(crate) struct JobTerms {
     pub(crate) on_death: String,
     /// Which members may reset and suspend it by packets: `member`, `rank0`, `operator` for none.
     pub(crate) control: String,
+    /// Which congestion control its workers follow: `fixed`, `panama`, `dsa` or `delay`.
+    pub(crate) congestion: String,
 }
 
 /// What a change of the configuration has come to.

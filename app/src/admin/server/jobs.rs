@@ -46,5 +46,6 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         dead_after_seconds: job.dead_after.map(|after| after.as_secs_f64()),
         on_death: job.on_death.name().to_owned(),
         control: job.control.name().to_owned(),
+        congestion: job.congestion.name().to_owned(),
     }
 }

@@ -272,4 +272,5 @@ pub(super) struct NewJob {
     dead_after: Option<String>,
     on_death: Option<String>,
     control: Option<String>,
+    congestion: Option<String>,
 }

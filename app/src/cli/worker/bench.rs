@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use pascaline_worker::{AllreduceError, Collective, Config, Counters, Notice, Op, Report};
+use pascaline_worker::{AllreduceError, Collective, Config, CongestionControl, Counters, Notice, Op, Report};
 use serde_json::json;
 
 use super::member::{DriverArgs, Member, NoMember, RankArgs};
@@ -52,9 +52,12 @@ pub(crate) struct BenchArgs {
     /// Payload bytes of a full packet, a multiple of 8.
     #[arg(long, default_value_t = 1024)]
     payload: u16,
-    /// Packets in flight; 0: as many as are found to be worth it.
+    /// Packets in flight at most; 0: as far as the appliance lets a worker run ahead.
     #[arg(long, default_value_t = 0)]
     in_flight: u16,
+    /// Which congestion control decides how many are in flight, instead of the one that the appliance names.
+    #[arg(long, value_name = "CONTROL", value_parser = parse::controls())]
+    congestion: Option<CongestionControl>,
     #[command(flatten)]
     driver: DriverArgs,
     /// Show no bar on standard error.
@@ -80,6 +83,7 @@ struct Found {
     /// Of the last large one: smoothed.
     loaded_trip: f64,
     counters: Counters,
+    control: CongestionControl,
 }
 
 /// Runs the command. What goes wrong is told on standard error and by the exit status.
@@ -108,6 +112,7 @@ fn run(args: &BenchArgs, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
         udp_ports: args.udp_ports,
         payload: args.payload,
         in_flight: args.in_flight,
+        congestion: args.congestion,
         notice: Some(Notice(|text| eprintln!("warning: {text}"))),
         ..Config::new(appliance, args.who.job, args.who.rank, args.who.ranks)
     };
@@ -166,7 +171,7 @@ fn measure(args: &BenchArgs, worker: &mut Member, bar: &ProgressBar) -> Result<F
     }
     let (cpu_seconds, elapsed) = (cpu_seconds() - cpu, begin.elapsed().as_secs_f64());
     let counters = *worker.counters() - before;
-    Ok(Found { trips, seconds, cpu_seconds, elapsed, loaded_trip, counters })
+    Ok(Found { trips, seconds, cpu_seconds, elapsed, loaded_trip, counters, control: worker.control() })
 }
 
 impl Found {
@@ -211,6 +216,8 @@ fn show(args: &BenchArgs, found: &Found) {
             "goodput_gbps": goodput,
             "cpu_ms_per_gbit": per_gbit,
             "cpu_busy": busy,
+            "congestion": found.control.name(),
+            "marked": found.counters.marked,
             "loss": found.loss(),
             "retransmissions": found.counters.retransmissions,
             "limit": limit,
@@ -220,7 +227,7 @@ fn show(args: &BenchArgs, found: &Found) {
     let why = match limit {
         "cpu" => "CPU: this worker's thread has no time left",
         "link" => "link: packets wait in queues on the way, at the appliance or for another rank",
-        _ => "window: what is in flight; --in-flight sets it by hand",
+        _ => "window: what congestion control allows; --congestion and --in-flight choose",
     };
     println!("payload       {} bytes", args.payload);
     println!(
@@ -232,5 +239,6 @@ fn show(args: &BenchArgs, found: &Found) {
     println!("goodput       {goodput:.3} Gbit/s each way");
     println!("CPU           {per_gbit:.1} ms per Gbit moved, {:.0} % of a processor", 100.0 * busy);
     println!("loss          {:.3} % sent again", 100.0 * found.loss());
+    println!("congestion    {}, {} results marked", found.control.name(), found.counters.marked);
     println!("limited by    {why}");
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pascaline_worker::{
-    AllreduceError, Collective, Config, Counters, Element, Hints, JoinError, JoinFailure, Narrowing, Report,
-    Worker,
+    AllreduceError, Collective, Config, CongestionControl, Counters, Element, Hints, JoinError, JoinFailure,
+    Narrowing, Report, Worker,
 };
 use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
@@ -162,6 +162,13 @@ impl Member {
         match self {
             Self::Kernel(worker) => worker.leave().counters,
             Self::Dpdk(worker) => worker.leave().counters,
+        }
+    }
+
+    pub(super) const fn control(&self) -> CongestionControl {
+        match self {
+            Self::Kernel(worker) => worker.control(),
+            Self::Dpdk(worker) => worker.control(),
         }
     }
 

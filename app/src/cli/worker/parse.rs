@@ -5,6 +5,20 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pascaline_wire::{CongestionControl, DType};
+
+/// Element types by their names.
+pub(super) fn dtypes() -> impl TypedValueParser<Value = DType> {
+    let known = |name: String| DType::from_name(&name).ok_or("no such type");
+    PossibleValuesParser::new(DType::ALL.map(DType::name)).try_map(known)
+}
+
+/// Congestion controls by their names.
+pub(super) fn controls() -> impl TypedValueParser<Value = CongestionControl> {
+    let known = |name: String| CongestionControl::from_name(&name).ok_or("no such control");
+    PossibleValuesParser::new(CongestionControl::ALL.map(CongestionControl::name)).try_map(known)
+}
 
 pub(super) fn appliance(name: &str) -> anyhow::Result<SocketAddr> {
     if name.contains('%') {

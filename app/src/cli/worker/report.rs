@@ -4,7 +4,7 @@ use std::hash::Hasher as _;
 use std::io::Write as _;
 
 use pascaline_wire::trailer::RankReport;
-use pascaline_worker::{AllreduceError, Counters, Ignored, Missing};
+use pascaline_worker::{AllreduceError, CongestionControl, Counters, Ignored, Missing};
 use serde_json::{Value, json};
 
 use super::{AllreduceArgs, Outcome};
@@ -14,7 +14,7 @@ pub(super) fn print(
     args: &AllreduceArgs,
     elements: usize,
     outcome: &Outcome,
-    counters: &Counters,
+    (control, counters): (CongestionControl, &Counters),
     failure: Option<&AllreduceError>,
 ) -> anyhow::Result<()> {
     if let Some(error) = failure {
@@ -24,7 +24,7 @@ pub(super) fn print(
     let goodput = median(&outcome.seconds).map(|seconds| gigabits(bytes, seconds));
     let mut out = std::io::stdout().lock();
     if args.json {
-        let mut line = as_json(args, bytes, goodput, outcome, counters);
+        let mut line = as_json(args, bytes, goodput, outcome, (control, counters));
         if let Some(error) = failure {
             line["error"] = error.to_string().into();
             line["waiting_for"] = waiting_for(error);
@@ -51,11 +51,14 @@ pub(super) fn print(
         }
         writeln!(
             out,
-            "; {} packets sent, {} of them again; {} reminders sent, {} answered",
+            "; {} packets sent, {} of them again; {} reminders sent, {} answered; congestion control {}, {} \
+             results marked",
             counters.packets_sent,
             counters.retransmissions,
             counters.reminders_sent,
-            counters.reminders_answered
+            counters.reminders_answered,
+            control.name(),
+            counters.marked
         )?;
     }
     Ok(())
@@ -66,7 +69,7 @@ fn as_json(
     bytes: usize,
     goodput: Option<f64>,
     outcome: &Outcome,
-    counters: &Counters,
+    (control, counters): (CongestionControl, &Counters),
 ) -> Value {
     let ignored: serde_json::Map<_, _> = Ignored::ALL
         .into_iter()
@@ -84,6 +87,8 @@ fn as_json(
         "seconds": outcome.seconds,
         "cpu_seconds": outcome.cpu_seconds,
         "goodput_gbps": goodput,
+        "congestion": control.name(),
+        "marked": counters.marked,
         "packets_sent": counters.packets_sent,
         "retransmissions": counters.retransmissions,
         "duplicate_results": counters.duplicate_results,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pascaline_aggregator::{Order, Policy, PoolConfig, Region};
 use pascaline_pipelines::Mode;
-use pascaline_wire::MAX_RANKS;
+use pascaline_wire::{CongestionControl, MAX_RANKS};
 use pascaline_worker::session::HEARTBEAT;
 use toml::Spanned;
 
@@ -26,6 +26,8 @@ const UNDER_WAY: u16 = 32_768;
 /// The share of a job that says nothing of it, and the largest.
 const DEFAULT_SHARE: u16 = 1;
 const MOST_SHARE: u16 = 1000;
+/// The congestion control of a job that names none: it needs nothing of the network.
+const DEFAULT_CONGESTION: CongestionControl = CongestionControl::Delay;
 /// The widest window of all.
 const MOST_WINDOW: u16 = 1 << 14;
 /// Three heartbeats: one may be lost, and one may be on its way.
@@ -202,6 +204,7 @@ impl Accept<'_> {
             dead_after: if is_switchml(job) { None } else { self.dead_after(job)? },
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),
             control: word(job.control.as_ref()).unwrap_or_default(),
+            congestion: word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION),
             switchml: None,
         })
     }

@@ -44,6 +44,7 @@ impl Accept<'_> {
             (job.order.as_ref().map(|at| self.unused(at, "order"))),
             (job.quota.as_ref().map(|at| self.unused(at, "quota"))),
             (job.share.as_ref().map(|at| self.unused(at, "share"))),
+            (job.congestion.as_ref().map(|at| self.unused(at, "congestion"))),
         ];
         if let Some(error) = useless.into_iter().flatten().next() {
             return Err(error);

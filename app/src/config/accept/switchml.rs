@@ -93,6 +93,7 @@ impl Accept<'_> {
             job.dead_after.as_ref().map(|at| self.meaningless(at, "dead_after")),
             job.on_death.as_ref().map(|at| self.meaningless(at, "on_death")),
             job.control.as_ref().map(|at| self.meaningless(at, "control")),
+            job.congestion.as_ref().map(|at| self.meaningless(at, "congestion")),
         ];
         useless.into_iter().flatten().next()
     }

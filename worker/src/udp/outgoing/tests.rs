@@ -10,8 +10,16 @@ use crate::identity::{Identity, Membership};
 /// A session with `packets` packets to send, the last of two elements, and its tensor.
 fn running(payload: u16, packets: usize, dtype: DType) -> (Session, Vec<u8>) {
     let identity = Identity { job: 1, rank: 0, ranks: 2, payload };
-    let membership =
-        Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256, base: 0, cookie: 0 };
+    let membership = Membership {
+        identity,
+        session: 1,
+        requests: 0,
+        epoch: 1,
+        spread: 256,
+        base: 0,
+        cookie: 0,
+        congestion: None,
+    };
     let mut session = Session::new(membership, 256);
     let bytes = dtype.whole(payload.into()) * (packets - 1) + 2 * dtype.size();
     session.start(Duration::ZERO, bytes, Element::sum(dtype), Duration::from_secs(9)).unwrap();

@@ -22,8 +22,16 @@ fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
     let peer = receivers[0].local_addr().unwrap();
     let socket = Socket::open_to(None, peer, ports, 1 << 22).unwrap();
     let identity = Identity { job: 1, rank: 0, ranks: 2, payload: PAYLOAD };
-    let membership =
-        Membership { identity, session: 1, requests: 0, epoch: 1, spread: 256, base: 0, cookie: 0 };
+    let membership = Membership {
+        identity,
+        session: 1,
+        requests: 0,
+        epoch: 1,
+        spread: 256,
+        base: 0,
+        cookie: 0,
+        congestion: None,
+    };
     let mut session = Session::new(membership, 256);
     // The last packet of the tensor is a short one.
     let bytes = usize::from(PAYLOAD) * (PACKETS as usize - 1) + 8;
@@ -56,5 +64,6 @@ fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
     }
     assert!(socket.wait(PollFlags::POLLIN, Duration::from_secs(5)).unwrap());
     assert_eq!(transfer.receive().unwrap(), 1, "from the first port only");
-    assert_eq!(transfer.datagrams(0).collect::<Vec<_>>(), [ports.first().to_be_bytes()]);
+    let datagrams: Vec<_> = transfer.datagrams(0).map(|(bytes, _)| bytes).collect();
+    assert_eq!(datagrams, [ports.first().to_be_bytes()]);
 }

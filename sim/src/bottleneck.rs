@@ -1,0 +1,278 @@
+//! Jobs that share links, under a virtual clock: real workers, the real appliance, and links with a rate, a
+//! queue and a threshold from which on they mark packets.
+//!
+//! ```text
+//!   host 0: a rank of each job ─┐ link: up and down, each with its queue
+//!   host 1: a rank of each job ─┼──────────── appliance, which takes no time
+//!   ...                        ─┘
+//! ```
+//!
+//! Each host has one link, and every job has one rank on each host, so that all jobs meet in all queues. A
+//! rank begins its next allreduce as soon as the one before is done. Frames pass as bytes, with the payload
+//! that they say; on the link a frame takes the time of its bytes and of [`FRAMING`].
+
+mod appliance;
+mod link;
+mod rank;
+
+use core::time::Duration;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pascaline_worker::CongestionControl;
+
+use crate::random::Random;
+use appliance::Centre;
+use link::Link;
+use rank::Rank;
+
+/// Preamble, frame check sequence and gap of Ethernet, in bytes.
+pub const FRAMING: u64 = 24;
+/// What goes before the payload.
+const HEADERS: u64 = 64;
+
+/// A job on the links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sharer {
+    /// Which control its workers follow.
+    pub control: CongestionControl,
+    /// Packets in flight at most; 0 for as many as the appliance lets a worker run ahead.
+    pub in_flight: u16,
+    /// When its workers join.
+    pub begins: Duration,
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Decides which packets are lost.
+    pub seed: u64,
+    /// Hosts, and so ranks of each job.
+    pub hosts: u16,
+    /// The jobs.
+    pub jobs: Vec<Sharer>,
+    /// Bits per second of each link, each way.
+    pub rate: u64,
+    /// From one end of a link to the other.
+    pub propagation: Duration,
+    /// Packets that wait in a queue at most; more are dropped.
+    pub queue: u64,
+    /// Packets in a queue from which on those that can be are marked; none where links do not mark.
+    pub marks_from: Option<u64>,
+    /// How many of a million packets are lost on a link.
+    pub loss_per_million: u32,
+    /// Payload bytes of a packet.
+    pub payload: u16,
+    /// Bytes of an allreduce, a multiple of 4.
+    pub bytes: usize,
+    /// How far a worker may run ahead, as the appliance is configured.
+    pub window: u16,
+    /// When the simulation ends.
+    pub ends: Duration,
+}
+
+impl Setting {
+    /// Links of 10 Gbit/s and a round trip of 50 µs, as in a rack: 55 packets of 1 KiB. Their queues hold
+    /// 1,000 packets, and mark from 85 on (PANAMA, section 7). No job so far.
+    #[must_use]
+    pub const fn rack(hosts: u16) -> Self {
+        Self {
+            seed: 1,
+            hosts,
+            jobs: Vec::new(),
+            rate: 10_000_000_000,
+            propagation: Duration::from_micros(12),
+            queue: 1000,
+            marks_from: Some(85),
+            loss_per_million: 0,
+            payload: 1024,
+            bytes: 4 << 20,
+            window: 512,
+            ends: Duration::from_millis(50),
+        }
+    }
+
+    /// How long a full packet takes on a link.
+    #[must_use]
+    pub fn packet_time(&self) -> Duration {
+        let bits = 8 * (u64::from(self.payload) + HEADERS + FRAMING);
+        Duration::from_nanos(bits * 1_000_000_000 / self.rate.max(1))
+    }
+}
+
+/// What a job has got.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    /// Its control.
+    pub control: CongestionControl,
+    /// Allreduces that rank 0 has completed, and how long each took.
+    pub operations: Vec<Duration>,
+    /// When rank 0 got each result, from the beginning of the simulation.
+    pub results: Vec<Duration>,
+    /// Sums that were not what they had to be.
+    pub wrong: u64,
+    /// Contributions that its ranks have sent again.
+    pub resent: u64,
+    /// Results that said that packets have met congestion.
+    pub marked: u64,
+}
+
+/// What has happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// By job.
+    pub shares: Vec<Share>,
+    /// When packets came to the queue of the first link up, and how long each waited there.
+    pub waits: Vec<(Duration, Duration)>,
+    /// Packets that found a queue full.
+    pub dropped: u64,
+    /// Packets that queues have marked.
+    pub marked: u64,
+}
+
+impl Outcome {
+    /// The mean wait in the first queue up between two times.
+    #[must_use]
+    pub fn mean_wait(&self, from: Duration, to: Duration) -> Duration {
+        let waits = self.waits.iter().filter(|(at, _)| (from..to).contains(at)).map(|&(_, wait)| wait);
+        let (count, sum) = waits.fold((0, Duration::ZERO), |(count, sum), wait| (count + 1, sum + wait));
+        sum / count.max(1)
+    }
+
+    /// Results of each job between two times.
+    #[must_use]
+    pub fn results(&self, from: Duration, to: Duration) -> Vec<usize> {
+        let within = |share: &Share| share.results.iter().filter(|at| (from..to).contains(at)).count();
+        self.shares.iter().map(within).collect()
+    }
+}
+
+/// Something that is going to happen.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A frame reaches the appliance.
+    Up(Vec<u8>),
+    /// A frame reaches a rank.
+    Down(usize, Vec<u8>),
+    /// A rank has something to do.
+    Wake(usize),
+    /// The appliance's control plane has.
+    Control,
+}
+
+/// How often the appliance's control plane turns.
+const CONTROL: u64 = 1_000_000;
+
+struct World<'a> {
+    setting: &'a Setting,
+    now: u64,
+    serial: u64,
+    agenda: BinaryHeap<Reverse<(u64, u64, What)>>,
+    random: Random,
+    centre: Centre,
+    up: Vec<Link>,
+    down: Vec<Link>,
+    ranks: Vec<Rank>,
+}
+
+/// Runs a setting to its end. `None` if no appliance can be made for it: no hosts, or more than 64 of them.
+#[must_use]
+pub fn run(setting: &Setting) -> Option<Outcome> {
+    let mut world = World::new(setting)?;
+    world.schedule(0, What::Control);
+    for at in 0..world.ranks.len() {
+        let begins = world.ranks[at].begins();
+        world.schedule(begins, What::Wake(at));
+    }
+    let ends = nanos(setting.ends);
+    while let Some(Reverse((at, _, what))) = world.agenda.pop() {
+        if at > ends {
+            break;
+        }
+        world.now = at;
+        world.happen(what);
+    }
+    Some(world.outcome())
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<'a> World<'a> {
+    fn new(setting: &'a Setting) -> Option<Self> {
+        if !(1..=64).contains(&setting.hosts) {
+            return None;
+        }
+        let hosts = usize::from(setting.hosts);
+        let ranks: Vec<Rank> =
+            (0..hosts * setting.jobs.len()).map(|number| Rank::new(setting, number)).collect();
+        let links = || (0..hosts).map(|_| Link::new(setting)).collect();
+        Some(Self {
+            setting,
+            now: 0,
+            serial: 0,
+            agenda: BinaryHeap::new(),
+            random: Random::new(setting.seed),
+            centre: Centre::new(setting)?,
+            up: links(),
+            down: links(),
+            ranks,
+        })
+    }
+
+    fn schedule(&mut self, at: u64, what: What) {
+        self.serial += 1;
+        self.agenda.push(Reverse((at, self.serial, what)));
+    }
+
+    fn happen(&mut self, what: What) {
+        let sent = match what {
+            What::Up(frame) => self.centre.receive(self.now, &frame),
+            What::Control => {
+                self.schedule(self.now + CONTROL, What::Control);
+                self.centre.control(self.now)
+            }
+            What::Down(at, frame) => {
+                self.ranks[at].receive(self.now, &frame);
+                return self.tend(at);
+            }
+            What::Wake(at) => return self.tend(at),
+        };
+        for mut frame in sent {
+            let Some(at) = crate::host::Host::number_in(&frame).filter(|&at| at < self.ranks.len()) else {
+                continue;
+            };
+            let link = at % usize::from(self.setting.hosts);
+            if let Some(arrives) = self.down[link].carry(self.now, &mut frame, &mut self.random) {
+                self.schedule(arrives, What::Down(at, frame));
+            }
+        }
+    }
+
+    /// Lets a rank send what it has to send, and look at the clock again when it wants to.
+    fn tend(&mut self, at: usize) {
+        let link = at % usize::from(self.setting.hosts);
+        while let Some(mut frame) = self.ranks[at].poll_transmit(self.now) {
+            if let Some(arrives) = self.up[link].carry(self.now, &mut frame, &mut self.random) {
+                self.schedule(arrives, What::Up(frame));
+            }
+        }
+        if let Some(due) = self.ranks[at].due(self.now) {
+            self.schedule(due, What::Wake(at));
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let hosts = usize::from(self.setting.hosts);
+        let links = self.up.iter().chain(&self.down);
+        let (dropped, marked) =
+            links.fold((0, 0), |(dropped, marked), link| (dropped + link.dropped(), marked + link.marked()));
+        Outcome {
+            shares: self.ranks.chunks(hosts.max(1)).map(rank::share).collect(),
+            waits: self.up.into_iter().next().map(Link::into_waits).unwrap_or_default(),
+            dropped,
+            marked,
+        }
+    }
+}

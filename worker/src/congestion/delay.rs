@@ -1,0 +1,140 @@
+//! A control by delay, for paths without marks.
+//!
+//! The window grows by one packet for each round trip, and halves when results take longer than an empty path
+//! plus what may wait in queues: as much as the path itself holds, or [`QUEUED`] packets of one's own if that
+//! is more. So a halved window still fills the path. Whoever shares a queue sees the same delay and halves
+//! with the others: the larger window loses more, and all become equal, as with TCP's. And each halving
+//! empties the queue, so that everybody sees again how long the empty path takes.
+//!
+//! From Swift comes the delay as the signal and its bound by the flow's own rate; from BBR the shortest round
+//! trip of late, and that losses count only if there are many of them.
+//!
+//! What is measured is a result's time, which contains the wait for the slowest rank. Two rules keep a late
+//! rank from passing for a queue: two rounds in a row must be slow, since ranks that wait for one catch up at
+//! once when it comes; and what an operation sends before its first result says nothing. Of a round the mean
+//! counts: a rank that catches up gets its first results sooner than any queue would let it.
+
+use core::time::Duration;
+
+use super::Sample;
+
+/// The window at first: what a rack's path holds at 10 Gbit/s.
+pub const FIRST: f64 = 64.0;
+/// The least window after a halving.
+pub const LEAST: f64 = 16.0;
+/// So many packets of one's own may wait in queues in any case: hosts handle packets in bunches.
+pub const QUEUED: u32 = 64;
+/// For how long a shortest time is believed that has not been seen again: paths change.
+pub const MEMORY: Duration = Duration::from_secs(10);
+/// If one of so many packets of a round is lost, the queue is too short for the window.
+pub const LOSSES: u32 = 8;
+
+/// The results that come within a round trip.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    began: Duration,
+    /// It is the first one of its operation: its results have waited for the slowest rank.
+    first: bool,
+    /// Of the results of what was sent once: how long they took in all, and how many they are.
+    took: Duration,
+    timed: u32,
+    results: u32,
+    marked: bool,
+    lost: u32,
+}
+
+impl Round {
+    const fn begin(began: Duration, first: bool) -> Self {
+        Self { began, first, took: Duration::ZERO, timed: 0, results: 0, marked: false, lost: 0 }
+    }
+}
+
+/// What is known of the path.
+#[derive(Debug, Clone)]
+pub struct Delay {
+    window: f64,
+    /// It doubles with each round.
+    rising: bool,
+    /// The round before was slow.
+    slow: bool,
+    /// The shortest time that a result has taken, and when it took hardly more.
+    shortest: Option<(Duration, Duration)>,
+    /// Since the operation's first result.
+    round: Option<Round>,
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self { window: FIRST, rising: true, slow: false, shortest: None, round: None }
+    }
+}
+
+impl Delay {
+    /// An operation begins.
+    pub const fn begin(&mut self) {
+        (self.round, self.slow) = (None, false);
+    }
+
+    /// Takes note of packets that count as lost.
+    pub const fn on_loss(&mut self, packets: u32) {
+        if let Some(round) = &mut self.round {
+            round.lost += packets;
+        }
+    }
+
+    /// Takes note of a result. A round ends with the first result of what was sent in it.
+    pub fn on_result(&mut self, sample: &Sample, most: f64) {
+        let &Sample { now, sent_at, ambiguous, signal, limited } = sample;
+        let round = self.round.get_or_insert(Round::begin(now, true));
+        round.results += 1;
+        round.marked |= signal.marked;
+        if ambiguous {
+            return;
+        }
+        let took = now.saturating_sub(sent_at);
+        round.took = round.took.saturating_add(took);
+        round.timed += 1;
+        let so_far = *round;
+        self.note(now, took);
+        if sent_at >= so_far.began {
+            self.adapt(now, &so_far, limited.then_some(most));
+            self.round = Some(Round::begin(now, false));
+        }
+    }
+
+    /// Keeps the shortest time.
+    fn note(&mut self, now: Duration, took: Duration) {
+        match &mut self.shortest {
+            Some((shortest, seen)) if took >= *shortest => {
+                if took <= *shortest * 9 / 8 {
+                    *seen = now;
+                } else if now.saturating_sub(*seen) > MEMORY {
+                    (*shortest, *seen) = (took, now);
+                }
+            }
+            shortest => *shortest = Some((took, now)),
+        }
+    }
+
+    /// Changes the window at a round's end. It may grow up to `most`, if it may.
+    fn adapt(&mut self, now: Duration, round: &Round, most: Option<f64>) {
+        let Some((empty, _)) = self.shortest else { return };
+        let own = now.saturating_sub(round.began) * QUEUED / round.results;
+        let slow = !round.first && round.took / round.timed.max(1) > empty + empty.max(own);
+        let full = round.marked || round.lost * LOSSES > round.results;
+        if full || slow && self.slow {
+            self.window = (self.window / 2.0).max(LEAST);
+        } else if let (false, Some(most)) = (slow, most) {
+            let grown = if self.rising { 2.0 * self.window } else { self.window + 1.0 };
+            self.window = grown.min(most);
+        }
+        self.rising &= !(slow || full);
+        self.slow = slow && !(full || self.slow);
+    }
+
+    /// Packets.
+    #[must_use]
+    pub const fn window(&self) -> f64 {
+        self.window
+    }
+}
