@@ -9,6 +9,7 @@ use pascaline_wire::datagram::{Datagram, Payload};
 use pascaline_wire::frame::{self, Address, ETH_LEN, Frame, Ip, Mac, Net, protocol};
 use pascaline_wire::header::{Flags, Kind};
 use pascaline_wire::malformed::Malformed;
+use pascaline_wire::trailer::Operations;
 
 use crate::jobs::{Job, JobTable, Mode};
 use crate::setup::Setup;
@@ -35,8 +36,10 @@ pub enum Class {
     Update(usize, Update),
     /// A packet of the parameter server.
     FromServer(Datagram),
-    /// A control packet.
-    Control(Datagram, Control),
+    /// A packet of the job's parent.
+    FromAbove(Datagram),
+    /// A control packet; of a parent's answer, two operations that do not go together.
+    Control(Datagram, Control, Option<Operations>),
     /// An ARP request for an own address, and where it begins.
     Arp(usize, Arp),
     /// An echo request to an own address, and where its IP header begins.
@@ -216,6 +219,15 @@ impl Classifier<'_> {
     }
 
     fn control(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
+        if self.is_from_above(datagram) {
+            let whole = datagram.payload.whole(bytes);
+            let parsed = Control::parse_with_trailer(&datagram.header, whole);
+            let (control, trailer) = parsed.map_err(untaken)?;
+            let operations = trailer.and_then(|trailer| trailer.operations);
+            if control.action == Action::Ack {
+                return Ok(Class::Control(*datagram, control, operations));
+            }
+        }
         let control = Control::parse(datagram.payload.whole(bytes)).map_err(untaken)?;
         match control.action {
             Action::FBcast | Action::Help => self.about_a_psn(control.action, datagram),
@@ -225,7 +237,7 @@ impl Classifier<'_> {
             | Action::SetH
             | Action::Halt
             | Action::Serve
-            | Action::Query => Ok(Class::Control(*datagram, control)),
+            | Action::Query => Ok(Class::Control(*datagram, control, None)),
             // From a parameter server to a rank.
             Action::Ack
                 if datagram.header.flags.has(Flags::BYPASS)
@@ -235,6 +247,12 @@ impl Classifier<'_> {
             }
             Action::Ack => Err((DropReason::Control, None)),
         }
+    }
+
+    /// True if the sender is the parent of the job that a packet names.
+    fn is_from_above(&self, datagram: &Datagram) -> bool {
+        let above = self.table.get(datagram.header.job).and_then(|job| job.parent.as_deref());
+        above.is_some_and(|above| above.is_at(datagram.sender))
     }
 
     /// A packet that only a parameter server sends.
@@ -331,6 +349,9 @@ impl Classifier<'_> {
         let asked = self.table.get(header.job);
         if asked.is_some_and(|job| job.server.is_at(datagram.sender)) {
             return Class::FromServer(*datagram);
+        }
+        if self.is_from_above(datagram) {
+            return Class::FromAbove(*datagram);
         }
         let bypass = header.flags.has(Flags::BYPASS);
         if bypass && !asked.is_some_and(|job| job.has_server() || job.mode == Mode::Olaf) {

@@ -23,7 +23,7 @@ use crate::capture::Capture;
 use crate::jobs::{Job, ServedJobs};
 use crate::membership::{
     Admission, Answer, Command, ControlRequest, Event, JobSpec, Membership, NotRegistered, Reconfigured,
-    Refused, Registration, Reply,
+    Refused, Registration, Reply, Upward,
 };
 use crate::setup::Setup;
 use crate::shared::{ControlEnd, LcoreEnd};
@@ -84,6 +84,11 @@ impl ControlPlane {
     pub fn turn(&mut self, now: Duration) -> Turn {
         let elapsed = self.membership.handle_timeout(now);
         self.changed |= elapsed.changed;
+        for ask in elapsed.upward {
+            let Upward { to, header, control } = ask;
+            // The uplink asks again if it hears nothing.
+            let _ = self.end.reply(0, Reply::new(&to, self.mac(to.port), &header, &control));
+        }
         let mut turn = Turn { events: elapsed.events, ..Turn::default() };
         for _ in 0..REQUESTS {
             let Some(request) = self.end.request() else { break };

@@ -12,11 +12,14 @@ use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::template::{Path, Template};
 
+mod above;
 mod pauses;
 mod served;
 mod table;
 mod window;
 
+pub(crate) use above::ABOVE;
+pub use above::Above;
 pub use served::{ServedJob, ServedJobs};
 pub use table::{Group, JobTable};
 pub use window::{Admitted, PsnWindow};
@@ -215,6 +218,8 @@ pub struct Job {
     /// Its server is gone, and ranks may have promised to take only what that gives out: they may take any
     /// result.
     pub bereft: bool,
+    /// True if a sum is not simply sent to all, once the job is in a [`JobTable`].
+    detours: bool,
     /// How it uses the pool.
     pub policy: Policy,
     /// As whom it shares the appliance with the other jobs.
@@ -233,6 +238,8 @@ pub struct Job {
     others: Vec<u16>,
     /// Its workers are clients of SwitchML's.
     pub switchml: Option<Arc<SwitchMl>>,
+    /// The appliance that its sums go to: what comes back is the result.
+    pub parent: Option<Box<Above>>,
 }
 
 impl Job {
@@ -261,11 +268,13 @@ impl Job {
             share: 1,
             server,
             bereft: false,
+            detours: false,
             cells,
             window: Arc::new(PsnWindow::unlimited()),
             members,
             others: Vec::new(),
             switchml: None,
+            parent: None,
         }
     }
 
@@ -313,6 +322,12 @@ impl Job {
         &self.others
     }
 
+    /// True if a sum is not simply sent to all.
+    #[inline(always)]
+    pub(crate) const fn detours(&self) -> bool {
+        self.detours
+    }
+
     /// The keys that are known to be of PSNs that may be under way.
     #[inline(always)]
     pub(crate) fn admitted(&self) -> Admitted {
@@ -330,6 +345,7 @@ impl Job {
         let rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
         self.rules = rules.of_tenant(self.tenant);
         self.counts = self.cells.by_rank().clone();
+        self.detours = self.bereft || self.parent.is_some();
     }
 
     fn flow_of(&self, rank: u16, member: Option<&Member>) -> Flow {

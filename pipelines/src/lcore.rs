@@ -34,6 +34,7 @@ use crate::updates::UpdateEnd;
 use sink::LcoreSink;
 
 mod fast_path;
+mod from_above;
 mod housekeeping;
 mod orders;
 mod sink;

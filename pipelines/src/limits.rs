@@ -21,11 +21,10 @@ const PLACES: usize = 64;
 pub(crate) struct Limits {
     /// The last refusal to a stranger, and to a member.
     last_refusals: [Option<u64>; 2],
-    /// The latest fan-out of each place: its key and its time.
-    fan_outs: [Option<(Key, u64)>; PLACES],
-    /// When this interval began, and the fan-outs in it.
-    since: u64,
-    count: u32,
+    /// Fan-outs for PSNs.
+    fan_outs: Paced,
+    /// Sums that went to the parent again.
+    climbs: Paced,
     /// What jobs may pass on to the parameter server.
     pub(crate) server: Credit,
     /// What they may give to the pool that comes to nothing.
@@ -36,9 +35,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             last_refusals: [None; 2],
-            fan_outs: [None; PLACES],
-            since: 0,
-            count: 0,
+            fan_outs: Paced::default(),
+            climbs: Paced::default(),
             server: Credit::default(),
             pool: Credit::default(),
         }
@@ -60,10 +58,37 @@ impl Limits {
     /// True if all ranks may be reminded of a PSN that the pool does not know: one frame in, one per rank
     /// out. The pool itself limits reminders of PSNs that it knows.
     pub(crate) fn may_fan_out(&mut self, key: Key, now: u64) -> bool {
+        self.fan_outs.may(key, now)
+    }
+
+    /// True if a sum, or a result, may go to the parent once more: each rank that waits asks for it.
+    pub(crate) fn may_climb(&mut self, key: Key, now: u64) -> bool {
+        self.climbs.may(key, now)
+    }
+}
+
+/// What is done for a PSN once in an interval at most, and not for too many PSNs.
+#[derive(Debug)]
+struct Paced {
+    /// The latest of each place: its key and its time.
+    places: [Option<(Key, u64)>; PLACES],
+    /// When this interval began, and how many there were in it.
+    since: u64,
+    count: u32,
+}
+
+impl Default for Paced {
+    fn default() -> Self {
+        Self { places: [None; PLACES], since: 0, count: 0 }
+    }
+}
+
+impl Paced {
+    fn may(&mut self, key: Key, now: u64) -> bool {
         if now.saturating_sub(self.since) >= INTERVAL_NS {
             (self.since, self.count) = (now, 0);
         }
-        let place = &mut self.fan_outs[(key.psn() as usize ^ usize::from(key.job())) % PLACES];
+        let place = &mut self.places[(key.psn() as usize ^ usize::from(key.job())) % PLACES];
         let recent = place.is_some_and(|(other, at)| other == key && now.saturating_sub(at) < INTERVAL_NS);
         if recent || self.count >= FAN_OUTS {
             return false;

@@ -20,6 +20,7 @@ mod command;
 mod contest;
 mod cookie;
 mod entry;
+mod form;
 mod job;
 mod join;
 mod leave;
@@ -34,6 +35,9 @@ mod reply;
 mod server;
 mod spec;
 mod state;
+mod subtree;
+mod table;
+mod uplink;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -42,7 +46,7 @@ use std::sync::Arc;
 use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
-use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::frame::Mac;
 
 use crate::jobs::JobTable;
 
@@ -51,7 +55,6 @@ pub use entry::{APPLIANCE, Entry, Role};
 use job::{Decision, JobRecord, Phase};
 pub use liveness::Event;
 pub use operator::{Command, Obeyed, PsnOrder, Refused};
-use rank::Epochs;
 use rate::Strangers;
 pub use reconfigure::Reconfigured;
 pub use registration::{NotRegistered, Registration, Registry};
@@ -59,6 +62,7 @@ pub use reply::{Answer, ControlRequest, REPLY_LEN, Reply, answer_header};
 pub use server::{SILENCE, ServerState};
 pub use spec::{Admission, JobSpec, OnDeath, Rights, ServerMode};
 pub use state::JobState;
+pub use uplink::{Parent, UplinkState, UplinkStatus, Upward};
 
 /// A job's state for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +98,8 @@ pub struct Elapsed {
     pub changed: bool,
     /// What it was.
     pub events: Vec<Event>,
+    /// What is to be asked of parents.
+    pub upward: Vec<Upward>,
 }
 
 /// Codes of statuses, with those that are none.
@@ -114,6 +120,8 @@ pub struct Membership {
     strangers: Strangers,
     answered: [u64; CODES],
     ignored: u64,
+    /// An answer of a parent has changed what lcores have to know.
+    changed: bool,
 }
 
 impl Membership {
@@ -137,6 +145,7 @@ impl Membership {
             strangers: Strangers::default(),
             answered: [0; CODES],
             ignored: 0,
+            changed: false,
         }
     }
 
@@ -167,7 +176,9 @@ impl Membership {
     pub fn handle(&mut self, now: Duration, request: &ControlRequest) -> Option<Answer> {
         let ControlRequest { header, control, .. } = request;
         if control.action == Action::Ack {
-            self.ignored += 1;
+            if !self.acknowledged(now, request) {
+                self.ignored += 1;
+            }
             return None;
         }
         // A job that a Join is about to form, for the answer if it does not come to that.
@@ -213,69 +224,6 @@ impl Membership {
         }
     }
 
-    /// Decides on a request for a job that does not exist: a Join may form it. To a Leave it makes a
-    /// difference whether it has been here: then all have left. Else the appliance has been started anew, and
-    /// others may need what the one that wants to leave has kept.
-    fn form(
-        &mut self,
-        now: Duration,
-        request: &ControlRequest,
-        proposed: &mut Option<JobRecord>,
-    ) -> Result<Decision, Decision> {
-        let ControlRequest { header, control, from, .. } = request;
-        let (id, fan_in) = (header.job, header.fan_in);
-        let unknown = Decision::new(Status::UnknownJob, 0, u32::from(id));
-        let admission = self.admission.as_ref().filter(|admission| admission.jobs.contains(&id));
-        let joins = control.action == Action::Join;
-        let Some(admission) = admission.filter(|_| joins || control.action == Action::Leave) else {
-            return Err(unknown);
-        };
-        if !admission.admits(from.address) {
-            return Err(Decision::new(Status::SourceRefused, 0, u32::from(header.rank)));
-        }
-        if fan_in > admission.max_fan_in || fan_in > pascaline_wire::MAX_RANKS {
-            return Err(Decision::new(Status::Quota, u32::from(admission.max_fan_in), u32::from(fan_in)));
-        }
-        if joins {
-            self.has_room(admission, from.address)?;
-        }
-        let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
-        let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
-        let mut job = JobRecord::new(spec, self.secret, epoch, true, now);
-        let known = self.next_epochs.contains_key(&id);
-        if known {
-            // Whoever was a member has left or was lost, and the others have gone on without it.
-            job.unresumable = Epochs::other_than(epoch);
-        }
-        let decision = match (joins, known) {
-            (true, _) => job.join(now, request, Some(admission)),
-            (false, true) => Ok(Decision::of(Status::Ok)),
-            (false, false) => Err(Decision::new(Status::NotMember, 0, u32::from(header.rank))),
-        };
-        if decision.is_ok_and(|decision| decision.changed) {
-            job.tenant = self.free_tenant();
-            job.former = Some(from.address);
-            job.count_by(self.lcores);
-            self.jobs.insert(id, job);
-        } else {
-            *proposed = Some(job);
-        }
-        decision
-    }
-
-    /// Whether a host may form one more job. Without a limit for each, one could keep out all others.
-    fn has_room(&self, admission: &Admission, host: Address) -> Result<(), Decision> {
-        let formed = || self.jobs.values().filter(|job| job.formed);
-        let own = formed().filter(|job| job.former == Some(host)).count();
-        let most = admission.max_jobs_per_host;
-        let told = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
-        if own >= most {
-            return Err(Decision::new(Status::JobsOfHost, told(most), told(own)));
-        }
-        let room = formed().count() < admission.max_jobs;
-        room.then_some(()).ok_or(Decision::new(Status::Quota, 0, 1))
-    }
-
     /// Takes note that lcores have seen packets of a member.
     pub fn heard(&mut self, job: u16, rank: u16, now: Duration) {
         if let Some(job) = self.jobs.get_mut(&job) {
@@ -293,7 +241,7 @@ impl Membership {
     /// Lets time pass: ranks die, jobs are forgotten. Cheap if nothing is due.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Duration) -> Elapsed {
-        let mut elapsed = Elapsed::default();
+        let mut elapsed = Elapsed { changed: core::mem::take(&mut self.changed), ..Elapsed::default() };
         let due = |job: &JobRecord| job.due.is_some_and(|due| due <= now);
         let mut over = Vec::new();
         for job in self.jobs.values_mut().filter(|job| due(job)) {
@@ -303,6 +251,7 @@ impl Membership {
                 job.told.set(None);
             }
             elapsed.changed |= changed;
+            elapsed.upward.extend(job.uplink.as_mut().and_then(|uplink| uplink.poll(now)));
             job.due = job.next_due(now, self.admission.as_ref());
             over.push(job.spec.id);
         }

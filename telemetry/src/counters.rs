@@ -83,6 +83,10 @@ named! {
     AcksSent => "acks_sent_packets",
     /// Partials sent out as results, because their time was up or a rank asked.
     Released => "results_released",
+    /// Sums, results and reminders handed to the appliance above.
+    SentUp => "sent_up_packets",
+    /// Results and reminders of the appliance above.
+    FromAbove => "from_above_packets",
     /// Turns of the loop that found packets.
     BusyTurns => "busy_turns",
     /// Turns of the loop that found none.

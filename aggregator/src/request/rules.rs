@@ -35,6 +35,13 @@ impl Rules {
         Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
     }
 
+    /// The same for a result that takes the place of one which it supersedes: of a [round](pascaline_wire::round)
+    /// that has been agreed upon since.
+    #[must_use]
+    pub const fn superseding(self) -> Self {
+        Self(self.0 | Self::SERVER)
+    }
+
     /// The same for a job that shares with others as this tenant: the way between lcores, and without a
     /// region the pool, where it is sure of its share and takes no other's.
     #[must_use]

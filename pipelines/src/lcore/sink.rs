@@ -1,7 +1,9 @@
 //! The pool's sink on an lcore: turns events into packets and counts.
 
+mod ascent;
 mod burst;
 mod objections;
+mod reminders;
 #[cfg(test)]
 mod tests;
 mod to_server;
@@ -13,9 +15,9 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_telemetry::cells::LATE;
 use pascaline_telemetry::{Counter, DropReason, JobEvent, Made, Recorder};
-use pascaline_wire::header::{Header, Kind};
 use pascaline_wire::{Element, round};
 
+use self::ascent::Ascent;
 use crate::emit::{Emitter, result_header};
 use crate::io::Io;
 use crate::jobs::{Job, JobTable};
@@ -87,6 +89,10 @@ impl<I: Io> LcoreSink<'_, I> {
 
     /// Sends a kept result to the rank that asked.
     fn answer(&mut self, request: &Request, packet: I::Buf, result: &Aggregate<'_, Shared<I>>) {
+        if self.ascends(request, result) {
+            self.count(Counter::Absorbed);
+            return self.emitter.recycle(packet);
+        }
         self.count(Counter::Answered);
         self.count(Counter::Replayed);
         self.emitter.recycle(packet);
@@ -131,12 +137,13 @@ impl<I: Io> LcoreSink<'_, I> {
     }
 
     /// Gives out a result from elsewhere.
-    fn finish(&mut self, result: &Aggregate<'_, Shared<I>>) {
+    fn finish(&mut self, request: &Request, result: &Aggregate<'_, Shared<I>>) {
         let table = self.table;
         let Some(job) = Self::job_of(table, result.key) else { return };
         job.cells.count(self.number, JobEvent::Installed, 1);
         self.limits.pool.earn(job.tenant, job.fan_in);
         self.give_out(job, result);
+        self.tell_parent(job, request, result);
     }
 
     #[inline(always)]
@@ -146,38 +153,21 @@ impl<I: Io> LcoreSink<'_, I> {
             self.count(Counter::Overflowed);
             job.cells.count(self.number, JobEvent::Overflowed, 1);
         }
-        if job.bereft {
-            return self.give_out_for_all(job, result);
+        if job.detours() {
+            return self.give_out_otherwise(job, result);
         }
         self.emitter.fan_out(self.table, job, result);
     }
 
     #[cold]
     #[inline(never)]
-    fn give_out_for_all(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
-        self.emitter.fan_out(self.table, job, &for_all(job, result));
-    }
-
-    /// Reminds the ranks that are not inside (and not the one that asks).
-    fn remind<const WORDS: usize>(&mut self, request: &Request, inside: &RankSet<WORDS>) {
-        let table = self.table;
-        let Some(job) = table.get(request.key.job()).filter(|job| job.epoch == request.key.epoch()) else {
-            return;
-        };
-        let Some(element) = Element::from_byte(request.element) else { return };
-        for rank in inside.missing(job.fan_in).iter().filter(|&rank| rank != request.rank) {
-            let header = Header {
-                rank,
-                psn: request.key.psn(),
-                fan_in: job.fan_in,
-                ..Header::about(Kind::Reminder, element, job.id, job.epoch)
-            };
-            if let Some(member) = job.member(rank)
-                && self.emitter.stage_header(member, &header)
-            {
-                self.count(Counter::RemindersSent);
-            }
+    fn give_out_otherwise(&mut self, job: &Job, result: &Aggregate<'_, Shared<I>>) {
+        if let Some(above) = &job.parent
+            && result.round != round::TAKEN
+        {
+            return self.send_up(job, above, result, Ascent::Sum { again: false });
         }
+        self.emitter.fan_out(self.table, job, &for_all(job, result));
     }
 }
 
@@ -262,16 +252,16 @@ impl<I: Io, const WORDS: usize> Sink<I::Buf, WORDS> for LcoreSink<'_, I> {
         self.answer(request, packet, &result);
     }
 
-    fn installed(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
+    fn installed(&mut self, request: &Request, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::Installed);
-        self.finish(&result);
+        self.finish(request, &result);
     }
 
-    fn passed_on(&mut self, _: &Request, result: Aggregate<'_, Shared<I>>) {
+    fn passed_on(&mut self, request: &Request, result: Aggregate<'_, Shared<I>>) {
         self.count(Counter::Absorbed);
         self.count(Counter::PassedOn);
-        self.finish(&result);
+        self.finish(request, &result);
     }
 
     fn reminded(&mut self, request: &Request, packet: I::Buf, state: Reminded<'_, Shared<I>, WORDS>) {

@@ -9,9 +9,11 @@ use pascaline_telemetry::{Counter, DropReason, JobEvent, Moment};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Flags, Header, Kind};
+use pascaline_wire::trailer::Operations;
 use pascaline_wire::{Datagram, arp, icmp};
 
 use super::Lcore;
+use super::from_above::below;
 use crate::classify::{Class, Classifier, reason};
 use crate::emit;
 use crate::io::{BURST, Io};
@@ -50,14 +52,17 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     if request.partial {
                         packet.truncate(payload.end());
                     }
+                    let job = table.get(request.key.job());
+                    let request = job.map_or(request, |job| below(job, request));
                     self.offer(&table, &request, packet);
                 }
                 // At most one for each packet, so there is room.
                 Class::Update(port, update) => _ = offers.try_push(Offer { port, update, packet }),
                 Class::ToServer(datagram) => self.pass_to_server(&classifier, &datagram, packet),
                 Class::FromServer(datagram) => self.served(&classifier, &datagram, packet),
-                Class::Control(datagram, control) => {
-                    self.pass_to_control_plane(port, &datagram, control, packet);
+                Class::FromAbove(datagram) => self.from_above(&classifier, &datagram, packet),
+                Class::Control(datagram, control, operations) => {
+                    self.pass_to_control_plane(port, &datagram, (control, operations), packet);
                 }
                 Class::Drop(reason) => self.emitter.discard(packet, reason),
                 Class::DropOf(datagram, reason) => {
@@ -241,9 +246,15 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    fn pass_to_control_plane(&mut self, port: usize, datagram: &Datagram, control: Control, packet: I::Buf) {
+    fn pass_to_control_plane(
+        &mut self,
+        port: usize,
+        datagram: &Datagram,
+        (control, operations): (Control, Option<Operations>),
+        packet: I::Buf,
+    ) {
         let (from, header) = (Endpoint::of(port, datagram), datagram.header);
-        if self.end.request(ControlRequest { lcore: self.number, from, header, control }) {
+        if self.end.request(ControlRequest { lcore: self.number, from, header, control, operations }) {
             self.emitter.tally.add(Counter::Answered, 1);
             self.emitter.recycle(packet);
         } else {

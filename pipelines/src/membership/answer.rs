@@ -45,6 +45,7 @@ impl Membership {
                 if joins && member {
                     header.priority = job.spec.congestion.map_or(0, |congestion| congestion as u16);
                 }
+                control.first = if joins && member { job.workers } else { 0 };
             }
         }
         // A generation that is none of the sender's, and tells nothing of the job's.

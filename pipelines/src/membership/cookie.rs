@@ -54,6 +54,14 @@ impl Secret {
         self.0.map_or(0, |_| hasher.finish() as u32)
     }
 
+    /// A session of an appliance at its parent: none of them comes again, in whatever life.
+    pub(super) fn session(&self, job: u16, number: u64) -> u64 {
+        let mut hasher = self.hasher(b's');
+        hasher.write_u16(job);
+        hasher.write_u64(number);
+        hasher.finish()
+    }
+
     /// Numbers of different uses tell nothing of one another.
     fn hasher(&self, of: u8) -> SipHasher24 {
         let mut hasher = SipHasher24::new_with_key(&self.0.unwrap_or_default());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pascaline_aggregator::Tenant;
 use pascaline_telemetry::JobCells;
 use pascaline_wire::control::{Action, Status};
-use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::frame::Address;
 use pascaline_wire::header::Header;
 use pascaline_wire::trailer::Operations;
 
@@ -16,9 +16,10 @@ use super::cookie::Secret;
 use super::rank::{Epochs, Former, Rank};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
-use super::server::{Presence, ServerState, Serving};
-use super::spec::{JobSpec, ServerMode};
-use crate::jobs::{Endpoint, Job, Member, PsnWindow, Server};
+use super::server::{Presence, Serving};
+use super::spec::JobSpec;
+use super::uplink::Uplink;
+use crate::jobs::{Endpoint, PsnWindow};
 use crate::switchml::SwitchMl;
 
 /// Whom the trailer of an answer names.
@@ -95,8 +96,10 @@ pub(super) struct JobRecord {
     pub(super) epoch: u8,
     /// How many generations there have been; unlike epochs they do not come back.
     pub(super) generations: u64,
-    secret: Secret,
+    pub(super) secret: Secret,
     pub(super) payload: Option<u16>,
+    /// Workers whose contributions are in a result, where that is not one of each rank; else 0.
+    pub(super) workers: u32,
     pub(super) phase: Phase,
     pub(super) ranks: Vec<Rank>,
     pub(super) threshold: Option<u16>,
@@ -104,6 +107,8 @@ pub(super) struct JobRecord {
     /// Generations that were ended by a Reset: nobody resumes them.
     pub(super) unresumable: Epochs,
     pub(super) reset: Option<Reset>,
+    /// What it is to its parent.
+    pub(super) uplink: Option<Uplink>,
     pub(super) server: Option<Serving>,
     pub(super) presence: Presence,
     /// How many are here and what window they have, for answers, as long as nothing changes: a heartbeat must
@@ -140,12 +145,14 @@ impl JobRecord {
             generations: u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8,
             secret,
             payload: None,
+            workers: 0,
             phase: Phase::Forming,
             ranks: vec![Rank::default(); usize::from(spec.fan_in)],
             threshold: spec.threshold,
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
+            uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent)),
             server: None,
             presence: Presence { heard: now, lacking: false },
             told: Cell::new(None),
@@ -201,14 +208,32 @@ impl JobRecord {
     /// Completes the generation if it has all that it waits for. Who has not been told yet that it cannot go
     /// on is not there in that sense.
     pub(super) fn complete(&mut self, now: Duration) {
-        let all = self.joined() == self.spec.fan_in - self.lost();
-        if self.phase != Phase::Forming || !all || !self.agree() {
-            return;
+        match (self.phase, &self.uplink) {
+            (Phase::Forming, None) if self.is_gathered() => self.begin(now, self.common_claim()),
+            (Phase::Forming, Some(_)) if self.is_gathered() => self.ascend(now),
+            _ => {}
         }
-        let resumed = self.common_claim();
+    }
+
+    /// True if all that the generation waits for have joined, and can go on with the same or start from
+    /// nothing.
+    pub(super) fn is_gathered(&self) -> bool {
+        self.joined() == self.spec.fan_in - self.lost() && self.agree()
+    }
+
+    /// Begins what all have joined.
+    pub(super) fn begin(&mut self, now: Duration, resumed: Option<u8>) {
         self.phase = Phase::Complete { resumed };
+        let below = self.below();
+        let workers = self.uplink.as_ref().and_then(Uplink::granted).map_or(below, |granted| granted.workers);
+        self.workers = if workers == u32::from(self.joined()) { 0 } else { workers };
         let (oldest, next) = match resumed {
             None => (self.base(), self.base()),
+            // Ranks below other appliances may lack what all here have.
+            Some(_) if self.uplink.is_some() => {
+                let (oldest, next) = self.lacked();
+                (oldest.wrapping_sub(self.granted().into()), next)
+            }
             Some(_) => self.lacked(),
         };
         self.window = Arc::new(match self.lcores {
@@ -228,7 +253,8 @@ impl JobRecord {
 
     /// The first PSN of the generation, if it is not resumed.
     pub(super) fn base(&self) -> u32 {
-        self.secret.base(self.spec.id, self.generations)
+        let above = self.uplink.as_ref().and_then(Uplink::granted);
+        above.map_or_else(|| self.secret.base(self.spec.id, self.generations), |granted| granted.base)
     }
 
     /// The cookie for the sender of a request, in the present generation.
@@ -239,7 +265,8 @@ impl JobRecord {
     /// The window of all ranks: what each keeps is enough for the others only if it is the same for all.
     pub(super) fn granted(&self) -> u16 {
         let asked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.window);
-        asked.min().unwrap_or(u16::MAX).min(self.spec.window)
+        let above = self.uplink.as_ref().and_then(Uplink::granted).map(|granted| granted.window);
+        asked.chain(above).min().unwrap_or(u16::MAX).min(self.spec.window)
     }
 
     /// How many ranks are here, and the window of all.
@@ -252,7 +279,7 @@ impl JobRecord {
 
     /// The oldest PSN that any rank lacks that goes on, and the oldest of the one that is furthest ahead:
     /// there are no results from there on.
-    fn lacked(&self) -> (u32, u32) {
+    pub(super) fn lacked(&self) -> (u32, u32) {
         let lacked = self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| joined.lacked);
         let before = |one: u32, other: u32| other.wrapping_sub(one) < 1 << 31;
         let oldest = lacked.clone().reduce(|one, other| if before(one, other) { one } else { other });
@@ -287,6 +314,9 @@ impl JobRecord {
         if self.ranks.iter().all(|rank| rank.joined.is_none()) {
             self.payload = None;
         }
+        if self.phase == Phase::Forming {
+            self.forget_parent();
+        }
     }
 
     /// Begins the next generation: nobody is a member of it yet.
@@ -295,8 +325,9 @@ impl JobRecord {
         self.epoch = self.epoch.wrapping_add(1);
         self.generations = self.generations.wrapping_add(1);
         (self.disputed, self.mismatch) = (None, None);
-        self.payload = None;
+        (self.payload, self.workers) = (None, 0);
         self.phase = Phase::Forming;
+        self.forget_parent();
         self.window = Arc::new(PsnWindow::closed());
         self.switchml = None;
         // The number means another generation from now on.
@@ -322,41 +353,6 @@ impl JobRecord {
             return Err(Decision::new(Status::RankOutOfRange, u32::from(fan_in), u32::from(header.rank)));
         }
         Ok(usize::from(header.rank))
-    }
-
-    /// The job as lcores see it. `mac` gives the MAC of a port.
-    pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
-        let JobSpec { id, fan_in, mode, policy, share, server, .. } = self.spec;
-        let member = |number, endpoint: Endpoint| {
-            Member::new(endpoint, mac(endpoint.port), id, number, fan_in, self.epoch)
-        };
-        let members = (0..)
-            .zip(&self.ranks)
-            .map(|(number, rank)| rank.joined.map(|joined| member(number, joined.endpoint)))
-            .collect();
-        let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
-        job.needed = self.needed();
-        job.partials = self.spec.partials;
-        job.control = self.spec.control;
-        job.halted = self.halted;
-        job.mode = mode;
-        job.policy = policy;
-        (job.tenant, job.share) = (self.tenant, share);
-        job.cells = Arc::clone(&self.cells);
-        job.window = Arc::clone(&self.window);
-        job.switchml.clone_from(&self.switchml);
-        job.server = match server {
-            ServerMode::None => Server::None,
-            ServerMode::Embedded => Server::Embedded,
-            // What would be sent to it before it is known where it is, or when it is gone, would be lost.
-            ServerMode::External { .. } => {
-                self.server.as_ref().filter(|_| !self.presence.lacking).map_or(Server::None, |server| {
-                    Server::external(server.endpoint, mac(server.endpoint.port))
-                })
-            }
-        };
-        job.bereft = self.server_state() == ServerState::Gone;
-        job
     }
 }
 

@@ -12,6 +12,7 @@ use super::rank::{Joined, Latest};
 use super::rate::Bucket;
 use super::reply::ControlRequest;
 use super::spec::Admission;
+use super::uplink::Uplink;
 use crate::jobs::Endpoint;
 
 impl JobRecord {
@@ -32,6 +33,9 @@ impl JobRecord {
             return Err(payload_refused(self.spec.max_payload, control.payload).hidden());
         }
         check_values(control)?;
+        if header.count > 0 && !self.takes_subtrees() {
+            return Err(Decision::new(Status::Unsupported, 0, u32::from(header.count)).hidden());
+        }
         self.join_as(now, at, request)
     }
 
@@ -92,7 +96,7 @@ impl JobRecord {
         request: &ControlRequest,
         wanted: Option<Claim>,
     ) -> Result<Decision, Decision> {
-        let ControlRequest { control, from, .. } = request;
+        let ControlRequest { header, control, from, .. } = request;
         let rank = self.ranks[at];
         if rank.left && self.someone_waits(now) {
             // Those who are still inside an operation end it first.
@@ -121,6 +125,7 @@ impl JobRecord {
             claim,
             heard: now,
             waiting: None,
+            workers: header.count.max(1),
             window: control.window,
             lacked: control.psn,
             called: None,
@@ -178,6 +183,7 @@ impl JobRecord {
             }
         }
         let objection = if self.halted { None } else { self.note_progress(now, at, called) };
+        let objection = if forming { objection } else { self.relay(now).or(objection) };
         objection.unwrap_or_else(|| self.standing(true))
     }
 
@@ -224,7 +230,12 @@ impl JobRecord {
             Phase::Complete { resumed } => {
                 Decision::new(Status::Ok, resumed.map_or(0, control::generation), 0)
             }
-            Phase::Forming => Decision::of(Status::Pending),
+            Phase::Forming => match self.uplink.as_ref().and_then(Uplink::other_payload) {
+                Some(payload) => {
+                    payload_refused(u16::try_from(payload).unwrap_or(0), self.payload.unwrap_or(0))
+                }
+                None => Decision::of(Status::Pending),
+            },
         }
     }
 

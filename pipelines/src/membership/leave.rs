@@ -60,6 +60,9 @@ impl JobRecord {
             let pending = Decision::new(Status::Pending, u32::from(self.waiting(now)), 0);
             return Ok(Decision { changed: forming, ..pending });
         }
+        if let Some(others) = self.held_back(now) {
+            return Ok(others);
+        }
         let changed = forming || self.ranks.iter().any(|rank| rank.joined.is_some());
         (0..self.ranks.len()).for_each(|at| self.remove(at));
         self.threshold = self.spec.threshold;

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::job::{JobRecord, Phase};
 use super::rank::{Joined, Rank};
 use super::spec::{Admission, OnDeath};
+use super::uplink::Uplink;
 
 /// After how long a job that exists by Joins is forgotten if all who were joining have given up, where the
 /// job sets no time of its own: a hundred times the longest interval between two Joins.
@@ -137,6 +138,9 @@ impl JobRecord {
         match on_death {
             OnDeath::Fail => {
                 self.phase = Phase::Broken;
+                if let Some(uplink) = &mut self.uplink {
+                    let _ = uplink.leave(now);
+                }
                 false
             }
             OnDeath::Continue => {
@@ -188,6 +192,7 @@ impl JobRecord {
             (Phase::Complete { .. }, Some(limit)) => silent(limit).filter(|&at| at > now),
             (Phase::Complete { .. }, None) | (Phase::Broken, _) => None,
         };
-        forgotten.into_iter().chain(died).chain(self.server_due()).min()
+        let uplink = self.uplink.as_ref().and_then(Uplink::due);
+        forgotten.into_iter().chain(died).chain(self.server_due()).chain(uplink).min()
     }
 }

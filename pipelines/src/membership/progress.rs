@@ -50,6 +50,12 @@ impl Called {
         self.call.is_under_way(self.bytes)
     }
 
+    /// A request that says so.
+    pub(super) const fn describe(&self, request: Control) -> Control {
+        let &Self { una: psn, element, first, call, bytes } = self;
+        Control { psn, element, first, call, bytes, ..request }
+    }
+
     const fn what(&self) -> (u32, Option<Element>, Call, u64) {
         (self.first, self.element, self.call, self.bytes)
     }
@@ -155,6 +161,12 @@ impl JobRecord {
         (0..).zip(&self.ranks).filter_map(move |(number, rank)| Some((number, called(rank)?)))
     }
 
+    /// What the rank says that is furthest behind.
+    pub(super) fn oldest_called(&self) -> Option<Called> {
+        let under_way = self.called().map(|(_, called)| called).filter(Called::is_under_way);
+        under_way.reduce(|oldest, called| if after(oldest.una, called.una) { called } else { oldest })
+    }
+
     /// True if a PSN cannot be complete because a rank has left before it.
     fn has_left_before(&self, psn: u32) -> bool {
         self.needed() > self.joined() && self.ranks.iter().any(|rank| has_left(rank, psn))
@@ -205,7 +217,7 @@ impl JobRecord {
         let hope = |state| if state == RankState::Behind { u8::MAX } else { state as u8 };
         missing.sort_by_key(|report| (hope(report.state), core::cmp::Reverse(report.behind), report.rank));
         let mut reports = RankReports::EMPTY;
-        for report in missing.into_iter().take(RankReports::MAX) {
+        for report in self.report_of_parent(now).into_iter().chain(missing).take(RankReports::MAX) {
             let _ = reports.push(report);
         }
         reports

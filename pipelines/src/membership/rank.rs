@@ -20,6 +20,8 @@ pub(super) struct Joined {
     pub(super) heard: Duration,
     /// The last heartbeat since the generation is complete.
     pub(super) waiting: Option<Duration>,
+    /// The workers that it stands for.
+    pub(super) workers: u16,
     /// The window that it asked for.
     pub(super) window: u16,
     /// The oldest PSN that it lacked when it last asked to go on.

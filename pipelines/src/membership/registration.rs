@@ -136,6 +136,7 @@ impl JobRecord {
             claim: None,
             heard: now,
             waiting: None,
+            workers: 1,
             window: self.spec.window,
             lacked: 0,
             called: None,

@@ -19,6 +19,8 @@ pub struct ControlRequest {
     pub header: Header,
     /// Its body.
     pub control: Control,
+    /// Of an answer of a parent: two operations that do not go together.
+    pub operations: Option<Operations>,
 }
 
 /// What a request led to.

@@ -9,6 +9,7 @@ use pascaline_wire::CongestionControl;
 use pascaline_wire::frame::Address;
 
 use super::registration::Registry;
+use super::uplink::Parent;
 use crate::jobs::Mode;
 
 /// What becomes of a generation that has lost ranks.
@@ -96,6 +97,8 @@ pub struct JobSpec {
     pub congestion: Option<CongestionControl>,
     /// How its workers register, if they are SwitchML's clients; nobody can join then.
     pub registry: Option<Registry>,
+    /// The appliance that adds up what this one does, with others' sums.
+    pub parent: Option<Parent>,
 }
 
 impl JobSpec {
@@ -129,6 +132,7 @@ impl JobSpec {
             control: Rights::default(),
             congestion: None,
             registry: None,
+            parent: None,
         }
     }
 }

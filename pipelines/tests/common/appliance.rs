@@ -15,6 +15,7 @@ use pascaline_pipelines::{
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
 use pascaline_wire::control::{Action, Status};
+use pascaline_wire::frame::Address;
 use pascaline_wire::header::{Header, Kind};
 
 use pascaline_testkit::{
@@ -29,6 +30,7 @@ pub(crate) struct Plan {
     pub(crate) jobs: Vec<JobSpec>,
     pub(crate) pool: PoolConfig,
     pub(crate) first_epoch: u8,
+    pub(crate) addresses: Vec<Address>,
     pub(crate) udp_ports: UdpPorts,
     /// In front of each port.
     pub(crate) queue: PortQueue,
@@ -46,6 +48,7 @@ impl Plan {
             jobs: vec![job(JOB, 4)],
             pool: PoolConfig { slots: 64, ways: 4, ..PoolConfig::default() },
             first_epoch: 5,
+            addresses: vec![OWN_V4, OWN_V6],
             udp_ports: UdpPorts::single(UDP_PORT),
             queue: PortQueue::default(),
         }
@@ -63,7 +66,7 @@ impl Plan {
             mtu: 1500,
         };
         let ports = self.peers.iter().enumerate().map(port).collect();
-        Setup::new(vec![OWN_V4, OWN_V6], self.udp_ports, ports)
+        Setup::new(self.addresses.clone(), self.udp_ports, ports)
     }
 }
 

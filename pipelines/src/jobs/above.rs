@@ -1,0 +1,41 @@
+//! The appliance above, as lcores see it.
+
+use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::header::Header;
+
+use super::Member;
+use crate::membership::{APPLIANCE, Parent};
+
+/// Whose business a parent's packet is, where the pool asks for a rank: nobody's here.
+pub(crate) const ABOVE: u16 = APPLIANCE;
+
+/// The appliance that adds up what this one does, with others' sums.
+#[derive(Debug, Clone, Copy)]
+pub struct Above {
+    /// The way to it.
+    pub member: Member,
+    /// The rank of this appliance there.
+    pub rank: u16,
+    /// The ranks of its job.
+    pub ranks: u16,
+}
+
+impl Above {
+    /// Reached through a port with this MAC.
+    #[must_use]
+    pub fn new(parent: &Parent, local_mac: Mac) -> Self {
+        let &Parent { endpoint, rank, ranks } = parent;
+        Self { member: Member::new(endpoint, local_mac, 0, rank, ranks, 0), rank, ranks }
+    }
+
+    /// True if packets from this address and UDP port are the parent's.
+    #[must_use]
+    pub fn is_at(&self, sender: (Address, u16)) -> bool {
+        (self.member.endpoint.address, self.member.endpoint.udp_port) == sender
+    }
+
+    /// A header as one of the parent's ranks writes it.
+    pub(crate) const fn header(&self, header: Header) -> Header {
+        Header { rank: self.rank, fan_in: self.ranks, ..header }
+    }
+}

@@ -1,0 +1,77 @@
+//! Jobs that are formed by their workers' Joins.
+
+use core::time::Duration;
+
+use pascaline_wire::control::{Action, Status};
+use pascaline_wire::frame::Address;
+
+use super::Membership;
+use super::job::{Decision, JobRecord};
+use super::rank::Epochs;
+use super::reply::ControlRequest;
+use super::spec::{Admission, JobSpec};
+
+impl Membership {
+    /// Decides on a request for a job that does not exist: a Join may form it. To a Leave it makes a
+    /// difference whether it has been here: then all have left. Else the appliance has been started anew, and
+    /// others may need what the one that wants to leave has kept.
+    pub(super) fn form(
+        &mut self,
+        now: Duration,
+        request: &ControlRequest,
+        proposed: &mut Option<JobRecord>,
+    ) -> Result<Decision, Decision> {
+        let ControlRequest { header, control, from, .. } = request;
+        let (id, fan_in) = (header.job, header.fan_in);
+        let unknown = Decision::new(Status::UnknownJob, 0, u32::from(id));
+        let admission = self.admission.as_ref().filter(|admission| admission.jobs.contains(&id));
+        let joins = control.action == Action::Join;
+        let Some(admission) = admission.filter(|_| joins || control.action == Action::Leave) else {
+            return Err(unknown);
+        };
+        if !admission.admits(from.address) {
+            return Err(Decision::new(Status::SourceRefused, 0, u32::from(header.rank)));
+        }
+        if fan_in > admission.max_fan_in || fan_in > pascaline_wire::MAX_RANKS {
+            return Err(Decision::new(Status::Quota, u32::from(admission.max_fan_in), u32::from(fan_in)));
+        }
+        if joins {
+            self.has_room(admission, from.address)?;
+        }
+        let epoch = self.next_epochs.get(&id).copied().unwrap_or(self.first_epoch);
+        let spec = JobSpec { id, fan_in, admitted: None, ..admission.like.clone() };
+        let mut job = JobRecord::new(spec, self.secret, epoch, true, now);
+        let known = self.next_epochs.contains_key(&id);
+        if known {
+            // Whoever was a member has left or was lost, and the others have gone on without it.
+            job.unresumable = Epochs::other_than(epoch);
+        }
+        let decision = match (joins, known) {
+            (true, _) => job.join(now, request, Some(admission)),
+            (false, true) => Ok(Decision::of(Status::Ok)),
+            (false, false) => Err(Decision::new(Status::NotMember, 0, u32::from(header.rank))),
+        };
+        if decision.is_ok_and(|decision| decision.changed) {
+            job.tenant = self.free_tenant();
+            job.former = Some(from.address);
+            job.count_by(self.lcores);
+            self.jobs.insert(id, job);
+        } else {
+            *proposed = Some(job);
+        }
+        decision
+    }
+
+    /// Whether a host may form one more job. Without a limit for each, one could keep out all others.
+    fn has_room(&self, admission: &Admission, host: Address) -> Result<(), Decision> {
+        let formed = || self.jobs.values().filter(|job| job.formed);
+        let own = formed().filter(|job| job.former == Some(host)).count();
+        let most = admission.max_jobs_per_host;
+        let told = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+        if own >= most {
+            return Err(Decision::new(Status::JobsOfHost, told(most), told(own)));
+        }
+        let room = formed().count() < admission.max_jobs;
+        room.then_some(()).ok_or(Decision::new(Status::Quota, 0, 1))
+    }
+}

@@ -1,0 +1,186 @@
+//! A job that has its place below another appliance: what the parent decides for it.
+//!
+//! Its ranks are told to go when the parent's job is complete, with the parent's number of the generation and
+//! its first PSN. If the parent's generation ends, so does the one here, and those who were in it go on in the
+//! next one.
+
+use core::time::Duration;
+
+use pascaline_wire::control::{self, Status};
+use pascaline_wire::trailer::{RankReport, RankState};
+
+use super::claim::Claim;
+use super::entry::APPLIANCE;
+use super::job::{Decision, JobRecord, Names, Phase, source};
+use super::reply::ControlRequest;
+use super::uplink::{Granted, News, Uplink, UplinkState, UplinkStatus, Wish};
+use super::{Membership, OnDeath, ServerMode};
+use crate::jobs::Mode;
+
+impl Membership {
+    /// How a job stands with its parent; `None` if it has none.
+    #[must_use]
+    pub fn uplink(&self, job: u16, now: Duration) -> Option<UplinkStatus> {
+        Some(self.jobs.get(&job)?.uplink.as_ref()?.status(now))
+    }
+
+    /// An answer of a parent. True if it is one.
+    pub(super) fn acknowledged(&mut self, now: Duration, request: &ControlRequest) -> bool {
+        let job = self.jobs.get_mut(&request.header.job);
+        let job = job.filter(|job| {
+            let parent = job.uplink.as_ref().map(|uplink| source(&uplink.parent().endpoint));
+            parent == Some(source(&request.from))
+        });
+        job.is_some_and(|job| {
+            self.changed |= job.acknowledged(now, request);
+            true
+        })
+    }
+}
+
+impl JobRecord {
+    /// True if a rank may stand for several workers: where results are of all of them, and nobody else makes
+    /// them.
+    pub(super) fn takes_subtrees(&self) -> bool {
+        let spec = &self.spec;
+        let whole = spec.threshold.is_none_or(|needed| needed >= spec.fan_in) && !spec.partials;
+        whole
+            && spec.policy.partial_after == 0
+            && spec.mode == Mode::Sync
+            && spec.on_death == OnDeath::Fail
+            && spec.registry.is_none()
+            && (spec.server == ServerMode::None || !spec.policy.server)
+    }
+
+    /// All ranks are here: asks the parent to take them in.
+    pub(super) fn ascend(&mut self, now: Duration) {
+        let resume = self.shared_claim();
+        let una = self.lacked().0;
+        let Ok(workers) = u16::try_from(self.below()) else { return };
+        let wish = Wish { resume, payload: self.payload.unwrap_or(0), window: self.granted(), una, workers };
+        let (secret, id, generations) = (self.secret, self.spec.id, self.generations);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.join(now, wish, |number| secret.session(id, generations.wrapping_add(number)));
+            self.due = Some(now);
+        }
+    }
+
+    /// The generations that all can go on with, as a Join names them.
+    fn shared_claim(&self) -> u32 {
+        let first = self.ranks.iter().find_map(|rank| rank.joined.as_ref()).and_then(|joined| joined.claim);
+        let all = |epoch: &u8| {
+            let joined = self.ranks.iter().filter_map(|rank| rank.joined.as_ref());
+            joined.clone().all(|joined| joined.claim.is_some_and(|claim| claim.contains(*epoch)))
+        };
+        let mut common = first.into_iter().flat_map(Claim::epochs).filter(all);
+        match (common.next(), common.next()) {
+            (None, _) => 0,
+            (Some(epoch), None) => control::generation(epoch),
+            (Some(epoch), Some(before)) => control::either(epoch, before),
+        }
+    }
+
+    /// Workers that its ranks stand for.
+    pub(super) fn below(&self) -> u32 {
+        self.ranks.iter().filter_map(|rank| rank.joined).map(|joined| u32::from(joined.workers)).sum()
+    }
+
+    /// An answer of the parent. True if lcores need a new table.
+    fn acknowledged(&mut self, now: Duration, request: &ControlRequest) -> bool {
+        let Some(uplink) = &mut self.uplink else { return false };
+        let news = uplink.answered(now, (&request.header, &request.control), request.operations);
+        self.due = Some(now);
+        match news {
+            News::Nothing => return false,
+            News::Formed(granted) => self.formed_above(now, granted),
+            News::Anew => self.send_off_all(),
+            News::Over(epoch) => self.end_with_parent(epoch),
+        }
+        self.told.set(None);
+        true
+    }
+
+    /// The parent's job is complete, and so is this one, in the generation of that number.
+    fn formed_above(&mut self, now: Duration, granted: Granted) {
+        if self.phase != Phase::Forming || !self.is_gathered() {
+            return self.forget_parent();
+        }
+        self.renumber(granted.epoch);
+        self.begin(now, granted.resumed);
+    }
+
+    fn renumber(&mut self, epoch: u8) {
+        self.epoch = epoch;
+        self.unresumable.set(epoch, false);
+        self.reset = self.reset.filter(|reset| reset.epoch != epoch);
+    }
+
+    pub(super) fn forget_parent(&mut self) {
+        self.uplink.as_mut().map(Uplink::forget).unwrap_or_default();
+    }
+
+    /// The parent's job cannot go on: nobody here can, and each is told so when it asks again.
+    fn send_off_all(&mut self) {
+        for at in 0..self.ranks.len() {
+            if self.ranks[at].joined.is_some_and(|joined| joined.claim.is_some()) {
+                self.ranks[at].anew = true;
+                self.remove(at);
+            }
+        }
+    }
+
+    /// The parent's generation has ended: those who were in it go on in the next one, also who had left.
+    fn end_with_parent(&mut self, epoch: Option<u8>) {
+        if !matches!(self.phase, Phase::Complete { .. }) {
+            return;
+        }
+        self.forget_parent();
+        let before = self.epoch;
+        let members: Vec<usize> =
+            (0..self.ranks.len()).filter(|&at| self.ranks[at].joined.is_some()).collect();
+        self.next_generation();
+        if let Some(epoch) = epoch.filter(|epoch| *epoch != before) {
+            self.renumber(epoch);
+        }
+        for at in members {
+            let Some(latest) = &mut self.ranks[at].latest else { continue };
+            latest.former.iter_mut().for_each(|former| former.resumable = true);
+            latest.left = false;
+        }
+    }
+
+    /// All have left here. While others are there at the parent, what to tell those here.
+    pub(super) fn held_back(&mut self, now: Duration) -> Option<Decision> {
+        let waiting = self.uplink.as_mut()?.leave(now)?;
+        self.due = Some(now);
+        Some(Decision::new(Status::Pending, u32::from(waiting), 0))
+    }
+
+    /// A rank waits inside an operation: the parent hears so, and what it has said against it counts here.
+    pub(super) fn relay(&mut self, now: Duration) -> Option<Decision> {
+        let oldest = self.oldest_called();
+        let uplink = self.uplink.as_mut()?;
+        uplink.waits(now, oldest);
+        let (due, objection) = (uplink.due(), uplink.objection());
+        self.due = self.due.into_iter().chain(due).min();
+        let (status, operations) = objection?;
+        self.mismatch = self.mismatch.or(operations);
+        let names = if operations.is_some() { Names::Operations } else { Names::Nobody };
+        Some(Decision { names, ..Decision::of(status) })
+    }
+
+    /// The parent, if it keeps the ranks here from getting on.
+    pub(super) fn report_of_parent(&self, now: Duration) -> Option<RankReport> {
+        let uplink = self.uplink.as_ref()?;
+        let state = match uplink.status(now).state {
+            UplinkState::Joined | UplinkState::Idle | UplinkState::Leaving => return None,
+            UplinkState::NoAnswer => RankState::Silent,
+            UplinkState::Pending => RankState::Behind,
+            UplinkState::Refused(_) => RankState::Blocked,
+        };
+        let (address, port) = source(&uplink.parent().endpoint);
+        let silent_ms = u32::try_from(uplink.silence(now).as_millis()).unwrap_or(u32::MAX);
+        let missing = uplink.parent().ranks.saturating_sub(uplink.status(now).joined);
+        Some(RankReport { rank: APPLIANCE, state, silent_ms, behind: u32::from(missing), port, address })
+    }
+}

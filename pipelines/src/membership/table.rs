@@ -1,0 +1,48 @@
+//! A job as lcores are to see it.
+
+use std::sync::Arc;
+
+use pascaline_wire::frame::Mac;
+
+use super::job::JobRecord;
+use super::server::ServerState;
+use super::spec::{JobSpec, ServerMode};
+use crate::jobs::{Above, Endpoint, Job, Member, Server};
+
+impl JobRecord {
+    /// The job as lcores see it. `mac` gives the MAC of a port.
+    pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
+        let JobSpec { id, fan_in, mode, policy, share, server, .. } = self.spec;
+        let member = |number, endpoint: Endpoint| {
+            Member::new(endpoint, mac(endpoint.port), id, number, fan_in, self.epoch)
+        };
+        let members = (0..)
+            .zip(&self.ranks)
+            .map(|(number, rank)| rank.joined.map(|joined| member(number, joined.endpoint)))
+            .collect();
+        let mut job = Job::new(id, fan_in, self.epoch, self.payload.unwrap_or(0), members);
+        job.needed = self.needed();
+        job.partials = self.spec.partials;
+        job.control = self.spec.control;
+        job.halted = self.halted;
+        job.mode = mode;
+        job.policy = policy;
+        (job.tenant, job.share) = (self.tenant, share);
+        job.cells = Arc::clone(&self.cells);
+        job.window = Arc::clone(&self.window);
+        job.switchml.clone_from(&self.switchml);
+        job.server = match server {
+            ServerMode::None => Server::None,
+            ServerMode::Embedded => Server::Embedded,
+            // What would be sent to it before it is known where it is, or when it is gone, would be lost.
+            ServerMode::External { .. } => {
+                self.server.as_ref().filter(|_| !self.presence.lacking).map_or(Server::None, |server| {
+                    Server::external(server.endpoint, mac(server.endpoint.port))
+                })
+            }
+        };
+        job.bereft = self.server_state() == ServerState::Gone;
+        job.parent = self.spec.parent.map(|parent| Box::new(Above::new(&parent, mac(parent.endpoint.port))));
+        job
+    }
+}

@@ -1,0 +1,58 @@
+//! What others are told of an appliance's place below another.
+
+use pascaline_wire::control::{Control, Status};
+use pascaline_wire::header::Header;
+
+use crate::jobs::Endpoint;
+
+/// The appliance above, and as whom it knows this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    /// Where it is, and which of the own addresses, ports and MACs lead there.
+    pub endpoint: Endpoint,
+    /// The rank of this appliance in its job.
+    pub rank: u16,
+    /// The ranks of its job.
+    pub ranks: u16,
+}
+
+/// A request to a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upward {
+    /// Where it goes.
+    pub to: Endpoint,
+    /// Its header.
+    pub header: Header,
+    /// Its body.
+    pub control: Control,
+}
+
+/// How an appliance stands with its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UplinkState {
+    /// It has not asked yet: ranks of its own are missing.
+    Idle,
+    /// It asks, and nothing has come back for a second or more.
+    NoAnswer,
+    /// It has joined, and other appliances are missing.
+    Pending,
+    /// The parent has refused it.
+    Refused(Status),
+    /// It is a member.
+    Joined,
+    /// It has left, and others have not.
+    Leaving,
+}
+
+/// What is known of an appliance's place in its parent's job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UplinkStatus {
+    /// The parent.
+    pub parent: Parent,
+    /// How it stands with it.
+    pub state: UplinkState,
+    /// Ranks of the parent's job that have joined, by its last answer.
+    pub joined: u16,
+    /// Workers whose contributions are in a result.
+    pub workers: u32,
+}

@@ -1,0 +1,117 @@
+//! Who is told to go when, and with what.
+
+use pascaline_pipelines::membership::{JobSpec, OnDeath, UplinkState};
+use pascaline_testkit::JOB;
+use pascaline_wire::control::{self, ASK, Action, Status};
+use pascaline_wire::header::{Element, Header, Kind};
+
+use crate::common::appliance::job;
+use crate::tree::{Tree, formed};
+
+#[test]
+fn workers_go_when_the_whole_tree_is_there_and_hear_how_many_they_are() {
+    let mut tree = Tree::two_by_two();
+    let (mut left, mut right) = (tree.below(1), tree.below(2));
+    for below in &mut left {
+        tree.join(below, 0, ASK);
+        let got = control::generation(below.worker.epoch);
+        assert_eq!(tree.join(below, 0, got).status, Status::Pending);
+    }
+    tree.pass(20);
+    assert_eq!(tree.uplinks(), [None, Some(UplinkState::Pending), Some(UplinkState::Idle)]);
+    tree.join(&mut right[0], 0, ASK);
+    let mut all = [left, right].concat();
+    tree.form(&mut all, 0);
+    assert!(all.iter().all(|below| below.workers == 4), "{all:?}");
+    assert_eq!(tree.uplinks()[1..], [Some(UplinkState::Joined); 2]);
+    tree.end();
+}
+
+/// An appliance that starts anew, at either level, has forgotten everything, and the workers go on.
+#[test]
+fn whichever_appliance_starts_anew_the_generation_is_resumed() {
+    for node in 0..3 {
+        let (mut tree, mut all) = formed();
+        let before = all[0].worker.epoch;
+        tree.restart(node, &job(JOB, 2));
+        // Workers inside an operation say so, and hear that their generation is over.
+        for below in &mut all {
+            let got = control::generation(before);
+            tree.join(below, 0, got);
+        }
+        tree.pass(20);
+        tree.form(&mut all, control::generation(before));
+        assert_ne!(all[0].worker.epoch, before);
+        tree.end();
+    }
+}
+
+#[test]
+fn a_worker_that_starts_anew_ends_the_generation_of_all() {
+    let (mut tree, mut all) = formed();
+    let before = all[0].worker.epoch;
+    all[0].worker.session = 77;
+    tree.join(&mut all[0], 0, ASK);
+    tree.form(&mut all, 0);
+    assert_ne!(all[3].worker.epoch, before);
+    tree.end();
+}
+
+/// If the ranks below one leaf cannot go on, nobody can, and each is told so.
+#[test]
+fn nobody_resumes_what_another_subtree_cannot() {
+    let (mut tree, mut all) = formed();
+    let before = control::generation(all[0].worker.epoch);
+    for below in &mut all[..2] {
+        below.worker.session += 1;
+    }
+    let mut ended = [false; 4];
+    for turn in 0..40 {
+        for (at, below) in all.iter_mut().enumerate() {
+            let resume = if at < 2 || ended[at] { 0 } else { before };
+            let got = if turn == 0 { ASK } else { control::generation(below.worker.epoch) };
+            let answer = tree.join(below, resume, got);
+            ended[at] |= answer.status == Status::Ok && answer.expected == 0;
+        }
+    }
+    assert_eq!(ended, [true; 4]);
+    tree.form(&mut all, 0);
+    tree.end();
+}
+
+#[test]
+fn workers_wait_until_all_below_the_root_have_left() {
+    let (mut tree, all) = formed();
+    let leave = |tree: &mut Tree, at: usize| {
+        let worker = all[at].worker;
+        let header = Header { element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
+        let control = pascaline_wire::control::Control::request(Action::Leave, worker.session);
+        tree.send(&all[at], &worker.frame(&header, &control.to_bytes()));
+        tree.pass(15);
+        tree.heard_by(&all[at]).last().expect("an answer").control().status
+    };
+    assert_eq!(leave(&mut tree, 0), Status::Pending);
+    for _ in 0..3 {
+        assert_eq!(leave(&mut tree, 1), Status::Pending, "the others are there");
+    }
+    leave(&mut tree, 2);
+    leave(&mut tree, 3);
+    for at in [1, 0, 3, 2] {
+        assert_eq!(leave(&mut tree, at), Status::Ok, "rank {at}");
+    }
+    tree.end();
+}
+
+/// What a root cannot do for several workers behind a rank it refuses by name.
+#[test]
+fn a_subtree_is_refused_where_results_may_lack_ranks() {
+    let like = JobSpec { on_death: OnDeath::Continue, ..job(JOB, 2) };
+    let mut tree = Tree::new(&[(1, None), (1, Some((0, 0)))], &like);
+    let mut below = tree.below(1);
+    for _ in 0..10 {
+        let got = control::generation(below[0].worker.epoch);
+        tree.join(&mut below[0], 0, got);
+    }
+    assert_eq!(tree.uplinks()[1], Some(UplinkState::Refused(Status::Unsupported)));
+    tree.end();
+}
