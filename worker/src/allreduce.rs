@@ -86,12 +86,13 @@ impl Operation {
         !self.mean && !self.compares(psn) && take.start <= range.start && range.end <= take.end
     }
 
-    /// Writes a result, or the part of it that this rank takes, to its place.
+    /// Writes a result, or the part of it that this rank takes, to its place; of a mean, divided by
+    /// as many as have contributed.
     pub(crate) fn take(
         &self,
         psn: u32,
         payload: &[u8],
-        count: u16,
+        divisor: u32,
         tensor: &mut [u8],
     ) -> Result<(), Ignored> {
         if payload.len() != self.len(psn) || tensor.len() != self.tensor_len {
@@ -111,7 +112,7 @@ impl Operation {
         {
             place.copy_from_slice(bytes);
             if self.mean {
-                divide(self.plan.element.dtype, place, count);
+                divide(self.plan.element.dtype, place, divisor);
             }
         }
         Ok(())

@@ -162,8 +162,9 @@ macro_rules! with_element {
 /// The quotient is rounded twice, to `f64` and to the element, and is still the nearest one: a quotient by at
 /// most 1,024 that is not halfway between two elements is farther from there than the rounding to `f64` moves
 /// it. The numbers of blocks are divided in `f32`, and the block is rounded once more.
-pub fn divide(dtype: DType, bytes: &mut [u8], count: u16) {
-    let (wide, count) = (f64::from(count.max(1)), f32::from(count.max(1)));
+#[expect(clippy::cast_precision_loss, reason = "the mean of over 16 million is as near as an element tells")]
+pub fn divide(dtype: DType, bytes: &mut [u8], count: u32) {
+    let (wide, count) = (f64::from(count.max(1)), count.max(1) as f32);
     let mean = |values: mx::Values| values.map(|value| value / count);
     match dtype {
         DType::MxFp8 => each(bytes, |block: MxFp8| MxFp8::of(&mean(block.values()))),

@@ -93,4 +93,6 @@ pub struct Membership {
     pub cookie: u64,
     /// The job's congestion control, if the appliance has named one that this worker knows.
     pub congestion: Option<CongestionControl>,
+    /// Workers whose contributions are in a result, where its sums go on to other appliances; else 0.
+    pub workers: u32,
 }

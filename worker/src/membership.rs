@@ -287,6 +287,7 @@ impl Join {
             base: ack.psn,
             cookie: ack.cookie,
             congestion: CongestionControl::told(header.priority),
+            workers: ack.first,
         }))
     }
 

@@ -35,8 +35,8 @@ impl Rules {
         Self(self.0 & !(0xff << 32) | (conflict as u64) << 32)
     }
 
-    /// The same for a result that takes the place of one which it supersedes: of a [round](pascaline_wire::round)
-    /// that has been agreed upon since.
+    /// The same for a result that takes the place of a cached one, since it is of a
+    /// [round](pascaline_wire::round) that has been agreed upon later.
     #[must_use]
     pub const fn superseding(self) -> Self {
         Self(self.0 | Self::SERVER)

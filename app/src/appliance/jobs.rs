@@ -51,6 +51,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         congestion: Some(job.congestion),
         server: server(config, job.policy.server),
         registry: registry(job),
+        parent: job.parent,
         ..JobSpec::new(job.id, job.fan_in)
     }
 }

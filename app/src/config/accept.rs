@@ -20,6 +20,7 @@ mod jobs;
 mod listens;
 mod names;
 mod olaf;
+mod parent;
 mod policy;
 mod ports;
 mod ps;
@@ -63,8 +64,7 @@ impl Accept<'_> {
         let raw::Raw { appliance, dataplane, ports, pool, jobs, admission, ps, telemetry, admin } = raw;
         let addresses = self.addresses(&appliance.addresses)?;
         let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
-        let name = appliance.name.as_ref().map(|name| self.plain_name(name, "the appliance"));
-        let name = name.transpose()?.unwrap_or_else(|| "pascaline".to_owned());
+        let name = self.appliance_name(&appliance)?;
         let memory_mb = match &dataplane.get_ref().memory_mb {
             Some(memory) => self.locate(memory, *memory.get_ref()),
             None => Located { value: DEFAULT_MEMORY_MB, place: Place::of(self.text, dataplane.span().start) },
@@ -83,7 +83,8 @@ impl Accept<'_> {
         self.listens_apart(&addresses, page, api_at, (&jobs, udp_ports))?;
         self.jobs_apart(&jobs, &addresses)?;
         let most = (super::max_update(&addresses, &ports), &addresses[..]);
-        let (jobs, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), most)?;
+        let (apart, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), most)?;
+        let jobs = self.parents(&jobs, apart, &ports, (&addresses, udp_ports.first()))?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
         let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);

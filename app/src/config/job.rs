@@ -9,7 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use pascaline_aggregator::Policy;
 use pascaline_pipelines::Mode;
-use pascaline_pipelines::membership::{OnDeath, Rights};
+use pascaline_pipelines::membership::{OnDeath, Parent, Rights};
 use pascaline_ps::asynchronous::Settings;
 use pascaline_wire::CongestionControl;
 
@@ -51,6 +51,8 @@ pub(crate) struct JobConfig {
     pub(crate) congestion: CongestionControl,
     /// Where its workers register, if they are SwitchML's clients.
     pub(crate) switchml: Option<SwitchMlConfig>,
+    /// The appliance that its sums go to.
+    pub(crate) parent: Option<Parent>,
 }
 
 /// What a job of SwitchML's clients has of its own.

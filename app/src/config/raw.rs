@@ -113,6 +113,18 @@ pub(super) struct Job {
     pub(super) protocol: Option<Spanned<Named<Protocol>>>,
     pub(super) controller: Option<Spanned<String>>,
     pub(super) udp_port: Option<Spanned<u16>>,
+    pub(super) parent: Option<Spanned<Parent>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parent {
+    pub(super) address: Spanned<String>,
+    pub(super) rank: Spanned<u16>,
+    pub(super) ranks: Spanned<u16>,
+    pub(super) mac: Spanned<String>,
+    pub(super) port: Option<Spanned<String>>,
+    pub(super) from: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

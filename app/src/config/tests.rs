@@ -8,6 +8,7 @@ mod admin;
 mod memory;
 mod mistakes;
 mod olaf;
+mod parent;
 mod policies;
 mod server;
 mod switchml;

@@ -55,9 +55,10 @@ impl Secret {
     }
 
     /// A session of an appliance at its parent: none of them comes again, in whatever life.
-    pub(super) fn session(&self, job: u16, number: u64) -> u64 {
+    pub(super) fn session(&self, job: u16, generation: u64, number: u64) -> u64 {
         let mut hasher = self.hasher(b's');
         hasher.write_u16(job);
+        hasher.write_u64(generation);
         hasher.write_u64(number);
         hasher.finish()
     }

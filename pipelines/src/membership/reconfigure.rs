@@ -9,6 +9,7 @@ use super::Membership;
 use super::job::JobRecord;
 use super::rank::Rank;
 use super::spec::{Admission, JobSpec};
+use super::uplink::Uplink;
 
 /// What has become of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +104,7 @@ impl JobRecord {
         self.unresumable.set(self.epoch, true);
         self.halted = false;
         self.next_generation();
+        self.uplink = self.spec.parent.map(|parent| Uplink::new(self.spec.id, parent));
         self.ranks.resize(usize::from(self.spec.fan_in), Rank::default());
         Some(Reconfigured::Reformed)
     }
@@ -121,6 +123,7 @@ impl JobRecord {
             && old.policy.region == spec.policy.region
             && old.server == spec.server
             && old.registry == spec.registry
+            && old.parent == spec.parent
             && self.payload.is_none_or(|payload| payload <= spec.max_payload)
             && members.all(|(at, joined)| admits(at, joined.endpoint.address))
     }

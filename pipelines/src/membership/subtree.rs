@@ -1,8 +1,8 @@
 //! A job that has its place below another appliance: what the parent decides for it.
 //!
-//! Its ranks are told to go when the parent's job is complete, with the parent's number of the generation and
-//! its first PSN. If the parent's generation ends, so does the one here, and those who were in it go on in the
-//! next one.
+//! Its ranks are told to go when the parent's job is complete, with the parent's number of the generation
+//! and its first PSN. If the parent's generation ends, so does the one here, and those who were in it go on
+//! in the next one.
 
 use core::time::Duration;
 
@@ -60,7 +60,7 @@ impl JobRecord {
         let wish = Wish { resume, payload: self.payload.unwrap_or(0), window: self.granted(), una, workers };
         let (secret, id, generations) = (self.secret, self.spec.id, self.generations);
         if let Some(uplink) = &mut self.uplink {
-            uplink.join(now, wish, |number| secret.session(id, generations.wrapping_add(number)));
+            uplink.join(now, wish, |number| secret.session(id, generations, number));
             self.due = Some(now);
         }
     }

@@ -4,12 +4,16 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::call::Collective;
+use crate::control::SERVER_RANK;
 use crate::element::Element;
 
 use super::reports::{Operation, Operations, RankReport, RankReports, RankState};
 
 impl fmt::Display for RankReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rank == SERVER_RANK - 1 {
+            return self.parent(f);
+        }
         write!(f, "rank {}", self.rank)?;
         if self.port != 0 {
             write!(f, " ({} port {})", self.address, self.port)?;
@@ -32,6 +36,23 @@ impl fmt::Display for RankReport {
             0 => Ok(()),
             1 => f.write_str(", behind by 1 packet"),
             behind => write!(f, ", behind by {behind} packets"),
+        }
+    }
+}
+
+impl RankReport {
+    /// The appliance above that of the ranks.
+    fn parent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the parent appliance ({} port {}) ", self.address, self.port)?;
+        match self.state {
+            RankState::Silent => {
+                write!(f, "has not answered for {:.1?}", Duration::from_millis(self.silent_ms.into()))
+            }
+            RankState::Blocked => {
+                f.write_str("refuses this one: `pascaline explain` at the appliance says why")
+            }
+            _ if self.behind == 1 => f.write_str("waits for 1 more appliance"),
+            _ => write!(f, "waits for {} more appliances", self.behind),
         }
     }
 }

@@ -279,11 +279,12 @@ impl Session {
         let mut event = None;
         if anew {
             self.previous = Some((epoch, now.saturating_add(LATE)));
-            let (epoch, spread, base) = (header.epoch, ack.window, ack.psn);
-            self.start_anew(now, Membership { epoch, spread, base, ..self.membership });
+            let (epoch, spread, base, workers) = (header.epoch, ack.window, ack.psn, ack.first);
+            self.start_anew(now, Membership { epoch, spread, base, workers, ..self.membership });
         } else if resumed && ack.window >= spread {
             self.previous = Some((epoch, now.saturating_add(LATE)));
             self.base = agreed;
+            self.membership.workers = ack.first;
             self.resume(now, header.epoch);
         } else if self.leaving.is_some() {
             // Nobody can need what it has kept, and it is no member that others wait for.

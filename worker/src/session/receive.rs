@@ -100,7 +100,11 @@ impl Session {
         if operation.lacks_giver(inside.as_ref()) {
             return Err(Ignored::Incomplete.into());
         }
-        match operation.take(psn, payload, header.count, tensor) {
+        let divisor = match self.membership.workers {
+            0 => u32::from(header.count),
+            workers => workers,
+        };
+        match operation.take(psn, payload, divisor, tensor) {
             Ok(()) => {}
             Err(Ignored::OtherOperation) => return self.disagree(now),
             Err(why) => return Err(why.into()),

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use pascaline_wire::call::Collective as Called;
 use pascaline_wire::{DType, Element};
 
 use super::generation::HEARTBEAT;
@@ -45,6 +46,17 @@ pub enum StartError {
         bytes: usize,
         /// Bytes per element.
         size: usize,
+    },
+    /// The job spans appliances, whose ranks are counted apart: which of them would be the root, or have
+    /// which part, nobody can say.
+    #[error(
+        "{collective} in a job of {workers} workers below several appliances: only allreduce and barrier"
+    )]
+    Subtree {
+        /// What was to begin.
+        collective: &'static str,
+        /// The job's workers.
+        workers: u32,
     },
     /// A barrier moves nothing.
     #[error("a barrier takes no tensor, and this one has {bytes} bytes")]
@@ -178,6 +190,10 @@ impl Session {
         }
         let identity = &self.membership.identity;
         let mut plan = Plan::new(collective, (identity.rank, identity.ranks), (bytes, dtype))?;
+        let (workers, collective) = (self.membership.workers, plan.call.collective);
+        if workers > 0 && collective.compares() && collective != Called::Barrier {
+            return Err(StartError::Subtree { collective: collective.name(), workers });
+        }
         let payload = usize::from(identity.payload);
         if !plan.element.exists() {
             return Err(StartError::Blocks { what: "compared", dtype });

@@ -105,6 +105,7 @@ fn session(policy: Policy, initial: Initial<'_>) -> AsyncSession {
         base: 0,
         cookie: 0,
         congestion: None,
+        workers: 0,
     };
     let settings =
         Settings { floats: 3, outstanding: NonZeroU16::MIN, policy, seed: 1, patience: ms(10_000) };
@@ -244,6 +245,7 @@ fn more_than_one_may_be_under_way_if_configured_and_an_answer_ends_all_before_it
         base: 0,
         cookie: 0,
         congestion: None,
+        workers: 0,
     };
     let outstanding = NonZeroU16::new(u16::MAX).unwrap();
     let settings = Settings { floats: 3, outstanding, policy: Policy::AtWill, seed: 1, patience: ms(10_000) };

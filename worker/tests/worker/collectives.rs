@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use pascaline_buffer::combine::Kernels;
-use pascaline_wire::{DType, Header, Kind};
+use pascaline_wire::{DType, Element, Header, Kind};
 use pascaline_worker::{
     Collective, Event, Failure, Hints, Ignored, Left, Membership, Op, Parts, Reason, Request, Session,
     StartError,
 };
 
 use crate::adversary::Conditions;
-use crate::datagrams::MEMBERSHIP;
+use crate::datagrams::{MEMBERSHIP, RESULT};
 use crate::simulation::{gigabit, plan};
 use crate::values::{Call, Operation};
 use crate::world::{Plan, Upset, run};
@@ -279,4 +279,32 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     bench.sessions[0] = Session::new(membership, 4);
     let short = StartError::ShortPayload { payload: 40 };
     assert_eq!(bench.start(0, &gather, (DType::F32, &mut tensor)), Err(short));
+}
+
+/// Below several appliances a mean is that of all workers, and there is no root that all would agree on.
+#[test]
+fn workers_below_several_appliances_divide_by_all_and_refuse_what_needs_ranks() {
+    let membership = Membership { workers: 10, ..MEMBERSHIP };
+    let (mut session, mut tensor) = (Session::new(membership, 16), [0; 4]);
+    let refused = session.start_collective(
+        Duration::ZERO,
+        &Request {
+            bytes: 4,
+            dtype: DType::F32,
+            op: Op::Sum,
+            deadline: Duration::from_secs(1),
+            hints: Hints::default(),
+        },
+        &Collective::Broadcast { root: 0 },
+        &mut tensor,
+    );
+    assert_eq!(refused, Err(StartError::Subtree { collective: "broadcast", workers: 10 }));
+    let mean = Element { dtype: DType::F32, op: Op::Mean };
+    assert_eq!(session.start(Duration::ZERO, 4, mean, Duration::from_secs(1)), Ok(true));
+    while session.poll_transmit(Duration::ZERO).is_some() {}
+    let flags = pascaline_wire::Flags::FIN;
+    let header = Header { element: mean, flags, epoch: MEMBERSHIP.epoch, ..RESULT };
+    let packet = [&header.to_bytes()[..], &25f32.to_le_bytes()].concat();
+    let _ = session.handle_datagram(Duration::ZERO, &packet, &mut tensor);
+    assert_eq!(f32::from_le_bytes(tensor), 2.5);
 }

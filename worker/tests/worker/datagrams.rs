@@ -29,6 +29,7 @@ pub(crate) const MEMBERSHIP: Membership = Membership {
     base: FIRST,
     cookie: 0,
     congestion: None,
+    workers: 0,
 };
 
 pub(crate) const RESULT: Header = Header {

@@ -19,6 +19,7 @@ const MEMBERSHIP: Membership = Membership {
     base: 0,
     cookie: 0,
     congestion: None,
+    workers: 0,
 };
 
 fn ms(millis: u64) -> Duration {

@@ -64,6 +64,7 @@ fn what_keeps_an_operation_from_beginning_is_on_the_page_of_errors() {
         StartError::TooLong { bytes: 8_589_934_592 },
         StartError::Ragged { bytes: 10, size: 4 },
         StartError::ShortPayload { payload: 8 },
+        StartError::Subtree { collective: "broadcast", workers: 8 },
         StartError::Root { root: 4, ranks: 4 },
         StartError::Parts { parts: 5, ranks: 4, sum: 12, elements: 16 },
     ];

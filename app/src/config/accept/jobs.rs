@@ -206,6 +206,7 @@ impl Accept<'_> {
             control: word(job.control.as_ref()).unwrap_or_default(),
             congestion: word(job.congestion.as_ref()).unwrap_or(DEFAULT_CONGESTION),
             switchml: None,
+            parent: None,
         })
     }
 

@@ -11,6 +11,12 @@ use crate::config::raw;
 const LONGEST: usize = 64;
 
 impl Accept<'_> {
+    /// The appliance's name.
+    pub(super) fn appliance_name(&self, appliance: &raw::Appliance) -> Checked<String> {
+        let name = appliance.name.as_ref().map(|name| self.plain_name(name, "the appliance"));
+        Ok(name.transpose()?.unwrap_or_else(|| "pascaline".to_owned()))
+    }
+
     /// A name of letters, digits and what `more` admits.
     fn name(&self, written: &Spanned<String>, what: &str, more: &str, of: &str) -> Checked<String> {
         let name = written.get_ref();

@@ -34,8 +34,8 @@ impl Accept<'_> {
         }
         let written = word(job.addressing.as_ref());
         let profile = word(job.profile.as_ref());
-        let implied = if job.region_slots.is_some() || job.threshold.is_some() || job.partial_after.is_some()
-        {
+        let partial = job.threshold.is_some() || job.partial_after.is_some();
+        let implied = if job.region_slots.is_some() || partial || job.parent.is_some() {
             Some(Addressing::Region)
         } else {
             job.conflict.as_ref().map(|_| Addressing::Shared)

@@ -96,7 +96,13 @@ fn counters(jobs: &[JobInput], listed: &Listed) -> Vec<Gauge> {
             &|totals| float(totals.waited_ns) / 1e9,
         ),
     ];
+    let below = [JobEvent::SentUp, JobEvent::SentUpAgain, JobEvent::FromAbove];
     for (at, event) in JobEvent::ALL.iter().enumerate() {
+        let some = |(_, totals): &(Labels, &JobTotals)| totals.events.get(at).is_some_and(|n| *n > 0);
+        // Few jobs have a parent.
+        if below.contains(event) && !series.iter().any(some) {
+            continue;
+        }
         let pick = move |totals: &JobTotals| float(totals.events.get(at).copied().unwrap_or(0));
         out.push(gauge(event.metric(), event.help(), &pick));
     }

@@ -44,8 +44,8 @@ impl<I: Io> LcoreSink<'_, I> {
         }
     }
 
-    /// Somebody waits for a PSN of which this is here. True if that is the parent's business: a sum that waits
-    /// for the parent's result goes up again, and whoever asks from above gets what there is.
+    /// Somebody waits for a PSN of which this is here. True if that is the parent's business: a sum that
+    /// waits for the parent's result goes up again, and whoever asks from above gets what there is.
     #[inline]
     pub(super) fn ascends(&mut self, request: &Request, result: &Aggregate<'_, Shared<I>>) -> bool {
         let table = self.table;

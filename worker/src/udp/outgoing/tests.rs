@@ -19,6 +19,7 @@ fn running(payload: u16, packets: usize, dtype: DType) -> (Session, Vec<u8>) {
         base: 0,
         cookie: 0,
         congestion: None,
+        workers: 0,
     };
     let mut session = Session::new(membership, 256);
     let bytes = dtype.whole(payload.into()) * (packets - 1) + 2 * dtype.size();

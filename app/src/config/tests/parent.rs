@@ -1,0 +1,51 @@
+//! Jobs whose sums go to another appliance.
+
+use super::*;
+
+const PARENT: &str =
+    "parent = { address = \"10.78.0.254\", rank = 1, ranks = 2, mac = \"02:00:00:00:00:fe\" }";
+
+fn with_keys(keys: &str) -> String {
+    GOOD.replacen("members = [\"10.77.0.1\", \"10.77.0.2\"]", keys, 1)
+}
+
+#[test]
+fn a_job_with_a_parent_has_a_region_and_knows_the_way() {
+    let config = parse(&with_keys(PARENT)).unwrap();
+    let job = &config.jobs[0];
+    let parent = job.parent.unwrap();
+    assert_eq!((parent.rank, parent.ranks, parent.endpoint.udp_port, parent.endpoint.port), (1, 2, 16420, 0));
+    assert_eq!(parent.endpoint.address.to_string(), "10.78.0.254");
+    assert_eq!(parent.endpoint.local.to_string(), config.addresses[0].to_string());
+    assert!(job.policy.region.is_some() && !job.policy.server && !job.partials);
+    let at = PARENT.replace("10.78.0.254", "10.78.0.254:5000");
+    assert_eq!(parse(&with_keys(&at)).unwrap().jobs[0].parent.unwrap().endpoint.udp_port, 5000);
+}
+
+#[test]
+fn what_such_a_job_cannot_have_is_refused_with_its_place() {
+    for (more, what) in [
+        ("profile = \"dsa\"", "parameter server"),
+        ("profile = \"iswitch\"", "partial results"),
+        ("threshold = 1", "partial results"),
+        ("partial_after = \"10ms\"", "partial results"),
+        ("on_death = \"continue\"", "on_death"),
+    ] {
+        let error = parse(&with_keys(&format!("{PARENT}\n{more}"))).unwrap_err();
+        assert!(error.to_string().contains(what), "{more}: {error}");
+        assert!(error.place().is_some(), "{more}");
+    }
+    for (from, to, what) in [
+        ("10.78.0.254", "10.77.0.254", "own address"),
+        ("10.78.0.254", "10.78.0.254:0", "UDP port 0"),
+        ("rank = 1", "rank = 2", "rank = 2 is out of range"),
+        ("ranks = 2", "ranks = 0", "ranks = 0 is out of range"),
+        ("02:00:00:00:00:fe", "ff:ff:ff:ff:ff:ff", "no MAC of a host"),
+        ("02:00:00:00:00:fe", "02:00", "no MAC of a host"),
+        (" }", ", port = \"nowhere\" }", "no port called"),
+        (" }", ", from = \"10.78.0.1\" }", "no own address"),
+    ] {
+        let error = parse(&with_keys(&PARENT.replacen(from, to, 1))).unwrap_err();
+        assert!(error.to_string().contains(what), "{to}: {error}");
+    }
+}
