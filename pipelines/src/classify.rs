@@ -14,6 +14,7 @@ use pascaline_wire::trailer::Operations;
 use crate::jobs::{Job, JobTable, Mode};
 use crate::setup::Setup;
 
+mod above;
 mod fast_path;
 mod foreign;
 mod neighbour;
@@ -219,14 +220,8 @@ impl Classifier<'_> {
     }
 
     fn control(&self, bytes: &[u8], datagram: &mut Datagram) -> Result<Class, Untaken> {
-        if self.is_from_above(datagram) {
-            let whole = datagram.payload.whole(bytes);
-            let parsed = Control::parse_with_trailer(&datagram.header, whole);
-            let (control, trailer) = parsed.map_err(untaken)?;
-            let operations = trailer.and_then(|trailer| trailer.operations);
-            if control.action == Action::Ack {
-                return Ok(Class::Control(*datagram, control, operations));
-            }
+        if let Some(answer) = self.answer_from_above(bytes, datagram)? {
+            return Ok(answer);
         }
         let control = Control::parse(datagram.payload.whole(bytes)).map_err(untaken)?;
         match control.action {
@@ -247,12 +242,6 @@ impl Classifier<'_> {
             }
             Action::Ack => Err((DropReason::Control, None)),
         }
-    }
-
-    /// True if the sender is the parent of the job that a packet names.
-    fn is_from_above(&self, datagram: &Datagram) -> bool {
-        let above = self.table.get(datagram.header.job).and_then(|job| job.parent.as_deref());
-        above.is_some_and(|above| above.is_at(datagram.sender))
     }
 
     /// A packet that only a parameter server sends.

@@ -24,6 +24,7 @@ import netns
 import olaf
 import report
 import switchml
+import two_level
 from appliance import UDP_PORT, Appliance, Settings
 from by_hand import halt_and_reset
 from netns import Network
@@ -72,7 +73,13 @@ def main(arguments: list[str]) -> int:
 
 
 _Outcome: TypeAlias = (
-    report.Outcome | olaf.Outcome | iswitch.Outcome | neighbour.Outcome | clients.Outcome | switchml.Outcome
+    report.Outcome
+    | olaf.Outcome
+    | iswitch.Outcome
+    | neighbour.Outcome
+    | clients.Outcome
+    | switchml.Outcome
+    | two_level.Outcome
 )
 
 
@@ -92,6 +99,8 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
         return iswitch.demonstrate(options, binary, stop)
     if options.protocol == "switchml":
         return switchml.demonstrate(options, binary, stop)
+    if options.topology == "two-level":
+        return two_level.demonstrate(options, binary, stop)
     if options.neighbour:
         street = neighbour.Street(options.workers, options.mtu)
         return neighbour.demonstrate(

@@ -28,6 +28,17 @@ def _check_protocol(parser: argparse.ArgumentParser, options: Options) -> None:
             parser.error(f"--{name.replace('_', '-')} is not for --protocol switchml")
 
 
+def _check_topology(parser: argparse.ArgumentParser, options: Options) -> None:
+    if not options.leaves <= options.workers <= MOST_PORTS:
+        parser.error(f"--topology two-level: a worker for each leaf at least, and at most {MOST_PORTS}")
+    free = {"topology", "leaves", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu"}
+    free |= {"driver", "order", "pool_slots", "seed", "timeout", "restart_appliance", "binary", "keep"}
+    free |= {"cleanup", "json"}
+    for name, value in vars(options).items():
+        if name not in free and value != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} is not for --topology two-level")
+
+
 def check(parser: argparse.ArgumentParser, options: Options) -> None:
     """Ends the script with exit code 2 if some do not."""
     if options.payload % 8:
@@ -44,6 +55,8 @@ def check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error("--reload counts every frame: not together with a bad network or --restart-appliance")
     if options.neighbour and (options.mode == "olaf" or options.jobs > 1 or options.reload):
         parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
+    if options.topology != "one":
+        _check_topology(parser, options)
     if options.protocol == "switchml":
         _check_protocol(parser, options)
     if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):

@@ -45,6 +45,7 @@ examples:
   scripts/demo --client c --json                     four programs in C, through libpascaline
   scripts/demo --client mpi --json                   four ranks of an unmodified program of MPI
   scripts/demo --protocol switchml --bytes 1MiB      SwitchML's own UDP protocol instead of ours
+  scripts/demo --topology two-level --json           an appliance for each of two racks, a root above
   scripts/demo --keep                                leave the namespaces; later: scripts/demo --cleanup
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -58,6 +59,8 @@ class Options:
 
     mode: str
     protocol: str
+    topology: str
+    leaves: int
     seconds: int
     loads: list[float]
     picture: Path
@@ -173,6 +176,19 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         default="pascaline",
         help="of the workers: SwitchML's clients register at a controller; "
         "--payload is 256 or 1024 then, --in-flight their window (default pascaline)",
+    )
+    add(
+        "--topology",
+        choices=("one", "two-level"),
+        default="one",
+        help="one appliance; or one for each rack, and a root above them (default one)",
+    )
+    add(
+        "--leaves",
+        type=_between(1, 8),
+        default=2,
+        metavar="N",
+        help="racks of --topology two-level, over which the workers are dealt (default 2)",
     )
     add(
         "--workers",

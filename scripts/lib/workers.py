@@ -38,6 +38,9 @@ class Load:
     collective: str = "allreduce"
     root: int = 0
     wire: str | None = None
+    # Below one of several appliances: which of all workers the first one is, and how many they are.
+    first: int = 0
+    workers: int = 0
 
 
 @dataclass
@@ -105,6 +108,16 @@ class Workers:
         """Allreduces that have been reported, by all ranks of all jobs."""
         return sum(worker.finished for worker in self._workers)
 
+    def done(self) -> int:
+        """Allreduces that have been reported by now."""
+        for worker in self._workers:
+            worker.advance()
+        return self.finished()
+
+    def failed(self) -> bool:
+        """Whether one has ended badly."""
+        return any(worker.child.exit_code() for worker in self._workers)
+
     def all_have_done(self, allreduces: int) -> bool:
         """Whether every one has reported so many."""
         for worker in self._workers:
@@ -166,6 +179,8 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     }
     if load.wire:
         options["--wire"] = load.wire
+    if load.workers:
+        options |= {"--first": load.first, "--workers": load.workers}
     words = [word for option, value in options.items() for word in (option, str(value))]
     return ["worker", "allreduce", *words, "--json"]
 

@@ -12,13 +12,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, CongestionControl, Failure, Feedback, Narrow, Notice, Partial, RankSet,
-    StartError, with_element,
+    AllreduceError, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial, RankSet, with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;
 use zerocopy::IntoBytes as _;
 
+mod below;
 mod bench;
 mod check;
 mod collective;
@@ -94,6 +94,8 @@ or the appliance refused them.";
 pub(crate) struct AllreduceArgs {
     #[command(flatten)]
     pub(crate) who: member::RankArgs,
+    #[command(flatten)]
+    pub(crate) below: below::BelowArgs,
     /// How many UDP ports the appliance listens on, as configured there: packets are spread over them by
     /// their number.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -272,7 +274,7 @@ fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) 
     Ok(match failure {
         None if outcome.mismatches == 0 => ExitCode::SUCCESS,
         None => ExitCode::from(FAILED),
-        Some(error) => ExitCode::from(allreduce_status(&error)),
+        Some(error) => ExitCode::from(report::status(&error)),
     })
 }
 
@@ -308,7 +310,7 @@ fn iterate<T: Sample>(
     let mut feedback = args.collective.feedback.then(Feedback::default);
     let mut tensor = vec![T::default(); if narrow.is_some() { elements / T::NUMBERS } else { elements }];
     for iteration in 0..args.iterations.get() {
-        let mine = sample::stream(args.seed, args.who.rank, iteration);
+        let mine = sample::stream(args.seed, args.below.number(args.who.rank), iteration);
         for (index, place) in (0_u64..).zip(&mut tensor) {
             *place = T::sample(mine, index);
         }
@@ -353,14 +355,4 @@ fn iterate<T: Sample>(
 /// not say.
 fn cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| Duration::from(time).as_secs_f64())
-}
-
-const fn allreduce_status(error: &AllreduceError) -> u8 {
-    use StartError::{Blocks, Feedback, NoBlock, Root, ShortPayload, TooLong};
-    match error {
-        AllreduceError::Failed(Failure::Rejected { .. }) => REFUSED,
-        AllreduceError::Start(TooLong { .. } | Root { .. } | ShortPayload { .. }) => REFUSED,
-        AllreduceError::Start(Blocks { .. } | NoBlock { .. } | Feedback) => REFUSED,
-        _ => FAILED,
-    }
 }

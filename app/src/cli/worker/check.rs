@@ -3,7 +3,7 @@
 use super::AllreduceArgs;
 use super::collective::Want;
 use super::member::Member;
-use super::sample::{self, Check, Sample};
+use super::sample::{self, Check, Order, Sample};
 
 /// The first element that is not what all ranks' samples make, what it is and what it should be.
 pub(super) fn first_mismatch<T: Sample>(
@@ -13,9 +13,10 @@ pub(super) fn first_mismatch<T: Sample>(
     worker: &mut Member,
 ) -> Option<(u64, T, f64)> {
     const CHUNK: usize = 1 << 16;
-    let streams: Vec<u64> =
-        (0..args.who.ranks).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
-    let check = Check::new::<T>(args.op, args.order, args.who.ranks);
+    let all = args.below.all(args.who.ranks);
+    let streams: Vec<u64> = (0..all).map(|rank| sample::stream(args.seed, rank, iteration)).collect();
+    let order = if args.below.is_tree(args.who.ranks) { Order::Arrival } else { args.order };
+    let check = Check::new::<T>(args.op, order, all);
     let wants = args.collective.wants(args.who.rank, args.who.ranks, tensor.len());
     let mut samples = vec![T::default(); streams.len()];
     let mut index = 0;

@@ -4,7 +4,7 @@ use std::hash::Hasher as _;
 use std::io::Write as _;
 
 use pascaline_wire::trailer::RankReport;
-use pascaline_worker::{AllreduceError, CongestionControl, Counters, Ignored, Missing};
+use pascaline_worker::{AllreduceError, CongestionControl, Counters, Failure, Ignored, Missing, StartError};
 use serde_json::{Value, json};
 
 use super::{AllreduceArgs, Outcome};
@@ -142,4 +142,17 @@ pub(super) fn median(seconds: &[f64]) -> Option<f64> {
 #[expect(clippy::cast_precision_loss, reason = "a rate for humans")]
 pub(super) fn gigabits(bytes: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { 8.0 * bytes as f64 / seconds / 1e9 } else { 0.0 }
+}
+
+/// The exit status after a failure.
+pub(super) const fn status(error: &AllreduceError) -> u8 {
+    use StartError::{Blocks, Feedback, NoBlock, Root, ShortPayload, Subtree, TooLong};
+    match error {
+        AllreduceError::Failed(Failure::Rejected { .. }) => super::REFUSED,
+        AllreduceError::Start(TooLong { .. } | Root { .. } | ShortPayload { .. } | Subtree { .. }) => {
+            super::REFUSED
+        }
+        AllreduceError::Start(Blocks { .. } | NoBlock { .. } | Feedback) => super::REFUSED,
+        _ => super::FAILED,
+    }
 }

@@ -1,0 +1,31 @@
+//! Where a worker is among all those whose appliances send their sums to one root.
+
+use clap::Args;
+
+/// This rank among all workers below the root.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct BelowArgs {
+    /// Below several appliances: how many workers there are in all [default: --ranks].
+    #[arg(long, value_name = "N")]
+    workers: Option<u16>,
+    /// Below several appliances: which of all workers rank 0 of this one is.
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "workers")]
+    first: u16,
+}
+
+impl BelowArgs {
+    /// Which of all workers this rank is.
+    pub(super) const fn number(&self, rank: u16) -> u16 {
+        self.first.saturating_add(rank)
+    }
+
+    /// All workers.
+    pub(super) fn all(&self, ranks: u16) -> u16 {
+        self.workers.unwrap_or(ranks)
+    }
+
+    /// True if several appliances make the results, so that their bits depend on more than the order of ranks.
+    pub(super) fn is_tree(&self, ranks: u16) -> bool {
+        self.all(ranks) != ranks
+    }
+}
