@@ -153,6 +153,7 @@ def parse(arguments: list[str]) -> Options:
     )
     _add_load(parser)
     _add_appliance(parser)
+    _add_topology(parser)
     _add_bad_network(parser)
     _add_neighbour(parser)
     _add_olaf(parser)
@@ -176,19 +177,6 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         default="pascaline",
         help="of the workers: SwitchML's clients register at a controller; "
         "--payload is 256 or 1024 then, --in-flight their window (default pascaline)",
-    )
-    add(
-        "--topology",
-        choices=("one", "two-level"),
-        default="one",
-        help="one appliance; or one for each rack, and a root above them (default one)",
-    )
-    add(
-        "--leaves",
-        type=_between(1, 8),
-        default=2,
-        metavar="N",
-        help="racks of --topology two-level, over which the workers are dealt (default 2)",
     )
     add(
         "--workers",
@@ -261,6 +249,23 @@ def _add_appliance(parser: argparse.ArgumentParser) -> None:
     add("--ip6", action="store_true", help="IPv6 in place of IPv4")
     add("--routed", action="store_true", help="a router between each worker and the appliance")
     add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
+
+
+def _add_topology(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--topology",
+        choices=("one", "two-level"),
+        default="one",
+        help="one appliance; or one for each rack, and a root above them (default one)",
+    )
+    add(
+        "--leaves",
+        type=_between(1, 8),
+        default=2,
+        metavar="N",
+        help="racks of --topology two-level, over which the workers are dealt (default 2)",
+    )
 
 
 def _add_bad_network(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ impl BelowArgs {
         self.workers.unwrap_or(ranks)
     }
 
-    /// True if several appliances make the results, so that their bits depend on more than the order of ranks.
+    /// True if several appliances make the results: their bits depend on more than the order of ranks.
     pub(super) fn is_tree(&self, ranks: u16) -> bool {
         self.all(ranks) != ranks
     }
