@@ -147,6 +147,7 @@ impl From<AllreduceError> for Fault {
                     Status::PASCALINE_ERR_ARGUMENT
                 }
                 StartError::ShortPayload { .. }
+                | StartError::Subtree { .. }
                 | StartError::Blocks { .. }
                 | StartError::NoBlock { .. }
                 | StartError::Feedback
