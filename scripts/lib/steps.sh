@@ -109,16 +109,14 @@ verifications() {
 }
 
 # Real workers and a real appliance against an adversary; exit code 1 and the seed if a promise is broken.
-# Eleven of these schedules break a promise today. Since schedules have pauses, clocks that differ, ranks
-# that disagree and a server that comes and goes, ten operations end after their deadline, most of them
-# where a server that has come back has every PSN voted on; and in one, ranks end with different results.
-# Each is printed, and one more fails. They count as skipped.
+# One of these schedules broke a promise when they last ran whole (297167); its cause is mended. Each is
+# printed, and one more fails. They count as skipped.
 protocol_under_faults() {
     local found
     lab fuzz-protocol --seed 200000 --runs 100000 --jobs 2 | tee "$logs/faults.txt" || true
     found=$(sed -n 's/.*; violations \([0-9]*\)$/\1/p' "$logs/faults.txt" | tail -n 1)
-    ((${found:-100} <= 11)) || return 1
-    ((found == 0)) || echo "- skipped: $found of 100000 schedules break a promise, at most 11 are known"
+    ((${found:-100} <= 1)) || return 1
+    ((found == 0)) || echo "- skipped: $found of 100000 schedules break a promise, at most 1 is known"
     echo "1 passed, 0 failed, $found skipped"
 }
 

@@ -15,8 +15,10 @@ use crate::sabotage::Sabotage;
 use crate::server::Server;
 use crate::violation::Violation;
 
-/// Between two Serves of a job.
+/// Between two Serves of a job; ...
 const SERVE_EVERY: u64 = 200 * MILLI;
+/// ... and after one that was not answered, twice as long each time, or when unknown packets come.
+const HASTE: u64 = 20 * MILLI;
 /// After how long without an answer it takes itself for gone.
 const LAPSE: u64 = 500 * MILLI;
 /// Datagrams that its socket keeps while it is stopped.
@@ -35,7 +37,10 @@ pub(crate) enum Away {
 #[derive(Debug)]
 struct Registration {
     order: Order,
+    sent: u64,
     due: u64,
+    patience: u64,
+    hastened: bool,
     answered: Option<u64>,
 }
 
@@ -58,7 +63,8 @@ impl Outside {
     pub(crate) fn new(plan: &Plan, server: ServerPlan, number: usize) -> Self {
         let frames = HeapPool::new();
         let served = plan.jobs.iter().filter(|job| job.policy.server);
-        let registration = |order| Registration { order, due: 0, answered: None };
+        let registration =
+            |order| Registration { order, sent: 0, due: 0, patience: HASTE, hastened: false, answered: None };
         Self {
             host: Host::new(number, plan.ports, plan.v6),
             server: Server::new(server, &frames, ServedJobs::default()),
@@ -83,7 +89,9 @@ impl Outside {
         if self.away.take() == Some(Away::Killed) {
             self.server.come_back();
             self.session += 1;
-            self.jobs.values_mut().for_each(|job| (job.due, job.answered) = (now, None));
+            self.jobs.values_mut().for_each(|job| {
+                (job.due, job.patience, job.answered) = (now, HASTE, None);
+            });
         }
     }
 
@@ -102,7 +110,7 @@ impl Outside {
         if header.kind != Kind::Control {
             if self.server.is_unknown(&header) {
                 if let Some(job) = self.jobs.get_mut(&header.job) {
-                    job.due = job.due.min(now + 20 * MILLI);
+                    (job.due, job.hastened) = (job.due.min(job.sent + HASTE).max(now), true);
                 }
                 return;
             }
@@ -116,7 +124,10 @@ impl Outside {
         else {
             return;
         };
-        job.answered = Some(now);
+        (job.answered, job.patience) = (Some(now), HASTE);
+        if !job.hastened {
+            job.due = job.sent + SERVE_EVERY;
+        }
         let order = job.order;
         let Header { job, fan_in, epoch, .. } = header;
         match (answer.status, answer.payload) {
@@ -135,7 +146,9 @@ impl Outside {
         let mut frames = Vec::new();
         if self.away.is_none() || sabotage == Sabotage::ServeForTheDead {
             for (&job, registration) in self.jobs.iter_mut().filter(|(_, job)| job.due <= now) {
-                registration.due = now + SERVE_EVERY;
+                (registration.sent, registration.hastened) = (now, false);
+                registration.due = now + registration.patience;
+                registration.patience = (registration.patience * 2).min(SERVE_EVERY);
                 let header =
                     Header { rank: SERVER_RANK, ..Header::about(Kind::Control, Element::F32_SUM, job, 0) };
                 let serve = Control::request(Action::Serve, self.session).to_bytes();
@@ -154,10 +167,12 @@ impl Outside {
         for datagram in core::mem::take(&mut self.inbox) {
             self.receive(now, &datagram);
         }
-        self.server.turn(Duration::from_nanos(now), false, sabotage)?;
-        while let Some(packet) = self.server.end().from.pop() {
-            if let Some((head, body)) = packet.bytes().split_first_chunk::<{ header::LEN }>() {
-                frames.push(self.host.send(head, body));
+        // No queue stands between it and its socket: it sends what there is to send.
+        while self.server.turn(Duration::from_nanos(now), false, sabotage)?.sent > 0 {
+            while let Some(packet) = self.server.end().from.pop() {
+                if let Some((head, body)) = packet.bytes().split_first_chunk::<{ header::LEN }>() {
+                    frames.push(self.host.send(head, body));
+                }
             }
         }
         Ok(frames)

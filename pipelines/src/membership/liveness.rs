@@ -129,8 +129,10 @@ impl JobRecord {
         events.push(Event::Lost { job: self.spec.id, epoch: self.epoch, ranks: lost.to_vec(), on_death });
         for &number in lost {
             let rank = &mut self.ranks[usize::from(number)];
-            // Where it has not joined this generation, nobody knows which session it would be that has died.
-            if let (Some(_), Some(latest)) = (rank.joined, &mut rank.latest) {
+            // Where it has not come to this generation, it is the session that was in the one before: it may
+            // be joining as if nothing had happened, and would have everybody begin anew. Not one that has
+            // been told to begin anew itself.
+            if let Some(latest) = rank.latest.as_mut().filter(|_| rank.joined.is_some() || !rank.anew) {
                 latest.lost = true;
             }
             rank.lost = true;

@@ -267,6 +267,10 @@ fn whoever_does_not_come_to_go_on_is_dead_too() {
     assert_eq!(told(&plane.resume(&a, 8)), (Ok, 8, generation(7), 0));
     assert_eq!(plane.status().needed, 2);
     plane.refuses_values(&workers[2], Join, (generation(7), generation(8)), (RankLost, 1, 2));
+    // Nor does it, where its worker has never been told `ok`, have everybody begin anew without knowing.
+    plane.refuses_values(&workers[2], Join, (0, generation(8)), (RankLost, 1, 2));
+    assert!(plane.status().complete);
+    plane.expect(&Worker { session: 2000, ..workers[2] }, Join, (Pending, 9, 1, true));
 }
 
 /// The appliance has been started anew, and one of its workers died meanwhile: the others need not wait for

@@ -57,6 +57,8 @@ impl Job {
         if vote.is_some() {
             entry.vote = vote;
             entry.helped = true;
+            // Another question: nobody has left that unanswered yet.
+            entry.tries = 0;
             // Those who have been asked without it are asked again.
             if let Some(ask) = entry.ask.take() {
                 self.asking.remove(&ask.ticket);
@@ -73,6 +75,16 @@ impl Job {
             self.next_ticket += 1;
         }
         self.set_timer(psn, wake);
+    }
+
+    /// An answer has come: what else is missing is asked for soon, not after a pause that has grown while
+    /// nobody answered.
+    pub(super) fn answered(&mut self, psn: u32) {
+        let Some(entry) = self.entries.get_mut(&psn) else { return };
+        entry.tries = 0;
+        let (asked, wake) = (entry.asked, entry.wake);
+        let soon = asked.map(|asked| asked.saturating_add(self.estimator.timeout(0)));
+        self.set_timer(psn, soon.unwrap_or(wake).min(wake));
     }
 
     fn set_timer(&mut self, psn: u32, wake: Duration) {

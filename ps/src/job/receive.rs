@@ -113,11 +113,15 @@ impl Job {
     /// A rank that was asked under a vote, and answers with its original, has promised to wait for what comes
     /// of the vote.
     fn note_promise(&mut self, header: &Header, counters: &mut Counters) {
+        if !header.flags.has(Flags::BYPASS) {
+            return;
+        }
         let vote = self.entries.get_mut(&header.psn).and_then(|entry| entry.vote.as_mut());
-        let vote = vote.filter(|vote| header.flags.has(Flags::BYPASS) && header.priority == vote.round);
+        let vote = vote.filter(|vote| header.priority == vote.round);
         if vote.is_some_and(|vote| vote.promised.insert(header.rank)) {
             counters.promises += 1;
         }
+        self.answered(header.psn);
     }
 
     /// Something of the packet is there already. A sum cannot be taken apart: of a partial, what is new is

@@ -78,6 +78,29 @@ fn what_was_all_sent_again_waits_for_the_promise_of_every_rank() {
     );
 }
 
+/// Seed 290805: each of eight ranks needs several questions where a fifth of all packets gets lost, and the
+/// pauses between them grew to a second although others had answered.
+#[test]
+fn once_a_rank_has_answered_the_others_are_asked_again_soon() {
+    let mut server = server(3);
+    ALL.iter().for_each(|&rank| _ = give(&mut server, ms(1), &again(rank)));
+    let (_, round) = asked(&mut server);
+    let (mut now, mut pauses) = (ms(1), Vec::new());
+    for _ in 0..3 {
+        let due = server.poll_timeout().unwrap();
+        pauses.push(due - now);
+        now = due;
+        server.handle_timeout(now);
+        assert_eq!(asked(&mut server).0.len(), 3, "nobody has answered");
+    }
+    assert!(pauses.is_sorted() && pauses[2] >= 4 * pauses[0], "{pauses:?}");
+    give(&mut server, now, &promise(0, round));
+    let due = server.poll_timeout().unwrap();
+    assert_eq!(due - now, pauses[0] / 2);
+    server.handle_timeout(due);
+    assert_eq!(asked(&mut server).0, [1, 2].map(Destination::Rank));
+}
+
 #[test]
 fn a_rank_that_waits_for_a_round_that_never_was_gets_the_result_all_the_same() {
     let mut server = server(3);

@@ -53,19 +53,24 @@ impl World<'_> {
             }
         }
         let (job, root, operation) = (worker.job, worker.root, worker.operation);
-        // What only the dead have had is had again, without them. So is what a rank had that was done
-        // when a Reset asked all to join again, and that the others have lost.
+        // What only the dead have had is had again, without them; so is what only those have had who were
+        // taken for dead, and are not in the others' generation. So is what a rank had that was done when a
+        // Reset asked all to join again, and that the others have lost.
         let lost = |rank: u16| self.losses(worker.job).any(|ranks| ranks.contains(&rank));
-        let out = |other: &Worker| other.is_dead() || other.done && plan.excuse.reset && lost(other.rank);
+        let apart = |one: &Worker, other: &Worker| {
+            lost(one.rank) && other.epochs.last().is_some_and(|epoch| !one.epochs.contains(epoch))
+        };
+        let stranded = |other: &Worker| other.done && plan.excuse.reset && lost(other.rank);
+        let out = |other: &Worker| {
+            other.is_dead() || stranded(other) || apart(worker, other) || apart(other, worker)
+        };
         let alive = |rank: u16| self.others(number).all(|other| other.rank != rank || !out(other));
-        let known = self.results.iter().find(|(what, one, _)| *what == (job, root, operation) && alive(*one));
-        match known {
-            Some((_, one, tensor)) => differ(plan, operation, (*one, tensor), (worker.rank, &worker.tensor)),
-            None => {
-                self.results.push(((job, root, operation), worker.rank, worker.tensor.clone()));
-                Ok(())
-            }
+        let same = self.results.iter().filter(|(what, ..)| *what == (job, root, operation));
+        for (_, one, tensor) in same.filter(|(_, one, _)| alive(*one)) {
+            differ(plan, operation, (*one, tensor), (worker.rank, &worker.tensor))?;
         }
+        self.results.push(((job, root, operation), worker.rank, worker.tensor.clone()));
+        Ok(())
     }
 
     /// The takes that a worker's results are made of, by rank.

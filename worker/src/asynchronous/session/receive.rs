@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{Control as Request, Status};
+use pascaline_wire::control::{Action, Control as Request, Status};
 use pascaline_wire::{Element, Header, Kind};
 use zerocopy::IntoBytes as _;
 
@@ -115,7 +115,7 @@ impl AsyncSession {
     fn on_control(&mut self, now: Duration, header: &Header, body: &[u8], datagram: &[u8]) -> Option<Left> {
         self.counters.controls += 1;
         self.futile.hear(now);
-        let identity = self.membership().identity;
+        let Membership { identity, session, .. } = *self.membership();
         if header.rank == identity.rank
             && let Ok((ack, trailer)) = Request::parse_with_trailer(header, body)
             && let Some(rejection) = Rejection::of(&ack, trailer.as_ref(), &identity)
@@ -123,7 +123,8 @@ impl AsyncSession {
         {
             if ack.answers.is_none() {
                 self.refused(header, ack.status);
-            } else if for_good(ack.status) {
+            } else if ack.answers == Some(Action::Join) && ack.session == session && for_good(ack.status) {
+                // An answer to anything else, a Query of its handshake say, is not about its place.
                 self.rejection = Some(rejection);
             }
         }

@@ -68,6 +68,19 @@ fn a_job_that_is_gone_is_an_error_that_says_so() {
     assert_eq!(error, PushError::Rejected(expected));
 }
 
+/// Seed 297167: it had asked who was missing while it joined, and those had left when the answer came.
+#[test]
+fn an_answer_that_is_not_about_its_place_ends_nothing() {
+    let mut session = at_will();
+    for answers in [Some((Action::Query, 0)), Some((Action::Leave, 0))] {
+        session.handle_datagram(ms(2), &control(Status::RankLeft, answers, EPOCH, 0));
+    }
+    let mut foreign = control(Status::UnknownJob, Some((Action::Join, 0)), EPOCH, 0);
+    foreign[22 + 4] ^= 1;
+    session.handle_datagram(ms(2), &foreign);
+    assert_eq!(push(&mut session, ms(3)), Push::Sent(0));
+}
+
 /// Pushes every 100 ms from `from` on until that is an error: when, and why.
 fn until_futile(session: &mut AsyncSession, from: Duration) -> (Duration, Why) {
     let mut now = from;
