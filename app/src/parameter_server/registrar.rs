@@ -16,7 +16,8 @@ use tracing::{info, warn};
 
 /// Between two Serves of a job.
 pub(super) const INTERVAL: Duration = Duration::from_millis(200);
-/// Between two Serves of a job of which unknown packets come.
+/// Between two Serves of a job of which unknown packets come; and after one that was not answered, twice as
+/// long each time.
 pub(super) const HASTE: Duration = Duration::from_millis(20);
 /// After how long without an answer a server takes itself for gone. The appliance does so after
 /// [`SILENCE`](pascaline_pipelines::membership::SILENCE) without a Serve: never before the server does.
@@ -44,6 +45,10 @@ struct Registration {
     order: Order,
     sent: Option<Duration>,
     due: Duration,
+    /// How long the next answer is waited for.
+    patience: Duration,
+    /// An unknown packet has come since.
+    hastened: bool,
     /// When an answer came last.
     answered: Option<Duration>,
     /// What the appliance has said last, so that changes are told once.
@@ -79,7 +84,9 @@ impl Registrar {
     pub(super) fn poll(&mut self, now: Duration) -> Option<[u8; LEN]> {
         let (&job, registration) = self.jobs.iter_mut().find(|(_, registration)| registration.due <= now)?;
         registration.sent = Some(now);
-        registration.due = now.saturating_add(INTERVAL);
+        registration.due = now.saturating_add(registration.patience);
+        registration.patience = (registration.patience * 2).min(INTERVAL);
+        registration.hastened = false;
         let header = Header {
             kind: Kind::Control,
             flags: Flags::NONE,
@@ -111,6 +118,7 @@ impl Registrar {
         if let Some(registration) = self.jobs.get_mut(&job) {
             let soon = registration.sent.map_or(now, |sent| sent.saturating_add(HASTE).max(now));
             registration.due = registration.due.min(soon);
+            registration.hastened = true;
         } else if self.jobs.len() < self.most
             && self.admission.as_ref().is_some_and(|jobs| jobs.contains(&job))
         {
@@ -135,6 +143,10 @@ impl Registrar {
         let ours = control.answers == Some(Action::Serve) && control.session == self.session;
         let Some(registration) = self.jobs.get_mut(&job).filter(|_| ours) else { return Answer::Stray };
         registration.answered = Some(now);
+        registration.patience = HASTE;
+        if let Some(sent) = registration.sent.filter(|_| !registration.hastened) {
+            registration.due = sent.saturating_add(INTERVAL);
+        }
         if control.status == Status::TooMany {
             return Answer::Later;
         }
@@ -158,7 +170,8 @@ impl Registrar {
 
 impl Registration {
     const fn new(order: Order, due: Duration, admitted: bool) -> Self {
-        Self { order, sent: None, due, answered: None, status: None, admitted }
+        let (sent, answered, status) = (None, None, None);
+        Self { order, sent, due, patience: HASTE, hastened: false, answered, status, admitted }
     }
 
     /// What an Ack says that there is to serve.

@@ -43,27 +43,54 @@ fn registrar() -> Registrar {
     Registrar::new(SESSION, [(1, Order::Arrival), (2, Order::Rank)], Some(1000..=1999), 4)
 }
 
+/// The appliance answers the latest Serves of these jobs.
+fn answer(registrar: &mut Registrar, now: u64, jobs: &[u16]) {
+    for &job in jobs {
+        let (header, control) = ack(job, |_, _| {});
+        assert!(matches!(registrar.answer(ms(now), &header, &control), Answer::Serve(_)));
+    }
+}
+
 #[test]
 fn every_job_is_announced_every_200_ms() {
     let mut registrar = registrar();
     assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+    answer(&mut registrar, 5, &[1, 2]);
     assert_eq!(due(&mut registrar, ms(199)), [0_u16; 0]);
     assert_eq!(registrar.next_wake(), Some(ms(200)));
     assert_eq!(due(&mut registrar, ms(200)), [1, 2]);
 }
 
 #[test]
+fn what_is_not_answered_is_announced_again_after_20_ms_and_then_less_often() {
+    let mut registrar = registrar();
+    for at in [0, 20, 60, 140, 300, 500, 700] {
+        assert_eq!(due(&mut registrar, ms(at)), [1, 2], "{at}");
+        assert!(registrar.next_wake() > Some(ms(at + 19)));
+        assert_eq!(due(&mut registrar, ms(at + 19)), [0_u16; 0], "{at}");
+    }
+    answer(&mut registrar, 720, &[1]);
+    assert_eq!(due(&mut registrar, ms(900)), [1, 2]);
+    assert_eq!(due(&mut registrar, ms(920)), [1]);
+}
+
+#[test]
 fn an_unknown_packet_hastens_the_next_one_to_20_ms_after_the_last() {
     let mut registrar = registrar();
     assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+    answer(&mut registrar, 1, &[1, 2]);
     for now in 1..=19 {
         registrar.unknown(ms(now), 2);
+        // Of a generation that may be over.
+        answer(&mut registrar, now, &[2]);
         assert_eq!(due(&mut registrar, ms(now)), [0_u16; 0]);
     }
     assert_eq!(registrar.next_wake(), Some(ms(20)));
     assert_eq!(due(&mut registrar, ms(20)), [2]);
+    answer(&mut registrar, 21, &[2]);
     registrar.unknown(ms(100), 2);
     assert_eq!(due(&mut registrar, ms(100)), [2], "nothing was sent for longer than that");
+    answer(&mut registrar, 101, &[2]);
     registrar.unknown(ms(100), 3);
     assert_eq!(due(&mut registrar, ms(120)), [0_u16; 0], "not a job of the configuration");
 }
@@ -72,6 +99,7 @@ fn an_unknown_packet_hastens_the_next_one_to_20_ms_after_the_last() {
 fn jobs_formed_by_joins_are_announced_once_they_are_seen_and_while_they_last() {
     let mut registrar = registrar();
     assert_eq!(due(&mut registrar, ms(0)), [1, 2]);
+    answer(&mut registrar, 1, &[1, 2]);
     for job in [1500, 1000, 1999, 999] {
         registrar.unknown(ms(5), job);
     }
@@ -81,6 +109,7 @@ fn jobs_formed_by_joins_are_announced_once_they_are_seen_and_while_they_last() {
     assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Stray, "given up");
     registrar.unknown(ms(6), 1999);
     assert_eq!(due(&mut registrar, ms(6)), [1999], "in its place");
+    answer(&mut registrar, 7, &[1000, 1999]);
     let (header, control) = ack(1, |_, control| control.status = Status::UnknownJob);
     assert_eq!(registrar.answer(ms(0), &header, &control), Answer::Nothing(1));
     assert_eq!(due(&mut registrar, ms(200)), [1, 2], "configured ones are asked for again");
