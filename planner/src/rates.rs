@@ -78,7 +78,9 @@ fn maximise(
         problem.add_row(..=capacity, terms.into_iter().map(|(task, flows)| (columns[task], flows)));
     }
     let failed = |what: String| PlanError::Solver(format!("rates: {what}"));
-    let model = problem.try_optimise(Sense::Maximise).map_err(|status| failed(format!("{status:?}")))?;
+    let mut model = problem.try_optimise(Sense::Maximise).map_err(|status| failed(format!("{status:?}")))?;
+    // HiGHS keeps one scheduler for all that it solves, and refuses a number of threads that is not its own.
+    model.try_set_option("threads", 1).map_err(|_| failed("threads".into()))?;
     let solved = model.try_solve().map_err(|status| failed(format!("{status:?}")))?;
     if solved.status() != HighsModelStatus::Optimal {
         return Err(failed(format!("it ended as {:?}", solved.status())));
