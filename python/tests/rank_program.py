@@ -1,0 +1,87 @@
+"""What the ranks of test_processes.py run: `rank_program.py collectives|death`, by torchrun or alike."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import warnings
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import pascaline.torch
+
+
+def collectives(rank: int, ranks: int) -> None:
+    """The calls of torch.distributed, in the world and in a group that has a job of its own."""
+    tensor = torch.full((1000,), rank + 1.0)
+    dist.all_reduce(tensor)
+    assert (tensor == ranks * (ranks + 1) / 2).all()
+    work = dist.all_reduce(tensor, async_op=True)
+    future = work.get_future()
+    assert (future.wait()[0] == ranks * ranks * (ranks + 1) / 2).all()
+    dist.broadcast(tensor, 0)
+    whole = torch.zeros(2 * ranks)
+    dist.all_gather_into_tensor(whole, torch.full((2,), float(rank)))
+    assert whole.tolist() == [float(at // 2) for at in range(2 * ranks)]
+    own = torch.zeros(2)
+    dist.reduce_scatter_tensor(own, whole)
+    assert own.tolist() == [float(rank * ranks)] * 2
+    gathered: list[Any] = [None] * ranks
+    dist.all_gather_object(gathered, {"rank": rank})
+    assert gathered == [{"rank": at} for at in range(ranks)]
+    if rank == 0:
+        dist.send(torch.ones(3), 1)
+    elif rank == 1:
+        dist.recv(tensor[:3], 0)
+        assert (tensor[:3] == 1).all()
+    dist.barrier()
+    world = pascaline.torch.group_of()
+    assert world.calls["appliance"] >= 6, world.calls
+    other = dist.new_group()
+    found = pascaline.torch.group_of(other)
+    assert found.job == 1000, found.job
+    tensor = torch.ones(5)
+    dist.all_reduce(tensor, group=other)
+    assert (tensor == ranks).all()
+    assert found.worker is not None
+    # The range has one job: the next group goes over Gloo.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        last = dist.new_group()
+    dist.all_reduce(tensor, group=last)
+    assert (tensor == ranks * ranks).all()
+    assert pascaline.torch.group_of(last).worker is None
+
+
+def death(rank: int, ranks: int) -> None:
+    """The last rank ends without a word; the others are told who."""
+    tensor = torch.ones(1000)
+    dist.all_reduce(tensor)
+    if rank == ranks - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun = time.monotonic()
+    with pytest.raises(pascaline.PascalineError, match=f"rank {ranks - 1}") as told:
+        dist.all_reduce(tensor)
+    assert told.value.ranks == (ranks - 1,), told.value.ranks
+    assert time.monotonic() - begun < 15
+    print("told:", told.value, flush=True)
+    # Nobody waits for anybody any more.
+    os._exit(0)
+
+
+def main() -> None:
+    """One rank."""
+    dist.init_process_group("pascaline", timeout=timedelta(seconds=30))
+    {"collectives": collectives, "death": death}[sys.argv[1]](dist.get_rank(), dist.get_world_size())
+    dist.destroy_process_group()
+    print("right", flush=True)
+
+
+if __name__ == "__main__":
+    main()
