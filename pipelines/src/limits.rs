@@ -17,7 +17,7 @@ const FAN_OUTS: u32 = 64;
 const PLACES: usize = 64;
 
 /// What an lcore remembers of its latest answers. Times are nanoseconds of its clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Limits {
     /// The last refusal to a stranger, and to a member.
     last_refusals: [Option<u64>; 2],
@@ -29,18 +29,6 @@ pub(crate) struct Limits {
     pub(crate) server: Credit,
     /// What they may give to the pool that comes to nothing.
     pub(crate) pool: Credit,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            last_refusals: [None; 2],
-            fan_outs: Paced::default(),
-            climbs: Paced::default(),
-            server: Credit::default(),
-            pool: Credit::default(),
-        }
-    }
 }
 
 impl Limits {

@@ -12,7 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::time::{ClockId, clock_gettime};
 use pascaline_wire::DType;
 use pascaline_worker::{
-    AllreduceError, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial, RankSet, with_element,
+    AllreduceError, Collective, Config, CongestionControl, Feedback, Narrow, Notice, Partial, RankSet,
+    with_element,
 };
 use serde_json::json;
 use twox_hash::XxHash64;

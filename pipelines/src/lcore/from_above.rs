@@ -14,7 +14,7 @@ use crate::jobs::{ABOVE, Job};
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     /// A packet of a job's parent. It counts whatever it says only if it is about this generation, and about
     /// the parent's job as this appliance knows it.
-    pub(super) fn from_above(&mut self, by: &Classifier<'_>, datagram: &Datagram, mut packet: I::Buf) {
+    pub(super) fn take_from_above(&mut self, by: &Classifier<'_>, datagram: &Datagram, mut packet: I::Buf) {
         let &Datagram { header, payload, .. } = datagram;
         let Some((job, above)) = by.table.get(header.job).and_then(|job| Some((job, job.parent.as_ref()?)))
         else {

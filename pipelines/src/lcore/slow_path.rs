@@ -60,7 +60,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 Class::Update(port, update) => _ = offers.try_push(Offer { port, update, packet }),
                 Class::ToServer(datagram) => self.pass_to_server(&classifier, &datagram, packet),
                 Class::FromServer(datagram) => self.served(&classifier, &datagram, packet),
-                Class::FromAbove(datagram) => self.from_above(&classifier, &datagram, packet),
+                Class::FromAbove(datagram) => self.take_from_above(&classifier, &datagram, packet),
                 Class::Control(datagram, control, operations) => {
                     self.pass_to_control_plane(port, &datagram, (control, operations), packet);
                 }

@@ -130,8 +130,9 @@ fn a_result_that_only_another_subtree_has_kept_comes_over_the_root() {
 /// nothing, and are counted.
 #[test]
 fn what_a_parent_says_wrongly_is_counted_and_ignored() {
+    type Change = fn(&mut pascaline_wire::Header);
     let (mut tree, all) = formed();
-    let wrong: [(fn(&mut pascaline_wire::Header), DropReason); 5] = [
+    let wrong: [(Change, DropReason); 5] = [
         (|header| header.fan_in = 3, DropReason::FanInMismatch),
         (|header| header.count = 1, DropReason::BadCount),
         (|header| header.epoch ^= 64, DropReason::WrongEpoch),

@@ -121,20 +121,24 @@ impl Session {
             let flags = operation.result_flags(psn, overflowed);
             self.cache.insert(psn, operation.element(psn), flags, payload);
         }
-        if let Some(completion) = self.window.complete(psn, overflowed) {
-            let marked = self.marked || header.flags.has(Flags::ECN_ECHO);
-            let signal = Signal { marked, cap: header.wnd_cap };
-            self.base = None;
-            self.counters.results += 1;
-            self.counters.overflows += u64::from(overflowed);
-            self.counters.marked += u64::from(marked);
-            self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);
-        }
+        self.note_result(now, header, overflowed);
         if !self.window.is_complete() {
             return Ok(None);
         }
         self.finish(now, tensor);
         Ok(Some(Event::Completed))
+    }
+
+    /// What a result that has been taken says of the way, once.
+    fn note_result(&mut self, now: Duration, header: &Header, overflowed: bool) {
+        let Some(completion) = self.window.complete(header.psn, overflowed) else { return };
+        let marked = self.marked || header.flags.has(Flags::ECN_ECHO);
+        let signal = Signal { marked, cap: header.wnd_cap };
+        self.base = None;
+        self.counters.results += 1;
+        self.counters.overflows += u64::from(overflowed);
+        self.counters.marked += u64::from(marked);
+        self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);
     }
 
     /// The ranks call different operations, as the result of the PSN that compares has shown.

@@ -175,6 +175,25 @@ impl Session {
         }
     }
 
+    /// Bytes of a full packet of what is planned.
+    fn full(&self, plan: &Plan, dtype: DType) -> Result<usize, StartError> {
+        let (workers, collective) = (self.membership.workers, plan.call.collective);
+        if workers > 0 && collective.compares() && collective != Called::Barrier {
+            return Err(StartError::Subtree { collective: collective.name(), workers });
+        }
+        let payload = usize::from(self.membership.identity.payload);
+        if !plan.element.exists() {
+            return Err(StartError::Blocks { what: "compared", dtype });
+        }
+        if collective.compares() && payload < TAG {
+            return Err(StartError::ShortPayload { payload });
+        }
+        match plan.call.full(dtype, self.membership.identity.payload) {
+            0 => Err(StartError::NoBlock { payload, dtype }),
+            full => Ok(full),
+        }
+    }
+
     fn begin(
         &mut self,
         now: Duration,
@@ -190,21 +209,7 @@ impl Session {
         }
         let identity = &self.membership.identity;
         let mut plan = Plan::new(collective, (identity.rank, identity.ranks), (bytes, dtype))?;
-        let (workers, collective) = (self.membership.workers, plan.call.collective);
-        if workers > 0 && collective.compares() && collective != Called::Barrier {
-            return Err(StartError::Subtree { collective: collective.name(), workers });
-        }
-        let payload = usize::from(identity.payload);
-        if !plan.element.exists() {
-            return Err(StartError::Blocks { what: "compared", dtype });
-        }
-        if plan.call.collective.compares() && payload < TAG {
-            return Err(StartError::ShortPayload { payload });
-        }
-        let full = plan.call.full(dtype, identity.payload);
-        if full == 0 {
-            return Err(StartError::NoBlock { payload, dtype });
-        }
+        let full = self.full(&plan, dtype)?;
         let packets = plan.call.packets(bytes as u64, dtype, identity.payload);
         if bytes as u64 >= 1 << 47 || packets >= 1 << 31 {
             return Err(StartError::TooLong { bytes });
