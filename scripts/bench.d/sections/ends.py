@@ -9,16 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import call_cost
+import drivers
 import install
 import programs
 import reducers
 import shaped
-from appliance_shaped import JOB, UDP_PORT, Appliance
+from appliance_shaped import JOB, UDP_PORT, Appliance, has_af_xdp
 from context import Context
 from figure import Beside, Figure, Goal, Section
 from process import Failure
 
-TITLE = "Both ends: the worker's kernel driver against bare sockets, and unshaped allreduces against Gloo"
+TITLE = (
+    "Both ends: the worker's drivers against what they stand on, calls, and unshaped allreduces against Gloo"
+)
 
 _PEER = Path(__file__).resolve().parents[1] / "peers/udp_gso.py"
 _PORT = 5201
@@ -35,6 +39,7 @@ _NOT_SLOWER = Goal(at_least=1.0)
 _SMALLER = Goal(at_least=3.5)
 _SHAPED_MBIT = 100
 _SHAPED_BYTES = 8 << 20
+_TESTPMD = Goal(at_least=0.9)
 
 # The figures of the last line, and what would have to be there for those that nothing measures.
 KEYS: dict[str, str] = {
@@ -43,11 +48,11 @@ KEYS: dict[str, str] = {
     "unshaped_1500_vs_gloo": "",
     "unshaped_9000_vs_gloo": "",
     "unshaped_1500_vs_gloo_offloads": "",
-    "memif_vs_testpmd": "no run of testpmd between two processes with the worker's frames",
-    "af_xdp_vs_testpmd": "no run of testpmd between two processes with the worker's frames",
+    "memif_vs_testpmd": "",
+    "af_xdp_vs_testpmd": "",
     "mx8_speedup": "",
-    "c_call_us": "no timing of calls through the C library here",
-    "mpi_call_us": "no timing of calls through the MPI library here",
+    "c_call_us": "",
+    "mpi_call_us": "",
 }
 
 
@@ -62,6 +67,11 @@ def measure(context: Context, section: Section) -> None:
     turns = context.pick(3, 1)
     _attempt(context, section, "kernel driver", lambda: _driver(context, section, turns, found))
     _attempt(context, section, "blocks of 8 bits", lambda: _blocks(context, section, turns, found))
+    for kind in ("memif", "af_xdp"):
+        if kind == "memif" or has_af_xdp():
+            _attempt(context, section, kind, partial(_port, context, section, kind, turns, found))
+    if not context.quick:
+        _attempt(context, section, "calls", lambda: _calls(context, section, found))
     gloo: Path | None = None
     if context.alone:
         section.notes.append("Without Gloo: --no-peers.")
@@ -84,7 +94,8 @@ def measure(context: Context, section: Section) -> None:
         values[key] = round(found[key], 3) if key in found else None
         if key not in found:
             without = "without Gloo there is nothing to compare with"
-            why = missing or (without if "gloo" in key else "it failed")
+            left_out = context.quick and key.endswith("_call_us")
+            why = missing or (without if "gloo" in key else "left out by --quick" if left_out else "it failed")
             section.notes.append(f"{key} was not measured: {why}.")
     section.raw["last line"] = values
 
@@ -126,6 +137,41 @@ def _driver(context: Context, section: Section, turns: int, found: dict[str, flo
             Beside("what it must be", 8.0), goal=_NOT_SLOWER, group="payload", label="worker, kernel UDP",
         ),
     )  # fmt: skip
+
+
+def _port(context: Context, section: Section, kind: str, turns: int, found: dict[str, float]) -> None:
+    """Packets of a worker on a DPDK port, beside frames of testpmd in its place and the appliance's."""
+    ours, theirs = [], []
+    for turn in range(turns):
+        with shaped.Shaped(1, 0) as network:
+            report = getattr(drivers, kind)(context, network)
+        section.raw[f"worker, {kind}, turn {turn + 1}"] = report
+        ours.append(drivers.packets_per_second(report))
+        with shaped.Shaped(1, 0) as network:
+            theirs.append(drivers.testpmd(context, network, kind))
+    section.raw[f"testpmd, {kind}"] = theirs
+    ratio = statistics.median(mine / its for mine, its in zip(ours, theirs, strict=True))
+    found[f"{kind}_vs_testpmd"] = ratio
+    beside = Beside("dpdk-testpmd at both ends, as long frames", statistics.median(theirs) / 1e6)
+    section.add(
+        Figure(
+            f"{kind}: packets each way", statistics.median(ours) / 1e6, "M/s", beside, goal=_TESTPMD,
+            group=f"packets, {kind}", label="worker and appliance", of_turns=ratio,
+        )
+    )  # fmt: skip
+
+
+def _calls(context: Context, section: Section, found: dict[str, float]) -> None:
+    """A 4 KiB allreduce through the libraries, above one in Rust and one in C."""
+    measured = call_cost.measure(context.binary, context.stop)
+    section.raw["calls"] = measured
+    for key, above, most in (("c_call_us", "Rust", 2.0), ("mpi_call_us", "C", 5.0)):
+        found[key] = measured[key]
+        name = f"a 4 KiB allreduce through {'C' if above == 'Rust' else 'MPI'}, above one in {above}"
+        beside = Beside("what it may be", most)
+        section.add(
+            Figure(name, measured[key], "us", beside, goal=Goal(at_most=1.0), group="calls", label=name)
+        )
 
 
 def _one_worker(context: Context, section: Section, turn: int) -> dict[str, float]:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import drivers
 import install
 import programs
 import shaped
-from appliance import cores
-from appliance_shaped import DEVICE, JOB, UDP_PORT, Appliance, has_af_xdp
+from appliance_shaped import has_af_xdp
 from context import Context
 from figure import Beside, Figure, Section
 from process import Child, Failure
@@ -21,7 +21,6 @@ TITLE = "Host: the worker's drivers, against iperf3 and bare sockets on the same
 
 _HERE = Path(__file__).resolve().parents[1]
 _PORT = 5201
-_BYTES = 64 << 20
 # What fills the same frames as the worker's packets: Pascaline's header is part of the others' data.
 _DATAGRAM = shaped.PAYLOAD + 22
 # The kernel driver's bars: payload, processor time.
@@ -39,7 +38,7 @@ def measure(context: Context, section: Section) -> None:
         "received. The others send one way,"
         " as fast as they can: their CPU time is that of sender and receiver, per Gbit that either moves."
     )
-    kernel = _driver(context, section, "kernel", _kernel)
+    kernel = _driver(context, section, "kernel", drivers.kernel)
     others = {"bare sockets with GSO and GRO, one way": _bare(context, section)}
     if not context.alone:
         others["iperf3, one way"] = _iperf3(context, section)
@@ -56,8 +55,8 @@ def measure(context: Context, section: Section) -> None:
         section.notes.append(
             "This kernel has no AF_XDP: without that driver, and the appliance has a packet socket."
         )
-    drivers = {"DPDK, net_af_xdp": _af_xdp} if has_af_xdp() else {}
-    for name, run in (drivers | {"DPDK, net_memif": _memif}).items():
+    ports = {"DPDK, net_af_xdp": drivers.af_xdp} if has_af_xdp() else {}
+    for name, run in (ports | {"DPDK, net_memif": drivers.memif}).items():
         found = _driver(context, section, name, run)
         labels = (f"worker, {name}", f"worker, {name}")
         _compare(section, name, found, labels, kernel, _KERNEL)
@@ -107,52 +106,6 @@ def _driver(
         "gbps": bits / statistics.median(report["seconds"]) / 1e9,
         "ms_per_gbit": 1e3 * report["cpu_seconds"] / (2 * bits * len(report["seconds"]) / 1e9),
     }
-
-
-def _kernel(context: Context, network: shaped.Shaped) -> dict[str, Any]:
-    return _worker(context, network, DEVICE, [])
-
-
-def _af_xdp(context: Context, network: shaped.Shaped) -> dict[str, Any]:
-    return _worker(context, network, DEVICE, ["--port", "net_af_xdp0,iface=eth0"])
-
-
-def _memif(context: Context, network: shaped.Shaped) -> dict[str, Any]:
-    socket = f"socket={context.files}/memif.sock,socket-abstract=no,bsize=2048,rsize=10"
-    return _worker(
-        context, network, f"net_memif0,role=server,{socket}", ["--port", f"net_memif0,role=client,{socket}"]
-    )
-
-
-def _worker(context: Context, network: shaped.Shaped, device: str, port: list[str]) -> dict[str, Any]:
-    """One worker and its appliance; on a DPDK port, if one is given."""
-    main, _ = cores()
-    dpdk = ["--driver", "dpdk", *port, "--address", shaped.address(0), "--core", str(main)] if port else []
-    with Appliance(context.binary, network, context.files, context.stop, ranks=1, device=device):
-        command = [
-            str(context.binary),
-            "worker",
-            "allreduce",
-            "--appliance",
-            f"{shaped.APPLIANCE}:{UDP_PORT}",
-            "--job",
-            str(JOB),
-            "--rank",
-            "0",
-            "--ranks",
-            "1",
-            "--payload",
-            str(shaped.PAYLOAD),
-            "--bytes",
-            str(_BYTES),
-            "--iterations",
-            str(context.pick(8, 3)),
-            *dpdk,
-            "--json",
-        ]
-        child = programs.start("worker", command, context.files, network.workers[0])
-        programs.wait([child], context.stop, 120)
-    return programs.objects(child)[-1]
 
 
 def _bare(context: Context, section: Section) -> dict[str, float]:
