@@ -95,7 +95,9 @@ def measure(context: Context, section: Section) -> None:
         if key not in found:
             without = "without Gloo there is nothing to compare with"
             left_out = context.quick and key.endswith("_call_us")
-            why = missing or (without if "gloo" in key else "left out by --quick" if left_out else "it failed")
+            why = missing or (
+                without if "gloo" in key else "left out by --quick" if left_out else "it failed"
+            )
             section.notes.append(f"{key} was not measured: {why}.")
     section.raw["last line"] = values
 

@@ -1,5 +1,6 @@
 use pascaline_worker::{bf16, f16};
 
+use super::collective::Want;
 use super::command::Step;
 use super::parse::{appliance, bind, duration, size};
 use super::report::median;
@@ -68,7 +69,7 @@ fn addresses() {
 #[test]
 fn each_collective_leaves_its_own_elements() {
     let wants = |collective, rank| {
-        let wants = CollectiveArgs { collective, root: 2, wire: None }.wants(rank, 4, 10);
+        let wants = CollectiveArgs { collective, root: 2, wire: None, feedback: false }.wants(rank, 4, 10);
         (0..10).map(|index| wants.at(index)).collect::<Vec<_>>()
     };
     let of = |rank| vec![Want::Of(rank); 10];
