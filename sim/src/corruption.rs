@@ -26,7 +26,7 @@
 //! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected (3) |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
 //! | 50 | PSN of a control packet | the number of a request: nobody waits for that answer, or it is right |
-//! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says |
+//! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says. Not in requests |
 //! | 58 | priority | any will do |
 //! | 60 | `wnd_cap`, tree | not used |
 //! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
@@ -38,8 +38,8 @@
 //! (3) Not towards the appliance in packets about a PSN: FIN ends an operation. Where others say otherwise,
 //! the appliance tells the sender, so that its operation fails.
 //!
-//! Not among them: element type (45) and fan-in (54), about which the appliance tells the sender, so that its
-//! operation fails; PSN (50) of others, of which every value is good; the payload and the bodies of control
+//! Not among them: element type (45), fan-in (54) and, in a Join, count (56: workers below), about which the
+//! appliance tells the sender, so that its operation fails; PSN (50) of others, of which every value is good; the payload and the bodies of control
 //! packets.
 
 use core::ops::Range;
@@ -78,9 +78,9 @@ const DATA_UP: Ranges = &[0..43, 46..50, 56..64];
 /// From a worker: updates. Not the flags: without its flag, a trailer would count as payload.
 const UPDATE_UP: Ranges = &[0..43, 46..50, 56..64];
 /// From a worker: Join and Leave.
-const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 56..64];
+const REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 50..54, 58..64];
 /// The same, where the job lists its members' addresses.
-const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 56..64];
+const LISTED_REQUEST: Ranges = &[0..6, 12..34, 36..43, 44..45, 46..54, 58..64];
 /// From the appliance: results, reminders.
 const DATA_DOWN: Ranges = &[0..43, 44..50, 54..64];
 /// From the appliance to a server: nothing there but the job's generation tells good from bad.

@@ -185,14 +185,17 @@ fn finalize_completes_what_is_under_way() {
 
 #[test]
 fn a_second_thread_is_told_that_the_handle_is_busy() {
+    // Enough for this thread to have a turn during one of them.
+    const CALLS: u32 = 50;
     Appliance::start().ranks("", |rank, handle| {
         if rank == 0 {
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(move || {
                     let Handle(_) = handle;
                     let mut tensor = [1.0_f32; 100];
-                    allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
-                    allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
+                    for _ in 0..CALLS {
+                        allreduce(handle, None, &mut tensor, PASCALINE_F32, PASCALINE_SUM);
+                    }
                 });
                 let mut busy = 0;
                 while !waiting.is_finished() {
@@ -207,7 +210,7 @@ fn a_second_thread_is_told_that_the_handle_is_busy() {
                 assert!(busy > 0);
             });
         } else {
-            for _ in 0..2 {
+            for _ in 0..CALLS {
                 allreduce(handle, None, &mut [2.0_f32; 100], PASCALINE_F32, PASCALINE_SUM);
             }
         }

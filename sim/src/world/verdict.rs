@@ -105,7 +105,8 @@ impl World<'_> {
             .map(|(rank, _)| rank)
             .collect();
         let mut sets = Vec::new();
-        let payload = usize::from(plan.payload);
+        // Packets hold whole elements.
+        let payload = usize::from(plan.payload) / size * size;
         for (at, packet) in worker.tensor.chunks(payload).enumerate() {
             let first = at * payload / size;
             let whole = fits(&RankSet::EMPTY, first, packet);
