@@ -49,7 +49,7 @@ impl RankReport {
                 write!(f, "has not answered for {:.1?}", Duration::from_millis(self.silent_ms.into()))
             }
             RankState::Blocked => {
-                f.write_str("refuses this one: `pascaline explain` at the appliance says why")
+                f.write_str("refuses this one: its job needs the `ranks` of `parent`, and this one's address")
             }
             _ if self.behind == 1 => f.write_str("waits for 1 more appliance"),
             _ => write!(f, "waits for {} more appliances", self.behind),
