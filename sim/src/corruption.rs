@@ -26,7 +26,7 @@
 //! | 44 | flags | OVERFLOW changes no sum, a trailer does not fit, the rest is ignored or rejected (3) |
 //! | 46 | job, rank | another address's rank, no such rank, or no such job (2) |
 //! | 50 | PSN of a control packet | the number of a request: nobody waits for that answer, or it is right |
-//! | 56 | count | must be 1 in a gradient, and in a result the fan-in, or as its trailer says. Not in requests |
+//! | 56 | count | 1 in a gradient, in a result the fan-in or as its trailer says. Not in a Join |
 //! | 58 | priority | any will do |
 //! | 60 | `wnd_cap`, tree | not used |
 //! | 63 | epoch, its highest bit | no generation of the job. Not in an Ack: there a worker learns it |
@@ -38,9 +38,9 @@
 //! (3) Not towards the appliance in packets about a PSN: FIN ends an operation. Where others say otherwise,
 //! the appliance tells the sender, so that its operation fails.
 //!
-//! Not among them: element type (45), fan-in (54) and, in a Join, count (56: workers below), about which the
-//! appliance tells the sender, so that its operation fails; PSN (50) of others, of which every value is good; the payload and the bodies of control
-//! packets.
+//! Not among them: element type (45), fan-in (54) and the count of a Join (56: workers below), of which the
+//! appliance tells the sender, so that its operation fails; PSN (50) of others, of which every value is good;
+//! the payload and the bodies of control packets.
 
 use core::ops::Range;
 
