@@ -18,9 +18,9 @@ codes! {
         Bf16 = 4 "bf16",
         /// IEEE 754 binary64.
         F64 = 5 "f64",
-        /// Blocks of 32 numbers of E4M3 that share a scale: [`mx::Fp8`](crate::mx::Fp8). Only added.
+        /// Blocks of 32 numbers of E4M3 that share a scale: [`mx::Fp8`]. Only added.
         MxFp8 = 6 "mxfp8",
-        /// Blocks of 32 bytes that share a scale: [`mx::Int8`](crate::mx::Int8). Only added.
+        /// Blocks of 32 bytes that share a scale: [`mx::Int8`]. Only added.
         MxInt8 = 7 "mxint8",
     }
 }
