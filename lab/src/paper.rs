@@ -33,18 +33,25 @@ pub(crate) struct PaperArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
     /// ARO, one job, one task: throughput of each method
+    #[value(name = "aro-fig-7a")]
     AroFig7a,
     /// The same by the part of switches that add
+    #[value(name = "aro-fig-7b")]
     AroFig7b,
     /// The same by the number of workers
+    #[value(name = "aro-fig-7c")]
     AroFig7c,
     /// The same by the number of pipelines
+    #[value(name = "aro-fig-8")]
     AroFig8,
     /// One job with one to four tasks: smallest rate and total
+    #[value(name = "aro-fig-9")]
     AroFig9,
     /// One to four jobs with two tasks each: smallest job and total
+    #[value(name = "aro-fig-10")]
     AroFig10,
     /// Large networks: throughput and the time to plan
+    #[value(name = "aro-fig-11")]
     AroFig11,
 }
 

@@ -129,6 +129,7 @@ def _run(*command: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: torch_cpu.py ENVIRONMENT [PACKAGE...]")
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print("usage: torch_cpu.py ENVIRONMENT [PACKAGE...]: PyTorch in a virtual environment, without CUDA")
+        sys.exit(0 if len(sys.argv) > 1 else 2)
     print(install(Path(sys.argv[1]), tuple(sys.argv[2:])))

@@ -35,7 +35,7 @@ _EXAMPLES = """\
 Examples:
   scripts/train ddp --json
   scripts/train ddp --workers 4 --mbit 200 --picture target/ddp.png
-  scripts/train ddp --hook bf16 --steps 50
+  scripts/train ddp --hook=bf16 --steps 50
 """
 _DESCRIPTION = """\
 Trains with PyTorch's DistributedDataParallel: twice through an appliance that adds in the order of ranks, the
