@@ -76,7 +76,7 @@ def trainings(
 def _train(
     options: argparse.Namespace, net: Any, step: Callable[[Any, int], float], names: dict[str, Any]
 ) -> None:
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
     losses = []
     dist.barrier()
     begun = time.perf_counter()

@@ -245,6 +245,7 @@ all_steps() {
     step "instructions: no more than the table has" instructions
     step "instructions: a slowed-down parse is found out" instructions_slowed
     step "routes planned" routes_planned
+    step "verify: examples and mistakes" verifications
     step "config: the example is accepted" config_is_accepted
     step "config: a misspelt key is rejected with its place" misspelt_config_is_rejected
     step "demo: unknown options are rejected" demo_rejects_unknown_options
