@@ -339,7 +339,9 @@ impl Classifier<'_> {
         if asked.is_some_and(|job| job.server.is_at(datagram.sender)) {
             return Class::FromServer(*datagram);
         }
-        if self.is_from_above(datagram) {
+        if let Some(above) = asked.and_then(|job| job.parent.as_deref())
+            && above.is_at(datagram.sender)
+        {
             return Class::FromAbove(*datagram);
         }
         let bypass = header.flags.has(Flags::BYPASS);

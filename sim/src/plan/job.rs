@@ -156,6 +156,9 @@ impl JobPlan {
         let Some(differs) = differs else { return agreed };
         match (differs.what, agreed) {
             (Differs::Length, Some((elements, op))) => Some((elements + 1, op)),
+            (Differs::Op, Some((elements, Op::Sum))) if self.element.dtype.is_block() => {
+                Some((elements, Op::Mean))
+            }
             (Differs::Op, Some((elements, Op::Sum))) => Some((elements, Op::Max)),
             (Differs::Op, Some((elements, _))) => Some((elements, Op::Sum)),
             (Differs::More, _) => self.operations.first().map(|&elements| (elements, self.element.op)),
