@@ -339,17 +339,14 @@ impl Classifier<'_> {
         if asked.is_some_and(|job| job.server.is_at(datagram.sender)) {
             return Class::FromServer(*datagram);
         }
-        if let Some(above) = asked.and_then(|job| job.parent.as_deref())
-            && above.is_at(datagram.sender)
-        {
-            return Class::FromAbove(*datagram);
-        }
         let bypass = header.flags.has(Flags::BYPASS);
         if bypass && !asked.is_some_and(|job| job.has_server() || job.mode == Mode::Olaf) {
-            return Class::Bypass;
+            return if self.is_from_above(datagram) { Class::FromAbove(*datagram) } else { Class::Bypass };
         }
         let job = match self.member_of(datagram) {
             Ok(job) => job,
+            // A parent is no member.
+            Err(_) if self.is_from_above(datagram) => return Class::FromAbove(*datagram),
             Err(why) => return rejected(*datagram, why),
         };
         if datagram.payload.len > job.payload {

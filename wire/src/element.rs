@@ -154,7 +154,10 @@ impl Element {
     #[inline]
     pub const fn from_code(code: u8) -> Option<Self> {
         match (DType::from_code(code & 0x0f), Op::from_code(code >> 4)) {
-            (Some(dtype), Some(op)) if (Self { dtype, op }).exists() => Some(Self { dtype, op }),
+            // One look at the code for all but blocks.
+            (Some(dtype), Some(op)) if code & 0x0f < DType::MxFp8 as u8 || op.adds() => {
+                Some(Self { dtype, op })
+            }
             _ => None,
         }
     }
