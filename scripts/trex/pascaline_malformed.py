@@ -29,6 +29,8 @@ from pascaline_streams import SOURCE_AT, Stream
 
 # 1.0 and -2.5, as the good vector has it.
 _ELEMENTS = bytes.fromhex("0000803f000020c0")
+# A block of mxint8 with the scale 1.
+_BLOCK = bytes.fromhex("7f40e001").ljust(33, b"\0")
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ VECTORS = (
     Case("bad-kind", "kind", _header(kind=9)),
     Case("bad-flags", "flags", _header(flags=1 << 6)),
     Case("bad-dtype", "dtype", _header(dtype=8)),
+    Case("block-min", "dtype", _rest(Raw(_BLOCK), dtype=7, op=1, rank=0, psn=3)),
     Case("bad-payload-length", "payload_length", _rest(Raw(_ELEMENTS[:-1]))),
     Case("bad-payload-empty", "payload_length", _rest(None)),
     Case("bad-payload-reminder", "payload_length", _rest(Raw(_ELEMENTS[:4]), kind=6)),
