@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appliance import UDP_PORT, Appliance, Settings
+from appliance import JOB, UDP_PORT, Appliance, Settings
 from fabric import Fabric, Site
-from metrics import Accounting
+from metrics import DROPPED, Accounting
 from process import Failure, Stop
 from workers import Load, Workers
 
@@ -20,7 +20,7 @@ PAYLOAD = 1024
 _HEADERS = 14 + 20 + 8 + 22
 _WINDOW = 512
 _RING = 4096
-_DEADLINE = 60.0
+_DEADLINE = 20.0
 _AFTER_FAILURE = 2.0
 
 
@@ -85,7 +85,20 @@ class Lab:
             what(self, case)
         except Failure as failure:
             case.problems.append(failure.whole)
+        if not case.good:
+            case.problems += [
+                f"{name}: {self._told(appliance)}" for name, appliance in self.appliances.items()
+            ]
         return case
+
+    def _told(self, appliance: Appliance) -> str:
+        """What an appliance says about its job, and what it has dropped."""
+        try:
+            said = appliance.admin(f"/api/v1/jobs/{JOB}/explain")["summary"]
+        except Failure as failure:
+            return failure.whole
+        drops = appliance.scrape().by_label(DROPPED, "reason")
+        return f"{said} Dropped: { {reason: count for reason, count in drops.items() if count} }"
 
     def appliance(self, site: Site, settings: Settings) -> Appliance:
         """The one at a site, started unless it runs already."""
