@@ -219,7 +219,7 @@ fn a_job_that_would_not_meet_its_objective_is_refused() {
         ),
         (ages(3, 8, &bound("1s", "load")).replace("job300", "other"), "has no cluster \"job300\""),
         (ages(3, 8, "[[query]]"), "measure"),
-        ("horizon = ".to_owned(), "horizon"),
+        ("horizon = ".to_owned(), ".toml:1:11: "),
     ];
     for (text, message) in mistakes {
         let error = verified(&text, "").unwrap_err().to_string();
