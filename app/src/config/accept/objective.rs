@@ -39,8 +39,9 @@ impl Accept<'_> {
             let remedy = "mend it until `pascaline verify` takes it, or leave `verify` out";
             self.error(written, error, remedy)
         };
-        let bytes =
-            file::read(path, LONGEST).map_err(|error| self.error(written, error.message, error.remedy))?;
+        let bytes = file::read(path, LONGEST).map_err(|error| {
+            self.error(written, format_args!("{}: {}", path.display(), error.message), error.remedy)
+        })?;
         let scenario = Scenario::parse(&String::from_utf8_lossy(&bytes), path).map_err(unusable)?;
         self.describes(config, &scenario, written)?;
         let report = match verify(&scenario, &Options { time_limit: TIME_LIMIT, ..Options::default() }) {
