@@ -6,6 +6,7 @@ mod capture;
 mod commands;
 mod control;
 mod fits;
+pub(crate) mod in_line;
 mod jobs;
 mod operator;
 mod ports;

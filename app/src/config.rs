@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
-use pascaline_pipelines::{IdlePolicy, Mode, PortQueue};
+use pascaline_pipelines::{IdlePolicy, Mode, Passing, PortQueue};
 use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
@@ -128,6 +128,8 @@ pub(crate) struct Config {
     pub(crate) hugepages: Hugepages,
     pub(crate) memory_mb: Located<u32>,
     pub(crate) drain: Duration,
+    /// When what is not for the appliance leaves for the peer port.
+    pub(crate) passing: Passing,
     pub(crate) ports: Vec<PortConfig>,
     pub(crate) pool: PoolConfig,
     /// Packet buffers beyond what the jobs need, for jobs that are added later.
@@ -136,8 +138,6 @@ pub(crate) struct Config {
     pub(crate) shared_sets: u32,
     pub(crate) jobs: Vec<JobConfig>,
     pub(crate) admission: Option<AdmissionConfig>,
-    /// The file whose queries jobs have to meet.
-    pub(crate) verified: Option<PathBuf>,
     pub(crate) ps: PsConfig,
     pub(crate) listen: Option<Located<SocketAddr>>,
     /// Names under which pages may be asked for, beside addresses and the machine's own.

@@ -10,6 +10,7 @@ use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::Member;
 
 mod foreign;
+mod passing;
 mod results;
 
 use results::Like;
@@ -30,6 +31,14 @@ struct Stage<B> {
     frames: ArrayVec<B, STAGE>,
     /// Their bytes.
     bytes: usize,
+    /// What passes through, and leaves before them.
+    passing: ArrayVec<B, STAGE>,
+}
+
+impl<B> Default for Stage<B> {
+    fn default() -> Self {
+        Self { frames: ArrayVec::new(), bytes: 0, passing: ArrayVec::new() }
+    }
 }
 
 impl<B: PacketBuf> Stage<B> {
@@ -75,7 +84,7 @@ impl<I: Io> Emitter<I> {
         Self {
             io,
             swept_at: 0,
-            stages: (0..ports).map(|_| Stage { frames: ArrayVec::new(), bytes: 0 }).collect(),
+            stages: (0..ports).map(|_| Stage::default()).collect(),
             spare: ArrayVec::new(),
             spent: ArrayVec::new(),
             like: Like::NONE,
@@ -148,7 +157,9 @@ impl<I: Io> Emitter<I> {
     /// Hands a port as much of its stage as it takes. The rest waits for the next turn.
     fn send(&mut self, port: usize) {
         let Some(stage) = self.stages.get_mut(port) else { return };
-        if stage.frames.is_empty() {
+        if !stage.passing.is_empty() && !stage.send_passing(port, &mut self.io, &mut self.tally)
+            || stage.frames.is_empty()
+        {
             return;
         }
         let before = (stage.frames.len(), stage.bytes);
@@ -171,7 +182,7 @@ impl<I: Io> Emitter<I> {
     /// Frames that no port has taken yet.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.stages.iter().map(|stage| stage.frames.len()).sum()
+        self.stages.iter().map(|stage| stage.frames.len() + stage.passing.len()).sum()
     }
 
     /// Frames that a port has not taken yet.
@@ -186,8 +197,9 @@ impl<I: Io> Emitter<I> {
     /// and published counters only grow.
     pub fn abandon(&mut self) {
         for stage in &mut self.stages {
-            self.tally.add(Counter::TransmitDropped, stage.frames.len() as u64);
+            self.tally.add(Counter::TransmitDropped, (stage.frames.len() + stage.passing.len()) as u64);
             stage.frames.clear();
+            stage.passing.clear();
             stage.bytes = 0;
         }
         self.spare.clear();

@@ -75,6 +75,6 @@ pub use lcore::{Lcore, LcoreParts};
 pub use membership::{ControlRequest, Membership, Reply};
 pub use own_time::OwnTime;
 pub use server::ServerEnd;
-pub use setup::{PortSetup, Setup};
+pub use setup::{Passing, PortSetup, Setup};
 pub use shared::LcoreEnd;
 pub use updates::{PortQueue, QueueCounts, UpdateEnd};

@@ -98,7 +98,7 @@ pub struct Elapsed {
     pub changed: bool,
     /// What it was.
     pub events: Vec<Event>,
-    /// Control packets to send to the appliances above.
+    /// What is to be asked of parents.
     pub upward: Vec<Upward>,
 }
 

@@ -15,6 +15,16 @@ pub struct PortSetup {
     pub mtu: u16,
 }
 
+/// When a frame leaves that passes through (inline mode).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Passing {
+    /// Before all that the appliance itself makes and that still waits for the port.
+    #[default]
+    First,
+    /// In turn with that, in the order in which both are ready.
+    InTurn,
+}
+
 /// What does not change while the appliance runs.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -22,6 +32,8 @@ pub struct Setup {
     pub addresses: Vec<Address>,
     /// Its ports, in the order of their indices.
     pub ports: Vec<PortSetup>,
+    /// When what passes through leaves.
+    pub passing: Passing,
     udp_ports: UdpPorts,
     mask: Mask,
 }
@@ -30,7 +42,7 @@ impl Setup {
     /// An appliance with these addresses and ports, which listens on these UDP ports.
     #[must_use]
     pub const fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
-        Self { addresses, ports, udp_ports, mask: Mask::of(udp_ports) }
+        Self { addresses, ports, passing: Passing::First, udp_ports, mask: Mask::of(udp_ports) }
     }
 
     /// Its UDP ports.

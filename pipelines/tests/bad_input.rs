@@ -13,6 +13,7 @@ mod full;
 
 use common::appliance::{Bench, Plan, assert_results, four, job, single_slot};
 use pascaline_buffer::HeapBuf;
+use pascaline_pipelines::Passing;
 use pascaline_pipelines::classify::Objection;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{JOB, Worker, bytes};

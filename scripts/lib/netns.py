@@ -129,7 +129,7 @@ class Network:
             # What it forwards, it asks for from a link-local address, or not at all.
             for interface in ("near", "far"):
                 self._own(router, "fe80::1", interface)
-        in_namespace(router, route_packets)
+        in_namespace(router, _forwarding)
 
     def _own(self, name: str, address: str, interface: str) -> None:
         """Gives an interface its address, which nobody else has: no time is lost by asking."""
@@ -230,8 +230,7 @@ def _with_ipv6() -> None:
             Path(f"/proc/sys/net/ipv6/conf/{scope}/{switch}").write_text(value)
 
 
-def route_packets() -> None:
-    """Makes a router of the namespace that the thread is in."""
+def _forwarding() -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     switch = Path("/proc/sys/net/ipv6/conf/all/forwarding")
     if switch.exists():
@@ -269,7 +268,7 @@ def _is_over(pid: int, *, also_kept: bool) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     # Another program may have got the number since.
-    names = (b"demo", b"soak", b"examples", b"mistakes", b"call_cost", b"lab")
+    names = (b"demo", b"soak", b"examples", b"mistakes", b"call_cost")
     return not any(b"/lib/%s.py" % name in command for name in names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from netns import MOST_PORTS
+from netns import MOST_PORTS, RACK
 
 if TYPE_CHECKING:
     from options import Options
@@ -39,6 +39,16 @@ def _check_topology(parser: argparse.ArgumentParser, options: Options) -> None:
             parser.error(f"--{name.replace('_', '-')} is not for --topology two-level")
 
 
+def _check_inline(parser: argparse.ArgumentParser, options: Options) -> None:
+    if options.workers > RACK:
+        parser.error(f"--inline: all workers are in one rack, at most {RACK}")
+    free = {"inline", "workers", "allreduces", "bytes", "dtype", "payload", "in_flight", "mtu", "driver"}
+    free |= {"pool_slots", "seed", "timeout", "binary", "keep", "cleanup", "json"}
+    for name, value in vars(options).items():
+        if name not in free and value != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} is not for --inline")
+
+
 def check(parser: argparse.ArgumentParser, options: Options) -> None:
     """Ends the script with exit code 2 if some do not."""
     if options.payload % 8:
@@ -57,6 +67,8 @@ def check(parser: argparse.ArgumentParser, options: Options) -> None:
         parser.error("--neighbour is for one synchronous job: not with --mode olaf, --jobs or --reload")
     if options.topology != "one":
         _check_topology(parser, options)
+    if options.inline:
+        _check_inline(parser, options)
     if options.protocol == "switchml":
         _check_protocol(parser, options)
     if options.halt and (options.jobs > 1 or options.allreduces < 2 or options.reload or options.neighbour):

@@ -73,13 +73,12 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
     let clock = Clock::new(&eal);
     let lcores = eal.lcores();
     let mut queues: Vec<Vec<Queues>> = lcores.iter().map(|_| Vec::new()).collect();
-    let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
-    let mut setup = Setup::new(addresses, config.udp_ports, Vec::new());
+    let mut setup = as_configured(config);
     let mut ports = Vec::new();
     for port in &config.ports {
         let StartedPort { port: started, rx, tx } = open_port(config, &eal, port, &frames)?;
-        let mac =
-            Mac(started.mac().with_context(|| format!("port {}: reading the MAC address", port.name))?);
+        let mac = started.mac().with_context(|| format!("port {}: reading the MAC address", port.name));
+        let mac = Mac(mac?);
         let multi_segment = started.active().tx_multi_segment;
         info!(
             port = port.name, driver = started.caps().driver, %mac, mtu = started.active().mtu, multi_segment,
@@ -124,6 +123,14 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
         parts.put_together::<1>(config, &mut appliance, lcores, ios, (ends, updates), Machine::Narrow)?;
     }
     Ok(appliance)
+}
+
+/// What does not change, without ports so far.
+fn as_configured(config: &Config) -> Setup {
+    let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
+    let mut setup = Setup::new(addresses, config.udp_ports, Vec::new());
+    setup.passing = config.passing;
+    setup
 }
 
 /// What all lcores have in common.
@@ -289,6 +296,7 @@ fn refused(config: &Config, device: &Located<Device>, error: &OpenError) -> anyh
 }
 
 fn open_port(config: &Config, eal: &Eal, port: &PortConfig, frames: &Mempool) -> anyhow::Result<StartedPort> {
+    super::in_line::tell(port);
     let device: &Located<_> = &port.device;
     let opened = Port::open(eal, &device.value).map_err(|error| refused(config, device, &error))?;
     let lcores = u16::try_from(config.cores.value.len())?;

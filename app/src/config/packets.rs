@@ -80,6 +80,7 @@ impl Config {
         };
         let lcores = self.cores.value.len();
         let stages = STAGE * lcores * self.ports.len();
+        let passing = STAGE * lcores * self.ports.iter().filter(|port| port.peer.is_some()).count();
         // What an lcore has at hand to send results with, of either kind: packets that have been added, or
         // header buffers.
         let spare = BURST * lcores;
@@ -94,6 +95,7 @@ impl Config {
             slots: self.kept_packets()
                 + self.spare_packets
                 + stages
+                + passing
                 + spare
                 + self.server_queues()
                 + self.update_queues(),

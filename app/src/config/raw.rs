@@ -2,8 +2,8 @@
 
 use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_dpdk::Hugepages;
-use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Rights};
+use pascaline_pipelines::{Mode, Passing};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
 use pascaline_wire::CongestionControl;
@@ -51,6 +51,7 @@ pub(super) struct Dataplane {
     pub(super) hugepages: Option<Spanned<Named<Hugepages>>>,
     pub(super) memory_mb: Option<Spanned<u32>>,
     pub(super) drain: Option<Spanned<String>>,
+    pub(super) passing: Option<Spanned<Named<Passing>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -130,9 +131,8 @@ pub(super) struct Parent {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Admission {
-    pub(super) jobs: Option<Spanned<String>>,
-    pub(super) from: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) verify: Option<Spanned<String>>,
+    pub(super) jobs: Spanned<String>,
+    pub(super) from: Spanned<Vec<Spanned<String>>>,
     pub(super) max_jobs: Option<Spanned<u16>>,
     pub(super) max_jobs_per_host: Option<Spanned<u16>>,
     pub(super) max_fan_in: Option<Spanned<u16>>,

@@ -52,6 +52,7 @@ impl Config {
         all.set("dataplane.hugepages", self.hugepages.name());
         all.set("dataplane.memory_mb", self.memory_mb.value);
         all.set("dataplane.drain", format_duration(self.drain));
+        all.set("dataplane.passing", self.passing.name());
         self.port_settings(&mut all);
         all.set("pool.slots", self.pool.slots);
         all.set("pool.ways", self.pool.ways);
@@ -65,9 +66,6 @@ impl Config {
             all.set("admission.max_jobs_per_host", admission.max_jobs_per_host);
             all.set("admission.max_fan_in", admission.max_fan_in);
             all.set("admission.slots_per_job", admission.policy.quota);
-        }
-        if let Some(file) = &self.verified {
-            all.set("admission.verify", file.display());
         }
         match self.ps.mode.value {
             PsMode::None => all.set("ps.mode", "none"),

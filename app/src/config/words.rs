@@ -4,8 +4,8 @@ use core::marker::PhantomData;
 
 use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_dpdk::Hugepages;
-use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Rights};
+use pascaline_pipelines::{Mode, Passing};
 use pascaline_ps::asynchronous::Audience;
 use pascaline_queue::{Combine, Discipline};
 use pascaline_wire::CongestionControl;
@@ -120,6 +120,7 @@ words! {
     Hugepages { Auto = "auto", Require = "require", No = "no" }
     Idle { Spin = "spin", Backoff = "backoff" }
     Mode { Sync = "sync", Olaf = "olaf" }
+    Passing { First = "first", InTurn = "in-turn" }
     OnDeath { Fail = "fail", Continue = "continue" }
     Profile { Dsa = "dsa", Atp = "atp", Switchml = "switchml", Iswitch = "iswitch", Panama = "panama" }
     Protocol { Pascaline = "pascaline", Switchml = "switchml" }

@@ -1,10 +1,15 @@
-//! What the bytes of a frame say about cutting and joining it. Ethernet, IPv4 or IPv6, UDP.
+//! What the bytes of a frame say about cutting and joining it. Ethernet, IPv4 or IPv6, UDP or TCP.
 
 /// What the kernel puts before each frame, and takes before each: `struct virtio_net_hdr`.
 pub(super) const PREFIX: usize = 10;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
+/// A long TCP segment to be cut into shorter ones, over IPv4 and over IPv6; and the bit that says that CWR is
+/// set in the first of them only.
+const GSO_TCP4: u8 = 1;
+const GSO_TCP6: u8 = 4;
+const GSO_ECN: u8 = 0x80;
 /// A long UDP datagram to be cut into shorter ones.
 const GSO_UDP: u8 = 5;
 
@@ -16,13 +21,23 @@ pub(super) const UDP: usize = 8;
 pub(super) const HEADERS: usize = ETHERNET + IPV4 + UDP;
 /// Bytes of the UDP header's checksum, counted from the header.
 const UDP_CHECKSUM: usize = 6;
+/// TCP's header without options, the places in it, and what only the first or the last segment may say.
+const TCP: usize = 20;
+const TCP_SEQUENCE: usize = 4;
+const TCP_LENGTH: usize = 12;
+const TCP_FLAGS: usize = 13;
+const TCP_CHECKSUM: usize = 16;
+const CWR: u8 = 0x80;
+const FIN_PSH: u8 = 0x09;
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
 
 /// What the kernel says of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
     /// An ordinary frame; with the place from which on it lacks a checksum, and the place for that.
     Plain(Option<(usize, usize)>),
-    /// A long datagram to be cut.
+    /// A long datagram or segment to be cut.
     Long(Cut),
     /// A long frame of another protocol, or one that makes no sense.
     Other,
@@ -33,8 +48,11 @@ pub(super) enum Said {
 pub(super) struct Cut {
     /// Bytes before the payload.
     pub(super) headers: usize,
-    /// Bytes of payload in each datagram, but for the last one.
+    /// Bytes of payload in each piece, but for the last one.
     pub(super) size: usize,
+    /// Where the transport's header begins, and whether it is TCP's.
+    transport: usize,
+    tcp: bool,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
@@ -55,48 +73,78 @@ pub(super) fn said(prefix: [u8; PREFIX], frame: &[u8]) -> Said {
     match kind {
         GSO_NONE if flags & NEEDS_CHECKSUM != 0 => Said::Plain(Some((start, start + place))),
         GSO_NONE => Said::Plain(None),
-        GSO_UDP => {
-            let right = match word(frame, 12) {
-                Some(0x0800) => start >= ETHERNET + IPV4 && frame.get(23) == Some(&17),
-                Some(0x86dd) => start == ETHERNET + IPV6 && frame.get(20) == Some(&17),
-                _ => false,
-            };
-            let headers = start + UDP;
-            if right && size > 0 && frame.len() > headers {
-                Said::Long(Cut { headers, size })
-            } else {
-                Said::Other
-            }
-        }
-        _ => Said::Other,
+        _ => long(kind & !GSO_ECN, size, start, frame).map_or(Said::Other, Said::Long),
     }
 }
 
-/// Makes the headers of a long datagram those of the one that begins `offset` bytes behind them, and is so
-/// long. Without a UDP checksum over IPv4, where there need not be one; over IPv6 it is finished from the
-/// payload.
-pub(super) fn retell(headers: &mut [u8], cut: Cut, offset: usize, payload: &[u8]) {
-    let udp = cut.headers - UDP;
-    let length = u16::try_from(UDP + payload.len()).unwrap_or(u16::MAX);
-    let before = word(headers, udp + 4).unwrap_or(0);
-    put(headers, udp + 4, length);
-    if word(headers, 12) == Some(0x0800) {
-        let header = u16::try_from(udp - ETHERNET).unwrap_or(u16::MAX);
+/// How to cut a long frame whose transport header begins at `start`.
+fn long(kind: u8, size: usize, start: usize, frame: &[u8]) -> Option<Cut> {
+    let tcp = matches!(kind, GSO_TCP4 | GSO_TCP6);
+    let protocol = if tcp { PROTOCOL_TCP } else { PROTOCOL_UDP };
+    let right = match word(frame, 12)? {
+        0x0800 => kind != GSO_TCP6 && start >= ETHERNET + IPV4 && frame.get(23) == Some(&protocol),
+        0x86dd => kind != GSO_TCP4 && start == ETHERNET + IPV6 && frame.get(20) == Some(&protocol),
+        _ => false,
+    };
+    let length = if tcp { usize::from(frame.get(start + TCP_LENGTH)? >> 4) * 4 } else { UDP };
+    let headers = start + length;
+    let known = tcp && length >= TCP || kind == GSO_UDP;
+    (right && known && size > 0 && frame.len() > headers).then_some(Cut {
+        headers,
+        size,
+        transport: start,
+        tcp,
+    })
+}
+
+/// Makes the headers of a long datagram or segment those of the piece of it that begins `offset` bytes behind
+/// them, and is so long; `last` if nothing follows. Without a UDP checksum over IPv4, where there need not be
+/// one; any other is finished from the payload.
+pub(super) fn retell(headers: &mut [u8], cut: Cut, offset: usize, payload: &[u8], last: bool) {
+    let (start, tcp) = (cut.transport, cut.tcp);
+    let length = u16::try_from(cut.headers - start + payload.len()).unwrap_or(u16::MAX);
+    let v4 = word(headers, 12) == Some(0x0800);
+    // The length of the transport's part, as the long one has it.
+    let header = u16::try_from(start - ETHERNET).unwrap_or(u16::MAX);
+    let before = match v4 {
+        true => word(headers, ETHERNET + 2).unwrap_or(0).wrapping_sub(header),
+        false => word(headers, ETHERNET + 4).unwrap_or(0),
+    };
+    if v4 {
         put(headers, ETHERNET + 2, header.saturating_add(length));
         let nth = u16::try_from(offset / cut.size).unwrap_or(0);
         let number = word(headers, ETHERNET + 4).unwrap_or(0).wrapping_add(nth);
         put(headers, ETHERNET + 4, number);
         put(headers, ETHERNET + 10, 0);
-        let checksum = !folded(sum(headers.get(ETHERNET..udp).unwrap_or_default()));
+        let checksum = !folded(sum(headers.get(ETHERNET..start).unwrap_or_default()));
         put(headers, ETHERNET + 10, checksum);
-        put(headers, udp + UDP_CHECKSUM, 0);
     } else {
         put(headers, ETHERNET + 4, length);
-        // What is there is the sum of the pseudo header with the long datagram's length.
-        let pseudo = u64::from(word(headers, udp + UDP_CHECKSUM).unwrap_or(0));
-        put(headers, udp + UDP_CHECKSUM, 0);
-        let total = pseudo + u64::from(!before) + u64::from(length) + sum(&headers[udp..]) + sum(payload);
-        put(headers, udp + UDP_CHECKSUM, finished(total));
+    }
+    if tcp {
+        retell_tcp(&mut headers[start..], offset, last);
+    } else {
+        put(headers, start + 4, length);
+    }
+    let place = start + if tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
+    if v4 && !tcp {
+        return put(headers, place, 0);
+    }
+    // What is there is the sum of the pseudo header with the long one's length.
+    let pseudo = u64::from(word(headers, place).unwrap_or(0));
+    put(headers, place, 0);
+    let total = pseudo + u64::from(!before) + u64::from(length) + sum(&headers[start..]) + sum(payload);
+    put(headers, place, finished(total));
+}
+
+/// What a TCP header says of a piece.
+fn retell_tcp(header: &mut [u8], offset: usize, last: bool) {
+    let Some(place) = header.get_mut(TCP_SEQUENCE..).and_then(<[u8]>::first_chunk_mut::<4>) else { return };
+    let further = u32::try_from(offset).unwrap_or(0);
+    *place = u32::from_be_bytes(*place).wrapping_add(further).to_be_bytes();
+    if let Some(flags) = header.get_mut(TCP_FLAGS) {
+        let not_here = if offset > 0 { CWR } else { 0 } | if last { 0 } else { FIN_PSH };
+        *flags &= !not_here;
     }
 }
 
@@ -122,7 +170,7 @@ fn folded(mut sum: u64) -> u16 {
     u16::try_from(sum).unwrap_or(0)
 }
 
-/// A checksum of 0 would mean that there is none.
+/// A checksum of 0 would mean that there is none: of UDP, and TCP's may be either.
 fn finished(sum: u64) -> u16 {
     match !folded(sum) {
         0 => 0xffff,

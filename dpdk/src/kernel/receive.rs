@@ -156,7 +156,7 @@ impl Reader {
     }
 }
 
-/// One of the datagrams of a long one.
+/// One of the pieces of a long frame.
 fn piece(
     pool: &Mempool,
     frame: &[u8],
@@ -170,7 +170,7 @@ fn piece(
     let mut headers = [0; 128];
     let headers = headers.get_mut(..cut.headers)?;
     headers.copy_from_slice(frame.get(..cut.headers)?);
-    frames::retell(headers, cut, offset, payload);
+    frames::retell(headers, cut, offset, payload, end == frame.len());
     write(pool, headers, payload, tag)
 }
 

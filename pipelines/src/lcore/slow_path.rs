@@ -22,6 +22,7 @@ use crate::limits::{ASK_NS, ASK_WINDOWS};
 use crate::membership::ControlRequest;
 use crate::per_job::says_of_job;
 use crate::server;
+use crate::setup::Passing;
 use crate::updates::Offer;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
@@ -222,7 +223,10 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         match self.setup.ports.get(port).and_then(|own| own.peer) {
             Some(peer) => {
                 self.emitter.tally.add(Counter::Forwarded, 1);
-                self.emitter.stage(peer, packet, emit::Class::Forwarded);
+                match self.setup.passing {
+                    Passing::First => self.emitter.stage_passing(peer, packet),
+                    Passing::InTurn => self.emitter.stage(peer, packet, emit::Class::Forwarded),
+                }
             }
             None => self.emitter.discard(packet, DropReason::NotForUs),
         }

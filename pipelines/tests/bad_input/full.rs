@@ -43,3 +43,23 @@ fn frames_beyond_the_peers_queue_are_dropped_and_leave_in_order() {
     assert_eq!(bench.appliance.get(Counter::Sent), 259);
     bench.end();
 }
+
+#[test]
+fn what_passes_leaves_before_the_appliances_own() {
+    for (passing, passes_first) in [(Passing::First, true), (Passing::InTurn, false)] {
+        let mut bench = Bench::new(&Plan { passing, jobs: vec![job(JOB, 1)], ..Plan::inline() });
+        bench.io().ports[0].room = 0;
+        bench.io().arrive(0, &Worker::new(0, 1).control(Action::Join));
+        bench.settle();
+        let mut frame = good(&Worker::new(0, 1));
+        frame[5] ^= 0x80;
+        bench.io().arrive(1, &frame);
+        bench.settle();
+        assert_eq!(bench.appliance.lcores[0].waiting(), 2, "an answer and what passes");
+        bench.io().ports[0].room = usize::MAX;
+        bench.settle();
+        let sent = bench.io().sent(0);
+        assert_eq!((sent.len(), sent[0] == frame), (2, passes_first), "{passing:?}");
+        bench.end();
+    }
+}

@@ -9,8 +9,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
-    ControlPlane, Io, Lcore, LcoreParts, Membership, PortQueue, PortSetup, QueueCounts, ServerEnd, Setup,
-    Turn, UpdateEnd,
+    ControlPlane, Io, Lcore, LcoreParts, Membership, Passing, PortQueue, PortSetup, QueueCounts, ServerEnd,
+    Setup, Turn, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) udp_ports: UdpPorts,
     /// In front of each port.
     pub(crate) queue: PortQueue,
+    /// When what passes through leaves.
+    pub(crate) passing: Passing,
 }
 
 pub(crate) fn job(id: u16, fan_in: u16) -> JobSpec {
@@ -51,6 +53,7 @@ impl Plan {
             addresses: vec![OWN_V4, OWN_V6],
             udp_ports: UdpPorts::single(UDP_PORT),
             queue: PortQueue::default(),
+            passing: Passing::First,
         }
     }
 
@@ -66,7 +69,9 @@ impl Plan {
             mtu: 1500,
         };
         let ports = self.peers.iter().enumerate().map(port).collect();
-        Setup::new(self.addresses.clone(), self.udp_ports, ports)
+        let mut setup = Setup::new(self.addresses.clone(), self.udp_ports, ports);
+        setup.passing = self.passing;
+        setup
     }
 }
 

@@ -4,6 +4,7 @@ use pascaline_dpdk::Device;
 
 use super::finding::Finding;
 use super::nic::Nic;
+use crate::appliance::in_line::harm;
 use crate::config::{Config, PortConfig};
 use crate::host::Host;
 
@@ -18,6 +19,7 @@ pub(super) fn examine(host: &Host, nics: &[Nic], config: Option<&Config>) -> Vec
                     Device::Pci(address) => findings.extend(card(host, nics, port, address)),
                     Device::Vdev(device) => findings.extend(virtual_device(host, port, device)),
                 }
+                findings.extend(in_line(config, port));
             }
         }
     }
@@ -137,6 +139,21 @@ fn bind(nic: &Nic) -> String {
         "to give it to DPDK: `dpdk-devbind.py --bind=vfio-pci {}`; the kernel loses the interface",
         nic.address
     )
+}
+
+/// What becomes of frames that only pass through a pair of ports.
+fn in_line(config: &Config, port: &PortConfig) -> Vec<Finding> {
+    let check = "in-line";
+    let Some(peer) = port.peer.and_then(|peer| config.ports.get(peer)) else { return Vec::new() };
+    let name = &port.name;
+    let closed = Finding::warn(
+        check,
+        format!("port {name}: while the program does not run, nothing passes to {} (fail closed)", peer.name),
+        "a card with a bypass, or a second path that spanning tree or routing takes meanwhile",
+    );
+    let harm = harm(&port.device.value);
+    let harm = harm.map(|(harm, remedy)| Finding::warn(check, format!("port {name}: {harm}"), remedy));
+    core::iter::once(closed).chain(harm).collect()
 }
 
 /// A port that names a card.

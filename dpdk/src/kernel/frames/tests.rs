@@ -1,4 +1,4 @@
-use super::{Cut, HEADERS, PREFIX, Said, can_join, finish, joined, retell, said, same_way, sum};
+use super::{HEADERS, PREFIX, Said, can_join, finish, joined, retell, said, same_way, sum};
 
 /// The headers of a UDP datagram over IPv4 with so much payload.
 fn ipv4(payload: u16) -> Vec<u8> {
@@ -18,9 +18,9 @@ fn what_is_joined_says_how_to_cut_it() {
     let mut frame = headers.to_vec();
     frame.extend(vec![9; 5400]);
     let Said::Long(cut) = said(*prefix, &frame) else { panic!("{prefix:?}") };
-    assert_eq!(cut, Cut { headers: HEADERS, size: 1000 });
+    assert_eq!((cut.headers, cut.size), (HEADERS, 1000));
     let mut last = headers.to_vec();
-    retell(&mut last, cut, 5000, &frame[HEADERS + 5000..]);
+    retell(&mut last, cut, 5000, &frame[HEADERS + 5000..], true);
     assert_eq!(last[16..20], [1, 172, 0, 12], "its length is 28 + 400, its number 7 + 5");
     assert_eq!(super::folded(sum(&last[14..34])), 0xffff);
     assert!(joined(&ipv4(1000), 65_530, 1000).is_none(), "longer than IP allows");
@@ -69,7 +69,7 @@ fn over_ipv6_each_datagram_has_its_checksum() {
     let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
     for (offset, piece) in [(0, &payload[..1000]), (2000, &payload[2000..])] {
         let mut headers = long.clone();
-        retell(&mut headers, cut, offset, piece);
+        retell(&mut headers, cut, offset, piece, offset == 2000);
         let length = 8 + piece.len() as u64;
         let pseudo = sum(&headers[22..54]) + 17 + length;
         assert_eq!(super::folded(pseudo + sum(&headers[54..]) + sum(piece)), 0xffff, "at {offset}");
@@ -88,7 +88,44 @@ fn a_missing_checksum_is_finished() {
     finish(&mut frame, 34, 4000);
 }
 
-/// Whatever a prefix says, nothing is cut that is not a UDP datagram with a payload.
+/// A long TCP segment becomes segments with numbers, flags and checksums of their own.
+#[test]
+fn tcp_is_cut_into_segments() {
+    let mut long = vec![2; 12];
+    long.extend([
+        8, 0, 0x45, 0, 0x0b, 0xec, 0, 7, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4,
+    ]);
+    long.extend([0xff, 0xff, 0xff, 0x9c, 0, 0, 0, 9, 0x80, 0x99, 1, 2]);
+    let payload: Vec<u8> = (0..251).cycle().take(3000).collect();
+    // 3,052 bytes of IP, of which 3,032 are TCP's: a header of 32 with twelve of options.
+    let pseudo = sum(&long[26..34]) + 6 + 3032;
+    long.extend(super::folded(pseudo).to_be_bytes());
+    long.extend([0; 14]);
+    let mut prefix = [1, 0x81, 0, 0, 0, 0, 0, 0, 16, 0];
+    prefix[4..6].copy_from_slice(&1400_u16.to_ne_bytes());
+    prefix[6..8].copy_from_slice(&34_u16.to_ne_bytes());
+    let Said::Long(cut) = said(prefix, &[long.clone(), payload.clone()].concat()) else { panic!() };
+    assert_eq!((cut.headers, cut.size), (66, 1400));
+    for (offset, end, number, flags) in
+        [(0, 1400, 0xffff_ff9c_u32, 0x90), (1400, 2800, 1300, 0x10), (2800, 3000, 2700, 0x19)]
+    {
+        let (mut headers, piece) = (long.clone(), &payload[offset..end]);
+        retell(&mut headers, cut, offset, piece, end == 3000);
+        assert_eq!(headers[38..42], number.to_be_bytes(), "at {offset}");
+        assert_eq!(headers[47], flags, "at {offset}");
+        assert_eq!(super::word(&headers, 16).map(usize::from), Some(52 + piece.len()));
+        assert_eq!(super::folded(sum(&headers[14..34])), 0xffff);
+        let pseudo = sum(&headers[26..34]) + 6 + 32 + piece.len() as u64;
+        assert_eq!(super::folded(pseudo + sum(&headers[34..]) + sum(piece)), 0xffff, "at {offset}");
+    }
+    for (at, value) in [(12, 0x86), (23, 17), (46, 0x40)] {
+        let mut other = [long.clone(), payload.clone()].concat();
+        other[at] = value;
+        assert_eq!(said(prefix, &other), Said::Other, "byte {at}");
+    }
+}
+
+/// Whatever a prefix says, nothing is cut that is not a UDP datagram or a TCP segment with a payload.
 #[test]
 fn nonsense_is_not_cut() {
     let mut frame = ipv4(3000);

@@ -1,0 +1,322 @@
+"""scripts/demo --inline: the appliance as a bump in the wire between workers and a server.
+
+    worker i: eth0 ── s{i} :rack, bridge: uplink ── pas0 :appliance: pas1 ── eth0 :server
+
+What is not for the appliance passes between its two ports. A run is good if every worker has verified every
+sum, frames of many kinds have arrived as they left, both ways, and TCP works with the kernel's offloads on.
+How fast TCP passes, and how long an echo takes beside an allreduce, is measured and not judged: everything
+shares the machine's cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import netns
+import report
+from appliance import UDP_PORT, Appliance, Settings, configuration, cores
+from netns import Network
+from options import Options
+from process import Child, Failure, Stop, run
+from untouched import offloaded_tcp, pass_untouched
+from workers import Load, Workers
+
+SERVER = "10.77.0.200"
+_WINDOW = 512
+_RING = 4096
+_IPERF_SECONDS = 2
+_IDLE_PINGS = 1000
+_PING_INTERVAL = "0.002"
+_LEAST_PINGS = 200
+_START_SECONDS = 20.0
+# The part of the allreduces beside which pings are sent; TCP has the rest.
+_PINGED = 0.6
+
+
+@dataclass
+class Outcome:
+    """What the workers, the frames, TCP and the pings came to."""
+
+    whole: report.Outcome
+    untouched: list[str]
+    kinds: int
+    offloads: bool | None
+    reference: str
+    gbps: dict[str, float | None]
+    p99_ms: dict[str, float | None]
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.problems += self.whole.problems
+        self.problems += [f"did not pass as it was: {what}" for what in self.untouched]
+        if self.offloads is False:
+            self.problems.append("TCP with the kernel's offloads does not pass")
+        for name in (self.reference, "inline"):
+            if not self.gbps[name]:
+                self.problems.append(f"iperf3 carried nothing ({name})")
+        self.iperf3_ratio = _ratio(self.gbps["inline"], self.gbps[self.reference])
+        self.ping_p99_ratio = _ratio(self.p99_ms["allreduce"], self.p99_ms["idle"])
+
+    @property
+    def good(self) -> bool:
+        """Whether all is as it has to be."""
+        return not self.problems
+
+    def text(self) -> str:
+        """The report for people."""
+        rates = ", ".join(f"{name} {_number(value)}" for name, value in self.gbps.items())
+        pings = ", ".join(f"{name} {_number(value)}" for name, value in self.p99_ms.items())
+        return (
+            f"{self.whole.text()}\n\n"
+            f"{self.kinds - len(self.untouched)} of {self.kinds} kinds of frames passed as they were, "
+            f"each both ways\n"
+            f"iperf3, Gbit/s: {rates}; ratio {_number(self.iperf3_ratio)}\n"
+            f"ping, p99, ms: {pings}; ratio {_number(self.ping_p99_ratio)}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract of --json."""
+        return {
+            **self.whole.to_json(),
+            "ok": self.good,
+            "inline": True,
+            "driver": self.whole.options.driver,
+            "untouched": self.kinds - len(self.untouched),
+            "untouched_wanted": self.kinds,
+            "tcp_with_offloads": self.offloads,
+            "reference": self.reference,
+            "iperf3_gbps": self.gbps,
+            "iperf3_ratio": self.iperf3_ratio,
+            "ping_p99_ms": self.p99_ms,
+            "ping_p99_ratio": self.ping_p99_ratio,
+            "problems": self.problems,
+        }
+
+
+class Wire(Network):
+    """Workers in one rack, a server, and the appliance's two ports between."""
+
+    def __init__(self, workers: int, mtu: int) -> None:
+        super().__init__(workers, mtu, middle=False)
+        prefix = f"pas-{os.getpid()}"
+        self.rack = f"{prefix}-r0"
+        self.racks = [self.rack]
+        self.server = f"{prefix}-srv"
+
+    @property
+    def namespaces(self) -> list[str]:
+        """All names, whether they exist yet or not."""
+        return [*super().namespaces, self.server]
+
+    @property
+    def ports(self) -> int:
+        """One to the workers, one to the server."""
+        return 2
+
+    def create(self) -> None:
+        """Builds it, with checksums that are complete on the wire."""
+        super().create()
+        self.pair(self.server, "eth0", self.appliance, "pas1")
+        run("ip", "-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "eth0")
+        self.offloads("off")
+
+    def offloads(self, state: str) -> None:
+        """Switches what the kernel leaves to a card, at every end that TCP has."""
+        ends = [(worker, "eth0") for worker in self.workers]
+        for name, interface in (*ends, (self.rack, "uplink"), (self.server, "eth0")):
+            features = [word for it in ("tx", "gso", "tso", "gro") for word in (it, state)]
+            run("ip", "netns", "exec", name, "ethtool", "-K", interface, *features)
+
+
+def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
+    """One run, from nothing to nothing."""
+    netns.remove_leftovers()
+    wire = Wire(options.workers, options.mtu)
+    files = netns.work_directory(os.getpid())
+    with ExitStack() as cleanup:
+        cleanup.callback(_remove, wire, files, keep=options.keep)
+        files.mkdir(mode=0o700)
+        _say(f"{options.workers} workers on one side, a server on the other, the appliance between")
+        wire.create()
+        server = Child("iperf3-server", ["iperf3", "--server"], files, wire.server)
+        cleanup.callback(server.stop, 1.0)
+        gbps: dict[str, float | None] = {}
+        reference = _reference(wire, files, gbps, stop)
+
+        settings = Settings(options.driver, options.pool_slots, max(_WINDOW, options.in_flight), ring=_RING)
+        appliance = Appliance(binary, wire, _configuration(wire, settings, files), files)
+        cleanup.callback(appliance.stop)
+        appliance.wait_ready(stop)
+        pings = [wire.ping(rank, 10) for rank in range(options.workers)]
+        untouched, kinds = pass_untouched(wire, options.driver)
+        offloads = offloaded_tcp(wire, SERVER) if options.driver == "kernel" else None
+        gbps["inline"] = _iperf3(wire, files, "inline")
+        p99: dict[str, float | None] = {"idle": _idle_p99(wire, stop)}
+        results = _work(options, binary, (wire, appliance), files, (stop, cleanup), (gbps, p99))
+        metrics = appliance.settled(stop)
+        code = appliance.stop()
+        whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, code)
+        outcome = Outcome(whole, untouched, kinds, offloads, reference, gbps, p99)
+        if not outcome.good:
+            _say(f"[appliance]\n{appliance.tail()}")
+        return outcome
+
+
+def _reference(wire: Wire, files: Path, gbps: dict[str, float | None], stop: Stop) -> str:
+    """What TCP carries between the same two interfaces without any aggregation.
+
+    Through dpdk-testpmd, which looks into no frame.
+    """
+    name = "testpmd"
+    main, core = cores()
+    command = ["dpdk-testpmd", "-l", f"{main},{core}" if main != core else f"{main}", "--no-pci", "--no-huge"]
+    command += ["-m", "512", "--no-shconf", "--no-telemetry", "--file-prefix", f"pas-{os.getpid()}"]
+    for port in range(wire.ports):
+        command += ["--vdev", f"net_af_packet{port},iface=pas{port},framecnt={_RING}"]
+    command += [
+        "--",
+        "--forward-mode=io",
+        "--port-topology=paired",
+        "--stats-period=1000",
+        "--total-num-mbufs=16384",
+    ]
+    child = Child(name, command, files, wire.appliance)
+    try:
+        if not stop.wait_for(lambda: _reaches(wire, child), _START_SECONDS):
+            raise Failure("dpdk-testpmd does not forward", child.tail())
+        gbps[name] = _iperf3(wire, files, name)
+    finally:
+        child.stop(2.0, signal.SIGINT)
+    return name
+
+
+def _reaches(wire: Wire, child: Child) -> bool:
+    if child.exit_code() is not None:
+        raise Failure("dpdk-testpmd has ended", child.tail())
+    command = ("ip", "netns", "exec", wire.workers[0], "ping", "-n", "-c1", "-W1", SERVER)
+    return run(*command, check=False).returncode == 0
+
+
+def _configuration(wire: Wire, settings: Settings, files: Path) -> str:
+    """The appliance's TOML: as ever, but its ports are each other's peer."""
+    text = configuration(wire, settings, files / "admin.sock")
+    for own, peer in (("p0", "p1"), ("p1", "p0")):
+        text = text.replace(f'name = "{own}"\n', f'name = "{own}"\npeer = "{peer}"\n', 1)
+    return text
+
+
+def _iperf3(wire: Wire, files: Path, name: str) -> float | None:
+    """Gbit/s that a TCP flow of a worker's carries to the server; none if it ended before its time."""
+    command = ["iperf3", "--client", SERVER, "--time", str(_IPERF_SECONDS), "--json"]
+    command += ["--connect-timeout", "2000"]
+    child = Child(f"iperf3-{name}", command, files, wire.workers[0])
+    end = time.monotonic() + _IPERF_SECONDS + 5
+    while child.exit_code() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    child.stop(1.0)
+    try:
+        said = json.loads(child.out.read_text())
+        return round(float(said["end"]["sum_received"]["bits_per_second"]) / 1e9, 4)
+    except (ValueError, KeyError):
+        return None
+
+
+def _idle_p99(wire: Wire, stop: Stop) -> float | None:
+    stop.check()
+    command = ("ping", "-n", "-i", _PING_INTERVAL, "-c", str(_IDLE_PINGS), "-W1", SERVER)
+    return _p99(run("ip", "netns", "exec", wire.workers[0], *command, check=False).stdout)
+
+
+def _work(
+    options: Options,
+    binary: Path,
+    running: tuple[Wire, Appliance],
+    files: Path,
+    ending: tuple[Stop, ExitStack],
+    found: tuple[dict[str, float | None], dict[str, float | None]],
+) -> list[dict[str, Any]]:
+    """The workers' allreduces, and pings and TCP beside them."""
+    (wire, appliance), (stop, cleanup), (gbps, p99) = running, ending, found
+    gbps["allreduce"] = p99["allreduce"] = None
+    workers = Workers(binary, wire, files)
+    cleanup.callback(workers.stop)
+    workers.start(_load(options))
+    wanted = options.allreduces * options.workers
+    progress = report.Progress(wanted)
+    command = ["ping", "-n", "-i", _PING_INTERVAL, "-W1", SERVER]
+    ping: Child | None = None
+    pinged = False
+
+    def look() -> None:
+        nonlocal ping, pinged
+        appliance.check_running()
+        done = workers.finished()
+        if ping is None and done >= options.workers:
+            ping = Child("ping", command, files, wire.workers[0])
+            cleanup.callback(ping.kill)
+        if ping and not pinged and done >= wanted * _PINGED:
+            ping.stop(1.0, signal.SIGINT)
+            p99["allreduce"] = _p99(ping.out.read_text(errors="replace"))
+            pinged = True
+            carried = _iperf3(wire, files, "allreduce")
+            # Beside an allreduce only if there still was one.
+            gbps["allreduce"] = carried if workers.running() else None
+
+    try:
+        workers.wait(stop, look, progress.show)
+    finally:
+        progress.close()
+    return workers.results()
+
+
+def _load(options: Options) -> Load:
+    return Load(
+        allreduces=options.allreduces,
+        bytes=options.bytes,
+        dtype=options.dtype,
+        payload=options.payload,
+        in_flight=options.in_flight,
+        seed=options.seed,
+        deadline=options.timeout,
+        appliance=f"{netns.APPLIANCE_ADDRESS}:{UDP_PORT}",
+    )
+
+
+def _p99(said: str) -> float | None:
+    """Of the round trip times that ping printed; none if they are too few."""
+    times = [float(found) for found in re.findall(r"time=([\d.]+) ms", said)]
+    if len(times) < _LEAST_PINGS:
+        return None
+    return round(statistics.quantiles(times, n=100)[98], 4)
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return round(one / other, 3) if one and other else None
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"
+
+
+def _remove(wire: Wire, files: Path, *, keep: bool) -> None:
+    if keep and files.exists():
+        (files / netns.KEPT).touch()
+        _say(f"kept: namespaces {' '.join(wire.namespaces)}, files {files}\nremove: scripts/demo --cleanup")
+        return
+    wire.destroy()
+    shutil.rmtree(files, ignore_errors=True)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
