@@ -137,7 +137,9 @@ pub fn main() -> ExitCode {
 fn check(file: &std::path::Path, elsewhere: bool) -> anyhow::Result<ExitCode> {
     let config = Config::load(file)?;
     let warnings = if elsewhere { Vec::new() } else { appliance::fits(&config)? };
-    print!("{}: ok: {config}", file.display());
+    let refused = config.jobs.iter().any(|job| job.refused.is_some());
+    let verdict = if refused { "can be run, but jobs are refused" } else { "ok" };
+    print!("{}: {verdict}: {config}", file.display());
     warnings.iter().for_each(|warning| println!("  warning: {warning}"));
-    Ok(ExitCode::SUCCESS)
+    Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -138,6 +138,8 @@ pub(crate) struct Config {
     pub(crate) shared_sets: u32,
     pub(crate) jobs: Vec<JobConfig>,
     pub(crate) admission: Option<AdmissionConfig>,
+    /// The file whose queries jobs have to meet.
+    pub(crate) verified: Option<PathBuf>,
     pub(crate) ps: PsConfig,
     pub(crate) listen: Option<Located<SocketAddr>>,
     /// Names under which pages may be asked for, beside addresses and the machine's own.

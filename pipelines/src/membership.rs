@@ -98,7 +98,7 @@ pub struct Elapsed {
     pub changed: bool,
     /// What it was.
     pub events: Vec<Event>,
-    /// What is to be asked of parents.
+    /// Control packets to send to the appliances above.
     pub upward: Vec<Upward>,
 }
 

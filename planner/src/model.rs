@@ -101,7 +101,7 @@ pub struct Network {
     pub servers: Vec<Server>,
 }
 
-/// A network and what is to be aggregated over it.
+/// A network and the jobs that aggregate over it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Instance {
     /// Its name.

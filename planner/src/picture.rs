@@ -11,7 +11,7 @@ use crate::plan::{Plan, Proof};
 const ROW: f64 = 220.0;
 const TOP: f64 = 96.0;
 const MARGIN: f64 = 60.0;
-/// From so many links on those without flows are left out.
+/// A picture of more links than this leaves out those without flows.
 const CROWD: usize = 4_000;
 
 /// The picture, as SVG. Hovering over a link or a switch shows its numbers.

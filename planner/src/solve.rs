@@ -13,11 +13,13 @@ use crate::plan::{Binding, Plan, Proof};
 use crate::routes::{Budgets, routes};
 use crate::{PlanError, compare, milp, replay};
 
-/// From so many links times tasks on the exact program is not worth its time if the fast way has a plan.
+/// Links times tasks above which the exact program does not run if the fast way has found a plan: it would
+/// take minutes.
 const LARGE: usize = 20_000;
 
 /// How a plan is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Solver {
     /// The fast way where it applies, and where it leaves something open or does not apply, the exact
     /// program.
@@ -36,6 +38,7 @@ pub enum Solver {
     /// Each flow is added up once (GRID).
     Grid,
     /// A leaf's flows over all spines, as evenly as they go (AggTree).
+    #[cfg_attr(feature = "clap", value(name = "aggtree"))]
     AggTree,
     /// Flows over the adding spines in turn.
     RoundRobin,

@@ -60,7 +60,7 @@ fn sources(instance: &Instance) -> (Vec<Source>, Vec<Source>) {
     (far, local)
 }
 
-/// The best rate with so many flows on each link up, worked out from the definition.
+/// The best rate with these flows on each link up, worked out from the definition.
 fn rate(instance: &Instance, up: &BTreeMap<usize, u32>, local: &[Source]) -> f64 {
     let network = &instance.network;
     let target = network.servers[0].switch;

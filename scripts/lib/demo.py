@@ -26,7 +26,7 @@ import olaf
 import report
 import switchml
 import two_level
-from appliance import UDP_PORT, Appliance, Settings
+from appliance import Appliance, Settings
 from by_hand import halt_and_reset
 from netns import Network
 from options import Options, parse
@@ -108,7 +108,7 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
     if options.neighbour:
         street = neighbour.Street(options.workers, options.mtu)
         return neighbour.demonstrate(
-            options, binary, stop, street, _settings(options, street), _load(options, street)
+            options, binary, stop, street, _settings(options, street), Load.of(options, street)
         )
     return demonstrate(options, binary, stop)
 
@@ -141,11 +141,11 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         reloads = Reloads(appliance, network, stop) if options.reload else None
         workers = Workers(binary, network, files)
         cleanup.callback(workers.stop)
-        workers.start(_load(options, network))
+        workers.start(Load.of(options, network))
         by_hand = {}
         if options.halt:
             _say("the job is halted and reset by hand, and its workers begin again")
-            by_hand = halt_and_reset(binary, appliance, workers, _load(options, network), stop)
+            by_hand = halt_and_reset(binary, appliance, workers, Load.of(options, network), stop)
 
         restarts = 0
 
@@ -234,26 +234,6 @@ def _settings(options: Options, network: Network) -> Settings:
         ring=4096 if options.reload or network.racks else 0,
         udp_ports=options.udp_ports,
         lcores=options.lcores,
-    )
-
-
-def _load(options: Options, network: Network) -> Load:
-    host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
-    return Load(
-        allreduces=options.allreduces,
-        bytes=options.bytes,
-        dtype=options.dtype,
-        payload=options.payload,
-        in_flight=options.in_flight,
-        seed=options.seed,
-        deadline=options.timeout,
-        order=options.order,
-        jobs=options.jobs,
-        udp_ports=options.udp_ports,
-        appliance=f"{host}:{UDP_PORT}",
-        collective=options.collective,
-        root=options.root,
-        wire=options.wire,
     )
 
 

@@ -129,7 +129,7 @@ class Network:
             # What it forwards, it asks for from a link-local address, or not at all.
             for interface in ("near", "far"):
                 self._own(router, "fe80::1", interface)
-        in_namespace(router, _forwarding)
+        in_namespace(router, route_packets)
 
     def _own(self, name: str, address: str, interface: str) -> None:
         """Gives an interface its address, which nobody else has: no time is lost by asking."""
@@ -230,7 +230,8 @@ def _with_ipv6() -> None:
             Path(f"/proc/sys/net/ipv6/conf/{scope}/{switch}").write_text(value)
 
 
-def _forwarding() -> None:
+def route_packets() -> None:
+    """Makes a router of the namespace that the thread is in."""
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     switch = Path("/proc/sys/net/ipv6/conf/all/forwarding")
     if switch.exists():
@@ -268,7 +269,7 @@ def _is_over(pid: int, *, also_kept: bool) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return True
     # Another program may have got the number since.
-    names = (b"demo", b"soak", b"examples", b"mistakes", b"call_cost")
+    names = (b"demo", b"soak", b"examples", b"mistakes", b"call_cost", b"lab")
     return not any(b"/lib/%s.py" % name in command for name in names)
 
 

@@ -115,7 +115,9 @@ def size(text: str) -> int:
     return int(match.group(1)) * _UNITS[match.group(2)]
 
 
-def _between(low: int, high: int) -> Callable[[str], int]:
+def between(low: int, high: int) -> Callable[[str], int]:
+    """Reads whole numbers from `low` to `high`."""
+
     def number(text: str) -> int:
         if not text.isdecimal() or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(f"{text!r} is not between {low} and {high}")
@@ -185,7 +187,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--workers",
-        type=_between(1, MOST),
+        type=between(1, MOST),
         default=4,
         metavar="N",
         help=f"ranks (default 4; times --jobs at most {MOST}: each is a process that waits for a processor). "
@@ -193,7 +195,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--allreduces",
-        type=_between(1, 10**6),
+        type=between(1, 10**6),
         default=10,
         metavar="N",
         help="how many each does (default 10)",
@@ -201,25 +203,25 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add("--bytes", type=size, default=16 << 20, metavar="SIZE", help="tensor per allreduce (default 16MiB)")
     add("--dtype", choices=("f32", "i32"), default="f32", help="element type (default f32)")
     add("--collective", choices=COLLECTIVES, default="allreduce", help="what the ranks do (allreduce)")
-    add("--root", type=_between(0, MOST), default=0, metavar="RANK", help="of reduce and broadcast (0)")
+    add("--root", type=between(0, MOST), default=0, metavar="RANK", help="of reduce and broadcast (0)")
     add("--wire", choices=("f16", "bf16", "mxfp8", "mxint8"), help="what f32 elements travel as (f32)")
     add(
         "--payload",
-        type=_between(4, 9000),
+        type=between(4, 9000),
         default=1024,
         metavar="BYTES",
         help="tensor bytes per packet (1024)",
     )
     add(
         "--jobs",
-        type=_between(1, 8),
+        type=between(1, 8),
         default=1,
         metavar="N",
         help="jobs that share the appliance (default 1)",
     )
     add(
         "--in-flight",
-        type=_between(1, 4096),
+        type=between(1, 4096),
         default=128,
         metavar="N",
         help="packets per worker (default 128)",
@@ -253,7 +255,7 @@ def _add_appliance(parser: argparse.ArgumentParser) -> None:
     )
     add("--ip6", action="store_true", help="IPv6 in place of IPv4")
     add("--routed", action="store_true", help="a router between each worker and the appliance")
-    add("--mtu", type=_between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
+    add("--mtu", type=between(128, 9216), default=1500, metavar="BYTES", help="of every link (default 1500)")
 
 
 def _add_topology(parser: argparse.ArgumentParser) -> None:
@@ -267,7 +269,7 @@ def _add_topology(parser: argparse.ArgumentParser) -> None:
     add("--inline", action="store_true", help="the appliance is between the workers and a server")
     add(
         "--leaves",
-        type=_between(1, 8),
+        type=between(1, 8),
         default=2,
         metavar="N",
         help="racks of --topology two-level, over which the workers are dealt (default 2)",
@@ -298,7 +300,7 @@ def _add_neighbour(parser: argparse.ArgumentParser) -> None:
     add("--neighbour", action="store_true", help="with a neighbour; --json has ratio, control, over_control")
     add(
         "--neighbour-rate",
-        type=_between(1, 10**7),
+        type=between(1, 10**7),
         default=100_000,
         metavar="N",
         help="packets in a second (100000)",
@@ -309,7 +311,7 @@ def _add_neighbour(parser: argparse.ArgumentParser) -> None:
         default="gradients",
         help="gradients of all PSNs of its window, or the same past the pool to the parameter server",
     )
-    add("--neighbour-rounds", type=_between(1, 100), default=3, metavar="N", help="rounds (3)")
+    add("--neighbour-rounds", type=between(1, 100), default=3, metavar="N", help="rounds (3)")
 
 
 def _add_olaf(parser: argparse.ArgumentParser) -> None:
@@ -319,7 +321,7 @@ def _add_olaf(parser: argparse.ArgumentParser) -> None:
         "unanswered, so that updates queue.\nA worker's own default is 1.",
     )
     olaf.add_argument(
-        "--seconds", type=_between(2, 600), default=6, metavar="S", help="each run is measured (6)"
+        "--seconds", type=between(2, 600), default=6, metavar="S", help="each run is measured (6)"
     )
     olaf.add_argument(
         "--loads",
@@ -341,7 +343,7 @@ def _add_olaf(parser: argparse.ArgumentParser) -> None:
     )
     iswitch.add_argument(
         "--staleness",
-        type=_between(0, 100),
+        type=between(0, 100),
         default=3,
         metavar="S",
         help="by how many iterations a gradient may be too old (3)",
@@ -351,10 +353,10 @@ def _add_olaf(parser: argparse.ArgumentParser) -> None:
 def _add_more(parser: argparse.ArgumentParser) -> None:
     more = parser.add_argument_group("more")
     more.add_argument(
-        "--seed", type=_between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)"
+        "--seed", type=between(0, 2**32), default=1, metavar="N", help="of tensors and bad luck (1)"
     )
     more.add_argument(
-        "--pool-slots", type=_between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)"
+        "--pool-slots", type=between(1, 1 << 24), default=4096, metavar="N", help="(default 4096)"
     )
     more.add_argument(
         "--driver",
@@ -371,10 +373,10 @@ def _add_more(parser: argparse.ArgumentParser) -> None:
         help="ports of the appliance, over which PSNs are spread (default 1; more: 2, 4)",
     )
     more.add_argument(
-        "--lcores", type=_between(1, 2), default=1, metavar="N", help="that the packets are spread over (1)"
+        "--lcores", type=between(1, 2), default=1, metavar="N", help="that the packets are spread over (1)"
     )
     more.add_argument(
-        "--timeout", type=_between(1, 86400), default=300, metavar="S", help="give up after (300)"
+        "--timeout", type=between(1, 86400), default=300, metavar="S", help="give up after (300)"
     )
     more.add_argument(
         "--client",

@@ -266,6 +266,7 @@ port_steps() {
     step "demo: jumbo frames" demo_jumbo
     step "demo: IPv6, routers" demo_from_outside
     step "demo: two levels of appliances" demo_two_level
+    step "lab: a leaf-spine network" lab_leaf_spine
     step "demo: in line" demo_inline
     step "demo: other collectives" demo_collectives
     step "demo: loss, duplication and reordering" demo_bad_network --seed 1

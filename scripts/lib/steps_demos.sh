@@ -175,6 +175,17 @@ demo_two_level() {
         'leaves == 2' 'root_link_streams < 1.25' 'root_link_streams >= 1'
 }
 
+# A leaf-spine network: over two levels the root's links carry one stream each, over one that of each worker.
+lab_leaf_spine() {
+    local output=$logs/lab.json
+    bounded 120 scripts/lab --test --json --case two_levels --case one_level \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["two_levels"]["verified"]' 'cases["one_level"]["verified"]' \
+        'cases["two_levels"]["root_link_streams"]["leaf0-spine0"] < 1.25' \
+        'cases["one_level"]["root_link_streams"]["leaf0-spine0"] >= 2'
+}
+
 # Between workers and a server, what is not for the appliance passes as it is. How fast is printed and not
 # judged.
 demo_inline() {

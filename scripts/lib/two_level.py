@@ -23,7 +23,7 @@ from typing import Any
 import metrics as m
 import netns
 import report
-from appliance import UDP_PORT, Appliance, Settings, configuration, device
+from appliance import Appliance, Settings, configuration, device
 from metrics import Accounting
 from netns import Network
 from options import Options
@@ -225,7 +225,7 @@ def _work(
     for rack in racks:
         group = Workers(binary, rack.network, files / f"leaf{rack.number}")
         cleanup.callback(group.stop)
-        group.start(_load(options, rack))
+        group.start(Load.of(options, rack.network, first=rack.first, workers=options.workers))
         groups.append(group)
     wanted, restarts = options.allreduces * options.workers, 0
     progress = report.Progress(wanted)
@@ -279,22 +279,6 @@ def _root_configuration(options: Options, root: Network, racks: list[_Rack], fil
     leaves = ", ".join(f'"{rack.address}"' for rack in racks)
     text = text.replace(f"members = [{members}]", f"members = [{leaves}]", 1)
     return text.replace(f'addresses = ["{root.appliance_address}"', f'addresses = ["{_ROOT_ADDRESS}"', 1)
-
-
-def _load(options: Options, rack: _Rack) -> Load:
-    return Load(
-        allreduces=options.allreduces,
-        bytes=options.bytes,
-        dtype=options.dtype,
-        payload=options.payload,
-        in_flight=options.in_flight,
-        seed=options.seed,
-        deadline=options.timeout,
-        order=options.order,
-        appliance=f"{rack.network.appliance_address}:{UDP_PORT}",
-        first=rack.first,
-        workers=options.workers,
-    )
 
 
 def _remove(networks: list[Network], files: Path, *, keep: bool) -> None:

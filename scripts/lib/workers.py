@@ -12,6 +12,7 @@ from typing import Any
 
 from appliance import JOB, UDP_PORT
 from netns import APPLIANCE_ADDRESS, Network
+from options import Options
 from process import Child, Failure, Stop
 
 # When one worker has failed the others can only wait for their deadline; this is for what they still have to
@@ -41,6 +42,33 @@ class Load:
     # Below one of several appliances: which of all workers the first one is, and how many they are.
     first: int = 0
     workers: int = 0
+    # The first job's number.
+    job: int = JOB
+    # Further words of the command line.
+    more: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: Options, network: Network, *, first: int = 0, workers: int = 0) -> Load:
+        """What a run of scripts/demo asks of the workers of a network."""
+        host = f"[{network.appliance_address}]" if network.ip6 else network.appliance_address
+        return cls(
+            allreduces=options.allreduces,
+            bytes=options.bytes,
+            dtype=options.dtype,
+            payload=options.payload,
+            in_flight=options.in_flight,
+            seed=options.seed,
+            deadline=options.timeout,
+            order=options.order,
+            jobs=options.jobs,
+            udp_ports=options.udp_ports,
+            appliance=f"{host}:{UDP_PORT}",
+            collective=options.collective,
+            root=options.root,
+            wire=options.wire,
+            first=first,
+            workers=workers,
+        )
 
 
 @dataclass
@@ -70,13 +98,14 @@ class Workers:
         self._network = network
         self._files = files
         self._workers: list[_Worker] = []
+        self._first_job = JOB
 
     def start(self, load: Load) -> None:
         """Starts every rank of every job, in random order.
 
         `stop` ends those that were started, even if a later one could not be.
         """
-        self._workers = []
+        self._workers, self._first_job = [], load.job
         ranks = len(self._network.workers)
         places = [(job, rank) for job in range(load.jobs) for rank in range(ranks)]
         random.SystemRandom().shuffle(places)
@@ -151,7 +180,7 @@ class Workers:
             names = ", ".join(f"{_name(w)} ended with exit code {w.child.exit_code()}" for w in failed)
             log = "\n".join(f"[{_name(w)}]\n{_without_progress(w.child.tail())}" for w in failed)
             raise Failure(names, log)
-        return [{"job": JOB + worker.job, **_last_object(worker)} for worker in self._workers]
+        return [{"job": self._first_job + worker.job, **_last_object(worker)} for worker in self._workers]
 
 
 def _name(worker: _Worker) -> str:
@@ -162,7 +191,7 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     options = {
         "--appliance": load.appliance,
         "--udp-ports": load.udp_ports,
-        "--job": JOB + job,
+        "--job": load.job + job,
         "--rank": rank,
         "--ranks": ranks,
         "--bytes": load.bytes,
@@ -182,7 +211,7 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     if load.workers:
         options |= {"--first": load.first, "--workers": load.workers}
     words = [word for option, value in options.items() for word in (option, str(value))]
-    return ["worker", "allreduce", *words, "--json"]
+    return ["worker", "allreduce", *words, *load.more, "--json"]
 
 
 def _is_progress(line: bytes) -> bool:

@@ -90,10 +90,11 @@ STATUSES = dict(
             "rank_taken",
             "not_permitted",
             "jobs_of_host",
+            "objective",
         )
     )
 )
-TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth", 5: "operations", 6: "ranks"}
+TRAILER_TYPES = {1: "bitmap", 2: "update", 3: "queue", 4: "auth", 5: "operations", 6: "ranks", 7: "sentence"}
 
 
 # Above the 48 bits of an operation's length: which collective, and the root or a digest of the parts.

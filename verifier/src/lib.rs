@@ -1,5 +1,5 @@
-//! Verifies objectives on the age of models of the clusters that share one OlafQueue, before they are
-//! admitted (Olaf, sections 6, 12.2 and 12.3).
+//! Verifies objectives on the age of models of the clusters that share one OlafQueue (Olaf, sections 6, 12.2
+//! and 12.3).
 //!
 //! What is determined is evaluated event by event, by the shipping
 //! [`UpdateQueue`](pascaline_queue::UpdateQueue) and without rounding. Where phases, periods or the coins of

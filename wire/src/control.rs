@@ -161,6 +161,8 @@ codes! {
         NotPermitted = 21 "not_permitted",
         /// The sender's host has formed as many jobs as one host may.
         JobsOfHost = 22 "jobs_of_host",
+        /// The job does not meet the operator's objective; an Ack that says so tells why in its trailer.
+        Objective = 23 "objective",
         /// An update was dropped: the job's parameter server is not here.
         NoServer = 24 "no_server",
         /// An update was dropped: one of its values, or its reward, is infinite or NaN.
@@ -207,6 +209,7 @@ impl fmt::Display for Status {
             Self::RankTaken => "a live worker holds the rank",
             Self::NotPermitted => "not for this rank to command",
             Self::JobsOfHost => "as many jobs as one host may form",
+            Self::Objective => "the operator's objective would not be met",
             Self::NoServer => "the job's parameter server is not here",
             Self::NotFinite => "a value is infinite or not a number",
             Self::FromTheFuture => "generated in the future, by the appliance's clock",

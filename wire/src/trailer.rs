@@ -10,12 +10,16 @@ use crate::malformed::{Malformed, NoRoom};
 use crate::rank_set::RankSet;
 
 pub use self::reports::{Operation, Operations, RankReport, RankReports, RankState};
+pub use self::sentence::Sentence;
 
 mod reports;
+mod sentence;
 mod texts;
 
-/// The longest trailer: all six elements, the bitmap at its widest, and as many ranks as there may be.
-pub const MAX_LEN: usize = BITMAP_LEN + (2 + 12) + (2 + 7) + (2 + 8) + (2 + Operations::LEN) + RANKS_LEN - 2;
+/// The longest trailer: all seven elements, the bitmap at its widest, as many ranks as there may be, and the
+/// longest sentence.
+pub const MAX_LEN: usize =
+    BITMAP_LEN + (2 + 12) + (2 + 7) + (2 + 8) + (2 + Operations::LEN) + RANKS_LEN - 2 + (2 + Sentence::MAX);
 
 /// The longest trailer that has nothing but reports of ranks.
 pub const RANKS_LEN: usize = 2 + RankReports::MAX * RankReport::LEN + 2;
@@ -33,6 +37,7 @@ const QUEUE: u8 = 3;
 const AUTH: u8 = 4;
 const OPERATIONS: u8 = 5;
 const RANKS: u8 = 6;
+const SENTENCE: u8 = 7;
 
 /// A contribution bitmap of up to 1,024 ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,6 +139,8 @@ pub struct Trailer {
     pub operations: Option<Operations>,
     /// What is known of ranks that are missing.
     pub ranks: Option<RankReports>,
+    /// Why, in words.
+    pub sentence: Option<Sentence>,
 }
 
 impl Trailer {
@@ -178,6 +185,7 @@ impl Trailer {
                 AUTH => trailer.auth = Some(u64::from_be_bytes(value.try_into().ok()?)),
                 OPERATIONS => trailer.operations = Some(Operations::parse(value)?),
                 RANKS => trailer.ranks = Some(RankReports::parse(value)?),
+                SENTENCE => trailer.sentence = Some(Sentence::parse(value)?),
                 _ => return None,
             }
             last = kind;
@@ -195,6 +203,7 @@ impl Trailer {
             + self.auth.map_or(0, |_| 10)
             + self.operations.map_or(0, |_| 2 + Operations::LEN)
             + self.ranks.as_ref().map_or(0, |ranks| 2 + ranks.value_len())
+            + self.sentence.as_ref().map_or(0, |sentence| 2 + sentence.as_bytes().len())
     }
 
     /// Writes the trailer to the start of `out` and returns its length. `waiting` beyond 24 bits is written
@@ -235,6 +244,11 @@ impl Trailer {
             for report in ranks.as_slice() {
                 writer.put(&report.to_bytes())?;
             }
+        }
+        if let Some(sentence) = &self.sentence {
+            let text = sentence.as_bytes();
+            writer.put(&[SENTENCE, u8::try_from(text.len()).map_err(|_| NoRoom)?])?;
+            writer.put(text)?;
         }
         writer.put(&u16::try_from(total).map_err(|_| NoRoom)?.to_be_bytes())?;
         Ok(total)

@@ -63,6 +63,7 @@ proptest! {
         prop_assert_eq!(back.auth, trailer.auth);
         prop_assert_eq!(back.operations, trailer.operations);
         prop_assert_eq!(back.ranks, trailer.ranks);
+        prop_assert_eq!(back.sentence, trailer.sentence);
         let short = trailer.emitted_len() - 1;
         prop_assert_eq!(trailer.emit(&mut body[..short]), Err(NoRoom));
     }

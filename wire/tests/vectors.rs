@@ -22,7 +22,7 @@ use pascaline_wire::{Call, Element, Flags, Frame, Header, Kind, Malformed, Net, 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 
 /// As many as the document has: a vector that is lost to a slip of the pen is missed.
-const VECTORS: usize = 56;
+const VECTORS: usize = 57;
 
 struct Vector {
     name: &'static str,
@@ -156,6 +156,9 @@ fn describe_trailer(text: &mut String, trailer: &Trailer) {
             format!("{rank}={},{silent_ms},{behind},{port},{address}", state.name())
         });
         writeln!(text, "ranks: {}", ranks.collect::<Vec<_>>().join(" ")).unwrap();
+    }
+    if let Some(sentence) = trailer.sentence {
+        writeln!(text, "sentence: {}", sentence.as_str()).unwrap();
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pascaline_wire::control::{Control, Status};
-use pascaline_wire::trailer::{Operations, RankReports};
+use pascaline_wire::trailer::{Operations, RankReports, Sentence};
 use pascaline_wire::{Element, RankSet, Trailer};
 
 use crate::identity::Identity;
@@ -72,6 +72,8 @@ pub enum Reason {
     NotPermitted,
     /// This host has formed as many jobs as one may.
     JobsOfHost,
+    /// The job would not meet what the operator demands, and why, if the appliance says.
+    Objective(Option<Box<Sentence>>),
     /// An update was not taken.
     Update(Status),
 }
@@ -111,6 +113,9 @@ impl Rejection {
             Status::RankTaken => Reason::Taken,
             Status::NotPermitted => Reason::NotPermitted,
             Status::JobsOfHost => Reason::JobsOfHost,
+            Status::Objective => {
+                Reason::Objective(trailer.and_then(|trailer| trailer.sentence).map(Box::new))
+            }
             Status::NoServer
             | Status::NotFinite
             | Status::FromTheFuture
@@ -188,6 +193,7 @@ impl fmt::Display for Text<'_> {
             Reason::NotPermitted => {
                 write!(f, "rank {rank} may not command job {job}: its `control` is for others")
             }
+            Reason::Objective(why) => unmet(f, job, why.as_deref()),
             Reason::JobsOfHost => write!(f, "this host has formed {got} jobs, {expected} {PER_HOST}"),
             Reason::Update(status) => {
                 write!(f, "an update of rank {rank} in job {job} was not taken: {status}")
@@ -218,6 +224,11 @@ impl Text<'_> {
     }
 }
 
+fn unmet(f: &mut fmt::Formatter<'_>, job: u16, why: Option<&Sentence>) -> fmt::Result {
+    write!(f, "the appliance does not admit job {job}: {UNMET}")?;
+    why.map_or(Ok(()), |why| write!(f, ": {}", why.as_str()))
+}
+
 fn died(f: &mut fmt::Formatter<'_>, job: u16, count: u32, ranks: &RankSet) -> fmt::Result {
     if count == 1 {
         write!(f, "rank {ranks} of job {job} has died: {LOST}")
@@ -243,6 +254,7 @@ impl fmt::Display for Named {
 const HALTED: &str = "by a Halt of one of its members or of an operator: it goes on after";
 const PER_HOST: &str = "at a time are the most that one may form: end one of them, or raise \
                         `max_jobs_per_host` in [admission] of the appliance's configuration";
+const UNMET: &str = "the objective of [admission] verify in its configuration would not be met";
 const ANEW: &str = "the job was reset, or a rank has left or been started anew; all ranks must join again";
 const LOST: &str = "silent for longer than the job's `dead_after`, or taken for gone by an operator";
 const JOINED_FROM: &str = "the address with which that rank joined";

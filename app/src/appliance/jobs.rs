@@ -52,6 +52,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         server: server(config, job.policy.server),
         registry: registry(job),
         parent: job.parent,
+        refused: job.refused,
         ..JobSpec::new(job.id, job.fan_in)
     }
 }

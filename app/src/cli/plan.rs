@@ -1,11 +1,12 @@
 //! `pascaline plan`: routes for in-network aggregation, with a proof.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pascaline_planner as planner;
 use pascaline_planner::{Options, PlanError, Solver};
 
@@ -38,55 +39,14 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// How the plan is found
-    #[arg(long, value_enum, default_value_t = Method::Auto)]
-    solver: Method,
+    #[arg(long, value_enum, default_value_t = Solver::Auto)]
+    solver: Solver,
     /// When the search ends with the best that it has
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     time_limit: Duration,
     /// What methods that draw at random draw from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Method {
-    /// The fast way, and the exact program for what that leaves open
-    Auto,
-    /// The fast way alone: leaf-spine networks, parameter servers at different leaves, which add
-    Fast,
-    /// The exact program alone, by HiGHS
-    Milp,
-    /// ARO: the exact optimum in steps of rates
-    Aro,
-    /// ARO with fewer candidates, in two stages
-    AroAcc,
-    /// For comparison: all flows of a leaf over one random spine that adds
-    Random,
-    /// For comparison: each flow is added up once
-    Grid,
-    /// For comparison: a leaf's flows over all spines, evenly
-    Aggtree,
-    /// For comparison: flows over the adding spines in turn
-    RoundRobin,
-    /// Adding spines first, plain ones for the rest, whatever the pipelines
-    Spread,
-}
-
-impl From<Method> for Solver {
-    fn from(method: Method) -> Self {
-        match method {
-            Method::Auto => Self::Auto,
-            Method::Fast => Self::Fast,
-            Method::Milp => Self::Milp,
-            Method::Aro => Self::Aro,
-            Method::AroAcc => Self::AroAcc,
-            Method::Random => Self::Random,
-            Method::Grid => Self::Grid,
-            Method::Aggtree => Self::AggTree,
-            Method::RoundRobin => Self::RoundRobin,
-            Method::Spread => Self::Spread,
-        }
-    }
 }
 
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
@@ -97,7 +57,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let options = Options { solver: args.solver.into(), time_limit: args.time_limit, seed: args.seed };
+    let options = Options { solver: args.solver, time_limit: args.time_limit, seed: args.seed };
     let made = planner::read(&text).and_then(|instance| {
         let plan = planner::plan(&instance, &options)?;
         Ok((instance, plan))
@@ -118,10 +78,11 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         let picture = planner::to_svg(&instance, &plan);
         std::fs::write(file, picture).with_context(|| format!("writing {}", file.display()))?;
     }
+    let mut out = std::io::stdout().lock();
     if args.json {
-        println!("{}", planner::to_json(&instance, &plan));
+        writeln!(out, "{}", planner::to_json(&instance, &plan))?;
     } else {
-        print!("{}", planner::Summary(&instance, &plan));
+        write!(out, "{}", planner::Summary(&instance, &plan))?;
     }
     Ok(ExitCode::from(if plan.timed_out { 3 } else { 0 }))
 }

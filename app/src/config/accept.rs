@@ -19,6 +19,7 @@ mod devices;
 mod jobs;
 mod listens;
 mod names;
+mod objective;
 mod olaf;
 mod parent;
 mod policy;
@@ -65,7 +66,7 @@ impl Accept<'_> {
         let addresses = self.addresses(&appliance.addresses)?;
         let udp_ports = self.udp_ports(appliance.udp_port.as_ref(), appliance.udp_ports.as_ref())?;
         let name = self.appliance_name(&appliance)?;
-        let memory_mb = self.memory_mb(&dataplane);
+        let memory_mb = self.memory(&dataplane);
         let dataplane = dataplane.into_inner();
         let cores = self.cores(&dataplane)?;
         let spare =
@@ -79,14 +80,15 @@ impl Accept<'_> {
         let api_at = admin.as_ref().map(Spanned::get_ref).zip(api.as_ref());
         self.listens_apart(&addresses, page, api_at, (&jobs, udp_ports))?;
         self.jobs_apart(&jobs, &addresses)?;
+        let joins = admission.as_ref().map(|written| self.joins(written)).transpose()?.flatten();
         let most = (super::max_update(&addresses, &ports), &addresses[..]);
-        let (apart, layout) = self.jobs(&jobs, &pool, mode.value, admission.is_some(), most)?;
+        let (apart, layout) = self.jobs(&jobs, &pool, mode.value, joins.is_some(), most)?;
         let jobs = self.parents(&jobs, apart, &ports, (&addresses, udp_ports.first()))?;
         self.queues_are_used(written_ports.get_ref(), &jobs)?;
-        let admission = admission.map(|written| self.admission(&written, &layout, mode.value)).transpose()?;
+        let admitted = joins.map(|joins| self.admission(joins, &layout, mode.value)).transpose()?;
         let max_payload = super::max_payload(&addresses, &ports);
         let ps =
-            self.ps(ps.as_ref(), mode, &jobs, admission.as_ref(), written_ports.get_ref(), max_payload)?;
+            self.ps(ps.as_ref(), mode, &jobs, admitted.as_ref(), written_ports.get_ref(), max_payload)?;
         let config = Config {
             file: self.file.to_owned(),
             name,
@@ -101,7 +103,8 @@ impl Accept<'_> {
             passing: word(dataplane.passing.as_ref()).unwrap_or_default(),
             ports,
             jobs,
-            admission,
+            admission: admitted,
+            verified: None,
             ps,
             pool: PoolConfig {
                 reserved: pool.slots.saturating_sub(layout.shared_sets() as usize * pool.ways),
@@ -116,10 +119,10 @@ impl Accept<'_> {
             written,
         };
         config.check_memory()?;
-        Ok(config)
+        self.verified(config, admission.as_ref())
     }
 
-    fn memory_mb(&self, dataplane: &Spanned<raw::Dataplane>) -> Located<u32> {
+    fn memory(&self, dataplane: &Spanned<raw::Dataplane>) -> Located<u32> {
         match &dataplane.get_ref().memory_mb {
             Some(memory) => self.locate(memory, *memory.get_ref()),
             None => self.locate(dataplane, DEFAULT_MEMORY_MB),

@@ -12,6 +12,7 @@ use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{OnDeath, Parent, Rights};
 use pascaline_ps::asynchronous::Settings;
 use pascaline_wire::CongestionControl;
+use pascaline_wire::trailer::Sentence;
 
 use super::Located;
 use crate::config::ServerLimits;
@@ -53,6 +54,8 @@ pub(crate) struct JobConfig {
     pub(crate) switchml: Option<SwitchMlConfig>,
     /// The appliance that its sums go to.
     pub(crate) parent: Option<Parent>,
+    /// Why nobody may join: a query of `verify` that fails.
+    pub(crate) refused: Option<Sentence>,
 }
 
 /// What a job of SwitchML's clients has of its own.

@@ -131,8 +131,9 @@ pub(super) struct Parent {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Admission {
-    pub(super) jobs: Spanned<String>,
-    pub(super) from: Spanned<Vec<Spanned<String>>>,
+    pub(super) jobs: Option<Spanned<String>>,
+    pub(super) from: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) verify: Option<Spanned<String>>,
     pub(super) max_jobs: Option<Spanned<u16>>,
     pub(super) max_jobs_per_host: Option<Spanned<u16>>,
     pub(super) max_fan_in: Option<Spanned<u16>>,

@@ -67,6 +67,9 @@ impl Config {
             all.set("admission.max_fan_in", admission.max_fan_in);
             all.set("admission.slots_per_job", admission.policy.quota);
         }
+        if let Some(file) = &self.verified {
+            all.set("admission.verify", file.display());
+        }
         match self.ps.mode.value {
             PsMode::None => all.set("ps.mode", "none"),
             PsMode::Embedded => all.set("ps.mode", "embedded"),

@@ -71,6 +71,9 @@ impl Config {
                 Some(after) => writeln!(f, "; lost after {after}: {}", job.on_death.name())?,
                 None => writeln!(f, "; never lost")?,
             }
+            if let Some(why) = &job.refused {
+                writeln!(f, "    nobody may join: {}", why.as_str())?;
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pascaline_pipelines::Mode;
 use pascaline_pipelines::membership::{JobStatus, ServerState};
 use pascaline_telemetry::{CellsReading, DropReason, JobEvent, Late};
-use pascaline_wire::trailer::RankReports;
+use pascaline_wire::trailer::{RankReports, Sentence};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -36,6 +36,8 @@ pub(crate) struct Terms {
     /// Its share, and what part of everything that is while all jobs are there; 0 for an unknown job.
     pub(crate) share: u16,
     pub(crate) part: f64,
+    /// Why nobody may join.
+    pub(crate) refused: Option<Sentence>,
 }
 
 impl Terms {
@@ -44,7 +46,7 @@ impl Terms {
         let Some(job) = config.jobs.iter().find(|job| job.id == id) else { return Self::default() };
         let terms = Self::new(config, job.policy.server, job.policy.quota);
         let (share, part) = (job.share, config.part(job.share));
-        Self { asynchronous: job.mode == Mode::Olaf, share, part, ..terms }
+        Self { asynchronous: job.mode == Mode::Olaf, share, part, refused: job.refused, ..terms }
     }
 
     /// Jobs that are formed by Joins.
@@ -55,7 +57,7 @@ impl Terms {
 
     fn new(config: &Config, server: bool, quota: u32) -> Self {
         let server = server && !matches!(config.ps.mode.value, PsMode::None);
-        Self { server, quota, asynchronous: false, share: 1, part: config.part(1) }
+        Self { server, quota, share: 1, part: config.part(1), ..Self::default() }
     }
 }
 
@@ -168,6 +170,10 @@ pub(crate) fn diagnose(known: &Evidence<'_>) -> Diagnosis {
 /// Diagnoses a job that sends updates: what the pool knows says nothing about it.
 fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     let mut reasons = Vec::new();
+    reasons.extend(known.terms.refused.map(|why| {
+        let text = format!("Objective: nobody may join, since {}.", why.as_str());
+        Reason { text, ..Reason::plain("objective", OBJECTIVE) }
+    }));
     stalled(known, &mut reasons);
     server(known, &mut reasons);
     members(known, &mut reasons);
@@ -187,6 +193,9 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
     }
     Diagnosis { aggregated: "updates", share: None, bytes: ExplainedBytes::default(), summary, reasons }
 }
+
+const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], and \
+                         say so in the file of [admission] verify; `pascaline verify` shows what happens";
 
 /// A job's name as it follows its number.
 fn quoted(name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{Action, Control};
+use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
 
 use super::Membership;
@@ -56,6 +56,7 @@ impl Membership {
             lost: job.and_then(|job| job.named(names, header.rank)),
             operations: job.filter(|_| names == Names::Operations).and_then(|job| job.mismatch),
             ranks: job.and_then(|job| job.ranks_named(now, names)),
+            sentence: job.filter(|_| status == Status::Objective).and_then(|job| job.spec.refused),
             changed,
         }
     }

@@ -57,6 +57,9 @@ impl JobRecord {
             let free = !rank.present();
             return Ok(Decision { hidden: !free, ..Decision::of(Status::Pending) });
         }
+        if self.spec.refused.is_some() && !(own && rank.joined.is_some()) {
+            return Err(Decision::of(Status::Objective).hidden());
+        }
         let wanted = Claim::of(control.expected);
         if same.is_some_and(|latest| latest.lost)
             && !rank.joined.is_some_and(|joined| joined.endpoint == *from)

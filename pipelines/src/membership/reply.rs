@@ -4,7 +4,7 @@ use pascaline_wire::control::{self, Control};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::header::{Element, Flags, Header, Kind};
 use pascaline_wire::template::{self, Template};
-use pascaline_wire::trailer::{self, Bitmap, Operations, RankReports, Trailer};
+use pascaline_wire::trailer::{self, Bitmap, Operations, RankReports, Sentence, Trailer};
 
 use crate::jobs::Endpoint;
 
@@ -36,6 +36,8 @@ pub struct Answer {
     pub operations: Option<Operations>,
     /// What is known of ranks that are missing, for the trailer of an answer that tells.
     pub ranks: Option<RankReports>,
+    /// Why, in words, for the trailer of an answer that says so.
+    pub sentence: Option<Sentence>,
     /// True if lcores need a new table before the answer is sent.
     pub changed: bool,
 }
@@ -48,6 +50,7 @@ impl Answer {
             bitmap: self.lost,
             operations: self.operations,
             ranks: self.ranks,
+            sentence: self.sentence,
             ..Trailer::default()
         };
         Reply::with_trailer(to, local_mac, &self.header, &self.control, &trailer)
@@ -57,7 +60,7 @@ impl Answer {
 /// Longest control body with a trailer: what is known of as many ranks as one tells of. An answer has one
 /// element in its trailer.
 const BODY_LEN: usize = control::LEN + trailer::RANKS_LEN;
-const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN);
+const _: () = assert!(trailer::RANKS_LEN >= trailer::BITMAP_LEN && trailer::RANKS_LEN >= 4 + Sentence::MAX);
 
 /// Longest frame of an answer.
 pub const REPLY_LEN: usize = template::MAX_LEN + BODY_LEN;

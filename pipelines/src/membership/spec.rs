@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use pascaline_aggregator::Policy;
 use pascaline_wire::CongestionControl;
 use pascaline_wire::frame::Address;
+use pascaline_wire::trailer::Sentence;
 
 use super::registration::Registry;
 use super::uplink::Parent;
@@ -99,6 +100,8 @@ pub struct JobSpec {
     pub registry: Option<Registry>,
     /// The appliance that adds up what this one does, with others' sums.
     pub parent: Option<Parent>,
+    /// Why nobody may join: an objective of the operator's that it would not meet.
+    pub refused: Option<Sentence>,
 }
 
 impl JobSpec {
@@ -133,6 +136,7 @@ impl JobSpec {
             congestion: None,
             registry: None,
             parent: None,
+            refused: None,
         }
     }
 }

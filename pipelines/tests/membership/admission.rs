@@ -5,11 +5,13 @@ use std::time::Duration;
 use pascaline_pipelines::membership::{Admission, Event, JobSpec, OnDeath};
 use pascaline_wire::control::{ASK, Action, Status, generation};
 use pascaline_wire::frame::Address;
+use pascaline_wire::trailer::Sentence;
 
 use crate::plane::{Plane, millis, secs, told};
 use Action::{Join, Leave};
 use Status::{
-    FanInMismatch, JobsOfHost, NotMember, Ok, Pending, Quota, SourceRefused, UnknownJob, WrongEpoch,
+    FanInMismatch, JobsOfHost, NotMember, Objective, Ok, Pending, Quota, SourceRefused, UnknownJob,
+    WrongEpoch,
 };
 use pascaline_testkit::{JOB, Worker};
 
@@ -217,4 +219,20 @@ fn a_reset_keeps_the_job() {
     plane.expect(&a, Join, (Ok, 7, 1, true));
     plane.expect(&a, Action::Reset, (Ok, 8, 0, true));
     assert_eq!(told(&plane.resume(&a, 8)), (Ok, 8, 0, 0), "from nothing");
+}
+
+/// Why nobody may join is told in words; whoever is a member already stays.
+#[test]
+fn a_job_that_would_not_meet_an_objective_takes_nobody_in() {
+    let why = Sentence::new("fair fails: a and b differ by 300 ms, more than 100 ms").unwrap();
+    let spec = JobSpec { refused: Some(why), ..JobSpec::new(JOB, 2) };
+    let mut plane = Plane::new(spec.clone());
+    let worker = Worker::new(0, 2);
+    plane.refuses_values(&worker, Join, (0, generation(7)), (Objective, 0, 0));
+    assert_eq!(plane.ask(&worker, Join, 0, generation(7)).sentence, Some(why));
+
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 2));
+    plane.membership.reconfigure(plane.now, vec![spec], None);
+    assert_eq!(told(&plane.heartbeat(&workers[0])), (Ok, 7, 0, 0));
+    plane.refuses_values(&Worker { session: 2000, ..workers[1] }, Join, (0, ASK), (Objective, 0, 0));
 }

@@ -19,7 +19,7 @@ fn asking() -> Asking {
 fn solver_is_missing() -> bool {
     let missing = matches!(ask("(check-sat)", &asking()), Err(VerifyError::NoSolver { .. }));
     if missing {
-        eprintln!("skipped: there is no z3");
+        pascaline_testkit::skipped("there is no z3");
     }
     missing
 }

@@ -14,7 +14,7 @@ use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::frame::VlanTags;
 use pascaline_wire::template::{Path, Template};
 use pascaline_wire::trailer::{
-    Bitmap, Operation, Operations, QueueState, RankReport, RankReports, RankState, Update,
+    Bitmap, Operation, Operations, QueueState, RankReport, RankReports, RankState, Sentence, Update,
 };
 use pascaline_wire::{Address, Call, DType, Element, Flags, Header, Kind, Mac, Op, Trailer};
 use proptest::prelude::*;
@@ -116,15 +116,16 @@ pub(crate) fn trailer() -> impl Strategy<Value = Trailer> {
         prop::option::of(any::<u64>()),
         prop::option::of((operation(), operation())),
         prop::option::of(prop::collection::vec(report(), 1..=RankReports::MAX)),
+        ".{0,300}",
     )
-        .prop_map(|(bitmap, update, queue, auth, operations, reports)| {
+        .prop_map(|(bitmap, update, queue, auth, operations, reports, text)| {
             let operations = operations.map(|(most, differing)| Operations { most, differing });
             let ranks = reports.map(|reports| {
                 let mut ranks = RankReports::EMPTY;
                 assert!(reports.into_iter().all(|report| ranks.push(report)), "there is room");
                 ranks
             });
-            Trailer { bitmap, update, queue, auth, operations, ranks }
+            Trailer { bitmap, update, queue, auth, operations, ranks, sentence: Sentence::new(&text) }
         })
 }
 

@@ -196,6 +196,11 @@ fn each_refusal_gives_its_error() {
              raise `max_jobs_per_host` in [admission] of the appliance's configuration",
         ),
         (
+            Status::Objective,
+            "the appliance does not admit job 1: the objective of [admission] verify in its configuration \
+             would not be met",
+        ),
+        (
             Status::Halted,
             "job 1 is suspended, by a Halt of one of its members or of an operator: it goes on after \
              `pascaline job reset 1` at the appliance",

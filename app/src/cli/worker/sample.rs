@@ -146,7 +146,7 @@ impl Check {
     }
 }
 
-/// A whole number of so many bits, and a sign.
+/// A whole number of at most `bits` bits, positive or negative.
 #[expect(clippy::cast_precision_loss, reason = "at most 2⁵² in magnitude")]
 fn number(stream: u64, index: u64, bits: u32) -> f64 {
     (mix(stream.wrapping_add(index)).cast_signed() >> (63 - bits)) as f64

@@ -200,6 +200,7 @@ impl Accept<'_> {
             policy,
             share: self.within(job.share.as_ref(), DEFAULT_SHARE, 1, MOST_SHARE, "share")?,
             needed: chosen.needed,
+            refused: None,
             partials: chosen.partials,
             dead_after: if is_switchml(job) { None } else { self.dead_after(job)? },
             on_death: word(job.on_death.as_ref()).unwrap_or_default(),

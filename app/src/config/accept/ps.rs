@@ -25,6 +25,13 @@ const DEFAULT_MAX_JOBS: u16 = 16;
 const DEFAULT_MAX_FAN_IN: u16 = 16;
 const DEFAULT_SLOTS_PER_JOB: u32 = 256;
 
+/// Jobs that may be formed by Joins, as written.
+pub(super) struct Joins<'a> {
+    written: &'a Spanned<raw::Admission>,
+    jobs: &'a Spanned<String>,
+    from: &'a Spanned<Vec<Spanned<String>>>,
+}
+
 impl Accept<'_> {
     pub(super) fn ps_mode(
         &self,
@@ -132,9 +139,26 @@ impl Accept<'_> {
         })
     }
 
+    /// Which jobs may be formed by Joins, and from where: none, if the table has nothing but `verify`.
+    pub(super) fn joins<'a>(&self, written: &'a Spanned<raw::Admission>) -> Checked<Option<Joins<'a>>> {
+        let raw::Admission { jobs, from, verify, max_jobs, max_jobs_per_host, max_fan_in, slots_per_job } =
+            written.get_ref();
+        let numbers = [max_jobs_per_host, max_jobs, max_fan_in].iter().any(|number| number.is_some());
+        match (jobs, from) {
+            (Some(jobs), Some(from)) => Ok(Some(Joins { written, jobs, from })),
+            (None, None) if verify.is_some() && !numbers && slots_per_job.is_none() => Ok(None),
+            (jobs, _) => {
+                let (key, example) =
+                    if jobs.is_none() { ("jobs", "\"1000-1999\"") } else { ("from", "[\"10.77.0.0/24\"]") };
+                let message = format!("this table lacks the key {key}");
+                Err(self.error(written, message, &format!("add e.g. {key} = {example}")))
+            }
+        }
+    }
+
     pub(super) fn admission(
         &self,
-        written: &Spanned<raw::Admission>,
+        Joins { written, jobs, from }: Joins<'_>,
         layout: &Layout,
         mode: PsMode,
     ) -> Checked<AdmissionConfig> {
@@ -143,8 +167,7 @@ impl Accept<'_> {
             let remedy = "raise [pool] slots, or leave [admission] out";
             return Err(self.error(written, "the jobs' regions leave no slot of the pool", remedy));
         }
-        let raw::Admission { jobs, from, max_jobs, max_jobs_per_host, max_fan_in, slots_per_job } =
-            written.get_ref();
+        let raw::Admission { max_jobs, max_jobs_per_host, max_fan_in, slots_per_job, .. } = written.get_ref();
         if from.get_ref().is_empty() {
             let remedy = "list networks, e.g. [\"10.77.0.0/24\"], or leave [admission] out";
             return Err(self.error(from, "nobody may form a job", remedy));

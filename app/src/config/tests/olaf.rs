@@ -178,3 +178,55 @@ fn what_the_server_cannot_make_sense_of_is_refused() {
     let error = parse(&text).unwrap_err().to_string();
     assert!(error.contains("could not tell a sum from a mean"), "{error}");
 }
+
+/// A scenario of the jobs 300 and, as load, another cluster; what has to hold of their ages.
+fn ages(workers: u16, length: u16, query: &str) -> String {
+    format!(
+        "horizon = \"1s\"\n[queue]\nlength = {length}\nservice = \"2ms\"\n[[clusters]]\nname = \"job300\"\n\
+         workers = {workers}\nperiod = \"100ms\"\n[[clusters]]\nname = \"load\"\nperiod = \"70ms\"\n{query}"
+    )
+}
+
+#[test]
+fn a_job_that_would_not_meet_its_objective_is_refused() {
+    let file = std::env::temp_dir().join(format!("pascaline-ages-{}.toml", std::process::id()));
+    let verified = |text: &str, table: &str| {
+        std::fs::write(&file, text).unwrap();
+        parse(&job(&format!("[admission]\nverify = {:?}\n{table}", file.display())))
+    };
+    let bound = |bound: &str, clusters: &str| {
+        format!(
+            "[[query]]\nname = \"fresh\"\nmeasure = \"highest\"\nbound = {bound:?}\nclusters = [{clusters:?}]"
+        )
+    };
+    let refused = |config: &Config| config.jobs[1].refused.map(|why| why.as_str().to_owned());
+
+    let config = verified(&ages(3, 8, &bound("200ms", "job300")), "").unwrap();
+    assert!(refused(&config).is_none() && config.admission.is_none(), "nobody may form jobs by Joins");
+    let config = verified(&ages(3, 8, &bound("1ms", "load")), "jobs = \"1-9\"\nfrom = [\"::/0\"]").unwrap();
+    assert!(refused(&config).is_none() && config.admission.is_some(), "a query about another cluster");
+    let config = verified(&ages(3, 8, &bound("10ms", "job300")), "").unwrap();
+    let why = refused(&config).unwrap();
+    assert!(why.starts_with("fresh fails: ") && why.contains("job300"), "{why}");
+    assert!(config.to_string().contains(&format!("nobody may join: {why}")), "{config}");
+    assert!(config.jobs[0].refused.is_none(), "it sends no updates");
+
+    let mistakes = [
+        (ages(4, 8, &bound("1s", "job300")), "has 4 workers, and job 300 has fan_in = 3"),
+        (
+            ages(3, 9, &bound("1s", "job300")),
+            "is about a queue of 9 updates, olaf, and the ports have 8, olaf",
+        ),
+        (ages(3, 8, &bound("1s", "load")).replace("job300", "other"), "has no cluster \"job300\""),
+        (ages(3, 8, "[[query]]"), "measure"),
+        ("horizon = ".to_owned(), ".toml:1:11: "),
+    ];
+    for (text, message) in mistakes {
+        let error = verified(&text, "").unwrap_err().to_string();
+        assert!(error.contains(message) && error.contains(":"), "{message}: {error}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    assert!(parse(&job(&format!("[admission]\nverify = {:?}", file.display()))).is_err(), "no such file");
+    let without = parse(&format!("{GOOD}\n[admission]\nverify = \"/dev/zero\"")).unwrap_err();
+    assert!(without.to_string().contains("/dev/zero"), "{without}: no regular file");
+}

@@ -1,0 +1,148 @@
+"""scripts/lab: a leaf-spine network with appliances at its leaves and at a spine, built, tested, taken down.
+
+Exit code 0 only if every case came out right. Each case's figures are in the last line of --json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import build
+import netns
+import report
+from fabric import Fabric, Shape
+from lab_cases import CASES
+from laboratory import Case, Lab
+from options import between, size
+from process import Failure, Interrupted, Stop
+
+_BUILD_SECONDS = 3600.0
+_EXAMPLES = """\
+examples:
+  scripts/lab                                   all cases, then everything is taken down
+  scripts/lab --test --json | tail -n1 | python3 -m json.tool
+  scripts/lab --case two_levels --mbit 50 --workers 12
+  scripts/lab --keep                            stays up after the cases, for a look around, until Ctrl-C
+
+needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
+removes what it made, also when it fails or is interrupted. docs/lab.md has the network and the cases.
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the lab and returns the exit code."""
+    options = _parse(arguments)
+    stop = Stop(_BUILD_SECONDS)
+    try:
+        binary = build.ready(stop, options.binary)
+        build.become_root(Path(__file__).resolve(), arguments, binary)
+        netns.remove_leftovers()
+        cases = _run(options, binary, Stop(options.timeout))
+    except Interrupted as interrupted:
+        _say(f"lab: {interrupted}; everything is cleaned up")
+        return interrupted.exit_code
+    except Failure as failure:
+        _say(f"lab: {failure.whole}")
+        if options.json:
+            print(report.dump({"ok": False, "error": str(failure)}), flush=True)
+        return 1
+    good = bool(cases) and all(case.good for case in cases)
+    print(_table(cases), file=sys.stderr if options.json else sys.stdout, flush=True)
+    if options.json:
+        shape = asdict(_shape(options))
+        print(report.dump({"ok": good, **shape, "cases": {case.name: case.to_json() for case in cases}}))
+    return 0 if good else 1
+
+
+def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
+    """One lab, from nothing to nothing."""
+    fabric = Fabric(_shape(options))
+    files = netns.work_directory(os.getpid())
+    with ExitStack() as cleanup:
+        # Registered before it exists: whatever happens from here on, it is removed.
+        cleanup.callback(shutil.rmtree, files, ignore_errors=True)
+        cleanup.callback(fabric.destroy)
+        files.mkdir(mode=0o700)
+        lab = Lab(fabric, binary, files, stop, cleanup, options.bytes, options.allreduces)
+        _say(fabric.picture())
+        fabric.create()
+        stop.check()
+        cases = []
+        for name in options.case or CASES:
+            _say(f"lab: {name}")
+            cases.append(lab.attempt(name, CASES[name]))
+        if options.keep:
+            _say(_table(cases))
+            _stay(lab)
+        return cases
+
+
+def _stay(lab: Lab) -> None:
+    """Until Ctrl-C."""
+    _say(
+        f"\nEverything stays until Ctrl-C. Files: {lab.files}\nNamespaces: {' '.join(lab.fabric.namespaces)}"
+    )
+    for name, appliance in lab.appliances.items():
+        _say(f"  pascaline explain 1 --admin unix:{appliance.socket}    # {name}")
+    while True:
+        lab.stop.sleep(1.0)
+
+
+def _table(cases: list[Case]) -> str:
+    rows = []
+    for case in cases:
+        figures = ", ".join(f"{name} {_short(value)}" for name, value in case.figures.items())
+        rows.append(f"{'✓' if case.good else '✗'} {case.name}: {figures}")
+        rows += [f"  {problem}" for problem in case.problems]
+    return "\n".join(rows)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)
+
+
+def _shape(options: argparse.Namespace) -> Shape:
+    return Shape(options.spines, options.leaves, options.workers, options.mbit)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/lab",
+        description="A leaf-spine network of namespaces with appliances: built, tested, taken down.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--test", action="store_true", help="run the cases (what it does anyway)")
+    add("--case", action="append", choices=sorted(CASES), help="only this one; may be given again")
+    add("--spines", type=between(1, 4), default=2, metavar="N", help="spines (2)")
+    add("--leaves", type=between(2, 8), default=3, metavar="N", help="leaves (3)")
+    add("--workers", type=between(2, 32), default=6, metavar="N", help="workers, dealt over the leaves (6)")
+    add("--mbit", type=between(1, 10_000), default=100, metavar="N", help="Mbit/s of leaf-spine links (100)")
+    add("--bytes", type=size, default=1 << 20, metavar="SIZE", help="tensor per allreduce (1MiB)")
+    add("--allreduces", type=between(2, 10_000), default=8, metavar="N", help="how many in a case (8)")
+    add("--timeout", type=between(1, 86400), default=300, metavar="S", help="give up after (300)")
+    add("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
+    add("--keep", action="store_true", help="let everything run after the cases, until Ctrl-C")
+    add("--json", action="store_true", help="last line of output: one JSON object; all else on stderr")
+    options = parser.parse_args(arguments)
+    if options.workers < options.leaves:
+        parser.error(f"--workers {options.workers}: one for each of the {options.leaves} leaves at least")
+    return options
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""The cases of scripts/lab: each says what it did in figures, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from appliance import UDP_PORT, Settings
+from fabric import Site
+from laboratory import Case, Done, Lab
+
+# The job over two levels, and that of the same workers straight at the root.
+_TREE, _STAR = 1, 2
+# Beyond what has to cross a link: a busy machine is late now and then, and something is sent again.
+_MOST_STREAMS = 1.25
+
+
+def two_levels(lab: Lab, case: Case) -> None:
+    """Each rack's appliance adds, and the spine's what they send: one stream on each link to the root."""
+    _two_levels(lab)
+    done = lab.allreduce(_racks(lab), job=_TREE)
+    streams = _streams(lab, done)
+    case.figures = _figures(lab, done) | {"root_link_streams": streams}
+    case.demand(done.verified, "not every worker has verified every sum")
+    case.demand(min(streams.values()) >= 1, "a link of the root has carried less than one stream")
+    case.demand(max(streams.values()) <= _MOST_STREAMS, "a link of the root has carried more than one stream")
+    lab.accounts_hold(case)
+
+
+def one_level(lab: Lab, case: Case) -> None:
+    """The same workers straight at the spine's appliance: a stream of each on its rack's link."""
+    _two_levels(lab)
+    spine = lab.fabric.spines[0]
+    everybody = Site("everybody", spine.appliance, spine.appliance_address, spine.router, lab.fabric.mtu)
+    everybody.workers = [worker for leaf in lab.fabric.leaves for worker in leaf.workers]
+    done = lab.allreduce([everybody], job=_STAR)
+    streams = _streams(lab, done)
+    case.figures = _figures(lab, done) | {"root_link_streams": streams}
+    case.demand(done.verified, "not every worker has verified every sum")
+    for leaf in lab.fabric.leaves:
+        least = streams[f"{leaf.name}-spine0"]
+        case.demand(least >= len(leaf.workers), f"{leaf.name}'s link has carried less than its workers sent")
+
+
+def leaf_killed(lab: Lab, case: Case) -> None:
+    """A leaf's appliance is killed half way and started again; the running allreduce ends right."""
+    _two_levels(lab)
+    leaf = lab.appliances[lab.fabric.leaves[0].name]
+    done = lab.allreduce(_racks(lab), job=_TREE, half_way=lambda: leaf.kill_and_restart(lab.stop))
+    case.figures = _figures(lab, done) | {"resumed": done.resumed, "longest_seconds": max(done.seconds)}
+    case.demand(done.verified, "not every worker has verified every sum")
+    case.demand(done.resumed > 0, "nobody has noticed that the leaf was killed")
+    lab.accounts_hold(case)
+
+
+CASES: dict[str, Callable[[Lab, Case], None]] = {
+    "two_levels": two_levels,
+    "one_level": one_level,
+    "leaf_killed": leaf_killed,
+}
+
+
+def _two_levels(lab: Lab) -> None:
+    """Starts the appliances of spine 0 and of all leaves, with the jobs of both trees."""
+    leaves, root = lab.fabric.leaves, lab.fabric.spines[0]
+    root.members = [leaf.appliance_address for leaf in leaves]
+    workers = ", ".join(f'"{member}"' for leaf in leaves for member in leaf.members)
+    fan_in = sum(len(leaf.members) for leaf in leaves)
+    star = f'[[jobs]]\nid = {_STAR}\nname = "star"\nfan_in = {fan_in}\nmembers = [{workers}]\n'
+    lab.appliance(root, lab.settings(fan_in=len(leaves), more=star))
+    for rank, leaf in enumerate(leaves):
+        lab.appliance(leaf, _leaf(lab, root, leaf, (rank, len(leaves))))
+
+
+def _leaf(lab: Lab, root: Site, leaf: Site, place: tuple[int, int]) -> Settings:
+    rank, ranks = place
+    parent = (
+        f'parent = {{ address = "{root.appliance_address}:{UDP_PORT}", rank = {rank}, ranks = {ranks}, '
+        f'mac = "{leaf.router}" }}'
+    )
+    return lab.settings(fan_in=len(leaf.members), job_keys=parent)
+
+
+def _racks(lab: Lab) -> list[Site]:
+    return lab.fabric.leaves
+
+
+def _streams(lab: Lab, done: Done) -> dict[str, float]:
+    """How often each link of spine 0 has carried what one worker sends."""
+    return {link: round(sent / lab.stream, 4) for link, sent in done.links.items() if "spine0" in link}
+
+
+def _figures(lab: Lab, done: Done) -> dict[str, object]:
+    """What every case says."""
+    return {
+        "verified": done.verified,
+        "median_seconds": round(done.median, 4),
+        # The time that one stream takes on a shaped link, over what an allreduce took.
+        "of_link": round(lab.least_seconds / done.median, 3),
+    }
