@@ -9,9 +9,11 @@
 mod compare;
 mod error;
 mod fast;
+mod keep;
 mod milp;
 pub mod model;
 mod picture;
+mod place;
 mod plan;
 mod rates;
 mod read;
@@ -23,11 +25,13 @@ mod solve;
 mod unfold;
 
 pub use self::error::PlanError;
+pub use self::keep::{Former, Kept, extend};
 pub use self::model::Instance;
 pub use self::picture::to_svg;
+pub use self::place::{Placement, place};
 pub use self::plan::{Binding, Plan, Proof, TaskPlan};
 pub use self::read::{SCHEMA, read};
 pub use self::replay::replay;
-pub use self::report::{Summary, to_json};
+pub use self::report::{Placed, Summary, to_json, to_json_with};
 pub use self::setting::Setting;
 pub use self::solve::{Options, Solver, plan};

@@ -13,6 +13,7 @@ use highs::{Col, HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
 
 use crate::PlanError;
 use crate::model::{Channel, Flows, Instance};
+use crate::plan::TaskPlan;
 use crate::unfold::{Place, Unfolded};
 
 /// What a search came to.
@@ -34,6 +35,8 @@ pub(crate) struct Question<'a> {
     /// A u that is known to be possible: nothing above it is searched.
     pub(crate) enough: Option<f64>,
     pub(crate) deadline: Instant,
+    /// Tasks whose routes are given, by their place. The answer has no flows of them.
+    pub(crate) fixed: &'a [Option<TaskPlan>],
 }
 
 /// The least u of all plans.
@@ -44,7 +47,9 @@ pub(crate) fn solve(question: &Question<'_>) -> Result<Solved, PlanError> {
     let capacity = |channel: Channel| network.capacity(channel);
     let largest = (0..network.links.len() * 2).chain(servers(question.instance)).map(capacity);
     let largest = largest.fold(f64::MIN_POSITIVE, f64::max);
-    let least = worker_bound(question) * largest;
+    let given = given(question);
+    let tight = |(&channel, load): (&Channel, &f64)| load / network.capacity(channel);
+    let least = given.iter().map(tight).fold(worker_bound(question), f64::max) * largest;
     // In units of the largest capacity. If all are alike, and all weights, it is a whole number of flows.
     let whole = question.weights.iter().all(|&weight| weight == 1.0) && alike(question.instance, largest);
     let most = question.enough.map_or(f64::INFINITY, |enough| enough * largest * (1.0 + 1e-9));
@@ -56,7 +61,11 @@ pub(crate) fn solve(question: &Question<'_>) -> Result<Solved, PlanError> {
     };
     let mut columns = Vec::new();
     let mut loads: BTreeMap<Channel, Vec<(Col, f64)>> = BTreeMap::new();
-    for (unfolded, &weight) in unfolded.iter().zip(question.weights) {
+    for (at, (unfolded, &weight)) in unfolded.iter().zip(question.weights).enumerate() {
+        if question.fixed(at).is_some() {
+            columns.push(Vec::new());
+            continue;
+        }
         let task = add_task(&mut problem, unfolded);
         for (edge, &column) in unfolded.edges.iter().zip(&task) {
             if let Some(channel) = edge.channel {
@@ -67,9 +76,26 @@ pub(crate) fn solve(question: &Question<'_>) -> Result<Solved, PlanError> {
     }
     for (channel, mut terms) in loads {
         terms.push((u, -capacity(channel) / largest));
-        problem.add_row(..=0.0, terms);
+        problem.add_row(..=-given.get(&channel).copied().unwrap_or(0.0), terms);
     }
     run(problem, question, &unfolded, &columns, (largest, least))
+}
+
+impl Question<'_> {
+    fn fixed(&self, task: usize) -> Option<&TaskPlan> {
+        self.fixed.get(task).and_then(Option::as_ref)
+    }
+}
+
+/// What the given routes put on channels, for u = 1.
+fn given(question: &Question<'_>) -> BTreeMap<Channel, f64> {
+    let mut loads = BTreeMap::new();
+    for (at, &weight) in question.weights.iter().enumerate() {
+        for &(channel, flows) in question.fixed(at).map_or(&[][..], |task| &task.flows) {
+            *loads.entry(channel).or_insert(0.0) += weight * f64::from(flows);
+        }
+    }
+    loads
 }
 
 fn run(

@@ -23,7 +23,7 @@ pub(crate) fn best(instance: &Instance, tasks: &[TaskPlan]) -> Result<Vec<f64>, 
 }
 
 /// How many times its capacity the fullest link carries, at least 1.
-fn overload(instance: &Instance, tasks: &[TaskPlan], rates: &[f64]) -> f64 {
+pub(crate) fn overload(instance: &Instance, tasks: &[TaskPlan], rates: &[f64]) -> f64 {
     let mut loads = vec![0.0; instance.network.channels()];
     for (planned, rate) in tasks.iter().zip(rates) {
         planned.flows.iter().for_each(|&(channel, flows)| loads[channel] += f64::from(flows) * rate);

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
+use crate::keep::Kept;
 use crate::model::{Channel, End, Instance, Network};
+use crate::place::Placement;
 use crate::plan::{Plan, Proof, TaskPlan};
 
 /// A plan as JSON; docs/planning.md has its keys.
@@ -45,6 +47,26 @@ pub fn to_json(instance: &Instance, plan: &Plan) -> Value {
         "tasks": tasks.collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
     })
+}
+
+/// The same with where its aggregators were placed, and which tasks kept their routes.
+pub fn to_json_with(
+    instance: &Instance,
+    plan: &Plan,
+    placement: Option<&Placement>,
+    kept: Option<&Kept>,
+) -> Value {
+    let mut all = to_json(instance, plan);
+    if let Some(Placement { chosen, candidates, tried, bound, proof }) = placement {
+        let names: Vec<&str> = chosen.iter().map(|&at| instance.network.switches[at].name.as_str()).collect();
+        all["placement"] = json!({
+            "chosen": names, "candidates": candidates, "tried": tried, "bound": bound, "proof": proof,
+        });
+    }
+    if let Some(Kept { kept, moved, new }) = kept {
+        all["routes"] = json!({ "kept": kept, "moved": moved, "new": new });
+    }
+    all
 }
 
 /// Flows on the channels that lead up, by the labels of their switches.
@@ -97,6 +119,32 @@ impl fmt::Display for Summary<'_> {
                 let (job, workers) = (&instance.jobs[task.job].name, task.workers.len());
                 let (name, rate) = (&task.name, planned.rate);
                 writeln!(f, "  task {name} of {job}: {workers} workers at {rate:.3} Gbit/s")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where aggregators were placed, in a line for people.
+pub struct Placed<'a>(pub &'a Instance, pub &'a Placement);
+
+impl fmt::Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(instance, Placement { chosen, candidates, tried, bound, proof }) = self;
+        let names: Vec<&str> = chosen.iter().map(|&at| instance.network.switches[at].name.as_str()).collect();
+        write!(f, "  placed      {} of {candidates}: {}; ", chosen.len(), names.join(", "))?;
+        match proof {
+            Proof::Optimal => writeln!(f, "no choice is better ({tried} tried)"),
+            _ => writeln!(f, "{tried} choices tried, none can have more than {bound:.3} Gbit/s"),
+        }
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, names) in [("kept", &self.kept), ("moved", &self.moved), ("new", &self.new)] {
+            if !names.is_empty() {
+                writeln!(f, "  {what:<11} {}", names.join(", "))?;
             }
         }
         Ok(())

@@ -6,10 +6,10 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use self::several::improve;
+pub(crate) use self::several::{alone, alone_at_most, even, improve};
 use crate::fast::{self, Verdict, View};
-use crate::model::{Channel, Flows, Instance};
-use crate::plan::{Binding, Plan, Proof};
+use crate::model::{Channel, Flows, Instance, Network};
+use crate::plan::{Binding, Plan, Proof, TaskPlan};
 use crate::routes::{Budgets, routes};
 use crate::{PlanError, compare, milp, replay};
 
@@ -96,10 +96,8 @@ pub fn plan(instance: &Instance, options: &Options) -> Result<Plan, PlanError> {
         (solver, 1) => common(instance, &[1.0], solver, deadline)?,
         (solver, _) => several::answer(instance, solver, deadline)?,
     };
-    let answer = answer.ok_or_else(|| PlanError::Time {
-        limit: options.time_limit,
-        bound: several::alone_at_most(instance),
-    })?;
+    let answer = answer
+        .ok_or_else(|| PlanError::Time { limit: options.time_limit, bound: alone_at_most(instance) })?;
     finish(instance, answer, started)
 }
 
@@ -139,7 +137,7 @@ fn common(
         return Ok(found);
     }
     let enough = found.as_ref().map(|answer| 1.0 / answer.rates[0]);
-    let solved = milp::solve(&milp::Question { instance, weights, enough, deadline })?;
+    let solved = milp::solve(&milp::Question { instance, weights, enough, deadline, fixed: &[] })?;
     let bound = 1.0 / solved.least;
     let Some(flows) = solved.flows else {
         return Ok(found.map(|answer| Answer {
@@ -180,15 +178,25 @@ pub(crate) fn factor(instance: &Instance, weights: &[f64], flows: &[Flows]) -> R
 
 /// The links that are full.
 fn full(instance: &Instance, weights: &[f64], flows: &[Flows], factor: f64) -> Result<Binding, PlanError> {
-    let network = &instance.network;
-    let loads = asked(instance, weights, flows)?;
-    let is_full = |&channel: &Channel| loads[channel] * factor >= network.capacity(channel) * (1.0 - 1e-9);
+    let loads: Vec<f64> = asked(instance, weights, flows)?.into_iter().map(|load| load * factor).collect();
+    Ok(filled(&instance.network, &loads, "the program of whole numbers bounds the rest"))
+}
+
+/// The links that these routes and rates fill.
+pub(crate) fn fullest(instance: &Instance, tasks: &[TaskPlan], rest: &str) -> Binding {
+    let mut loads = vec![0.0; instance.network.channels()];
+    for task in tasks {
+        task.flows.iter().for_each(|&(channel, flows)| loads[channel] += f64::from(flows) * task.rate);
+    }
+    filled(&instance.network, &loads, rest)
+}
+
+fn filled(network: &Network, loads: &[f64], rest: &str) -> Binding {
+    let is_full = |&channel: &Channel| loads[channel] >= network.capacity(channel) * (1.0 - 1e-9);
     let channels: Vec<Channel> = (0..loads.len()).filter(|at| loads[*at] > 0.0).filter(is_full).collect();
     let first = channels.first().map_or(String::new(), |&channel| network.channel_name(channel));
-    let others = channels.len().saturating_sub(1);
-    let why =
-        format!("{first} is full, {others} other links are; the program of whole numbers bounds the rest");
-    Ok(Binding { kind: "capacity", why, channels })
+    let why = format!("{first} is full, {} other links are; {rest}", channels.len().saturating_sub(1));
+    Binding { kind: "capacity", why, channels }
 }
 
 /// Makes the paths, and has them replayed.
@@ -197,30 +205,37 @@ pub(crate) fn finish(instance: &Instance, answer: Answer, started: Instant) -> R
     let tasks = (instance.tasks.iter().zip(&answer.rates).zip(answer.flows))
         .map(|((task, &rate), flows)| routes(instance, task, rate, Budgets::new(network, flows)))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut all = vec![0; network.channels()];
+    let Answer { solver, bound, binding, timed_out, .. } = answer;
+    checked(instance, Found { solver, tasks, bound, binding, timed_out }, started)
+}
+
+/// Routes with their rates, and what is known about better ones.
+pub(crate) struct Found {
+    pub(crate) solver: &'static str,
+    pub(crate) tasks: Vec<TaskPlan>,
+    pub(crate) bound: f64,
+    pub(crate) binding: Binding,
+    pub(crate) timed_out: bool,
+}
+
+/// The plan of these routes, once the replay has taken it.
+pub(crate) fn checked(instance: &Instance, found: Found, started: Instant) -> Result<Plan, PlanError> {
+    let Found { solver, tasks, bound, binding, timed_out } = found;
+    let mut all = vec![0; instance.network.channels()];
     for (channel, flows) in tasks.iter().flat_map(|task| &task.flows) {
         all[*channel] += flows;
     }
-    let objective = instance.objective(answer.rates.iter().copied());
-    let bound = answer.bound.max(objective);
+    let objective = instance.objective(tasks.iter().map(|task| task.rate));
+    let bound = bound.max(objective);
     let proof = if bound <= objective * (1.0 + 1e-6) { Proof::Optimal } else { Proof::Gap };
-    let plan = Plan {
-        solver: answer.solver,
-        tasks,
-        k: all.into_iter().max().unwrap_or(0),
-        objective,
-        bound,
-        proof,
-        binding: answer.binding,
-        seconds: started.elapsed().as_secs_f64(),
-        timed_out: answer.timed_out,
-    };
+    let (k, seconds) = (all.into_iter().max().unwrap_or(0), started.elapsed().as_secs_f64());
+    let plan = Plan { solver, tasks, k, objective, bound, proof, binding, seconds, timed_out };
     replay(instance, &plan).map_err(PlanError::Refused)?;
     Ok(plan)
 }
 
 /// Says which worker has no way to its parameter server, up and then down, if one has none.
-fn reachable(instance: &Instance) -> Result<(), PlanError> {
+pub(crate) fn reachable(instance: &Instance) -> Result<(), PlanError> {
     let network = &instance.network;
     for task in &instance.tasks {
         let reached = crate::unfold::distances(network, network.servers[task.server].switch);

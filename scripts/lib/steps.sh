@@ -141,6 +141,12 @@ routes_planned() {
         expect "$output" "k == $known" 'proof == "optimal"' 'bound == throughput_gbps' 'seconds < 0.1' ||
             return 1
     done
+    pascaline plan examples/plans/appliances.json --place 2 --json >"$output" || { cat "$output"; return 1; }
+    expect "$output" 'placement["proof"] == "optimal"' 'placement["tried"] == 3' || return 1
+    pascaline plan examples/plans/fat-tree.json --json >"$logs/before.json" || return 1
+    pascaline plan examples/plans/fat-tree.json --keep "$logs/before.json" --json >"$output" ||
+        { cat "$output"; return 1; }
+    expect "$output" 'len(routes["kept"]) == 2' 'routes["moved"] == []' || return 1
     lab paper aro-fig-11 --quick --seeds 2 --json >"$output" || { cat "$output"; return 1; }
     expect "$output" 'rows[0]["mean"] > 10' 'rows[1]["mean"] < 5000' 'rows[2]["mean"] < 2' || return 1
     code=0

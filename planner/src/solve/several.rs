@@ -19,13 +19,8 @@ pub(super) fn answer(
     solver: Solver,
     deadline: Instant,
 ) -> Result<Option<Answer>, PlanError> {
-    let tasks_of = |job: usize| instance.tasks.iter().filter(|task| task.job == job).count();
-    let even: Vec<f64> = (instance.tasks.iter())
-        .map(|task| 1.0 / instance.jobs[task.job].weight / tasks_of(task.job) as f64)
-        .collect();
-    let even: Vec<f64> = even.iter().map(|weight| weight / even[0]).collect();
-    let Some(first) = common(instance, &even, solver, deadline)? else { return Ok(None) };
-    let one_each = (0..instance.jobs.len()).all(|job| tasks_of(job) == 1);
+    let Some(first) = common(instance, &even(instance), solver, deadline)? else { return Ok(None) };
+    let one_each = (0..instance.jobs.len()).all(|job| tasks_of(instance, job) == 1);
     let smallest = if one_each && instance.jobs.len() > 1 {
         first.bound * instance.jobs[instance.tasks[0].job].weight
     } else {
@@ -52,8 +47,19 @@ pub(super) fn answer(
     Ok(Some(best))
 }
 
+fn tasks_of(instance: &Instance, job: usize) -> usize {
+    instance.tasks.iter().filter(|task| task.job == job).count()
+}
+
+/// Rates in the ratio in which all jobs and all their tasks have as much.
+pub(crate) fn even(instance: &Instance) -> Vec<f64> {
+    let share = |job: usize| 1.0 / instance.jobs[job].weight / tasks_of(instance, job) as f64;
+    let first = instance.tasks.first().map_or(1.0, |task| share(task.job));
+    instance.tasks.iter().map(|task| share(task.job) / first).collect()
+}
+
 /// What each task could have at most if it were alone.
-fn alone(instance: &Instance, solver: Solver, deadline: Instant) -> Result<Vec<f64>, PlanError> {
+pub(crate) fn alone(instance: &Instance, solver: Solver, deadline: Instant) -> Result<Vec<f64>, PlanError> {
     (0..instance.tasks.len())
         .map(|task| {
             let mut single = Instance {
@@ -69,7 +75,7 @@ fn alone(instance: &Instance, solver: Solver, deadline: Instant) -> Result<Vec<f
 }
 
 /// A bound that costs nothing: the slowest link of a worker.
-pub(super) fn alone_at_most(instance: &Instance) -> f64 {
+pub(crate) fn alone_at_most(instance: &Instance) -> f64 {
     let network = &instance.network;
     let slowest = |task: &crate::model::Task| {
         task.workers.iter().map(|&worker| network.servers[worker].gbps).fold(f64::INFINITY, f64::min)

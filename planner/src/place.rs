@@ -1,0 +1,203 @@
+//! Where to add: which of the places that could have an aggregator should have one.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use crate::model::{Aggregates, Instance};
+use crate::plan::Plan;
+use crate::solve::{Options, plan};
+use crate::{PlanError, Proof};
+
+/// Up to so many choices all are tried.
+const MOST_CHOICES: u64 = 300;
+
+/// The places that were chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    /// The switches that add, or that have an appliance: indices, ascending.
+    pub chosen: Vec<usize>,
+    /// How many there were to choose from.
+    pub candidates: usize,
+    /// How many choices were planned.
+    pub tried: usize,
+    /// No choice is better than this, Gbit/s: that of all candidates together.
+    pub bound: f64,
+    /// Optimal if every choice was tried and each plan is optimal, or the bound is reached.
+    pub proof: Proof,
+}
+
+/// Chooses `count` of the switches that can add, so that the plan with these alone is the best: all choices
+/// are tried where they are few; else those that gain most are taken one after the other, and then exchanged
+/// while that gains something. Between choices of the same objective, the one that loads links less wins.
+///
+/// Gives the instance with the others as plain switches, its plan, and what is known of better choices.
+///
+/// # Errors
+/// [`PlanError::Input`] if there are not so many, or as [`plan()`].
+pub fn place(
+    instance: &Instance,
+    count: usize,
+    options: &Options,
+) -> Result<(Instance, Plan, Placement), PlanError> {
+    let switches = instance.network.switches.iter().enumerate();
+    let candidates: Vec<usize> =
+        switches.filter(|(_, switch)| switch.aggregates != Aggregates::No).map(|(at, _)| at).collect();
+    if count > candidates.len() {
+        let problem = format!("{count} of {} switches that can add", candidates.len());
+        return Err(PlanError::input(
+            "--place",
+            problem,
+            "choose fewer, or let more switches of the file add",
+        ));
+    }
+    let mut search = Search {
+        instance,
+        options: *options,
+        deadline: Instant::now() + options.time_limit,
+        tried: 0,
+        optimal: true,
+        best: None,
+    };
+    let bound = plan(instance, options)?.bound;
+    search.run(&candidates, count, bound)?;
+    let Search { best, tried, optimal, .. } = search;
+    let Some(Choice { chosen, plan, .. }) = best else {
+        return Err(PlanError::Time { limit: options.time_limit, bound });
+    };
+    let all =
+        choices(candidates.len(), count) <= MOST_CHOICES && tried as u64 == choices(candidates.len(), count);
+    let proven = all && optimal || plan.objective >= bound * (1.0 - 1e-6);
+    let proof = if proven { Proof::Optimal } else { Proof::Gap };
+    let placement = Placement { candidates: candidates.len(), tried, bound, proof, chosen };
+    Ok((only(instance, &placement.chosen), plan, placement))
+}
+
+struct Choice {
+    chosen: Vec<usize>,
+    plan: Plan,
+    load: f64,
+}
+
+struct Search<'a> {
+    instance: &'a Instance,
+    options: Options,
+    deadline: Instant,
+    tried: usize,
+    /// Every plan was.
+    optimal: bool,
+    best: Option<Choice>,
+}
+
+impl Search<'_> {
+    fn run(&mut self, candidates: &[usize], count: usize, bound: f64) -> Result<(), PlanError> {
+        if choices(candidates.len(), count) <= MOST_CHOICES {
+            let mut chosen: Vec<usize> = (0..count).collect();
+            loop {
+                self.consider(chosen.iter().map(|&at| candidates[at]).collect())?;
+                if !next(&mut chosen, candidates.len()) || self.is_over() {
+                    return Ok(());
+                }
+            }
+        }
+        let mut chosen = Vec::new();
+        while chosen.len() < count && !self.is_over() {
+            self.best = None;
+            for &more in candidates {
+                if !chosen.contains(&more) {
+                    self.consider([chosen.as_slice(), &[more]].concat())?;
+                }
+            }
+            chosen = self.best.as_ref().map_or(Vec::new(), |best| best.chosen.clone());
+        }
+        if chosen.len() < count {
+            // The time is over: what is there already, and the first of the rest.
+            let rest: Vec<usize> = candidates.iter().copied().filter(|at| !chosen.contains(at)).collect();
+            chosen.extend(rest.into_iter().take(count - chosen.len()));
+            self.best = None;
+            return self.consider(chosen).map(drop);
+        }
+        self.exchange(candidates, bound)
+    }
+
+    /// One for another, while that gains something.
+    fn exchange(&mut self, candidates: &[usize], bound: f64) -> Result<(), PlanError> {
+        let reached = |search: &Self| {
+            search.best.as_ref().is_some_and(|best| best.plan.objective >= bound * (1.0 - 1e-6))
+        };
+        'again: loop {
+            let chosen = self.best.as_ref().map_or(Vec::new(), |best| best.chosen.clone());
+            for out in 0..chosen.len() {
+                for &other in candidates.iter().filter(|at| !chosen.contains(at)) {
+                    if reached(self) || self.is_over() {
+                        return Ok(());
+                    }
+                    let mut exchanged = chosen.clone();
+                    exchanged[out] = other;
+                    if self.consider(exchanged)? {
+                        continue 'again;
+                    }
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Plans a choice; true if it is the best so far.
+    fn consider(&mut self, mut chosen: Vec<usize>) -> Result<bool, PlanError> {
+        chosen.sort_unstable();
+        let left = self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(10));
+        let options = Options { time_limit: left, ..self.options };
+        self.tried += 1;
+        let plan = match plan(&only(self.instance, &chosen), &options) {
+            Ok(plan) => plan,
+            Err(PlanError::Time { .. }) => {
+                self.optimal = false;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        self.optimal &= plan.proof == Proof::Optimal;
+        let load = plan.loads().values().sum::<f64>() / plan.objective;
+        let better = self.best.as_ref().is_none_or(|best| {
+            let gain = plan.objective / best.plan.objective - 1.0;
+            gain > 1e-9 || gain > -1e-9 && load < best.load * (1.0 - 1e-9)
+        });
+        if better {
+            self.best = Some(Choice { chosen, plan, load });
+        }
+        Ok(better)
+    }
+}
+
+/// The instance in which these switches alone add.
+fn only(instance: &Instance, chosen: &[usize]) -> Instance {
+    let mut instance = instance.clone();
+    for (at, switch) in instance.network.switches.iter_mut().enumerate() {
+        if !chosen.contains(&at) {
+            switch.aggregates = Aggregates::No;
+        }
+    }
+    instance
+}
+
+/// n over k, or the largest number.
+fn choices(n: usize, k: usize) -> u64 {
+    (0..k.min(n - k) as u64).fold(1, |all: u64, at| all.saturating_mul(n as u64 - at) / (at + 1))
+}
+
+/// The next ascending choice of as many out of `n`, in place; false after the last one.
+fn next(chosen: &mut [usize], n: usize) -> bool {
+    let count = chosen.len();
+    let Some(at) = (0..count).rev().find(|&at| chosen[at] < n - count + at) else { return false };
+    chosen[at] += 1;
+    for later in at + 1..count {
+        chosen[later] = chosen[later - 1] + 1;
+    }
+    true
+}
