@@ -1,120 +1,111 @@
 //! `pascaline-lab paper`: the papers' tables and figures, made by the code that ships, beside their numbers.
 
 mod aro;
+mod draw;
+mod dsa;
+mod figure;
+mod olaf;
+mod report;
+#[cfg(test)]
+mod tests;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use clap::{Args, ValueEnum};
-use serde_json::json;
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
 
-/// Make a table or figure of a paper, and compare it with what the paper prints
+use figure::{Entry, Scope};
+use report::Made;
+
+/// Make a table or figure of a paper, or all of them, and compare it with what the paper prints
 ///
 /// Each row has the figure's own measure, the mean over the seeds and its standard error, the paper's number
-/// where its text prints one, the deviation, and the reason of one above 10 %.
+/// where its text prints one, the deviation, and the reason of one above 10 % (10 points of a percentage).
+/// Rows that begin with "knob" show what a number depends on that the paper does not state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  pascaline-lab paper aro-fig-7a
+  pascaline-lab paper olaf-table-1
+  pascaline-lab paper dsa-fig-8 --quick --picture dsa-fig-8.svg
   pascaline-lab paper aro-fig-8 --seeds 5 --json
-  pascaline-lab paper aro-fig-11 --quick")]
+  pascaline-lab paper all --quick --out papers     # papers/report.md, report.html, report.json, *.svg")]
 pub(crate) struct PaperArgs {
     /// Which one
-    what: What,
-    /// How many seeds
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    seeds: u64,
-    /// Few seeds and points
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
+    what: String,
+    /// How many seeds [default: as many as the paper, or what 20 minutes for all allow]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
+    /// Few seeds and points, small models
     #[arg(long)]
     quick: bool,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
+    /// Draw it, as SVG; with `all`, the report has the pictures
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Where `all` writes its report
+    #[arg(long, value_name = "DIR", default_value = "papers")]
+    out: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
-    /// ARO, one job, one task: throughput of each method
-    #[value(name = "aro-fig-7a")]
-    AroFig7a,
-    /// The same by the part of switches that add
-    #[value(name = "aro-fig-7b")]
-    AroFig7b,
-    /// The same by the number of workers
-    #[value(name = "aro-fig-7c")]
-    AroFig7c,
-    /// The same by the number of pipelines
-    #[value(name = "aro-fig-8")]
-    AroFig8,
-    /// One job with one to four tasks: smallest rate and total
-    #[value(name = "aro-fig-9")]
-    AroFig9,
-    /// One to four jobs with two tasks each: smallest job and total
-    #[value(name = "aro-fig-10")]
-    AroFig10,
-    /// Large networks: throughput and the time to plan
-    #[value(name = "aro-fig-11")]
-    AroFig11,
+/// All that can be made.
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    olaf::FIGURES.iter().chain(&dsa::FIGURES).chain(&aro::FIGURES)
 }
 
-/// One line of a table.
-pub(crate) struct Row {
-    /// What varies, and its value.
-    pub(crate) point: String,
-    /// Method or measure.
-    pub(crate) name: String,
-    pub(crate) mean: f64,
-    pub(crate) error: f64,
-    /// What the paper's text prints.
-    pub(crate) paper: Option<f64>,
-    pub(crate) unit: &'static str,
-    /// Why they differ.
-    pub(crate) reason: &'static str,
-}
-
-impl Row {
-    /// The mean of values and its standard error.
-    pub(crate) fn of(point: String, name: String, values: &[f64], unit: &'static str) -> Self {
-        let count = values.len().max(1) as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance =
-            values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-        Self { point, name, mean, error: (variance / count).sqrt(), paper: None, unit, reason: "" }
-    }
+fn names() -> Vec<PossibleValue> {
+    let all = PossibleValue::new("all").help("Everything below, with one report");
+    let each = entries().map(|entry| PossibleValue::new(entry.name).help(entry.about));
+    core::iter::once(all).chain(each).collect()
 }
 
 pub(crate) fn run(args: &PaperArgs) -> anyhow::Result<ExitCode> {
-    let seeds = if args.quick { args.seeds.min(3) } else { args.seeds.max(1) };
-    let rows = match args.what {
-        What::AroFig7a => aro::default_setting(seeds)?,
-        What::AroFig7b => aro::by_adding(seeds, args.quick)?,
-        What::AroFig7c => aro::by_workers(seeds, args.quick)?,
-        What::AroFig8 => aro::by_pipelines(seeds)?,
-        What::AroFig9 => aro::tasks(seeds)?,
-        What::AroFig10 => aro::jobs(seeds)?,
-        What::AroFig11 => aro::large(seeds, args.quick)?,
-    };
-    let name = args.what.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
-    if args.json {
-        let rows = rows.iter().map(|row| {
-            let deviation = row.paper.map(|paper| row.mean / paper - 1.0);
-            json!({ "point": row.point, "name": row.name, "mean": row.mean, "error": row.error,
-                    "unit": row.unit,
-                    "paper": row.paper, "deviation": deviation, "reason": row.reason })
-        });
-        println!("{}", json!({ "figure": name, "seeds": seeds, "rows": rows.collect::<Vec<_>>() }));
-        return Ok(ExitCode::SUCCESS);
+    let bar = ProgressBar::new(0)
+        .with_style(ProgressStyle::with_template("{elapsed_precise} {wide_bar} {pos}/{len} runs {msg}")?);
+    let scope = Scope { seeds: args.seeds, quick: args.quick, bar };
+    if args.what == "all" {
+        return all(args, &scope);
     }
-    println!(
-        "{name}, {seeds} seeds: mean ± standard error, beside the paper's number where its text has one"
-    );
-    for row in &rows {
-        let paper = row.paper.map_or(String::new(), |paper| {
-            format!("  paper {paper}, {:+.1} %", (row.mean / paper - 1.0) * 100.0)
-        });
-        let (point, name, unit) = (&row.point, &row.name, row.unit);
-        println!("  {point:<28} {name:<14} {:>9.3} ± {:<7.3} {unit}{paper}", row.mean, row.error);
-        if !row.reason.is_empty() {
-            println!("  {:<28} {}", "", row.reason);
-        }
+    let entry = entries().find(|entry| entry.name == args.what).context("no such figure")?;
+    let figure = (entry.make)(&scope)?;
+    scope.bar.finish_and_clear();
+    ensure!(!figure.broken(), "{}: a number is missing", entry.name);
+    if let Some(path) = &args.picture {
+        std::fs::write(path, draw::svg(&figure)?).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", figure.json(entry.name));
+    } else {
+        report::print(entry.name, &figure);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn all(args: &PaperArgs, scope: &Scope) -> anyhow::Result<ExitCode> {
+    ensure!(args.picture.is_none(), "--picture is for one figure: `all` draws every one, into --out");
+    let began = Instant::now();
+    let entries: Vec<&Entry> = entries().collect();
+    let made = entries.par_iter().map(|&entry| {
+        let began = Instant::now();
+        let figure = (entry.make)(scope).with_context(|| entry.name)?;
+        ensure!(!figure.broken(), "{}: a number is missing", entry.name);
+        Ok(Made { entry, figure, took: began.elapsed() })
+    });
+    let made = made.collect::<anyhow::Result<Vec<_>>>()?;
+    scope.bar.finish_and_clear();
+    let took = began.elapsed();
+    report::write(&args.out, &made, args.quick, took)?;
+    if args.json {
+        println!("{}", report::json(&made, args.quick, took));
+    } else {
+        made.iter().for_each(|made| report::print(made.entry.name, &made.figure));
+        println!("{} in {:.0} s", args.out.join("report.html").display(), took.as_secs_f64());
     }
     Ok(ExitCode::SUCCESS)
 }

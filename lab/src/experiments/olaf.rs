@@ -9,12 +9,14 @@
 
 mod arrivals;
 mod bottleneck;
+mod reward;
 mod table1;
 mod table3;
 
 pub(crate) use arrivals::{Arrival, Arrivals, Workload};
 pub(crate) use bottleneck::{Bottleneck, Hold};
 pub(crate) use pascaline_ps::asynchronous::Age;
+pub(crate) use reward::Reward;
 pub(crate) use table1::{Fifo, Olaf, PAPER, Row, Table1};
 pub(crate) use table3::{Contest, Outcome, Scheme, Senders, Table3};
 

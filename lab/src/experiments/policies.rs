@@ -23,10 +23,10 @@ mod tests;
 mod worker;
 
 pub(crate) use experiment::{Best, Comparison, Experiment, Part, Row};
-pub(crate) use paper::Fact;
+pub(crate) use paper::{Fact, Measure, SIDES, Side};
 pub(crate) use payload::Payload;
-pub(crate) use run::run;
-pub(crate) use setting::{HEADERS, Setting};
+pub(crate) use run::{run, watched};
+pub(crate) use setting::{HEADERS, Lossy, Mix, Setting};
 
 /// The figures of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -75,12 +75,12 @@ impl Control {
                 runs,
                 lasts: LASTS,
                 slow: Duration::from_millis(300),
-                edge_kbps,
+                edge_kbps: [edge_kbps; 2],
                 last_kbps: line_kbps,
             };
             for (senders, kind) in SENDERS {
                 for (control, scheme) in schemes() {
-                    let Outcome { updates, sent, lost_pct, received, aom_ms: [fast, slow], jain } =
+                    let Outcome { updates, sent, lost_pct, received, aom_ms: [fast, slow], jain, .. } =
                         experiment.run(kind, scheme)?;
                     let (aom_fast_ms, aom_slow_ms) = (fast, slow);
                     rows.push(Row {

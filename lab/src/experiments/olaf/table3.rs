@@ -77,7 +77,7 @@ pub(crate) struct Table3 {
     /// Interval of the second group's workers: 300 ms in table 3, 100 ms in table 2.
     pub(crate) slow: Duration,
     /// Rate behind SW1 and behind SW2, in kbit/s.
-    pub(crate) edge_kbps: u32,
+    pub(crate) edge_kbps: [u32; 2],
     /// Rate behind SW3, in kbit/s.
     pub(crate) last_kbps: u32,
 }
@@ -95,6 +95,10 @@ pub(crate) struct Outcome {
     pub(crate) received: f64,
     /// Age-of-Model in milliseconds, averaged over time and over the clusters of each group.
     pub(crate) aom_ms: [f64; 2],
+    /// The same of each worker's own updates, where none are combined.
+    pub(crate) worker_aom_ms: [f64; 2],
+    /// The mean of its peaks.
+    pub(crate) worker_peak_ms: [f64; 2],
     /// Jain's index of the clusters' averages.
     pub(crate) jain: f64,
 }
@@ -136,7 +140,14 @@ impl Table3 {
             mean.lost_pct += one.lost_pct * share;
             mean.received += one.received * share;
             mean.jain += one.jain * share;
-            mean.aom_ms.iter_mut().zip(one.aom_ms).for_each(|(mean, one)| *mean += one * share);
+            let groups = [
+                (&mut mean.aom_ms, one.aom_ms),
+                (&mut mean.worker_aom_ms, one.worker_aom_ms),
+                (&mut mean.worker_peak_ms, one.worker_peak_ms),
+            ];
+            for (mean, one) in groups {
+                mean.iter_mut().zip(one).for_each(|(mean, one)| *mean += one * share);
+            }
         }
         Ok(mean)
     }
@@ -160,6 +171,8 @@ struct World {
     controls: Vec<Control>,
     lines: Vec<Bottleneck>,
     ages: Vec<Age>,
+    /// Of each worker alone.
+    workers: Vec<Age>,
     pace: Pace,
     pool: HeapPool,
     updates: u64,
@@ -171,7 +184,7 @@ struct World {
 impl World {
     fn new(experiment: &Table3, senders: Senders, scheme: Scheme, seed: u64) -> Result<Self, ConfigError> {
         let line = |at: usize| {
-            let kbps = if at == LAST { experiment.last_kbps } else { experiment.edge_kbps };
+            let kbps = experiment.edge_kbps.get(at).copied().unwrap_or(experiment.last_kbps);
             let rate = NonZeroU64::new(u64::from(kbps) * 1000).unwrap_or(NonZeroU64::MIN);
             let config = Config {
                 discipline: scheme.discipline,
@@ -191,6 +204,7 @@ impl World {
             controls: Vec::new(),
             lines: (0..PLACES.len()).map(line).collect::<Result<_, _>>()?,
             ages: vec![Age::default(); usize::from(CLUSTERS)],
+            workers: vec![Age::default(); usize::from(CLUSTERS * WORKERS)],
             pace: Pace::default(),
             pool: HeapPool::new(),
             updates: 0,
@@ -288,6 +302,9 @@ impl World {
         if let Some(age) = self.ages.get_mut(cluster as usize) {
             age.receive(now, departure.update.generated_ns);
         }
+        if let Some(age) = self.workers.get_mut(usize::from(departure.update.worker)) {
+            age.receive(now, departure.update.generated_ns);
+        }
         let QueueState { clusters, capacity, waiting } = self
             .lines
             .get_mut(LAST)
@@ -301,15 +318,24 @@ impl World {
 
     #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
     fn outcome(self) -> Outcome {
-        let ages: Vec<f64> = self.ages.iter().map(|age| age.average(self.lasts) / MS as f64).collect();
+        let all = |ages: &[Age], of: &dyn Fn(&Age) -> f64| -> Vec<f64> {
+            ages.iter().map(|age| of(age) / MS as f64).collect()
+        };
         let mean = |ages: &[f64]| ages.iter().sum::<f64>() / ages.len() as f64;
-        let (fast, slow) = ages.split_at(ages.len() / 2);
+        let halves = |ages: &[f64]| {
+            let (fast, slow) = ages.split_at(ages.len() / 2);
+            [mean(fast), mean(slow)]
+        };
+        let average = |age: &Age| age.average(self.lasts);
+        let ages = all(&self.ages, &average);
         Outcome {
             updates: self.updates as f64,
             sent: self.sent as f64,
             lost_pct: 100.0 * self.lost as f64 / self.sent as f64,
             received: self.received as f64,
-            aom_ms: [mean(fast), mean(slow)],
+            aom_ms: halves(&ages),
+            worker_aom_ms: halves(&all(&self.workers, &average)),
+            worker_peak_ms: halves(&all(&self.workers, &Age::mean_peak)),
             jain: jain(&ages),
         }
     }

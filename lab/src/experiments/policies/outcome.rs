@@ -1,5 +1,7 @@
 //! Reacts to the pool's events as an appliance does, except for where results are made.
 
+use std::collections::HashMap;
+
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{
     Aggregate, Cause, Contribution, Evicted, Key, Partial, RankSet, Rejection, Reminded, Request, Sink, Verb,
@@ -67,11 +69,30 @@ pub(super) struct Outcome {
     pub(super) tally: Vec<JobCounts>,
     /// Requests whose outcome the pool has reported.
     pub(super) answered: u64,
+    /// When the request came.
+    pub(super) now: u64,
+    pub(super) watched: Option<Watched>,
+}
+
+/// For how long slots are taken.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    since: HashMap<Key, u64>,
+    pub(super) occupation: Vec<u64>,
 }
 
 impl Outcome {
     fn tally(&mut self, key: Key) -> Option<&mut JobCounts> {
         self.tally.get_mut(usize::from(key.job()))
+    }
+
+    /// A slot is free, or its result has left.
+    fn vacated(&mut self, key: Key) {
+        if let Some(watched) = &mut self.watched
+            && let Some(since) = watched.since.remove(&key)
+        {
+            watched.occupation.push(self.now - since);
+        }
     }
 
     /// Sends a cached result to the rank that asked.
@@ -85,6 +106,7 @@ impl Outcome {
 
     /// Sends a result to all ranks.
     fn fan_out(&mut self, request: &Request, bytes: &[u8]) {
+        self.vacated(request.key);
         if let Some(sum) = Payload::from_bytes(bytes) {
             self.sends.push(Send::FanOut { job: request.key.job(), psn: request.key.psn(), sum });
         }
@@ -101,6 +123,7 @@ impl Outcome {
         let Some(sum) = Payload::from_bytes(result.payload.bytes()) else { return };
         let (job, psn) = (result.key.job(), result.key.psn());
         if self.results_at == ResultsAt::Appliance || !self.server {
+            self.vacated(result.key);
             return self.sends.push(Send::FanOut { job, psn, sum });
         }
         self.hand_to_server(whole(result.key, result.fan_in), &with_all_ranks(result), true);
@@ -108,8 +131,11 @@ impl Outcome {
 }
 
 impl Sink<HeapBuf> for Outcome {
-    fn opened(&mut self, _: &Contribution) {
+    fn opened(&mut self, of: &Contribution) {
         self.answered += 1;
+        if let Some(watched) = &mut self.watched {
+            watched.since.insert(of.key, self.now);
+        }
     }
 
     fn added(&mut self, of: &Contribution) {
@@ -219,6 +245,7 @@ impl Sink<HeapBuf> for Outcome {
         {
             tally.preemptions += 1;
         }
+        self.vacated(key);
         if let Evicted::Partial(Partial { packet, fan_in, count, again, priority, .. }) = what {
             let flags = Flags::TRAILER.with(repeated(again));
             let header = Header { flags, priority, ..header(Kind::Partial, key, fan_in, count) };

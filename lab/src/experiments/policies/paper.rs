@@ -92,7 +92,7 @@ const SWITCHML: Side = Side { policy: Policy::SwitchMl, results_at: ResultsAt::A
 const ATP: Side = Side { policy: Policy::Atp, results_at: ResultsAt::Server };
 
 /// The systems as the paper has them.
-pub(super) const SIDES: [Side; 5] = [DSA, ATP, SWITCHML, ALWAYS, COIN];
+pub(crate) const SIDES: [Side; 5] = [DSA, ATP, SWITCHML, ALWAYS, COIN];
 
 const fn fact(figure: u8, mix: Mix, measure: Measure, sides: (Side, Side), factor: f64) -> Fact {
     Fact { figure, mix, measure, of: sides.0, over: sides.1, factor: Some(factor), sweep: Sweep::None }

@@ -64,14 +64,19 @@ impl World {
                 workers.push(Worker::new(&setting, (job, rank), began, random.below(jitter)));
             }
         }
-        let line = setting.line();
+        let line = setting.server_line();
         let seeds = random.next();
         let seed = |number: usize| seeds.wrapping_add(number as u64);
         let sources = u16::try_from(2 * workers.len()).unwrap_or(u16::MAX).saturating_add(3 * jobs);
+        let own = |worker: &Worker| setting.worker_line(worker.name().1);
         let mut world = Self {
             agenda: Agenda::new(sources),
-            ups: (0..workers.len()).map(|number| Line::new(line, seed(2 * number))).collect(),
-            downs: (0..workers.len()).map(|number| Line::new(line, seed(2 * number + 1))).collect(),
+            ups: workers.iter().zip(0..).map(|(who, number)| Line::new(own(who), seed(2 * number))).collect(),
+            downs: workers
+                .iter()
+                .zip(0..)
+                .map(|(who, number)| Line::new(own(who), seed(2 * number + 1)))
+                .collect(),
             hosts: (0..jobs).map(|job| Host::new(&setting, job)).collect::<Result<_, _>>()?,
             to_servers: (0..jobs).map(|job| Line::new(line, !seed(2 * usize::from(job)))).collect(),
             from_servers: (0..jobs).map(|job| Line::new(line, !seed(2 * usize::from(job) + 1))).collect(),
@@ -350,10 +355,23 @@ impl World {
 /// [`Violation`] if a sum is wrong, a worker or packet is stuck, the pool loses a packet, or the setting is
 /// impossible.
 pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
+    Ok(watched(setting, false)?.0)
+}
+
+/// The same; if wanted also for how many picoseconds each slot was taken: from its first contribution until
+/// its result has left for the workers, or its partial for the server.
+///
+/// # Errors
+/// As `run`.
+pub(crate) fn watched(setting: &Setting, watch: bool) -> Result<(Run, Vec<u64>), Violation> {
     let mut world = World::new(setting)?;
+    if watch {
+        world.switch.watch();
+    }
     world.run()?;
     let report = world.report();
     world.settle()?;
+    let occupation = world.switch.occupation();
     let expected = world.setting.results();
     if report.verified != expected {
         return Err(Violation::Results { expected, got: report.verified });
@@ -365,5 +383,5 @@ pub(crate) fn run(setting: &Setting) -> Result<Run, Violation> {
     if offered != answered {
         return Err(Violation::Unaccounted { offered, answered });
     }
-    Ok(report)
+    Ok((report, occupation))
 }

@@ -19,12 +19,6 @@ pub(super) const LEAST_FRAME: u64 = 64;
 /// four lines).
 const LINE_DELAY: u64 = 5 * MICRO / 2;
 
-/// Jobs begin within this time (DSA, section VII.B).
-const START: u64 = 1000 * MICRO;
-
-/// Greatest delay of a worker's gradients after the first worker's (DSA, section VII.B).
-const JITTER: u64 = 300 * MICRO;
-
 /// The policies: DSA's, its two baselines, its two strawmen, and the pool without any help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
@@ -105,6 +99,19 @@ pub(crate) enum Mix {
     B,
     /// Both in turns.
     Both,
+    /// A model whose partitions have so many kilobytes, and whose layers take so many microseconds.
+    Of { kilobytes: u32, layer_us: u32 },
+}
+
+/// Which lines lose packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Lossy {
+    /// All.
+    Every,
+    /// Those of each job's first worker.
+    OneWorker,
+    /// Those of the servers.
+    Server,
 }
 
 impl Mix {
@@ -115,6 +122,7 @@ impl Mix {
             Self::A => "A",
             Self::B => "B",
             Self::Both => "A+B",
+            Self::Of { .. } => "other",
         }
     }
 
@@ -124,6 +132,9 @@ impl Mix {
         match self {
             Self::A => A,
             Self::B => B,
+            Self::Of { kilobytes, layer_us } => {
+                Model { partition: kilobytes as u64 * 1000, layer: layer_us as u64 * MICRO }
+            }
             Self::Both if job.is_multiple_of(2) => A,
             Self::Both => B,
         }
@@ -189,8 +200,14 @@ pub(crate) struct Setting {
     pub(crate) poll_us: u32,
     /// Divisor of tensors and computation times.
     pub(crate) scale: u32,
-    /// Losses on each line, per million packets.
+    /// Jobs begin within this many microseconds.
+    pub(crate) starts_us: u32,
+    /// Greatest delay of a worker's gradients after the first worker's, in microseconds.
+    pub(crate) straggle_us: u32,
+    /// Losses on each lossy line, per million packets.
     pub(crate) loss: u32,
+    /// Which lines those are.
+    pub(crate) lossy: Lossy,
     /// The seed.
     pub(crate) seed: u64,
 }
@@ -216,7 +233,10 @@ impl Setting {
             spread: 4096,
             poll_us: 1,
             scale: 1,
+            starts_us: 1000,
+            straggle_us: 300,
             loss: 0,
+            lossy: Lossy::Every,
             seed,
         }
     }
@@ -266,15 +286,27 @@ impl Setting {
         u16::try_from(slots / 2).unwrap_or(u16::MAX).min(self.spread).max(1)
     }
 
-    /// The properties of every line.
+    /// The properties of every line but for what it loses.
     pub(super) fn line(&self) -> Kind {
-        Kind { byte: 8000 / u64::from(self.gbps.max(1)), delay: LINE_DELAY, loss: self.loss }
+        Kind { byte: 8000 / u64::from(self.gbps.max(1)), delay: LINE_DELAY, loss: 0 }
+    }
+
+    /// A line of a worker.
+    pub(super) fn worker_line(&self, rank: u16) -> Kind {
+        let lossy = self.lossy == Lossy::Every || self.lossy == Lossy::OneWorker && rank == 0;
+        Kind { loss: if lossy { self.loss } else { 0 }, ..self.line() }
+    }
+
+    /// A line of a server.
+    pub(super) fn server_line(&self) -> Kind {
+        Kind { loss: if self.lossy == Lossy::OneWorker { 0 } else { self.loss }, ..self.line() }
     }
 
     /// Interval in which jobs begin, and greatest delay of a worker's gradients.
     pub(super) fn chance(&self) -> (u64, u64) {
         let scale = u64::from(self.scale.max(1));
-        (START / scale, JITTER / scale)
+        let ticks = |micros: u32| (u64::from(micros) * MICRO / scale).max(1);
+        (ticks(self.starts_us), ticks(self.straggle_us))
     }
 
     /// Both in milliseconds, for reports.

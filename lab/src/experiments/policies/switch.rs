@@ -5,7 +5,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_wire::{Flags, Header, Kind};
 
-use super::outcome::{Datagram, JobCounts, Outcome, ROOM, Send};
+use super::outcome::{Datagram, JobCounts, Outcome, ROOM, Send, Watched};
 use super::payload::{self, Payload};
 use super::setting::Setting;
 
@@ -51,6 +51,8 @@ impl Switch {
                 sends: Vec::new(),
                 tally: vec![JobCounts::default(); usize::from(setting.jobs)],
                 answered: 0,
+                now: 0,
+                watched: None,
             },
         })
     }
@@ -91,6 +93,7 @@ impl Switch {
             now: now / 1000,
         };
         let packet = self.packet(body);
+        self.outcome.now = now;
         self.offered += 1;
         self.session.offer(&request, region, packet, &mut self.outcome);
     }
@@ -117,6 +120,16 @@ impl Switch {
     /// Passes a worker's packet on to the server as it is.
     pub(super) fn pass_on(&mut self, header: Header, body: &[u8]) {
         self.outcome.hand_to_server(header, body, false);
+    }
+
+    /// Notes from now on for how long slots are taken.
+    pub(super) fn watch(&mut self) {
+        self.outcome.watched = Some(Watched::default());
+    }
+
+    /// What was noted.
+    pub(super) fn occupation(&mut self) -> Vec<u64> {
+        self.outcome.watched.take().map_or(Vec::new(), |watched| watched.occupation)
     }
 
     /// Packets to send; [`give_back`](Self::give_back) the empty list.

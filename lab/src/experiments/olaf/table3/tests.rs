@@ -20,7 +20,7 @@ fn run(senders: Senders, discipline: Discipline, policy: Policy) -> Outcome {
         runs: 2,
         lasts: Duration::from_secs(60),
         slow: Duration::from_millis(300),
-        edge_kbps: 10_000,
+        edge_kbps: [10_000; 2],
         last_kbps: 1000,
     };
     experiment.run(senders, Scheme { discipline, policy }).expect("a queue")

@@ -1,0 +1,113 @@
+//! The report of all figures: Markdown, a page with the pictures inside, and JSON.
+
+use core::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::draw;
+use super::figure::{Entry, Figure, Row};
+
+/// A figure that was made, and how long it took.
+pub(super) struct Made {
+    pub(super) entry: &'static Entry,
+    pub(super) figure: Figure,
+    pub(super) took: Duration,
+}
+
+/// All of them as one object.
+pub(super) fn json(made: &[Made], quick: bool, took: Duration) -> Value {
+    let rows = || made.iter().flat_map(|made| &made.figure.rows);
+    json!({
+        "quick": quick,
+        "seconds": took.as_secs_f64(),
+        "names": made.iter().map(|made| made.entry.name).collect::<Vec<_>>(),
+        "compared": rows().filter(|row| row.paper.is_some()).count(),
+        "unexplained": rows().filter(|row| row.unexplained()).count(),
+        "broken": made.iter().filter(|made| made.figure.broken()).count(),
+        "figures": made.iter().map(|made| {
+            let mut figure = made.figure.json(made.entry.name);
+            figure["seconds"] = json!(made.took.as_secs_f64());
+            figure
+        }).collect::<Vec<_>>(),
+    })
+}
+
+/// Writes `report.md`, `report.html`, `report.json`, and a picture for each figure.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn write(into: &Path, made: &[Made], quick: bool, took: Duration) -> anyhow::Result<()> {
+    std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
+    let save = |name: &str, text: &str| {
+        let path = into.join(name);
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    let how = if quick { "quick: few seeds and points, small models" } else { "all seeds and points" };
+    let intro = format!(
+        "Made by `pascaline-lab paper all` in {:.0} s ({how}). Each row is the mean over the seeds, with its \
+         standard error, beside the paper's number where its text prints one.",
+        took.as_secs_f64()
+    );
+    let mut markdown = format!("# The papers' tables and figures\n\n{intro}\n");
+    let mut html = format!("{HEAD}<h1>The papers' tables and figures</h1><p>{}</p>", escaped(&intro));
+    for one in made {
+        let picture = draw::svg(&one.figure).with_context(|| one.entry.name)?;
+        save(&format!("{}.svg", one.entry.name), &picture)?;
+        let (name, about, seeds) = (one.entry.name, one.entry.about, one.figure.seeds);
+        let _ = write!(markdown, "\n## {name}\n\n{about}; {seeds} seeds. [Picture]({name}.svg)\n\n");
+        markdown.push_str("| at | what | here | ± | unit | paper | deviation | why |\n");
+        markdown.push_str("|---|---|---|---|---|---|---|---|\n");
+        let _ = write!(html, "<h2>{name}</h2><p>{}; {seeds} seeds.</p>{picture}<table>", escaped(about));
+        html.push_str("<tr><th>at<th>what<th>here<th>±<th>unit<th>paper<th>deviation<th>why");
+        for row in &one.figure.rows {
+            let cells = cells(row);
+            let _ = writeln!(markdown, "| {} |", cells.join(" | ").replace('\n', " "));
+            let _ = write!(html, "<tr><td>{}", cells.map(|cell| escaped(&cell)).join("<td>"));
+        }
+        html.push_str("</table>");
+    }
+    save("report.md", &markdown)?;
+    save("report.html", &html)?;
+    save("report.json", &json(made, quick, took).to_string())
+}
+
+const HEAD: &str = "<!doctype html><meta charset=utf-8><title>The papers' tables and figures</title>\
+<style>body{font:15px sans-serif;max-width:1000px;margin:2em auto}table{border-collapse:collapse}\
+td,th{border:1px solid #ccc;padding:2px 6px;text-align:left;vertical-align:top}svg{max-width:100%}</style>";
+
+fn cells(row: &Row) -> [String; 8] {
+    let paper = row.paper.map_or(String::new(), |paper| paper.to_string());
+    [
+        row.point.clone(),
+        row.name.clone(),
+        format!("{:.3}", row.mean),
+        format!("{:.3}", row.error),
+        row.unit.to_owned(),
+        paper,
+        row.deviates(),
+        row.reason.to_string(),
+    ]
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A figure as text.
+pub(super) fn print(name: &str, figure: &Figure) {
+    let seeds = figure.seeds;
+    println!(
+        "{name}, {seeds} seeds: mean ± standard error, beside the paper's number where its text has one"
+    );
+    for row in &figure.rows {
+        let paper = row.paper.map_or(String::new(), |paper| format!("  paper {paper}, {}", row.deviates()));
+        let (point, name, unit) = (&row.point, &row.name, row.unit);
+        println!("  {point:<30} {name:<22} {:>9.3} ± {:<7.3} {unit}{paper}", row.mean, row.error);
+        if !row.reason.is_empty() {
+            println!("  {:<30} {}", "", row.reason);
+        }
+    }
+}
