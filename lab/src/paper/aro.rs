@@ -204,8 +204,9 @@ fn large(scope: &Scope) -> Made {
 
 /// The times of section IV.C: of 30 scenarios, and what SRO and APP save.
 fn times(scope: &Scope) -> Made {
-    const WHY: &str = "the paper gives a quadratic program to Gurobi; with u = 1/r it is linear, and where all \
-                       links are alike a search over whole numbers of flows needs no program: the rows below";
+    const WHY: &str = "the paper gives a quadratic program to Gurobi; with u = 1/r it is linear, and where \
+                       all links are alike a search over whole numbers of flows needs no program: the rows \
+                       below";
     let mut figure = empty(scope);
     let (mut full, default) = (0.0, Setting::default());
     for (solver, name) in [(Solver::Aro, "ARO (QSR)"), (Solver::AroAcc, "ARO-ACC")] {
@@ -224,8 +225,8 @@ fn times(scope: &Scope) -> Made {
         } else {
             let saved = Row::of("24 + 24 switches", "SRO and APP save", &[100.0 * (1.0 - mean / full)], "%");
             figure.rows.push(saved.paper(90.0).because(
-                "ARO's own exact search needs milliseconds here, of which reading the instance and the replay \
-                 are a part: nothing is left to be saved",
+                "ARO's own exact search needs milliseconds here, of which reading the instance and the \
+                 replay are a part: nothing is left to be saved",
             ));
         }
     }

@@ -169,11 +169,11 @@ fn of(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
 /// What a line of tables 2 and 3 prints: name, loss, ages of both groups, Jain's index.
 type Printed = (&'static str, f64, [f64; 2], f64);
 
-const RATE: &str = "the lines' rates are not in the text. Knob: no rate gives both columns: about 1 Mbit/s behind \
-                    SW3 gives the losses, 0.2 Mbit/s Olaf's ages, and FIFO's ages are near those of a worker's \
-                    own updates, not of a cluster's";
-const JAIN: &str = "not from the ages beside it: for two groups of clusters with the printed ages Jain's index \
-                    is in the last rows; here it is of the ages above";
+const RATE: &str = "the lines' rates are not in the text. Knob: no rate gives both columns: about 1 Mbit/s \
+                    behind SW3 gives the losses, 0.2 Mbit/s Olaf's ages, and about 0.4 Mbit/s FIFO's ages, \
+                    if they are of a worker's own updates instead of a cluster's";
+const JAIN: &str = "not from the ages beside it: for two groups of clusters with the printed ages Jain's \
+                    index is in the last rows; here it is of the ages above";
 
 fn multihop_table(scope: &Scope, slow: u64, printed: &[Printed]) -> Made {
     let seeds = scope.seeds(10, 2);
@@ -267,8 +267,9 @@ fn figure_7(scope: &Scope) -> Made {
 
 /// Figure 10: SW1 gets narrower while SW2 stays as it is; all send every 100 ms.
 fn figure_10(scope: &Scope) -> Made {
-    const WHY: &str = "the text says only that FIFO's goes beyond this when SW1 is narrowest, and gives no rates. \
-                       Knob: the age grows as the rate shrinks; of a worker's own updates it is tenfold";
+    const WHY: &str = "the text says only that FIFO's goes beyond this when SW1 is narrowest, and gives no \
+                       rates. Knob: the age grows as the rate shrinks; of a worker's own updates it is \
+                       tenfold";
     let seeds = scope.seeds(10, 2);
     let mut figure = Figure { seeds, ..Figure::default() };
     let mut lines = Vec::new();

@@ -62,12 +62,19 @@ pub(super) fn write(into: &Path, made: &[Made], quick: bool, took: Duration) -> 
         markdown.push_str("|---|---|---|---|---|---|---|---|\n");
         let _ = write!(html, "<h2>{name}</h2><p>{}; {seeds} seeds.</p>{picture}<table>", escaped(about));
         html.push_str("<tr><th>at<th>what<th>here<th>±<th>unit<th>paper<th>deviation<th>why");
+        let reasons = reasons(&one.figure);
         for row in &one.figure.rows {
-            let cells = cells(row);
-            let _ = writeln!(markdown, "| {} |", cells.join(" | ").replace('\n', " "));
+            let cells = cells(row, &reasons);
+            let _ = writeln!(markdown, "| {} |", cells.join(" | "));
             let _ = write!(html, "<tr><td>{}", cells.map(|cell| escaped(&cell)).join("<td>"));
         }
-        html.push_str("</table>");
+        html.push_str("</table><ol>");
+        markdown.push('\n');
+        for (number, reason) in (1..).zip(&reasons) {
+            let _ = writeln!(markdown, "{number}. {reason}");
+            let _ = write!(html, "<li>{}", escaped(reason));
+        }
+        html.push_str("</ol>");
     }
     save("report.md", &markdown)?;
     save("report.html", &html)?;
@@ -78,7 +85,24 @@ const HEAD: &str = "<!doctype html><meta charset=utf-8><title>The papers' tables
 <style>body{font:15px sans-serif;max-width:1000px;margin:2em auto}table{border-collapse:collapse}\
 td,th{border:1px solid #ccc;padding:2px 6px;text-align:left;vertical-align:top}svg{max-width:100%}</style>";
 
-fn cells(row: &Row) -> [String; 8] {
+/// The reasons of a figure, each once.
+fn reasons(figure: &Figure) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for reason in figure.rows.iter().map(|row| row.reason.as_ref()).filter(|reason| !reason.is_empty()) {
+        if !all.contains(&reason) {
+            all.push(reason);
+        }
+    }
+    all
+}
+
+/// The number of a row's reason, in brackets.
+fn mark(row: &Row, reasons: &[&str]) -> String {
+    let at = reasons.iter().position(|reason| *reason == row.reason);
+    at.map_or(String::new(), |at| format!("[{}]", at + 1))
+}
+
+fn cells(row: &Row, reasons: &[&str]) -> [String; 8] {
     let paper = row.paper.map_or(String::new(), |paper| paper.to_string());
     [
         row.point.clone(),
@@ -88,7 +112,7 @@ fn cells(row: &Row) -> [String; 8] {
         row.unit.to_owned(),
         paper,
         row.deviates(),
-        row.reason.to_string(),
+        mark(row, reasons),
     ]
 }
 
@@ -98,16 +122,18 @@ fn escaped(text: &str) -> String {
 
 /// A figure as text.
 pub(super) fn print(name: &str, figure: &Figure) {
-    let seeds = figure.seeds;
+    let (seeds, reasons) = (figure.seeds, reasons(figure));
     println!(
         "{name}, {seeds} seeds: mean ± standard error, beside the paper's number where its text has one"
     );
     for row in &figure.rows {
-        let paper = row.paper.map_or(String::new(), |paper| format!("  paper {paper}, {}", row.deviates()));
+        let paper = row.paper.map_or(String::new(), |paper| {
+            format!("  paper {paper}, {} {}", row.deviates(), mark(row, &reasons))
+        });
         let (point, name, unit) = (&row.point, &row.name, row.unit);
         println!("  {point:<30} {name:<22} {:>9.3} ± {:<7.3} {unit}{paper}", row.mean, row.error);
-        if !row.reason.is_empty() {
-            println!("  {:<30} {}", "", row.reason);
-        }
+    }
+    for (number, reason) in (1..).zip(&reasons) {
+        println!("  [{number}] {reason}");
     }
 }
