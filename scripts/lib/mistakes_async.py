@@ -194,3 +194,32 @@ def _count(bed: Bed) -> None:
 def _from_the_future(bed: Bed) -> None:
     """An update was generated an hour from now."""
     _refused(bed, "a time an hour ahead", [1.0] * _FLOATS, 1e6, late=-3600.0)
+
+
+@case("too-old", SOON)
+def _too_old(bed: Bed) -> None:
+    """The models would be older than the operator allows: nobody is taken in, and each is told why."""
+    ages = bed.files / "ages.toml"
+    ages.write_text(_AGES)
+    bed.appliance(more=_tables() + f'[admission]\nverify = "{ages}"\n')
+    bed.mark()
+    bed.fails(_workers(bed), r"does not admit job 2.*fresh fails: .*asynchronous")
+    bed.says("explain", bed.explain(_JOB), "Objective: nobody may join, since fresh fails")
+    bed.says("check", bed.pascaline("check", str(bed.files / "appliance.toml")), "jobs are refused", "fresh")
+
+
+# A queue that takes a fifth of a second for each update, and models that may not be half as old.
+_AGES = f"""\
+horizon = "2s"
+[queue]
+length = 8
+service = "200ms"
+[[clusters]]
+name = "asynchronous"
+workers = {RANKS}
+period = "20ms"
+[[query]]
+name = "fresh"
+measure = "highest"
+bound = "100ms"
+"""
