@@ -61,6 +61,7 @@
 //!         inside: 0,
 //!         element: pascaline_wire::Element::I32_SUM.code(),
 //!         overflow: false,
+//!         marked: false,
 //!         again: false,
 //!         partial: false,
 //!         priority: 0,

@@ -70,6 +70,8 @@ pub struct Request {
     pub overflow: bool,
     /// Its sender has sent it before.
     pub again: bool,
+    /// It has met congestion on its way, and so has the sum that it is in (PANAMA, section 4.2.2).
+    pub marked: bool,
     /// A trailer behind the payload says which ranks are inside: the result is not of all of them.
     pub partial: bool,
     /// How important the packet is; more is more.
@@ -105,7 +107,8 @@ impl Request {
     /// The contribution as the fast path has it, if there is nothing special about it.
     #[inline(always)]
     pub(crate) const fn gradient(&self) -> Option<Gradient> {
-        let special = self.overflow || self.again || self.partial || self.count != 1 || self.inside != 0;
+        let noted = self.overflow || self.again || self.marked;
+        let special = noted || self.partial || self.count != 1 || self.inside != 0;
         if special || !matches!(self.verb, Verb::Add) || self.fan_in != self.job_fan_in {
             return None;
         }

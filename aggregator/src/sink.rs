@@ -21,6 +21,8 @@ pub struct Aggregate<'a, S> {
     pub count: u16,
     /// An element saturated.
     pub overflow: bool,
+    /// A packet inside has met congestion on its way.
+    pub marked: bool,
     /// True if the payload is followed by a trailer that says which ranks are inside: not all of them are.
     pub partial: bool,
     /// When the first contribution arrived, in nanoseconds of the caller's clock.

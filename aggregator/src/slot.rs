@@ -87,6 +87,8 @@ const COUNTED: u64 = 1 << 58;
 const AGAIN: u64 = 1 << 59;
 /// A contribution that was not sent for the first time opened the slot: perhaps none inside was.
 const REOPENED: u64 = 1 << 60;
+/// Something inside has met congestion on its way.
+const MARKED: u64 = 1 << 61;
 const FIRST: u64 = OVERFLOW - 1;
 
 const _: () = assert!(size_of::<Slot<pascaline_buffer::HeapBuf, 1>>() == 64);
@@ -227,6 +229,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let first = request.now & FIRST
             | flag(OVERFLOW, request.overflow)
             | flag(AGAIN | REOPENED, request.again)
+            | flag(MARKED, request.marked)
             | flag(SERVER, request.rules.server())
             | flag(COUNTED, counted);
         let (name, shape) = (name(request.key, request.element), Shape::new(request.fan_in, len));

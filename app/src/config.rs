@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use pascaline_aggregator::PoolConfig;
 use pascaline_dpdk::{Device, Hugepages};
-use pascaline_pipelines::{IdlePolicy, Mode, Passing, PortQueue};
+use pascaline_pipelines::{IdlePolicy, Marks, Mode, Passing, PortQueue};
 use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
@@ -130,6 +130,8 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     /// When what is not for the appliance leaves for the peer port.
     pub(crate) passing: Passing,
+    /// From when on results say that there is congestion here.
+    pub(crate) marks: Marks,
     pub(crate) ports: Vec<PortConfig>,
     pub(crate) pool: PoolConfig,
     /// Packet buffers beyond what the jobs need, for jobs that are added later.

@@ -28,7 +28,7 @@ use pascaline_buffer::{HeapPool, PacketBuf as _};
 use pascaline_pipelines::classify::{Class, Classifier};
 use pascaline_pipelines::emit::Emitter;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::{Io, Job, JobTable, Member, PortSetup, Setup};
+use pascaline_pipelines::{Io, Job, JobTable, Marks, Member, PortSetup, Setup};
 use pascaline_queue::{Config, Update, UpdateQueue};
 use pascaline_testkit::{Clock, JOB, OWN_V4, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::Action;
@@ -191,7 +191,7 @@ fn emit() -> u32 {
     let slab = Slab::new(2048);
     let (table, clock) = (JobTable::new(vec![the_job()]), Clock::default());
     let job = table.get(JOB).unwrap();
-    let mut emitter = Emitter::new(SlabIo::new(slab, &clock), 1);
+    let mut emitter = Emitter::new(SlabIo::new(slab, &clock), 1, Marks::default());
     let payload = slab.take(&[0; 4 * ELEMENTS]).unwrap().freeze();
     counted(|| {
         for psn in 0..RESULTS {
@@ -204,6 +204,7 @@ fn emit() -> u32 {
                     fan_in: FAN_IN,
                     count: FAN_IN,
                     overflow: false,
+                    marked: false,
                     partial: false,
                     first: 0,
                     round: 0,

@@ -9,12 +9,15 @@ use pascaline_wire::template::{PlainCommon, Template};
 use crate::io::{BURST, HEADER_ROOM, Io, STAGE};
 use crate::jobs::Member;
 
+mod congestion;
 mod foreign;
 mod passing;
 mod results;
 
+use congestion::Congested;
+pub use congestion::Marks;
 use results::Like;
-pub use results::{flags, heads, result_header};
+pub use results::{echo, flags, result_header};
 
 /// Whose making a frame is: decides how it is accounted for when it cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +77,18 @@ pub struct Emitter<I: Io> {
     /// the PSN.
     common: PlainCommon,
     like: Like,
+    /// From when on this appliance marks results itself, and whether it does.
+    marks: Marks,
+    congested: Congested,
+    /// Something waits for a port that has not taken it.
+    backlogged: bool,
     /// Counts.
     pub tally: Tally,
 }
 
 impl<I: Io> Emitter<I> {
-    /// An emitter for `ports` ports.
-    pub fn new(io: I, ports: usize) -> Self {
+    /// An emitter for `ports` ports, which marks results from there on.
+    pub fn new(io: I, ports: usize, marks: Marks) -> Self {
         Self {
             io,
             swept_at: 0,
@@ -89,6 +97,9 @@ impl<I: Io> Emitter<I> {
             spent: ArrayVec::new(),
             like: Like::NONE,
             common: PlainCommon::NONE,
+            marks,
+            congested: Congested::default(),
+            backlogged: false,
             tally: Tally::default(),
         }
     }
@@ -164,6 +175,7 @@ impl<I: Io> Emitter<I> {
         }
         let before = (stage.frames.len(), stage.bytes);
         self.io.transmit(port, &mut stage.frames);
+        self.backlogged |= !stage.frames.is_empty();
         stage.bytes = stage.frames.iter().map(PacketBuf::total_len).sum();
         self.tally.add(Counter::Sent, (before.0 - stage.frames.len()) as u64);
         self.tally.add(Counter::SentBytes, (before.1 - stage.bytes) as u64);
@@ -173,6 +185,9 @@ impl<I: Io> Emitter<I> {
     pub fn flush(&mut self) {
         for port in 0..self.stages.len() {
             self.send(port);
+        }
+        if self.backlogged {
+            self.look_at_queues();
         }
         if !self.spent.is_empty() {
             self.io.recycle(&mut self.spent);

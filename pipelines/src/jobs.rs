@@ -6,11 +6,11 @@ use crate::membership::Rights;
 use crate::switchml::SwitchMl;
 use pascaline_aggregator::{Policy, Rules, Tenant, Terms};
 use pascaline_telemetry::{JobCells, RankCells};
-use pascaline_wire::Datagram;
 use pascaline_wire::fast_path::Expected;
 use pascaline_wire::frame::{Address, Mac, VlanTags};
 use pascaline_wire::header::{self, Element, Flags, Header, Kind};
 use pascaline_wire::template::{Path, Template};
+use pascaline_wire::{CongestionControl, Datagram, ecn};
 
 mod above;
 mod pauses;
@@ -116,6 +116,14 @@ impl Member {
         };
         let port = u32::try_from(endpoint.port).unwrap_or(u32::MAX);
         Self { endpoint, expected: Expected::new(&back, &header, port), template: Template::new(&there) }
+    }
+
+    /// The same, but packets towards it may be marked where they meet congestion, if its control heeds marks.
+    #[must_use]
+    pub fn heeding(self, control: Option<CongestionControl>, local_mac: Mac) -> Self {
+        let class = if control.is_some_and(CongestionControl::heeds_marks) { ecn::CAPABLE } else { 0 };
+        let template = Template::new(&Path { class, ..self.endpoint.path(local_mac) });
+        Self { template, ..self }
     }
 }
 
@@ -226,6 +234,11 @@ pub struct Job {
     pub tenant: Tenant,
     /// Its share is this in proportion to those of the others.
     pub share: u16,
+    /// Slots that it may fill: of its region, or of all that it shares. In a [`JobTable`] its part of them.
+    pub slots: usize,
+    /// As many packets of a worker's as there is room for here (PANAMA's `wnd_cap`); once it is in a
+    /// [`JobTable`].
+    pub(crate) cap: u16,
     /// Where its parameter server is.
     pub server: Server,
     /// What lcores count of it.
@@ -266,6 +279,8 @@ impl Job {
             policy,
             tenant: Tenant(id.to_be_bytes()[1]),
             share: 1,
+            slots: usize::MAX,
+            cap: u16::MAX,
             server,
             bereft: false,
             detours: false,
@@ -340,8 +355,12 @@ impl Job {
         pool && self.members.iter().any(Option::is_some)
     }
 
-    /// Works out what a table has of it.
-    fn settle(&mut self) {
+    /// Works out what a table has of it, in which the jobs that share the pool have so many shares.
+    fn settle(&mut self, sharing: usize) {
+        // PANAMA divides the memory by the jobs; here each has its share.
+        let shared = self.shares_the_pool() && sharing > 0;
+        let part = if shared { self.slots.saturating_mul(self.share.into()) / sharing } else { self.slots };
+        self.cap = u16::try_from(part).unwrap_or(u16::MAX).max(1);
         let rules = Rules::of(&Policy { server: self.has_server(), ..self.policy });
         self.rules = rules.of_tenant(self.tenant);
         self.counts = self.cells.by_rank().clone();

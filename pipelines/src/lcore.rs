@@ -92,6 +92,8 @@ pub struct Lcore<I: Io, const WORDS: usize = 1> {
     turns: u64,
     /// How long the last full burst took that was measured.
     full_burst_ns: u64,
+    /// Partials that this round of housekeeping has found so far, and the sets that it has looked at.
+    seen: (usize, usize),
     /// The last turn has moved updates, or exchanged packets with other lcores.
     departed: bool,
     /// True if something has been counted that matters to others.
@@ -125,7 +127,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             service,
             surveyor,
         } = parts;
-        let ports = setup.ports.len();
+        let (ports, marks) = (setup.ports.len(), setup.marks);
         // One that the control plane keeps as well, so that exchanging it later frees nothing here.
         let (version, table) = end.first_table();
         let mut session = session;
@@ -142,7 +144,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             service,
             surveyor,
             kernels: Kernels::detect(),
-            emitter: Emitter::new(io, ports),
+            emitter: Emitter::new(io, ports, marks),
             table,
             version,
             limits: Limits::default(),
@@ -150,6 +152,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             full: false,
             turns: 0,
             full_burst_ns: 0,
+            seen: (0, 0),
             departed: false,
             unpublished: false,
         }
@@ -174,6 +177,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub fn turn(&mut self) -> usize {
         if let Some(table) = self.end.newer_table(&mut self.version) {
             self.session.set_shares(table.shares());
+            self.emitter.forget();
             self.table = table;
             self.end.adopted(self.version);
         }

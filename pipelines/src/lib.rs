@@ -68,6 +68,7 @@ pub mod switchml;
 pub mod updates;
 
 pub use control_plane::{ControlPlane, Decided, Turn};
+pub use emit::Marks;
 pub use idle::{Idle, IdlePolicy};
 pub use io::{BURST, Io, STAGE};
 pub use jobs::{Job, JobTable, Member, Mode};

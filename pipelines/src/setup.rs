@@ -4,6 +4,8 @@ use pascaline_wire::UdpPorts;
 use pascaline_wire::fast_path::Mask;
 use pascaline_wire::frame::{Address, Mac};
 
+use crate::emit::Marks;
+
 /// A port as the packet path sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortSetup {
@@ -34,6 +36,8 @@ pub struct Setup {
     pub ports: Vec<PortSetup>,
     /// When what passes through leaves.
     pub passing: Passing,
+    /// From when on it marks results itself.
+    pub marks: Marks,
     udp_ports: UdpPorts,
     mask: Mask,
 }
@@ -41,8 +45,9 @@ pub struct Setup {
 impl Setup {
     /// An appliance with these addresses and ports, which listens on these UDP ports.
     #[must_use]
-    pub const fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
-        Self { addresses, ports, passing: Passing::First, udp_ports, mask: Mask::of(udp_ports) }
+    pub fn new(addresses: Vec<Address>, udp_ports: UdpPorts, ports: Vec<PortSetup>) -> Self {
+        let (passing, marks) = (Passing::First, Marks::default());
+        Self { addresses, ports, passing, marks, udp_ports, mask: Mask::of(udp_ports) }
     }
 
     /// Its UDP ports.

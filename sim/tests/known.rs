@@ -138,6 +138,7 @@ fn a_kept_result_needs_no_slot_to_be_sent_on() {
         element: Element::I32_SUM.code(),
         overflow: false,
         again: false,
+        marked: false,
         partial: false,
         priority: 0,
         rules: Rules::default(),

@@ -1,7 +1,8 @@
 //! A datagram of the protocol, parsed once.
 
+use crate::congestion::ecn;
 use crate::frame::{Address, Frame, Ip, Mac, Udp, VlanTags};
-use crate::header::{self, Header};
+use crate::header::{self, Flags, Header};
 use crate::malformed::Malformed;
 use crate::trailer::Trailer;
 
@@ -16,6 +17,8 @@ pub struct Datagram {
     pub sender: (Address, u16),
     /// The address and UDP port that it was sent to.
     pub local: (Address, u16),
+    /// It has met congestion on its way: it is marked (CE), or says so of what is inside.
+    pub marked: bool,
     /// The aggregation header.
     pub header: Header,
     /// Where the payload lies; with the trailer, until [`split`](Self::split) has found that.
@@ -35,6 +38,7 @@ impl Datagram {
             vlan: frame.vlan,
             sender: (ip.src, udp.src_port),
             local: (ip.dst, udp.dst_port),
+            marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
             header,
             payload: Payload::new(udp.body + header::LEN, rest.len()),
         })
@@ -52,6 +56,7 @@ impl Datagram {
             vlan: VlanTags::NONE,
             sender: (Address::default(), 0),
             local: (Address::default(), 0),
+            marked: header.flags.has(Flags::ECN_ECHO),
             header,
             payload: Payload::new(header::LEN, rest.len()),
         })

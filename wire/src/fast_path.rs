@@ -4,6 +4,7 @@
 //! job, rank, fan-in and generation. So [`Expected`] is made once per member, and a frame is compared with it
 //! as a whole. Whatever differs is left to the ordinary parsers, which find out what it is.
 
+use crate::congestion::ecn;
 use crate::element::Element;
 use crate::field::plain;
 use crate::frame::protocol;
@@ -22,7 +23,8 @@ const NOTEWORTHY: u8 = Flags::OVERFLOW.bits() | Flags::RETRANSMISSION.bits();
 ///
 /// Not compared: the source MAC (it may change with the route), what senders choose in IPv4 and UDP, lengths
 /// and checksums (checked by arithmetic), and element, PSN, priority, `wnd_cap` and tree. Of the flags, only
-/// those are compared that send a gradient down the slow path.
+/// those are compared that send a gradient down the slow path; of the ECN bits, the one that a mark of
+/// congestion sets in a packet that may be marked (and that the other code for such packets has set anyway).
 const COMPARED: [u8; HEADERS] = {
     let mut mask = [0xff; HEADERS];
     let free = [
@@ -47,7 +49,8 @@ const COMPARED: [u8; HEADERS] = {
     }
     // Of the fragment field, only "don't fragment" may be set or not.
     mask[plain::FRAGMENT.start] = 0x3f;
-    mask[plain::FLAGS] = !(NOTEWORTHY | Flags::FIN.bits() | Flags::ECN_ECHO.bits());
+    mask[plain::TOS] = ecn::MARKED ^ ecn::CAPABLE;
+    mask[plain::FLAGS] = !(NOTEWORTHY | Flags::FIN.bits());
     mask
 };
 

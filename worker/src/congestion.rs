@@ -89,21 +89,12 @@ impl Congestion {
         Self { state, most: most.max(1) }
     }
 
-    /// Which one it is.
-    #[must_use]
-    pub const fn control(&self) -> CongestionControl {
-        match &self.state {
-            State::Fixed => CongestionControl::Fixed,
-            State::Panama(_) => CongestionControl::Panama,
-            State::Dsa(_) => CongestionControl::Dsa,
-            State::Delay(_) => CongestionControl::Delay,
-        }
-    }
-
     /// An operation begins: nothing is under way.
     pub fn begin(&mut self) {
-        if let State::Delay(delay) = &mut self.state {
-            delay.begin();
+        match &mut self.state {
+            State::Delay(delay) => delay.begin(),
+            State::Panama(panama) => panama.end_window(false, f64::from(self.most)),
+            State::Fixed | State::Dsa(_) => {}
         }
     }
 

@@ -186,12 +186,6 @@ impl Recovery {
         }
     }
 
-    /// The congestion control; none of a window of a fixed size.
-    #[must_use]
-    pub const fn congestion(&self) -> Option<&Congestion> {
-        self.congestion.as_ref()
-    }
-
     /// The estimator of the timeout.
     #[must_use]
     pub const fn rtt(&self) -> &Rtt {

@@ -22,6 +22,7 @@ pub(super) fn pack(request: &Request) -> [u64; PACKED] {
         | if request.overflow { OVERFLOW } else { 0 }
         | u64::from(request.partial) << 41
         | u64::from(request.again) << 42
+        | u64::from(request.marked) << 44
         | if combined { COMBINED } else { 0 }
         | (request.verb as u64) << 48;
     let terms = u64::from(request.needed) | u64::from(request.priority) << 16;
@@ -58,6 +59,7 @@ pub(super) fn unpack(words: [u64; PACKED]) -> Request {
         overflow: payload & OVERFLOW != 0,
         partial: (payload >> 41) & 1 != 0,
         again: (payload >> 42) & 1 != 0,
+        marked: (payload >> 44) & 1 != 0,
         priority: (terms >> 16) as u16,
         rules: Rules::of_word(rules),
         offset: payload as u16,

@@ -10,7 +10,7 @@ proptest! {
     fn unpack_undoes_pack(
         verb in prop::sample::select(&Verb::ALL), key in 0u64..1 << 56,
         ranks in any::<(u16, u16, u16, u16, u16, u16)>(), element in any::<u8>(),
-        flags in any::<(bool, bool, bool, bool, bool)>(), offset in any::<u16>(), len in any::<u16>(),
+        flags in any::<(bool, bool, bool, bool, bool, bool)>(), offset in any::<u16>(), len in any::<u16>(),
         inside in 0u64..8, now in any::<u64>(), quota in any::<u32>(),
         conflict in prop::sample::select(&ConflictPolicy::ALL), order in prop::sample::select(&Order::ALL),
     ) {
@@ -21,7 +21,7 @@ proptest! {
             job_fan_in: if inside == 0 { ranks.2 } else { ranks.1 },
             count: if inside == 0 { ranks.3 } else { u16::try_from(inside.count_ones()).unwrap() },
             inside, needed: ranks.4, priority: ranks.5,
-            element, overflow: flags.0, partial: flags.1, again: flags.4, offset, len, now,
+            element, overflow: flags.0, partial: flags.1, again: flags.4, marked: flags.5, offset, len, now,
             rules: Rules::of(&Policy {
                 quota,
                 conflict,

@@ -170,6 +170,7 @@ impl Opening<'_> {
             element: gradient.element(),
             overflow: false,
             again: false,
+            marked: false,
             partial: false,
             priority,
             rules,

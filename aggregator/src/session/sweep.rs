@@ -31,6 +31,12 @@ impl<B: PacketBuf, const WORDS: usize> Session<B, WORDS> {
         self.shard.memory.sets()
     }
 
+    /// Slots of a set.
+    #[must_use]
+    pub const fn ways(&self) -> usize {
+        self.shard.memory.ways()
+    }
+
     /// Visits the next `sets` sets, round and round from the first one on, and does what `judge` says of each
     /// slot: it is given the key, and for a partial the time of its first contribution. To be called now and
     /// then, so that nothing of a past generation outlives the sweep and no partial its time.

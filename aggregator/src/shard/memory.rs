@@ -45,6 +45,10 @@ impl<B: PacketBuf, const WORDS: usize> Memory<B, WORDS> {
         self.heads.len()
     }
 
+    pub(crate) const fn ways(&self) -> usize {
+        self.ways
+    }
+
     /// The directory of a set.
     #[inline(always)]
     pub(crate) fn directory(&self, set: usize) -> Option<&Directory> {

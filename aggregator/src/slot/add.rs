@@ -3,7 +3,7 @@
 use pascaline_buffer::PacketBuf;
 use pascaline_buffer::combine::Combine;
 
-use super::{AGAIN, Hold, OVERFLOW, Slot};
+use super::{AGAIN, Hold, MARKED, OVERFLOW, Slot};
 use crate::request::Request;
 
 impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
@@ -59,15 +59,16 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
     /// Notes what is special about a contribution that is inside now, and when it came.
     #[inline(always)]
     pub(super) fn note(&mut self, request: &Request, overflow: bool) {
-        if overflow | request.overflow | request.again {
-            self.note_flags(overflow | request.overflow, request.again);
+        if overflow | request.overflow | request.again | request.marked {
+            self.note_flags(overflow | request.overflow, request.again, request.marked);
         }
         self.touch(request.now);
     }
 
     #[cold]
-    pub(super) fn note_flags(&mut self, overflow: bool, again: bool) {
-        self.first |= if overflow { OVERFLOW } else { 0 } | if again { AGAIN } else { 0 };
+    pub(super) fn note_flags(&mut self, overflow: bool, again: bool, marked: bool) {
+        let flags = [(OVERFLOW, overflow), (AGAIN, again), (MARKED, marked)];
+        self.first |= flags.iter().map(|&(flag, set)| flag * u64::from(set)).sum::<u64>();
     }
 }
 

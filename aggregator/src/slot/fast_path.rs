@@ -85,7 +85,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             return Admission::Declined;
         }
         if combine(self.accumulator(), from) {
-            self.note_flags(true, false);
+            self.note_flags(true, false, false);
         }
         self.touch(now);
         self.admission(gradient)
@@ -123,7 +123,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             ref all => in_order(self.accumulator(), all),
         };
         if overflow {
-            self.note_flags(true, false);
+            self.note_flags(true, false, false);
         }
         self.touch(now);
         (admission, payloads.len())

@@ -5,7 +5,7 @@ use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_wire::round;
 use pascaline_wire::trailer::Trailer;
 
-use super::{FIRST, Hold, OVERFLOW, SERVER, Slot, micros};
+use super::{FIRST, Hold, MARKED, OVERFLOW, SERVER, Slot, micros};
 use crate::key::Key;
 use crate::request::{Request, Shape, name};
 use crate::sink::Aggregate;
@@ -30,7 +30,8 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             return Err(packet);
         }
         self.name = name(request.key, request.element);
-        self.first = request.now & FIRST | if request.overflow { OVERFLOW } else { 0 };
+        let flag = |flag: u64, set: bool| if set { flag } else { 0 };
+        self.first = request.now & FIRST | flag(OVERFLOW, request.overflow) | flag(MARKED, request.marked);
         self.touched = micros(request.now);
         self.shape = Shape::new(request.fan_in, request.len);
         self.count = request.count;
@@ -93,10 +94,12 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         let Hold::Open(packet) = core::mem::replace(&mut self.hold, Hold::Empty) else { return None };
         self.cache(packet.freeze());
         let aggregate = self.aggregate()?;
-        debug_assert!(!aggregate.overflow && !aggregate.partial && aggregate.count == aggregate.fan_in);
+        let noted = aggregate.overflow || aggregate.marked;
+        debug_assert!(!noted && !aggregate.partial && aggregate.count == aggregate.fan_in);
         // Known here: callers need not ask.
         let round = round::NONE;
-        Some(Aggregate { overflow: false, partial: false, count: aggregate.fan_in, round, ..aggregate })
+        let count = aggregate.fan_in;
+        Some(Aggregate { overflow: false, marked: false, partial: false, count, round, ..aggregate })
     }
 
     /// As [`complete_fast`](Self::complete_fast), where contributions were kept: sums them.
@@ -158,6 +161,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
             fan_in: self.fan_in(),
             count: self.count,
             overflow: self.overflow(),
+            marked: self.first & MARKED != 0,
             partial: self.count < self.fan_in(),
             first: self.first(),
             round: self.round(),

@@ -39,6 +39,7 @@ impl Parcel {
                 element: Element::I32_SUM.code(),
                 overflow: false,
                 again: false,
+                marked: false,
                 partial: false,
                 priority: 0,
                 rules: Rules::default(),

@@ -171,7 +171,8 @@ impl Recorder {
     }
 
     fn sum(&mut self, aggregate: Aggregate<'_, HeapShared>) -> Sum {
-        let Aggregate { key, element, fan_in, count, overflow, partial, first, round, payload } = aggregate;
+        let Aggregate { key, element, fan_in, count, overflow, partial, first, round, payload, .. } =
+            aggregate;
         let (bytes, inside) = if partial { inside(payload.bytes()) } else { (payload.bytes(), None) };
         let values = values(bytes);
         self.payloads.push(payload.clone());

@@ -129,7 +129,7 @@ pub(super) fn bring_up(config: &Config) -> anyhow::Result<Appliance> {
 fn as_configured(config: &Config) -> Setup {
     let addresses = config.addresses.iter().map(|&address| Address::from(address)).collect();
     let mut setup = Setup::new(addresses, config.udp_ports, Vec::new());
-    setup.passing = config.passing;
+    (setup.passing, setup.marks) = (config.passing, config.marks);
     setup
 }
 

@@ -53,6 +53,7 @@ fn spec(config: &Config, job: &JobConfig) -> JobSpec {
         registry: registry(job),
         parent: job.parent,
         refused: job.refused,
+        slots: job.policy.region.map_or(config.shared_sets, |region| region.sets) as usize * config.pool.ways,
         ..JobSpec::new(job.id, job.fan_in)
     }
 }
@@ -85,6 +86,7 @@ fn admission(config: &Config, admitted: &AdmissionConfig) -> Admission {
             window: admitted.window,
             max_payload: config.max_payload(),
             policy: admitted.policy,
+            slots: config.shared_sets as usize * config.pool.ways,
             server: server(config, admitted.policy.server),
             // Number and fan-in are those of the Join that forms the job.
             ..JobSpec::new(0, 0)

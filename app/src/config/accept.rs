@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pascaline_aggregator::{PoolConfig, PoolConfigError};
-use pascaline_pipelines::IdlePolicy;
+use pascaline_pipelines::{IdlePolicy, Marks, STAGE};
 use toml::Spanned;
 
 use self::values::{get, word};
@@ -37,6 +37,9 @@ const DEFAULT_DRAIN: Duration = Duration::from_secs(1);
 const DEFAULT_SPARE: u32 = 1024;
 const MOST_SPARE: u32 = 1 << 24;
 const DEFAULT_NAP: Duration = Duration::from_micros(100);
+/// From when on results say that there is congestion here.
+const MARK_FRAMES: u16 = 64;
+const MARK_SHARE: f64 = 0.9;
 const MOST_NAP: Duration = Duration::from_millis(100);
 
 /// Checks one file's contents.
@@ -45,6 +48,11 @@ pub(super) struct Accept<'a> {
     pub(super) text: &'a str,
     /// No port leads anywhere.
     pub(super) no_wire: bool,
+}
+
+/// What the jobs do not share is set apart for regions.
+fn reserving(pool: PoolConfig, shared_sets: usize) -> PoolConfig {
+    PoolConfig { reserved: pool.slots.saturating_sub(shared_sets * pool.ways), ..pool }
 }
 
 impl Accept<'_> {
@@ -71,6 +79,7 @@ impl Accept<'_> {
         let cores = self.cores(&dataplane)?;
         let spare =
             self.within(pool.spare_packets.as_ref(), DEFAULT_SPARE, 0, MOST_SPARE, "spare_packets")?;
+        let marks = self.marks(&dataplane, &pool)?;
         let pool = self.pool(pool)?;
         let (ports, written_ports) = (self.ports(&ports)?, ports);
         let mode = self.ps_mode(ps.as_ref(), &addresses, udp_ports.first())?;
@@ -101,15 +110,13 @@ impl Accept<'_> {
             memory_mb,
             drain: self.duration(dataplane.drain.as_ref(), DEFAULT_DRAIN)?,
             passing: word(dataplane.passing.as_ref()).unwrap_or_default(),
+            marks,
             ports,
             jobs,
             admission: admitted,
             verified: None,
             ps,
-            pool: PoolConfig {
-                reserved: pool.slots.saturating_sub(layout.shared_sets() as usize * pool.ways),
-                ..pool
-            },
+            pool: reserving(pool, layout.shared_sets() as usize),
             spare_packets: spare as usize,
             shared_sets: layout.shared_sets(),
             cores,
@@ -147,6 +154,23 @@ impl Accept<'_> {
             }
         }
         Ok(self.locate(cores, cores.get_ref().iter().map(|core| *core.get_ref()).collect()))
+    }
+
+    /// 0 stands for never.
+    fn marks(&self, dataplane: &raw::Dataplane, pool: &raw::Pool) -> Checked<Marks> {
+        let most = u16::try_from(STAGE).unwrap_or(u16::MAX);
+        let frames = self.within(dataplane.mark_from.as_ref(), MARK_FRAMES, 0, most, "mark_from")?;
+        let share = get(pool.mark_from.as_ref()).unwrap_or(MARK_SHARE);
+        if let Some(written) = pool.mark_from.as_ref().filter(|_| !(0.0..=1.0).contains(&share)) {
+            let message = format!("mark_from = {share} is no share of the slots");
+            return Err(self.error(written, message, "write a number from 0 (never) to 1, e.g. 0.9"));
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+        let permille = (share * 1000.0) as u32;
+        Ok(Marks {
+            frames: if frames == 0 { Marks::NEVER.frames } else { frames.into() },
+            slots: if permille == 0 { Marks::NEVER.slots } else { permille },
+        })
     }
 
     fn idle(&self, dataplane: &raw::Dataplane) -> Checked<IdlePolicy> {

@@ -52,6 +52,8 @@ pub(super) struct Dataplane {
     pub(super) memory_mb: Option<Spanned<u32>>,
     pub(super) drain: Option<Spanned<String>>,
     pub(super) passing: Option<Spanned<Named<Passing>>>,
+    /// Frames.
+    pub(super) mark_from: Option<Spanned<u16>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,6 +86,8 @@ pub(super) struct Pool {
     pub(super) ways: Option<Spanned<usize>>,
     pub(super) age_limit: Option<Spanned<String>>,
     pub(super) spare_packets: Option<Spanned<u32>>,
+    /// A share of the slots.
+    pub(super) mark_from: Option<Spanned<f64>>,
 }
 
 #[derive(Debug, Deserialize)]

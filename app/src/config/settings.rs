@@ -53,6 +53,8 @@ impl Config {
         all.set("dataplane.memory_mb", self.memory_mb.value);
         all.set("dataplane.drain", format_duration(self.drain));
         all.set("dataplane.passing", self.passing.name());
+        all.set("dataplane.mark_from", self.marks.frames);
+        all.set("pool.mark_from", self.marks.slots);
         self.port_settings(&mut all);
         all.set("pool.slots", self.pool.slots);
         all.set("pool.ways", self.pool.ways);

@@ -68,6 +68,8 @@ impl Classifier<'_> {
             element: gradient.element(),
             overflow: flags & Flags::OVERFLOW.bits() != 0,
             again: flags & Flags::RETRANSMISSION.bits() != 0,
+            // One that is marked is not on the fast path.
+            marked: false,
             partial: false,
             priority: fast_path::priority(bytes),
             rules: job.map(Job::rules).unwrap_or_default(),

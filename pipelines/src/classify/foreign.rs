@@ -50,6 +50,7 @@ impl Classifier<'_> {
             element: switchml::ELEMENT,
             overflow: false,
             again: false,
+            marked: false,
             partial: false,
             priority: 0,
             rules: job.rules(),

@@ -21,13 +21,13 @@ impl Like {
     #[inline(always)]
     fn of<S>(result: &Aggregate<'_, S>, len: u16) -> Self {
         // All that there is, so that nothing of what comes to it is forgotten.
-        let &Aggregate { key, element, fan_in, count, overflow, partial, first: _, round, payload: _ } =
-            result;
+        let &Aggregate { key, element, fan_in, count, overflow, marked, partial, round, .. } = result;
         Self(
             key.to_bits() >> 32
                 | u64::from(element) << 32
                 | u64::from(overflow) << 40
-                | u64::from(partial) << 41,
+                | u64::from(partial) << 41
+                | u64::from(marked) << 42,
             u64::from(fan_in) | u64::from(count) << 16 | u64::from(len) << 32 | u64::from(round) << 48,
         )
     }
@@ -196,7 +196,7 @@ impl<I: Io> Emitter<I> {
         result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) {
         let len = result.payload.bytes().len();
-        let plain = self.prepare(result, len);
+        let plain = self.prepare(job, result, len);
         for group in table.groups(job) {
             if plain && self.io.multi_segment(group.port()) {
                 self.send_plain(group.port(), table.heads(group), result.payload, len);
@@ -212,12 +212,12 @@ impl<I: Io> Emitter<I> {
     /// Finds out what plain packets with a result, whose payload is so long, have in common: mostly the same
     /// as those with the one before, but for the PSN. False if there are none.
     #[inline(always)]
-    fn prepare<S: SharedBuf>(&mut self, result: &Aggregate<'_, S>, len: usize) -> bool {
+    fn prepare<S: SharedBuf>(&mut self, job: &Job, result: &Aggregate<'_, S>, len: usize) -> bool {
         let Ok(short) = u16::try_from(len) else { return false };
         let like = Like::of(result, short);
         if like != self.like {
             self.like = Like::NONE;
-            let Some(common) = common(result) else { return false };
+            let Some(common) = common(&self.said(job, result)) else { return false };
             (self.like, self.common) = (like, common);
         }
         self.common = self.common.with_psn(result.key.psn());
@@ -236,7 +236,7 @@ impl<I: Io> Emitter<I> {
         if let Some(switchml) = &job.switchml {
             return self.send_foreign(job, switchml, ranks, result);
         }
-        let Some(heads) = heads(result) else { return };
+        let Some(heads) = self.said(job, result).heads() else { return };
         for &rank in ranks {
             if let Some(member) = job.member(rank) {
                 self.send_result(member, rank, &heads, result.payload.clone());
@@ -248,16 +248,26 @@ impl<I: Io> Emitter<I> {
 /// What plain packets with a result have in common.
 #[cold]
 #[inline(never)]
-fn common<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<PlainCommon> {
-    heads(result)?.plain()
+fn common<S: SharedBuf>(said: &Said<'_, '_, S>) -> Option<PlainCommon> {
+    said.heads()?.plain()
 }
 
-/// What the packets of a result have in common. `None` for an element code that is not one, or a payload that
-/// no datagram holds, which the pool never has.
-#[inline]
-#[must_use]
-pub fn heads<S: SharedBuf>(result: &Aggregate<'_, S>) -> Option<Heads> {
-    Heads::new(&result_header(result)?, result.payload.bytes().len()).ok()
+/// A result, and what this appliance says with it.
+pub(super) struct Said<'a, 'b, S> {
+    pub(super) result: &'a Aggregate<'b, S>,
+    pub(super) marked: bool,
+    pub(super) cap: u16,
+}
+
+impl<S: SharedBuf> Said<'_, '_, S> {
+    /// What its packets have in common. `None` for an element code that is not one, or a payload that no
+    /// datagram holds, which the pool never has.
+    fn heads(&self) -> Option<Heads> {
+        let header = result_header(self.result)?;
+        let flags = header.flags.with(echo(self.marked));
+        let header = Header { flags, wnd_cap: header.wnd_cap.min(self.cap), ..header };
+        Heads::new(&header, self.result.payload.bytes().len()).ok()
+    }
 }
 
 /// The flags of a packet with values, of which this is the element's byte.
@@ -269,13 +279,20 @@ pub fn flags(element: u8, overflow: bool, trailer: bool) -> Flags {
     if trailer { overflow.with(Flags::TRAILER) } else { overflow }
 }
 
+/// What tells of congestion, where there has been some.
+#[inline]
+#[must_use]
+pub const fn echo(marked: bool) -> Flags {
+    if marked { Flags::ECN_ECHO } else { Flags::NONE }
+}
+
 /// The header of a result packet for rank 0. `None` for an element code that is not one, which the pool never
 /// has.
 #[inline]
 #[must_use]
 pub fn result_header<S>(result: &Aggregate<'_, S>) -> Option<Header> {
     Some(Header {
-        flags: flags(result.element, result.overflow, result.partial),
+        flags: flags(result.element, result.overflow, result.partial).with(echo(result.marked)),
         psn: result.key.psn(),
         fan_in: result.fan_in,
         count: result.count,

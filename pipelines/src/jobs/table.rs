@@ -107,8 +107,9 @@ impl JobTable {
             table.weights[usize::from(job.tenant.0)] += u32::from(job.share);
         }
         table.shared = table.weights.iter().filter(|weight| **weight > 0).count() > 1;
+        let sharing = jobs.iter().filter(|job| job.shares_the_pool()).map(|job| usize::from(job.share)).sum();
         for (at, job) in (0..NONE).zip(&mut jobs) {
-            job.settle();
+            job.settle(sharing);
             table.places[usize::from(job.id)] = table.add_flows(at, job);
             table.add_groups(job);
             if let Some(switchml) = &job.switchml {

@@ -8,7 +8,7 @@
 //! read say which PSNs are admitted. They lag behind, so they are written rarely, and they err on the narrow
 //! side only: a PSN that they do not admit is judged once more by what all lcores have noted.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use crossbeam_utils::CachePadded;
 use pascaline_aggregator::Key;
@@ -24,6 +24,8 @@ pub struct PsnWindow {
     ends: Box<[CachePadded<AtomicU32>]>,
     /// S; 0 where results change nothing.
     spread: u32,
+    /// For how many packets of a rank there is room further up, as far as results from there have said.
+    room_above: AtomicU16,
 }
 
 /// Written together, but read one by one: a mixture of two states admits no more than the later one.
@@ -74,7 +76,18 @@ impl PsnWindow {
 
     fn fixed(first: u32, count: u32) -> Self {
         let shared = Words { first: AtomicU32::new(first), count: AtomicU32::new(count) };
-        Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0 }
+        let room_above = AtomicU16::new(u16::MAX);
+        Self { shared: CachePadded::new(shared), ends: Box::default(), spread: 0, room_above }
+    }
+
+    /// Takes note of the `wnd_cap` of a result from above. True if it is another than before.
+    pub(crate) fn note_room_above(&self, packets: u16) -> bool {
+        self.room_above.swap(packets, Ordering::Relaxed) != packets
+    }
+
+    /// The last one noted.
+    pub(crate) fn room_above(&self) -> u16 {
+        self.room_above.load(Ordering::Relaxed)
     }
 
     /// S, or a usual one where there are no limits.

@@ -50,7 +50,14 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                 judge(key, first)
             };
             self.with_pool(|session, sink| session.sweep(together, counted, sink));
+            self.seen = (self.seen.0 + found.open as usize, self.seen.1 + together);
             self.surveyor.visited(together, found);
+        }
+        if self.seen.1 >= self.session.sets() {
+            let slots = self.seen.1 * self.session.ways();
+            let permille = self.seen.0 * 1000 / slots.max(1);
+            self.emitter.found_in_pool(u32::try_from(permille).unwrap_or(u32::MAX));
+            self.seen = (0, 0);
         }
         self.emitter.flush();
         if self.turns.is_multiple_of(HOUSEKEEPING) {

@@ -96,6 +96,8 @@ pub struct JobSpec {
     pub control: Rights,
     /// Which congestion control its workers are told to follow; theirs to choose, if none.
     pub congestion: Option<CongestionControl>,
+    /// Slots that it may fill: of its region, or of all that it shares with others.
+    pub slots: usize,
     /// How its workers register, if they are SwitchML's clients; nobody can join then.
     pub registry: Option<Registry>,
     /// The appliance that adds up what this one does, with others' sums.
@@ -134,6 +136,7 @@ impl JobSpec {
             server: ServerMode::default(),
             control: Rights::default(),
             congestion: None,
+            slots: usize::MAX,
             registry: None,
             parent: None,
             refused: None,

@@ -12,9 +12,10 @@ use crate::jobs::{Above, Endpoint, Job, Member, Server};
 impl JobRecord {
     /// The job as lcores see it. `mac` gives the MAC of a port.
     pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
-        let JobSpec { id, fan_in, mode, policy, share, server, .. } = self.spec;
+        let JobSpec { id, fan_in, mode, policy, share, server, congestion, slots, .. } = self.spec;
         let member = |number, endpoint: Endpoint| {
-            Member::new(endpoint, mac(endpoint.port), id, number, fan_in, self.epoch)
+            let mac = mac(endpoint.port);
+            Member::new(endpoint, mac, id, number, fan_in, self.epoch).heeding(congestion, mac)
         };
         let members = (0..)
             .zip(&self.ranks)
@@ -27,7 +28,7 @@ impl JobRecord {
         job.halted = self.halted;
         job.mode = mode;
         job.policy = policy;
-        (job.tenant, job.share) = (self.tenant, share);
+        (job.tenant, job.share, job.slots) = (self.tenant, share, slots);
         job.cells = Arc::clone(&self.cells);
         job.window = Arc::clone(&self.window);
         job.switchml.clone_from(&self.switchml);
@@ -42,7 +43,11 @@ impl JobRecord {
             }
         };
         job.bereft = self.server_state() == ServerState::Gone;
-        job.parent = self.spec.parent.map(|parent| Box::new(Above::new(&parent, mac(parent.endpoint.port))));
+        job.parent = self.spec.parent.map(|parent| {
+            let mac = mac(parent.endpoint.port);
+            let above = Above::new(&parent, mac);
+            Box::new(Above { member: above.member.heeding(congestion, mac), ..above })
+        });
         job
     }
 }

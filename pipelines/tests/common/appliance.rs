@@ -9,8 +9,8 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_buffer::{HeapBuf, HeapPool, PacketBuf};
 use pascaline_pipelines::membership::JobSpec;
 use pascaline_pipelines::{
-    ControlPlane, Io, Lcore, LcoreParts, Membership, Passing, PortQueue, PortSetup, QueueCounts, ServerEnd,
-    Setup, Turn, UpdateEnd,
+    ControlPlane, Io, Lcore, LcoreParts, Marks, Membership, Passing, PortQueue, PortSetup, QueueCounts,
+    ServerEnd, Setup, Turn, UpdateEnd,
 };
 use pascaline_telemetry::{Counter, DropReason, LcoreCounters, Reading, RecorderReader, Surveyor, recorder};
 use pascaline_wire::UdpPorts;
@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) queue: PortQueue,
     /// When what passes through leaves.
     pub(crate) passing: Passing,
+    /// From when on it marks results itself.
+    pub(crate) marks: Marks,
 }
 
 pub(crate) fn job(id: u16, fan_in: u16) -> JobSpec {
@@ -54,6 +56,7 @@ impl Plan {
             udp_ports: UdpPorts::single(UDP_PORT),
             queue: PortQueue::default(),
             passing: Passing::First,
+            marks: Marks::default(),
         }
     }
 
@@ -70,7 +73,7 @@ impl Plan {
         };
         let ports = self.peers.iter().enumerate().map(port).collect();
         let mut setup = Setup::new(self.addresses.clone(), self.udp_ports, ports);
-        setup.passing = self.passing;
+        (setup.passing, setup.marks) = (self.passing, self.marks);
         setup
     }
 }

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
+use pascaline_pipelines::membership::JobSpec;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Heard, JOB, values};
 use pascaline_wire::header::{Flags, Kind};
@@ -51,6 +52,33 @@ fn a_sum_goes_up_once_from_each_leaf_and_the_result_comes_down_to_all() {
     assert_eq!(tree.nodes[0].appliance.get(Counter::Completed), 5);
     assert_eq!(tree.nodes[1].appliance.get(Counter::SentUp), 5);
     assert_eq!(tree.nodes[1].appliance.get(Counter::FromAbove), 5);
+    tree.end();
+}
+
+/// One contribution that has met congestion, anywhere, is told to all; and so is where there is least room.
+#[test]
+fn marks_go_up_and_down_with_the_sums_and_so_does_the_least_room() {
+    let mut tree = Tree::two_by_two();
+    for (node, slots) in [(0, 32), (1, 48), (2, 24)] {
+        tree.restart(node, &JobSpec { slots, ..job(JOB, 2) });
+    }
+    let mut all = [tree.below(1), tree.below(2)].concat();
+    tree.form(&mut all, 0);
+    for (psn, whose) in [(0, None), (1, Some(0)), (2, None)] {
+        for (number, below) in all.iter().enumerate() {
+            let header = below.worker.header(Kind::Gradient, below.base + psn, 1);
+            let flags = if whose == Some(number) { Flags::ECN_ECHO } else { Flags::NONE };
+            let frame = below.worker.frame(&pascaline_wire::Header { flags, ..header }, &[0; 8]);
+            tree.send(below, &frame);
+        }
+        tree.pass(1);
+        for below in &all {
+            let heard = tree.heard_by(below);
+            let result = heard.iter().find(|heard| heard.header.kind == Kind::Result).unwrap().header;
+            assert_eq!(result.flags.has(Flags::ECN_ECHO), whose.is_some(), "PSN {psn}");
+            assert_eq!(result.wnd_cap, if below.leaf == 1 { 32 } else { 24 }, "PSN {psn}");
+        }
+    }
     tree.end();
 }
 

@@ -103,7 +103,12 @@ fn a_job_starves_beside_one_with_a_larger_fixed_window() {
 #[test]
 fn two_jobs_share_equally() {
     let (_, fixed) = shares([fixed(512); 2], None);
-    let controls = [(CongestionControl::Delay, None), (CongestionControl::Delay, Some(85))];
+    let controls = [
+        (CongestionControl::Delay, None),
+        (CongestionControl::Delay, Some(85)),
+        (CongestionControl::Panama, Some(85)),
+        (CongestionControl::Dsa, Some(85)),
+    ];
     for (control, marks_from) in controls {
         let (shares, wait) = shares([sharer(control); 2], marks_from);
         println!("{}: {shares:.3?}, {wait:?}; fixed {fixed:?}", control.name());

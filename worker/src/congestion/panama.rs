@@ -33,18 +33,25 @@ impl Panama {
         self.results += 1;
         self.marked += u32::from(sample.signal.marked);
         if f64::from(self.results) >= self.window.floor() {
+            self.end_window(sample.limited, most);
+        }
+        self.window = self.window.min(f64::from(sample.signal.cap.max(1)));
+    }
+
+    /// The window is over: by its last result, or with the operation, whose last packet said so (FIN).
+    pub fn end_window(&mut self, limited: bool, most: f64) {
+        if self.results > 0 {
             let marked = f64::from(self.marked) / f64::from(self.results);
             self.fraction = self.fraction * (1.0 - WEIGHT) + WEIGHT * marked;
             if self.marked > 0 {
                 self.window = (self.window * (1.0 - self.fraction / 2.0)).max(1.0);
                 self.ssthresh = self.window;
-            } else if sample.limited {
+            } else if limited {
                 let grown = if self.window < self.ssthresh { 2.0 * self.window } else { self.window + 1.0 };
                 self.window = grown.min(most);
             }
             (self.results, self.marked) = (0, 0);
         }
-        self.window = self.window.min(f64::from(sample.signal.cap.max(1)));
     }
 
     /// Packets.

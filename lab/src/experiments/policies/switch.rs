@@ -85,6 +85,7 @@ impl Switch {
             element: header.element.code(),
             overflow: false,
             again: header.flags.has(Flags::RETRANSMISSION),
+            marked: false,
             partial: false,
             priority: header.priority,
             rules,

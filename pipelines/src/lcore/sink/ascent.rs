@@ -11,7 +11,7 @@ use pascaline_wire::template::Heads;
 use pascaline_wire::{Element, round};
 
 use super::{LcoreSink, Shared};
-use crate::emit::flags;
+use crate::emit::{echo, flags};
 use crate::io::Io;
 use crate::jobs::{ABOVE, Above, Job};
 
@@ -34,7 +34,7 @@ impl<I: Io> LcoreSink<'_, I> {
         };
         let again = if what == (Ascent::Sum { again: true }) { Flags::RETRANSMISSION } else { Flags::NONE };
         let about = Header::about(kind, element, job.id, job.epoch);
-        let flags = flags(sum.element, sum.overflow, false).with(again);
+        let flags = flags(sum.element, sum.overflow, false).with(again).with(echo(sum.marked));
         let header = above.header(Header { flags, psn: sum.key.psn(), count, priority, ..about });
         let Ok(heads) = Heads::new(&header, sum.payload.bytes().len()) else { return };
         if self.emitter.send_shared(&above.member, above.rank, &heads, sum.payload.clone()) {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::emit::Marks;
 use crate::io::{BURST, STAGE};
 use arrayvec::ArrayVec;
 use pascaline_aggregator::{Rules, Verb};
@@ -70,6 +71,7 @@ fn each_rejection_of_the_pool_is_a_drop_of_its_own_reason() {
         element: Element::F32_SUM.code(),
         overflow: false,
         again: false,
+        marked: false,
         partial: false,
         priority: 0,
         rules: Rules::default(),
@@ -79,7 +81,7 @@ fn each_rejection_of_the_pool_is_a_drop_of_its_own_reason() {
     };
     assert!(REASONS.map(|(rejection, _)| rejection) == Rejection::ALL, "none is left out");
     for (rejection, reason) in REASONS {
-        let mut emitter = Emitter::new(Nowhere, 0);
+        let mut emitter = Emitter::new(Nowhere, 0, Marks::default());
         let mut sink = LcoreSink {
             number: 0,
             kernels: &Kernels::scalar(),
