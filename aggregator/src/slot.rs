@@ -50,15 +50,17 @@ pub(crate) struct Slot<B: PacketBuf, const WORDS: usize> {
     ranks: RankSet<WORDS>,
     /// Where the accumulator's payload lies while the slot is open: going through the packet would cost the
     /// cache line of its descriptor. With a result: its descriptor. With kept contributions: the line that
-    /// says where they are. Written by `begin`, `keep_first`, `collect`, `keep_fast` and `cache`.
-    /// `accumulator` writes through it; otherwise it is only prefetched.
+    /// says where they are. Written by `begin`, `open_fast`, `keep_first`, `collect`, `keep_fast` and
+    /// `cache`. `accumulator` writes through it; otherwise it is only prefetched.
     payload: *mut u8,
-    /// What the slot holds. Written by `begin`, `cache`, `sum`, `take` and `give_up_result`; read by all.
+    /// What the slot holds. Written by `begin`, `open`, `open_fast`, `keep_first`, `cache`, `complete_fast`,
+    /// `sum`, `take` and `give_up_result`; `collect` and `keep_fast` add to what is kept. Read by all.
     hold: Hold<B>,
     /// Microseconds, wrapping: when the slot was last of use. Written by `touch`, `remind`, `begin` and
     /// `install`; read by `idle`, for the choice of a victim.
     touched: u32,
-    /// Microseconds, wrapping: when the missing ranks were last reminded. Read and written by `remind`.
+    /// Microseconds, wrapping: when the missing ranks were last reminded. Read and written by `remind`,
+    /// cleared by `begin`.
     reminded: Option<NonZeroU32>,
     /// Fan-in and payload length. Written by `begin` and `install`; every contribution is compared with it.
     shape: Shape,

@@ -4,8 +4,11 @@
 //!
 //! ```text
 //! 1 receive  io.receive → rx_burst
-//! 2 sort     Session::gather ─ one masked compare (Classifier::recognise), prefetch the set
+//! 2 sort     Session::gather ─ one masked compare (Classifier::recognise), prefetch the set; then
+//!              are_admitted: jobs beyond their share wait for the slow path (keep_out)
 //! 3 add      Session::add_burst ─ predict the slot → add
+//!              ├ the first one: Session::open → Slot::open_fast, its packet is the accumulator
+//!              ├ of another lcore's set: handed off, and taken up there at the turn's beginning (resume)
 //!              └ the last one: LcoreSink::completed → Emitter::fan_out
 //! 4 flush    Emitter::flush → io.transmit → tx_burst
 //! ```

@@ -1,18 +1,18 @@
 //! Who belongs to which job: the control plane's state machine.
 //!
 //! A job is formed by its workers' Joins. Its *generation* (epoch) tells packets of one formation from those
-//! of another: it changes when a rank joins again with a later session, when anybody joins after somebody has
-//! left, by a Reset, and when the job goes on without a rank that has died. Sessions are numbers that grow
-//! from one start of a worker to the next, so that a Join that was delayed in the network cannot undo a later
-//! one.
+//! of another: it changes when a rank joins again with a later session, when anybody joins after somebody
+//! has left, by a Reset, and when the job goes on without a rank that has died. Sessions are random numbers:
+//! nobody can speak for a worker who does not know its own, and one that is over does not come back.
 //!
 //! The rules are those of `docs/protocol.md`, section 9; the actions are iSwitch's (section 3.2, Table 2).
 //!
 //! Calling contract of [`Membership`]: times are monotonic, from any origin. Call
-//! [`handle`](Membership::handle) for each request, [`heard`](Membership::heard) for members of which lcores
-//! have seen packets, and [`handle_timeout`](Membership::handle_timeout) once
-//! [`poll_timeout`](Membership::poll_timeout) has come. Where one of them says that something has changed,
-//! give lcores a new [`table`](Membership::table), and an answer to its sender not before they have it.
+//! [`handle`](Membership::handle) for each request, and [`handle_timeout`](Membership::handle_timeout) once
+//! [`poll_timeout`](Membership::poll_timeout) has come. A member's requests are its signs of life: it
+//! repeats its Join while it is inside an operation. What lcores see of it is none. Where one of them says
+//! that something has changed, give lcores a new [`table`](Membership::table), and an answer to its sender
+//! not before they have it.
 
 mod answer;
 mod claim;
@@ -221,13 +221,6 @@ impl Membership {
         match known {
             Some(bucket) => bucket.take(now, rate::MEMBER),
             None => self.strangers.take(now, request.from.address),
-        }
-    }
-
-    /// Takes note that lcores have seen packets of a member.
-    pub fn heard(&mut self, job: u16, rank: u16, now: Duration) {
-        if let Some(job) = self.jobs.get_mut(&job) {
-            job.hear(now, rank);
         }
     }
 

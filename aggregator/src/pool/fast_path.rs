@@ -25,6 +25,7 @@ impl<B: PacketBuf, const WORDS: usize> Pool<B, WORDS> {
         let At { directory, slot, way } = at;
         let &Opening { gradient, rules, now, .. } = opening;
         let kernel = self.kernels[usize::from(gradient.element())];
+        // As `keeps` says, of an element that has a kernel: `free` asks for that.
         let keep = kernel.combine.is_none() || rules.order() == Order::Rank;
         let free = kernel.in_order.is_some()
             && gradient.needed() > 1

@@ -59,6 +59,7 @@ impl<B: PacketBuf, const WORDS: usize> Slot<B, WORDS> {
         gradient.name == self.name && gradient.shape == self.shape && self.count < gradient.needed()
     }
 
+    /// Complete as [`suffices`](Slot::suffices) has it: gradients past what is needed are not awaited.
     #[inline(always)]
     const fn admission(&self, gradient: &Gradient) -> Admission {
         if self.count == gradient.needed() { Admission::Last } else { Admission::Inside }

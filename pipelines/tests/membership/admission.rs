@@ -187,10 +187,10 @@ fn a_job_of_which_nothing_is_heard_is_forgotten() {
     workers.iter().for_each(|worker| _ = plane.ask(worker, Join, 0, 0));
     let nothing = |plane: &mut Plane, time: Duration| assert!(plane.pass(time).events.is_empty());
     nothing(&mut plane, secs(500));
-    plane.membership.heard(1000, 1, plane.now);
+    let _ = plane.heartbeat(&workers[1]);
     nothing(&mut plane, secs(500));
     let _ = plane.heartbeat(&workers[0]);
-    plane.membership.heard(1000, 1, plane.now);
+    let _ = plane.heartbeat(&workers[1]);
     nothing(&mut plane, secs(500));
     // What is refused keeps no job alive.
     let _ = plane.ask(&worker(1000, 0, 3), Join, 0, 0);

@@ -157,18 +157,15 @@ fn a_rank_that_has_left_comes_again_when_the_job_goes_on() {
 }
 
 #[test]
-fn packets_are_signs_of_life() {
+fn heartbeats_are_signs_of_life() {
     let (mut plane, workers) = Plane::complete(failing(2));
     let [a, b] = workers[..] else { unreachable!() };
     let end = plane.now + secs(10);
     while plane.now < end {
         assert_eq!(plane.wait(&[a], secs(1)), Elapsed::default());
-        plane.membership.heard(JOB, b.rank, plane.now);
+        let _ = plane.heartbeat(&b);
     }
     assert_eq!(plane.wait(&[a], secs(10)).events, [lost(7, &[1], OnDeath::Fail)]);
-    // What is heard of strangers and of jobs that do not exist is of no consequence.
-    plane.membership.heard(JOB, 99, plane.now);
-    plane.membership.heard(JOB + 1, 0, plane.now);
 }
 
 #[test]
@@ -347,7 +344,7 @@ fn time_is_asked_for_only_when_it_can_matter() {
     assert_eq!(plane.membership.poll_timeout(), None, "nobody waits");
     let _ = plane.heartbeat(&a);
     assert!(plane.membership.poll_timeout().is_some_and(|at| at <= plane.now), "rank 1 may be dead");
-    plane.membership.heard(JOB, b.rank, plane.now);
+    let _ = plane.heartbeat(&b);
     let _ = plane.pass(millis(1));
     assert!(plane.membership.poll_timeout().is_some_and(|at| at > plane.now + millis(1900)));
 }

@@ -102,7 +102,6 @@ struct Step {
     /// question.
     epochs: [u8; 3],
     threshold: u32,
-    heard: Option<u16>,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -116,11 +115,8 @@ fn step() -> impl Strategy<Value = Step> {
     // Mostly one job: the others are there for the quotas.
     let job = prop_oneof![6 => Just(JOB), 1 => 999u16..=1004];
     let epochs = [0u8..5, 0u8..4, 0u8..5];
-    (
-        (wait, job, 0u16..4, 1u64..4, prop::bool::weighted(0.1), action),
-        (epochs, 0u32..5, prop::option::of(0u16..4)),
-    )
-        .prop_map(|((wait, job, rank, session, elsewhere, action), (epochs, threshold, heard))| Step {
+    ((wait, job, 0u16..4, 1u64..4, prop::bool::weighted(0.1), action), (epochs, 0u32..5)).prop_map(
+        |((wait, job, rank, session, elsewhere, action), (epochs, threshold))| Step {
             wait,
             job,
             rank,
@@ -129,8 +125,8 @@ fn step() -> impl Strategy<Value = Step> {
             action,
             epochs,
             threshold,
-            heard,
-        })
+        },
+    )
 }
 
 const FAN_IN: u16 = 3;
@@ -179,9 +175,6 @@ impl History {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
-        if let Some(rank) = step.heard {
-            self.plane.membership.heard(JOB, rank, self.plane.now);
-        }
         self.pass(step.wait)?;
         let (before, table) = (self.plane.membership.status(), self.plane.members(JOB));
         let worker = self.worker(step);

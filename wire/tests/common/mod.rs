@@ -31,9 +31,8 @@ pub(crate) const KINDS: [Kind; 8] = [
     Kind::Fetch,
     Kind::Control,
 ];
-pub(crate) const DTYPES: [DType; 7] =
-    [DType::F32, DType::I32, DType::F16, DType::Bf16, DType::F64, DType::MxFp8, DType::MxInt8];
-pub(crate) const OPS: [Op; 4] = [Op::Sum, Op::Min, Op::Max, Op::Mean];
+pub(crate) const DTYPES: [DType; 7] = DType::ALL;
+pub(crate) const OPS: [Op; 4] = Op::ALL;
 pub(crate) const REQUESTS: [Action; 9] = [
     Action::Join,
     Action::Leave,
