@@ -5,6 +5,7 @@
     with pascaline.Worker("10.77.0.254", job=1, rank=0, ranks=4) as worker:
         worker.allreduce(gradient)  # NumPy or PyTorch, in place
 
+`pascaline.AsyncWorker` trains without waiting for anybody, `pascaline.rl` has a policy learn that way,
 `pascaline.Appliance` starts an appliance on this machine, `pascaline.explain` asks one why a job is summed in
 the network or not, `pascaline.torch` is a backend of torch.distributed, and `pascaline.errors` has what can
 go wrong. docs/training.md is the user's page.
@@ -15,12 +16,14 @@ from importlib.metadata import version
 from . import errors
 from ._admin import Explanation, explain
 from ._appliance import Appliance
+from ._asynchronous import AsyncWorker
 from ._core import Report
 from ._worker import Handle, Worker
 from .errors import PascalineError
 
 __all__ = [
     "Appliance",
+    "AsyncWorker",
     "Explanation",
     "Handle",
     "PascalineError",

@@ -41,6 +41,8 @@ class Appliance:
         keys: Mapping[str, Any] | None = None,
         admission: str | None = None,
         slots: int = 4096,
+        mtu: int = 1500,
+        server: Mapping[str, Any] | None = None,
         more: str = "",
         binary: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -48,8 +50,10 @@ class Appliance:
 
         jobs: their numbers; each has so many ranks. keys: more keys of each job, such as {"order": "rank"}.
         admission: numbers of jobs that are formed by their workers, such as "1000-1063", for groups of
-        PyTorch. slots: of its pool. more: further tables of its configuration. binary: the program; by
-        default PASCALINE_BINARY, the one in PATH, or the one that a clone has built.
+        PyTorch. slots: of its pool. mtu: of the cable. server: keys of a parameter server (`pascaline ps`),
+        such as {"rule": "staleness"}, which runs beside it: jobs of mode "olaf" need one. more: further
+        tables of its configuration. binary: the program; by default PASCALINE_BINARY, the one in PATH, or the
+        one that a clone has built.
         """
         if os.geteuid() != 0:
             raise ApplianceError("an appliance needs root: it makes network interfaces. Start Python as root")
@@ -62,7 +66,8 @@ class Appliance:
         self._files = Path(tempfile.mkdtemp(prefix="pascaline-"))
         self.admin = f"unix:{self._files}/admin.sock"
         self._end = weakref.finalize(self, _remove, self._link, self._files)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._mtu, self._server = mtu, server
         text = self._configuration(ranks, jobs, keys or {}, admission, slots) + more
         (self._files / "appliance.toml").write_text(text)
         try:
@@ -83,6 +88,11 @@ class Appliance:
                 f'[admission]\njobs = "{admission}"\nfrom = ["{self._net}.0/24"]\nmax_jobs = 64\n'
                 f"max_jobs_per_host = 64\nmax_fan_in = {max(ranks, 2)}\nslots_per_job = 512\n"
             )
+        server = ""
+        if self._server is not None:
+            server = f'[ps]\nmode = "external"\naddress = "{self._net}.1"\ncheckpoint = "no"\n' + "".join(
+                f"{key} = {json.dumps(value)}\n" for key, value in self._server.items()
+            )
         tables = "\n".join(f"[[jobs]]\nid = {job}\nfan_in = {ranks}\n{written}" for job in jobs)
         return f"""\
 [appliance]
@@ -100,48 +110,57 @@ memory_mb = 512
 [[ports]]
 name = "p0"
 device = "net_kernel0,iface={self._link}a"
-mtu = 1500
+mtu = {self._mtu}
 
 [pool]
 slots = {slots}
 
 {tables}
-{formed}
+{formed}{server}
 [admin]
 listen = "{self.admin}"
 """
 
     def _wire(self) -> None:
         here, there = f"{self._link}h", f"{self._link}a"
-        _ip("link", "add", "name", here, "mtu", "1500", "type", "veth", "peer", "name", there)
+        _ip("link", "add", "name", here, "type", "veth", "peer", "name", there)
         _ip("addr", "add", f"{self._net}.1/24", "dev", here)
         for end in (here, there):
-            _ip("link", "set", end, "mtu", "1500", "up")
+            _ip("link", "set", end, "mtu", str(self._mtu), "up")
 
     def start(self) -> None:
         """Starts it again after `kill`; it knows nothing of its former life."""
-        log = (self._files / "log").open("ab")
-        command = ["setpriv", "--pdeathsig", "KILL", str(self._binary), "run", "-c"]
-        with log:
-            self._process = subprocess.Popen(
-                [*command, str(self._files / "appliance.toml")],
+        self._processes = [self._program("run")]
+        appliance = self._processes[0]
+        end = time.monotonic() + _READY_SECONDS
+        while not self._answers():
+            if appliance.poll() is not None:
+                raise ApplianceError(
+                    f"the appliance ended with exit code {appliance.returncode}:\n{self.log()}"
+                )
+            if time.monotonic() > end:
+                raise ApplianceError(
+                    f"the appliance is not ready after {_READY_SECONDS:.0f} s:\n{self.log()}"
+                )
+            time.sleep(0.02)
+        if self._server is not None:
+            self._processes.append(self._program("ps"))
+
+    def _program(self, command: str) -> subprocess.Popen[bytes]:
+        """Starts one with the configuration, and sees to its end."""
+        words = ["setpriv", "--pdeathsig", "KILL", str(self._binary), command, "-c"]
+        with (self._files / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [*words, str(self._files / "appliance.toml")],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
         self._end.detach()
-        self._end = weakref.finalize(self, _remove, self._link, self._files, self._process)
-        end = time.monotonic() + _READY_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None:
-                code = self._process.returncode
-                raise ApplianceError(f"the appliance ended with exit code {code}:\n{self.log()}")
-            if time.monotonic() > end:
-                raise ApplianceError(
-                    f"the appliance is not ready after {_READY_SECONDS:.0f} s:\n{self.log()}"
-                )
-            time.sleep(0.02)
+        everything = [*self._processes, process]
+        self._end = weakref.finalize(self, _remove, self._link, self._files, everything)
+        return process
 
     def _answers(self) -> bool:
         try:
@@ -165,14 +184,12 @@ listen = "{self.admin}"
 
     def kill(self) -> None:
         """Ends it without a warning: for tests."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
+        for process in self._processes:
+            process.kill()
+            process.wait()
 
     def stop(self) -> None:
         """Lets it complete what is open, and removes everything."""
-        if self._process:
-            _stop(self._process)
         self._end()
 
     def __enter__(self) -> Self:
@@ -227,8 +244,8 @@ def _remove_leftovers() -> None:
             _ip("link", "del", name, check=False)
 
 
-def _remove(link: str, files: Path, process: subprocess.Popen[bytes] | None = None) -> None:
-    if process:
+def _remove(link: str, files: Path, processes: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+    for process in processes:
         _stop(process)
     _ip("link", "del", f"{link}h", check=False)
     shutil.rmtree(files, ignore_errors=True)

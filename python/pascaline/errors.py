@@ -59,6 +59,10 @@ class TooLongError(PascalineError):
     """Packets of this payload do not fit into the path."""
 
 
+class FutileError(PascalineError, TimeoutError):
+    """Nothing that an asynchronous worker has sent was applied for a while: the text says why."""
+
+
 class ClosedError(PascalineError):
     """The worker has left, or has failed in a way that ends its membership."""
 

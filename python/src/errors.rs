@@ -3,7 +3,9 @@
 use std::fmt::Display;
 
 use pascaline_wire::trailer::{RankReports, RankState};
-use pascaline_worker::{AllreduceError, Failure, JoinError, JoinFailure, Reason, StartError};
+use pascaline_worker::{
+    AllreduceError, AsyncJoinError, Failure, JoinError, JoinFailure, PushError, Reason, StartError,
+};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -33,6 +35,12 @@ impl Fault {
             "the array does not lie on a boundary of its elements: pass a copy",
             Vec::new(),
         )
+    }
+
+    /// Floats that are not as many as the model's.
+    pub(crate) fn length(got: usize, expected: usize) -> Self {
+        let text = format_args!("{got} floats for a model of {expected}");
+        Self::new("ArgumentError", text, Vec::new())
     }
 
     /// About others than this rank, which asks.
@@ -87,6 +95,34 @@ impl From<AllreduceError> for Fault {
             AllreduceError::Start(StartError::Broken) => ("ClosedError", Vec::new()),
             AllreduceError::Start(_) => ("ArgumentError", Vec::new()),
             AllreduceError::Io { .. } => ("SystemFault", Vec::new()),
+        };
+        Self::new(class, error, ranks)
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Self::new("SystemFault", format_args!("cannot use the UDP socket: {error}"), Vec::new())
+    }
+}
+
+impl From<AsyncJoinError> for Fault {
+    fn from(error: AsyncJoinError) -> Self {
+        match error {
+            AsyncJoinError::Join(error) => error.into(),
+            AsyncJoinError::ModelTooLarge { .. } | AsyncJoinError::Outstanding { .. } => {
+                Self::new("ConfigurationError", error, Vec::new())
+            }
+        }
+    }
+}
+
+impl From<PushError> for Fault {
+    fn from(error: PushError) -> Self {
+        let (class, ranks) = match &error {
+            PushError::Length { .. } | PushError::Reward(_) => ("ArgumentError", Vec::new()),
+            PushError::Rejected(rejection) => of_reason(&rejection.reason),
+            PushError::Futile { .. } => ("FutileError", Vec::new()),
         };
         Self::new(class, error, ranks)
     }

@@ -7,6 +7,7 @@
 
 use pyo3::prelude::*;
 
+mod asynchronous;
 mod errors;
 mod memory;
 mod operation;
@@ -17,6 +18,7 @@ mod worker;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Core>()?;
+    module.add_class::<asynchronous::AsyncCore>()?;
     module.add_class::<operation::Pending>()?;
     module.add_class::<report::Report>()
 }

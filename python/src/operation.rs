@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::report::Report;
 
 /// How often whoever waits looks for signals, such as Ctrl-C.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// A lock whose holder has panicked is as good as any: what it guards has been left whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,6 @@
 //! What an operation was like, and what a worker has done.
 
-use pascaline_worker::Counters;
+use pascaline_worker::{AsyncCounters, Counters};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -64,5 +64,22 @@ pub(crate) fn counted<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bou
         received results duplicate_results reminders_received acks rejections partial_results overflows
         unreachable not_sent);
     dict.set_item("without_effect", counters.without_effect())?;
+    Ok(dict)
+}
+
+/// The same of an asynchronous worker. `refused` has the reasons for which updates were not taken.
+pub(crate) fn counted_updates<'py>(
+    py: Python<'py>,
+    counters: &AsyncCounters,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    counted!(counters, dict:
+        pushed sent skipped busy acknowledged applied given_up initial_sent received acks_own acks_cluster
+        weights controls unreachable not_sent);
+    let refused = PyDict::new(py);
+    for (why, count) in counters.refusals() {
+        refused.set_item(why.name(), count)?;
+    }
+    dict.set_item("refused", refused)?;
     Ok(dict)
 }

@@ -66,19 +66,20 @@ impl Terms {
         if let Some(linger) = self.linger {
             config.linger = seconds("linger", linger)?;
         }
-        if let Some(bind) = &self.bind {
-            let bare = bind.trim_matches(['[', ']']);
-            let any_port = || bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
-            let parsed = bind.parse().or_else(|_| any_port());
-            config.bind =
-                Some(parsed.map_err(|_| wrong(format_args!("bind={bind:?}: expected an address")))?);
-        }
+        config.bind = self.bind.as_deref().map(local).transpose()?;
         Ok(config)
     }
 }
 
+/// A local address, with or without a port.
+pub(crate) fn local(bind: &str) -> PyResult<SocketAddr> {
+    let any_port = || bind.trim_matches(['[', ']']).parse().map(|ip| SocketAddr::new(ip, 0));
+    let told = |_| wrong(format_args!("bind={bind:?}: expected an address"));
+    bind.parse().or_else(|_| any_port()).map_err(told)
+}
+
 /// `host`, `host:port`, an IPv6 address, or one in brackets with a port.
-fn address(place: &str) -> PyResult<SocketAddr> {
+pub(crate) fn address(place: &str) -> PyResult<SocketAddr> {
     let default = pascaline_wire::DEFAULT_PORT;
     let bare = place.trim_matches(['[', ']']);
     if let Ok(ip) = bare.parse::<IpAddr>() {

@@ -166,6 +166,17 @@ train_ddp() {
         'gloo_steps_per_s > 0' 'restarts == 1' 'calls["appliance"] > 100' 'losses[1] < losses[0]'
 }
 
+# PPO on LunarLander-v3 behind a congested port: both queues serve it, and the FIFO loses what Olaf combines.
+train_rl() {
+    local output=$logs/train-rl.json
+    bounded 240 scripts/train rl --queue both --workers 2 --seeds 1 --iterations 12 --json \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'olaf["updates_applied"] > 0' 'olaf["updates_aggregated"] > 0' \
+        'fifo["updates_lost_pct"] > 20' 'olaf["updates_lost_pct"] < fifo["updates_lost_pct"] / 4' \
+        'fifo["rewards"][0] < 500' 'olaf["rewards"][0] > -2000'
+}
+
 # The wheel, installed, at real appliances.
 python_package() { bounded 600 scripts/python --binary "$target/release/pascaline"; }
 

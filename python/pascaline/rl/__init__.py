@@ -1,0 +1,20 @@
+"""Distributed PPO: policies that learn through an appliance, in the modes of Olaf's Figure 2.
+
+Each worker plays in environments of its own, and improves its copy of the policy for a few epochs of PPO. The
+step that this makes is its update: a policy gradient that Adam has scaled. Three ways bring updates together:
+
+    asynchronous  sent at once, combined where it queues, added to the weights by `pascaline ps` (Olaf)
+    periodic      the mean of the first H of N updates, while all go on playing (iSwitch, Algorithm 1)
+    synchronous   the mean of all, for which everybody waits (SwitchML)
+
+The policy and its value function share their layers, as in Olaf, section 8.2, so that all of it is one
+packet: 8 → 40 → 40 → 4 + 1 has 2,205 weights, of the 2,230 that a frame of 9,000 bytes has room for.
+
+`examples/train/rl.py` is a program that uses this, `scripts/train rl` runs it. Needs PyTorch and
+gymnasium[box2d].
+"""
+
+from ._learner import Learner, Settings
+from ._modes import Told, asynchronous, periodic, synchronous
+
+__all__ = ["Learner", "Settings", "Told", "asynchronous", "periodic", "synchronous"]

@@ -1,0 +1,141 @@
+"""How the updates of several workers come together."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._asynchronous import AsyncWorker
+from .._worker import Worker
+from ._learner import Learner
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a worker says after an iteration."""
+
+    iteration: int
+    # The mean of its latest episodes.
+    reward: float
+    # Steps that it has played in all.
+    steps: int
+    # What became of its update.
+    update: str
+
+
+def asynchronous(learner: Learner, worker: AsyncWorker, iterations: int, wait: float = 0.3) -> Iterator[Told]:
+    """Olaf: an update goes out when an iteration ends, and nobody waits for anybody.
+
+    The worker's weights are the learner's. The next iteration begins with the newest ones that have come: it
+    waits for the answer for `wait` seconds at most. An update that is lost, or that cannot be sent since too
+    many are under way, is lost for the model, too.
+    """
+    if not np.shares_memory(worker.weights, learner.weights):
+        raise ValueError("the worker has other weights than the learner: pass learner.weights to AsyncWorker")
+    # Whoever offered weights first has offered those of all.
+    begun = time.monotonic()
+    while not worker.poll() and time.monotonic() - begun < 5:
+        worker.wait(0.1)
+    for iteration in range(1, iterations + 1):
+        played = learner.play(lambda: worker.poll(weights=False))
+        update = worker.push(learner.improve(played), learner.reward)
+        yield Told(iteration, learner.reward, learner.steps, update)
+        if update == "sent":
+            _answer(worker, wait)
+        worker.poll()
+
+
+def _answer(worker: AsyncWorker, wait: float) -> None:
+    end = time.monotonic() + wait
+    while not worker.poll() and (left := end - time.monotonic()) > 0:
+        worker.wait(left)
+
+
+def synchronous(learner: Learner, worker: Worker, iterations: int, rate: float = 1.0) -> Iterator[Told]:
+    """SwitchML: all ranks make the mean of their updates in each iteration. Everybody waits for the slowest.
+
+    rate: by how much of the mean the weights move.
+    """
+    for iteration in range(1, iterations + 1):
+        step = learner.improve(learner.play())
+        worker.allreduce(step, "mean")
+        learner.weights += rate * step
+        yield Told(iteration, learner.reward, learner.steps, "sent")
+
+
+def periodic(
+    learner: Learner, worker: Worker, iterations: int, rate: float = 1.0, bound: int = 3
+) -> Iterator[Told]:
+    """iSwitch, Algorithm 1: an iteration is the mean of the first H of N updates; H is the job's threshold.
+
+    The worker is one with `partial=True`. A thread goes on playing while iterations complete. An update that
+    has missed its iteration is offered in the next one, unless its weights are more than `bound` iterations
+    old; then it is given up.
+    """
+    player = _Player(learner)
+    iteration, held = 0, None
+    with player:
+        while iteration < iterations:
+            seen, step = held or player.next()
+            held = None
+            if iteration - seen > bound:
+                continue
+            result = step.copy()
+            missed = worker.rank in worker.allreduce(result, "mean").missing
+            held = (seen, step) if missed else None
+            iteration += 1
+            player.apply(rate * result)
+            yield Told(iteration, learner.reward, learner.steps, "missed" if missed else "sent")
+    learner.weights[:] = player.weights
+
+
+class _Player:
+    """Plays, and makes one update after the other, each from the newest weights."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.weights = learner.weights.copy()
+        self._learner = learner
+        self._applied = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._made: queue.Queue[tuple[int, np.ndarray] | BaseException] = queue.Queue(1)
+        self._thread = threading.Thread(target=self._play)
+
+    def next(self) -> tuple[int, np.ndarray]:
+        """An update, and how many results its weights had seen."""
+        made = self._made.get()
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
+    def apply(self, step: np.ndarray) -> None:
+        """Takes a result."""
+        with self._lock:
+            self.weights += step
+            self._applied += 1
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        # Whoever waits for room goes on, and sees that it is over.
+        while self._thread.is_alive():
+            with contextlib.suppress(queue.Empty):
+                self._made.get(timeout=0.05)
+        self._thread.join()
+
+    def _play(self) -> None:
+        try:
+            while not self._over.is_set():
+                with self._lock:
+                    self._learner.weights[:], seen = self.weights, self._applied
+                self._made.put((seen, self._learner.improve(self._learner.play())))
+        except BaseException as error:
+            self._made.put(error)

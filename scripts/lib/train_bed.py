@@ -1,0 +1,133 @@
+"""What every training of scripts/train needs: namespaces, an appliance, ranks, pictures; gone afterwards.
+
+A namespace for each worker, a switch between them and an appliance behind it, as scripts/bench has them: the
+same links for Pascaline and for Gloo.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import private
+import shaped
+from appliance import UDP_PORT, Appliance
+from build import ROOT
+from process import Child, Failure, Stop
+
+PREFIX = "pastrain"
+PORT = 29600
+
+
+def environment(*, install: bool) -> Path:
+    """The Python that has PyTorch and the package `pascaline`."""
+    python = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tools/torch/bin/python"
+    check = (str(python), "-c", "import pascaline.rl, pascaline.torch, tensorboard")
+    there = python.exists() and subprocess.run(check, capture_output=True, check=False).returncode == 0
+    command = (str(ROOT / "scripts/python"), "--install")
+    if (install or not there) and subprocess.run(command, check=False).returncode:
+        raise Failure("scripts/python --install failed")
+    return python
+
+
+class Bed:
+    """A context manager: what it has started and made is ended and removed when it is left."""
+
+    def __init__(self, binary: Path, python: Path) -> None:
+        self.binary = binary
+        self.python = python
+        self.files = private.directory(PREFIX)
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Self:
+        private.remove_leftovers(PREFIX, "train.py")
+        self._cleanup.callback(shutil.rmtree, self.files, ignore_errors=True)
+        self.files.mkdir(mode=0o700)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def network(self, workers: int, mbit: int, mtu: int = shaped.MTU) -> shaped.Shaped:
+        """Namespaces under this script's own names."""
+        network = shaped.Shaped(workers, mbit, mtu=mtu)
+        owner = f"{PREFIX}-{os.getpid()}"
+        network.appliance, network.switch = f"{owner}-app", f"{owner}-sw"
+        network.workers = [f"{owner}-w{rank}" for rank in range(workers)]
+        return self._cleanup.enter_context(network)
+
+    def appliance(self, network: shaped.Shaped, text: str, stop: Stop) -> Appliance:
+        """One that is ready."""
+        appliance = Appliance(self.binary, network, text, self.files)
+        self._cleanup.callback(appliance.stop)
+        appliance.wait_ready(stop)
+        return appliance
+
+    def child(self, name: str, words: Sequence[object], namespace: str) -> Child:
+        """A process in a namespace."""
+        child = Child(name, [str(word) for word in words], self.files, namespace)
+        self._cleanup.callback(child.stop, 5.0)
+        return child
+
+    def ranks(
+        self, network: shaped.Shaped, program: Path, words: Sequence[object], keys: str, **more: object
+    ) -> list[Child]:
+        """A process of torch.distributed in each worker's namespace."""
+        children = []
+        for rank, namespace in enumerate(network.workers):
+            variables = {
+                "RANK": rank,
+                "WORLD_SIZE": len(network.workers),
+                "MASTER_ADDR": shaped.address(0),
+                "MASTER_PORT": PORT,
+                "GLOO_SOCKET_IFNAME": "eth0",
+                "OMP_NUM_THREADS": 1,
+                "PASCALINE_URL": f"pascaline://{shaped.APPLIANCE}:{UDP_PORT}?{keys}",
+                **more,
+            }
+            command = ["env", *(f"{name}={value}" for name, value in variables.items())]
+            command += [str(self.python), "-B", "-u", str(program)]
+            children.append(self.child(f"rank{rank}", [*command, *words], namespace))
+        return children
+
+    def draw(self, picture: Path, across: str, up: str, lines: Mapping[str, Any], more: str = "") -> None:
+        """Lines into a PNG: lists of numbers, or objects with x, y and, if they have one, their spread."""
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        command = (str(self.python), "-c", _DRAW, str(picture), across, up, json.dumps(lines), more)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Failure(f"cannot draw {picture}", done.stderr)
+
+
+_DRAW = """
+import json, sys
+import matplotlib
+matplotlib.use("Agg")
+from matplotlib import pyplot as plot
+figure, axes = plot.subplots(figsize=(7, 4.2))
+for name, line in json.loads(sys.argv[4]).items():
+    if isinstance(line, list):
+        line = {"x": list(range(1, len(line) + 1)), "y": line}
+    drawn, = axes.plot(line["x"], line["y"], label=name, linewidth=1.2)
+    if "spread" in line:
+        below = [y - s for y, s in zip(line["y"], line["spread"])]
+        above = [y + s for y, s in zip(line["y"], line["spread"])]
+        axes.fill_between(line["x"], below, above, color=drawn.get_color(), alpha=0.2, linewidth=0)
+axes.set_xlabel(sys.argv[2])
+axes.set_ylabel(sys.argv[3])
+if sys.argv[5]:
+    axes.set_title(sys.argv[5], fontsize=9)
+axes.grid(alpha=0.3)
+axes.legend()
+figure.tight_layout()
+figure.savefig(sys.argv[1], dpi=120)
+"""

@@ -1,0 +1,152 @@
+"""scripts/train ddp: DistributedDataParallel through an appliance, across its restart, and over Gloo."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from typing import Any
+
+import programs
+import shaped
+from appliance import Appliance
+from appliance_shaped import configuration
+from build import ROOT
+from process import Child, Failure, Stop
+from train_bed import Bed
+
+_PORT = 29600
+# As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
+KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
+
+DESCRIPTION = """\
+Trains with PyTorch's DistributedDataParallel: twice through an appliance that adds in the order of ranks, the
+second time with an appliance that is killed half way and started again, and once over Gloo, from the same
+seed.
+"""
+EXAMPLES = """\
+Examples:
+  scripts/train ddp --json
+  scripts/train ddp --workers 4 --mbit 200 --picture target/ddp.png
+  scripts/train ddp --hook=bf16 --steps 50
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--workers", type=int, default=4, help="ranks (%(default)s)")
+    parser.add_argument("--steps", type=int, default=200, help="steps of each training (%(default)s)")
+    parser.add_argument("--hidden", type=int, default=256, help="width of the layers (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
+    parser.add_argument(
+        "--mbit", type=int, default=200, help="rate of each worker's link; 0: as it is (%(default)s)"
+    )
+    parser.add_argument("--hook", choices=["none", "mean", "bf16", "fp16"], default="none", help="of DDP")
+    parser.add_argument("--no-restart", action="store_true", help="leave the appliance alone")
+
+
+def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+    """Three trainings in the same processes."""
+    network = bed.network(options.workers, options.mbit)
+    text = configuration(network, options.workers, 512, 4096, 512, "net_kernel0,iface=pas0")
+    text = text.replace("\nfan_in", '\norder = "rank"\nfan_in')
+    appliance = bed.appliance(network, text, stop)
+    children = _start(options, bed, network)
+    restarts = _watch(options, appliance, children, stop)
+    return _judge(options, bed, children, restarts)
+
+
+def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
+    words = ["--backends", "pascaline", "pascaline", "gloo", "--save", str(bed.files / "weights")]
+    for name in ("steps", "hidden", "seed", "hook"):
+        words += [f"--{name}", str(getattr(options, name))]
+    return bed.ranks(network, ROOT / "examples/train/ddp.py", words, KEYS)
+
+
+def _watch(options: argparse.Namespace, appliance: Appliance, children: list[Child], stop: Stop) -> int:
+    """Waits for the end; in the middle of the second training the appliance is killed and started again."""
+    restarts = 0
+    while any(child.exit_code() is None for child in children):
+        stop.sleep(0.2)
+        failed = next((child for child in children if child.exit_code()), None)
+        if failed:
+            raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+        said = programs.objects(children[0])
+        if not said:
+            continue
+        latest = said[-1]
+        if (
+            not restarts
+            and not options.no_restart
+            and latest["run"] == 1
+            and latest.get("step", 0) > options.steps // 3
+        ):
+            appliance.kill_and_restart(stop)
+            restarts += 1
+        if sys.stderr.isatty() and "step" in latest:
+            place = f"{latest['run'] + 1} of 3, {latest['backend']}, step {latest['step']}"
+            print(f"\r{place}: loss {latest['loss']:.3f} ", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    return restarts
+
+
+_COMPARE = """
+import json, sys, torch
+first, second, gloo = (torch.load(f"{sys.argv[1]}.{run}") for run in range(3))
+differs = max(float((first[name] - gloo[name]).abs().max()) for name in first)
+equal = all(torch.equal(first[name], second[name]) for name in first)
+largest = max(float(weight.abs().max()) for weight in first.values())
+print(json.dumps({"differs": differs, "equal": equal, "largest": largest}))
+"""
+
+
+def _judge(options: argparse.Namespace, bed: Bed, children: list[Child], restarts: int) -> dict[str, Any]:
+    runs = [[said for said in programs.objects(child) if said.get("done")] for child in children]
+    compared = subprocess.run(
+        (str(bed.python), "-c", _COMPARE, str(bed.files / "weights")),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    weights = json.loads(compared.stdout)
+    # The slowest rank's time is the training's.
+    seconds = [max(run[number]["seconds"] for run in runs) for number in range(3)]
+    losses = [run["losses"] for run in runs[0]]
+    if options.picture:
+        names = ("Pascaline", "Pascaline, appliance restarted", "Gloo")
+        bed.draw(options.picture, "step", "loss at rank 0", dict(zip(names, losses, strict=True)))
+    calls = runs[0][0]["calls"]
+    found = {
+        "max_weight_diff_vs_gloo": weights["differs"],
+        "bit_equal_rank_order": weights["equal"],
+        "steps_per_s": round(options.steps / seconds[0], 2),
+        "gloo_steps_per_s": round(options.steps / seconds[2], 2),
+        "ratio": round(seconds[2] / seconds[0], 3),
+        "largest_weight": weights["largest"],
+        "workers": options.workers,
+        "steps": options.steps,
+        "mbit": options.mbit,
+        "hook": options.hook,
+        "restarts": restarts,
+        "calls": calls,
+        "losses": [round(losses[0][at], 4) for at in (0, -1)],
+    }
+    learned = losses[0][-1] < losses[0][0]
+    close = options.hook in ("bf16", "fp16") or weights["differs"] < 1e-3 * weights["largest"]
+    found["ok"] = bool(weights["equal"] and learned and close and calls["appliance"] >= options.steps)
+    return found
+
+
+def text(found: dict[str, Any]) -> str:
+    """For people."""
+    return (
+        f"{found['steps']} steps of {found['workers']} ranks, links of {found['mbit']} Mbit/s\n"
+        f"Pascaline {found['steps_per_s']} steps/s, Gloo {found['gloo_steps_per_s']}:"
+        f" {found['ratio']} times\n"
+        f"weights differ by {found['max_weight_diff_vs_gloo']:.2e} at most, of {found['largest_weight']:.2f};"
+        f" two runs in the order of ranks are {'equal' if found['bit_equal_rank_order'] else 'NOT equal'},"
+        f" {found['restarts']} restarts of the appliance\n"
+        f"loss {found['losses'][0]} → {found['losses'][1]}"
+    )

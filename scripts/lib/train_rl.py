@@ -1,0 +1,328 @@
+"""scripts/train rl: PPO on LunarLander-v3 through an appliance's queue, FIFO or Olaf's, or by collectives."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import programs
+import shaped
+from appliance import TELEMETRY, UDP_PORT, Appliance, cores
+from appliance_shaped import configuration
+from build import ROOT
+from process import Child, Failure, Stop
+from train_bed import Bed
+
+_MTU = 9000
+_FLOATS = 2205
+# Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
+_FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * _FLOATS + 16) * 8
+# Clusters that share the queue with the one that learns, and its places.
+_OTHERS = 8
+_PLACES = 8
+_FIRST_OTHER = 1001
+_MODES = {"async": "asynchronous", "periodic": "periodic aggregation", "sync": "synchronous"}
+
+DESCRIPTION = """\
+Trains a policy for LunarLander-v3 with distributed PPO through an appliance. Asynchronous workers send their
+updates through a queue that eight other clusters congest, to `pascaline ps`; periodic and synchronous ones
+use collectives. Each seed is a training of its own.
+"""
+EXAMPLES = """\
+Examples:
+  scripts/train rl --queue olaf --json
+  scripts/train rl --queue both --picture target/rl.png
+  scripts/train rl --mode sync --workers 8 --seeds 1
+  scripts/train rl --queue fifo --load 0 --workers 1 --iterations 100      # without congestion
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--mode", choices=list(_MODES), default="async", help="of training (%(default)s)")
+    parser.add_argument(
+        "--queue", choices=["fifo", "olaf", "both"], default="olaf",
+        help="of the port to the parameter server, for --mode async; both: one after the other (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--workers", type=int, default=4, help="of the job (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="the first one (%(default)s)")
+    parser.add_argument("--iterations", type=int, default=100, help="of each worker (%(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=0.5, help="by how much of an update the weights move (%(default)s)"
+    )
+    parser.add_argument(
+        "--rule", choices=["staleness", "olaf"], default="staleness",
+        help="of the server: every update counts, or one with the best reward so far (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--load", type=float, default=4.0,
+        help="what other clusters offer, as a multiple of what the port lets through (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--line", type=float, default=50.0, help="updates per second that it lets through (%(default)s)"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=0.3, help="seconds that a worker waits for an answer (%(default)s)"
+    )
+    parser.add_argument("--reward", type=float, default=0.0, help="tell when this was reached (%(default)s)")
+
+
+@dataclass
+class Run:
+    """One kind of training, for all seeds."""
+
+    name: str
+    # For each seed and worker, what was said after each iteration.
+    said: list[list[list[dict[str, Any]]]]
+    ended: list[list[dict[str, Any]]]
+    lost_pct: float | None
+    aggregated: int | None
+    applied: int | None
+
+    def curve(self) -> list[list[float]]:
+        """For each seed, the mean reward of its workers after each iteration."""
+        return [
+            [statistics.fmean(row["reward"] for row in rows) for rows in zip(*seed, strict=True)]
+            for seed in self.said
+        ]
+
+    def when(self, reward: float) -> tuple[list[int | None], list[float | None]]:
+        """The iterations and seconds after which the workers' mean reached it, seed by seed."""
+        iterations: list[int | None] = []
+        seconds: list[float | None] = []
+        for seed, curve in zip(self.said, self.curve(), strict=True):
+            at = next((at for at, mean in enumerate(curve) if mean >= reward), None)
+            iterations.append(None if at is None else at + 1)
+            seconds.append(None if at is None else round(max(row[at]["seconds"] for row in seed), 1))
+        return iterations, seconds
+
+    def to_json(self, reward: float) -> dict[str, Any]:
+        """What scripts read. A training's reward is the mean over workers and its last fifth."""
+        curve = self.curve()
+        last = max(1, len(curve[0]) // 5)
+        rewards = [statistics.fmean(seed[-last:]) for seed in curve]
+        iterations, seconds = self.when(reward)
+        fates: dict[str, int] = {}
+        for seed in self.said:
+            for told in (row for rows in seed for row in rows):
+                fates[told["update"]] = fates.get(told["update"], 0) + 1
+        return {
+            "queue": self.name if self.name in ("fifo", "olaf") else None,
+            "mode": next((mode for mode, words in _MODES.items() if words == self.name), "async"),
+            "seeds": len(curve),
+            "mean_reward": round(statistics.fmean(rewards), 2),
+            "spread": round(statistics.pstdev(rewards), 2),
+            "rewards": [round(value, 2) for value in rewards],
+            "updates_lost_pct": self.lost_pct,
+            "updates_aggregated": self.aggregated,
+            "updates_applied": self.applied,
+            "updates": fates,
+            "given_up_pct": self._given_up(),
+            "reached": {"reward": reward, "iterations": iterations, "seconds": seconds},
+            "seconds": round(sum(max(row["seconds"] for row in seed) for seed in self.ended), 1),
+            "curve": [
+                round(statistics.fmean(seed[at] for seed in curve), 1)
+                for at in range(0, len(curve[0]), max(1, len(curve[0]) // 20))
+            ],
+        }
+
+    def _given_up(self) -> float | None:
+        """Of the learning workers' updates, how many were never answered."""
+        rows = [row["statistics"] for seed in self.ended for row in seed if "given_up" in row["statistics"]]
+        sent = sum(row["sent"] for row in rows)
+        return round(100 * sum(row["given_up"] for row in rows) / sent, 2) if sent else None
+
+    def line(self) -> dict[str, list[float]]:
+        """For the picture: the mean over seeds, and their standard deviation."""
+        columns = list(zip(*self.curve(), strict=True))
+        return {
+            "x": [float(at + 1) for at in range(len(columns))],
+            "y": [statistics.fmean(column) for column in columns],
+            "spread": [statistics.pstdev(column) for column in columns],
+        }
+
+
+def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+    """One run, or one with each queue."""
+    network = bed.network(options.workers + 2, 0, _MTU)
+    queues = ("fifo", "olaf") if options.queue == "both" else (options.queue,)
+    if options.mode == "async":
+        runs = [_asynchronous(options, bed, network, queue, stop) for queue in queues]
+    else:
+        runs = [_collective(options, bed, network, stop)]
+    if options.picture:
+        title = f"LunarLander-v3, {options.workers} workers, {options.seeds} seeds: mean and deviation"
+        lines = {run.name: run.line() for run in runs}
+        bed.draw(options.picture, "iteration", "reward of the latest 20 episodes", lines, title)
+    found = {run.name: run.to_json(options.reward) for run in runs}
+    whole = next(iter(found.values())) if len(runs) == 1 else found
+    sizes = {"workers": options.workers, "iterations": options.iterations, "floats": _FLOATS}
+    return {**whole, **sizes, "load": options.load, "ok": all(_good(run) for run in found.values())}
+
+
+def _good(found: dict[str, Any]) -> bool:
+    finite = all(abs(reward) < 1e6 for reward in found["rewards"])
+    return finite and (found["updates_applied"] is None or found["updates_applied"] > 0)
+
+
+def _asynchronous(
+    options: argparse.Namespace, bed: Bed, network: shaped.Shaped, queue: str, stop: Stop
+) -> Run:
+    text = _tables(options, network, queue)
+    appliance = bed.appliance(network, text, stop)
+    server = bed.child(
+        f"ps-{queue}", [bed.binary, "ps", "-c", bed.files / "appliance.toml"], network.workers[-2]
+    )
+    others = _others(options, bed, network) if options.load else []
+    ranks = _ranks(options, bed, network, queue)
+    _wait(options, appliance, [server, *others], ranks, stop)
+    metrics = appliance.scrape()
+    received = metrics.total("pascaline_olaf_received_total")
+    dropped = metrics.by_label("pascaline_olaf_dropped_total", "cause").get("full", 0)
+    aggregated = sum(metrics.total(f"pascaline_olaf_{what}_total") for what in ("aggregated", "replaced"))
+    for child in (*others, server):
+        child.stop(5.0)
+    appliance.stop()
+    run = _read(options, queue, ranks)
+    run.lost_pct = round(100 * dropped / received, 2) if received else None
+    run.aggregated = int(aggregated)
+    # Every worker of a cluster hears of each update that was applied.
+    run.applied = sum(max(row["statistics"]["applied"] for row in seed) for seed in run.ended)
+    return run
+
+
+def _collective(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, stop: Stop) -> Run:
+    text = configuration(network, options.workers, 64, 1024, 512, "net_kernel0,iface=pas0")
+    head, _, rest = text.partition("[[jobs]]")
+    table, _, tail = rest.partition("[telemetry]")
+    keys = f'profile = "iswitch"\nthreshold = {max(1, options.workers - 1)}\n'
+    keys = keys if options.mode == "periodic" else ""
+    jobs = [
+        "[[jobs]]" + table.replace("id = 1\n", f"id = {1 + number}\n").rstrip() + f"\n{keys}\n"
+        for number in range(options.seeds)
+    ]
+    appliance = bed.appliance(network, head + "\n".join(jobs) + "\n[telemetry]" + tail, stop)
+    ranks = _ranks(options, bed, network, options.mode)
+    _wait(options, appliance, [], ranks, stop)
+    appliance.stop()
+    return _read(options, _MODES[options.mode], ranks)
+
+
+def _ranks(options: argparse.Namespace, bed: Bed, network: shaped.Shaped, name: str) -> list[Child]:
+    words = ["--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--ranks", options.workers]
+    for option in ("mode", "seeds", "seed", "iterations", "rate", "wait"):
+        words += [f"--{option}", getattr(options, option)]
+    python = ["env", "OMP_NUM_THREADS=1", bed.python, "-B", ROOT / "examples/train/rl.py"]
+    return [
+        bed.child(f"{name}-{rank}", [*python, *words, "--rank", rank], network.workers[rank])
+        for rank in range(options.workers)
+    ]
+
+
+def _others(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> list[Child]:
+    """Clusters of one worker each, whose updates mean nothing, and who never end."""
+    interval = _OTHERS / (options.load * options.line)
+    words = [bed.binary, "worker", "olaf", "--appliance", f"{shaped.APPLIANCE}:{UDP_PORT}", "--rank", 0]
+    words += ["--ranks", 1, "--floats", _FLOATS, "--interval", f"{1000 * interval:.3f}ms", "--poisson"]
+    words += ["--updates", 10_000_000, "--outstanding", 64, "--patience", "1h", "--json"]
+    return [
+        bed.child(f"other{number}", [*words, "--job", _FIRST_OTHER + number], network.workers[-1])
+        for number in range(_OTHERS)
+    ]
+
+
+def _wait(
+    options: argparse.Namespace, appliance: Appliance, around: list[Child], ranks: list[Child], stop: Stop
+) -> None:
+    """Returns when all ranks have ended well."""
+    while any(rank.exit_code() is None for rank in ranks):
+        stop.sleep(0.5)
+        appliance.check_running()
+        for child in (*around, *ranks):
+            if child.exit_code() is not None and (child in around or child.exit_code()):
+                raise Failure(f"{child.name} ended with exit code {child.exit_code()}", child.tail())
+        if sys.stderr.isatty() and (said := programs.objects(ranks[0])) and "iteration" in said[-1]:
+            place = f"seed {said[-1]['seed']}, iteration {said[-1]['iteration']} of {options.iterations}"
+            print(f"\r{place}: reward {said[-1]['reward']:.0f}   ", end="", file=sys.stderr, flush=True)
+    if failed := next((rank for rank in ranks if rank.exit_code()), None):
+        raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+
+
+def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
+    seeds = range(options.seed, options.seed + options.seeds)
+    whole = [programs.objects(rank) for rank in ranks]
+    said = [
+        [[row for row in rows if row["seed"] == seed and "reward" in row] for rows in whole] for seed in seeds
+    ]
+    ended = [
+        [row for rows in whole for row in rows if row["seed"] == seed and "done" in row] for seed in seeds
+    ]
+    return Run(name, said, ended, None, None, None)
+
+
+def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> str:
+    """The appliance's configuration, and the server's."""
+    main, dataplane = cores()
+    members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(options.workers))
+    learning = [(1 + number, options.workers, members) for number in range(options.seeds)]
+    around = f'"{shaped.address(options.workers + 1)}"'
+    others = [(_FIRST_OTHER + number, 1, around) for number in range(_OTHERS if options.load else 0)]
+    jobs = "\n".join(
+        f'[[jobs]]\nid = {number}\nfan_in = {ranks}\nmode = "olaf"\nmembers = [{who}]\n'
+        for number, ranks, who in (*learning, *others)
+    )
+    return f"""\
+[appliance]
+name = "{network.appliance}"
+addresses = ["{shaped.APPLIANCE}"]
+udp_port = {UDP_PORT}
+
+[dataplane]
+main_core = {main}
+cores = [{dataplane}]
+idle = "backoff"
+hugepages = "auto"
+memory_mb = 512
+drain = "100ms"
+
+[[ports]]
+name = "p0"
+device = "net_kernel0,iface=pas0"
+mtu = {_MTU}
+
+[ports.queue]
+discipline = "{queue}"
+length = {_PLACES}
+rate = {round(options.line * _FRAME_BITS)}
+
+{jobs}
+[ps]
+mode = "external"
+address = "{shaped.address(options.workers)}"
+rule = "{options.rule}"
+learning_rate = {options.rate}
+half_age = "1s"
+checkpoint = "no"
+
+[telemetry]
+listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
+"""
+
+
+def text(found: dict[str, Any]) -> str:
+    """For people."""
+    runs = [found] if "rewards" in found else [found["fifo"], found["olaf"]]
+    lines = [f"{found['workers']} workers, {found['iterations']} iterations of each, load {found['load']}"]
+    for run in runs:
+        name = run["queue"] or run["mode"]
+        reached = run["reached"]
+        lines.append(
+            f"{name}: reward {run['mean_reward']} ± {run['spread']} in the last fifth, {run['rewards']};"
+            f" {run['updates_lost_pct']} % of all updates lost; {reached['reward']} reached after"
+            f" {reached['iterations']} iterations, {reached['seconds']} s; {run['seconds']} s in all"
+        )
+    return "\n".join(lines)
