@@ -1,0 +1,221 @@
+//! The controller's file: as written, and as accepted.
+
+mod accept;
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use toml::Spanned;
+
+use crate::network::Network;
+use crate::plan::Plan;
+use crate::tree::{Nearest, Planner, Refusal, Tree, Written};
+
+/// What is wrong with a file, where, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    file: PathBuf,
+    /// Line and column, from 1.
+    place: Option<(usize, usize)>,
+    message: String,
+    remedy: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some((line, column)) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}\n  remedy: {}", self.message, self.remedy)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A file that has been accepted.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file.
+    pub file: PathBuf,
+    /// The network's name.
+    pub name: String,
+    /// Where the API is: `unix:PATH`, or an address and a port.
+    pub listen: String,
+    /// The file with the token that the API asks for.
+    pub token_file: Option<PathBuf>,
+    /// Where the page is, for anybody to read.
+    pub page: Option<SocketAddr>,
+    /// The database.
+    pub store: PathBuf,
+    /// How often each appliance is asked how it is.
+    pub interval: Duration,
+    /// After how long a silence an appliance has failed.
+    pub down_after: Duration,
+    /// Switches, appliances, hosts.
+    pub network: Network,
+    /// The jobs.
+    pub jobs: Vec<Job>,
+}
+
+/// A job.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its number, the same at every appliance.
+    pub id: u16,
+    /// Its name, the same at every appliance.
+    pub name: String,
+    /// The host of each rank.
+    pub ranks: Vec<usize>,
+    /// Further keys of `[[jobs]]` at every appliance.
+    pub terms: Map<String, Value>,
+    shape: Shape,
+}
+
+/// How its tree is found.
+#[derive(Debug, Clone)]
+enum Shape {
+    Nearest,
+    Written(Written),
+    Planned(Plan),
+}
+
+impl Job {
+    /// Its tree over appliances that `may` have a part.
+    ///
+    /// # Errors
+    /// There is none, in words.
+    pub fn tree(&self, network: &Network, may: &dyn Fn(usize) -> bool) -> Result<Tree, Refusal> {
+        let planner: &dyn Planner = match &self.shape {
+            Shape::Nearest => &Nearest,
+            Shape::Written(written) => written,
+            Shape::Planned(plan) => plan,
+        };
+        planner.plan(network, self, may)
+    }
+}
+
+impl Config {
+    /// Reads and checks a file, and the plans that it names.
+    ///
+    /// # Errors
+    /// It cannot be read, or something in it cannot be: file, line, column, what to do.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: None,
+            message: error.to_string(),
+            remedy: "name a file that can be read; conf/controller.toml is an example".to_owned(),
+        })?;
+        Self::parse(file, &text)
+    }
+
+    /// Checks the text of a file.
+    ///
+    /// # Errors
+    /// As of [`Config::load`].
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let raw: Raw = toml::from_str(text).map_err(|error| ConfigError {
+            file: file.to_owned(),
+            place: error.span().map(|span| place(text, span.start)),
+            message: error.message().replace('\n', " "),
+            remedy: "correct the key or value; conf/controller.toml lists every key".to_owned(),
+        })?;
+        accept::Accept { file, text }.config(raw)
+    }
+}
+
+/// Line and column of an offset.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    controller: RawController,
+    #[serde(default)]
+    switches: Vec<RawSwitch>,
+    #[serde(default)]
+    appliances: Vec<RawAppliance>,
+    #[serde(default)]
+    hosts: Vec<RawHost>,
+    #[serde(default)]
+    jobs: Vec<RawJob>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawController {
+    #[serde(default = "unnamed")]
+    name: String,
+    listen: Spanned<String>,
+    token_file: Option<PathBuf>,
+    page: Option<Spanned<String>>,
+    store: Spanned<PathBuf>,
+    interval: Option<Spanned<String>>,
+    down_after: Option<Spanned<String>>,
+}
+
+fn unnamed() -> String {
+    "pascaline".to_owned()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSwitch {
+    name: Spanned<String>,
+    #[serde(default)]
+    links: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAppliance {
+    name: Spanned<String>,
+    at: Spanned<String>,
+    address: Spanned<String>,
+    admin: Spanned<String>,
+    token_file: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    mac: Option<String>,
+    router: Option<String>,
+    port: Option<String>,
+    #[serde(default)]
+    spare: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHost {
+    name: Spanned<String>,
+    at: Spanned<String>,
+    address: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawJob {
+    id: Spanned<u16>,
+    name: Spanned<String>,
+    ranks: Spanned<Vec<Spanned<String>>>,
+    tree: Option<Vec<RawEdge>>,
+    plan: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    terms: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEdge {
+    appliance: Spanned<String>,
+    parent: Spanned<String>,
+}

@@ -1,0 +1,294 @@
+//! From what is written to what is meant.
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::{
+    Config, ConfigError, Job, Raw, RawAppliance, RawController, RawEdge, RawHost, RawJob, RawSwitch, Shape,
+    place,
+};
+use crate::network::{Appliance, Host, Network, Switch};
+use crate::plan::Plan;
+use crate::tree::{Refusal, Written};
+
+const UDP_PORT: u16 = 16420;
+const MOST_RANKS: usize = 1024;
+/// Keys of an appliance's job that a tree decides.
+const DECIDED: [&str; 5] = ["id", "name", "fan_in", "members", "parent"];
+
+type Checked<T> = Result<T, ConfigError>;
+type Names = BTreeMap<String, usize>;
+
+pub(super) struct Accept<'a> {
+    pub(super) file: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl Accept<'_> {
+    fn error<T>(
+        &self,
+        at: &Spanned<T>,
+        message: impl fmt::Display,
+        remedy: impl Into<String>,
+    ) -> ConfigError {
+        ConfigError {
+            file: self.file.to_owned(),
+            place: Some(place(self.text, at.span().start)),
+            message: message.to_string(),
+            remedy: remedy.into(),
+        }
+    }
+
+    pub(super) fn config(&self, raw: Raw) -> Checked<Config> {
+        let RawController { name, listen, token_file, page, store, interval, down_after } = raw.controller;
+        let interval = self.time(interval.as_ref(), Duration::from_secs(1))?;
+        let silent = self.time(down_after.as_ref(), 3 * interval)?;
+        if let Some(written) = down_after.filter(|_| silent < 2 * interval) {
+            let message = "one late answer would be a failure";
+            return Err(self.error(&written, message, "write at least twice the interval"));
+        }
+        let page =
+            page.as_ref().map(|page| self.parsed::<SocketAddr>(page, "an address and a port")).transpose()?;
+        self.listen(&listen, token_file.is_some())?;
+        if store.get_ref().as_os_str().is_empty() {
+            return Err(self.error(&store, "an empty path", "name the file of the database"));
+        }
+        let network = self.network(&raw.switches, &raw.appliances, &raw.hosts)?;
+        let jobs = self.jobs(&network, &raw.jobs)?;
+        Ok(Config {
+            file: self.file.to_owned(),
+            name,
+            listen: listen.into_inner(),
+            token_file,
+            page,
+            store: store.into_inner(),
+            interval,
+            down_after: silent,
+            network,
+            jobs,
+        })
+    }
+
+    /// Only this machine may ask without a token.
+    fn listen(&self, listen: &Spanned<String>, token: bool) -> Checked<()> {
+        if listen.get_ref().strip_prefix("unix:").is_some_and(|path| path.starts_with('/')) {
+            return Ok(());
+        }
+        let at: SocketAddr = self.parsed(listen, "unix:/PATH, or an address and a port")?;
+        if !at.ip().is_loopback() && !token {
+            let remedy = "set token_file, or listen on 127.0.0.1 or \"unix:/run/pascaline/controller.sock\"";
+            return Err(self.error(
+                listen,
+                format_args!("{at} can be reached from elsewhere without a token"),
+                remedy,
+            ));
+        }
+        Ok(())
+    }
+
+    fn time(&self, written: Option<&Spanned<String>>, otherwise: Duration) -> Checked<Duration> {
+        let Some(written) = written else { return Ok(otherwise) };
+        let parsed = humantime::parse_duration(written.get_ref()).ok();
+        let within = |time: &Duration| (Duration::from_millis(50)..=Duration::from_secs(3600)).contains(time);
+        parsed
+            .filter(within)
+            .ok_or_else(|| self.error(written, "no time between 50ms and 1h", "write e.g. \"1s\""))
+    }
+
+    fn parsed<T: core::str::FromStr>(&self, written: &Spanned<String>, what: &str) -> Checked<T> {
+        written.get_ref().parse().map_err(|_| {
+            self.error(
+                written,
+                format_args!("{:?} is not {what}", written.get_ref()),
+                format!("write {what}"),
+            )
+        })
+    }
+
+    fn names<'t>(&self, kind: &str, all: impl Iterator<Item = &'t Spanned<String>>) -> Checked<Names> {
+        let mut names = Names::new();
+        for (place, name) in all.enumerate() {
+            if name.get_ref().is_empty() {
+                return Err(self.error(name, format_args!("a {kind} without a name"), "give it one"));
+            }
+            if names.insert(name.get_ref().clone(), place).is_some() {
+                let message = format_args!("the {kind} {:?} is there twice", name.get_ref()).to_string();
+                return Err(self.error(name, message, "give each a name of its own"));
+            }
+        }
+        Ok(names)
+    }
+
+    fn find(&self, kind: &str, names: &Names, name: &Spanned<String>) -> Checked<usize> {
+        names.get(name.get_ref()).copied().ok_or_else(|| {
+            let known: Vec<&str> = names.keys().map(String::as_str).take(12).collect();
+            let remedy = if known.is_empty() {
+                format!("add it as [[{kind}s]]")
+            } else {
+                format!("name one of {}, or add it", known.join(", "))
+            };
+            self.error(name, format_args!("there is no {kind} {:?}", name.get_ref()), remedy)
+        })
+    }
+
+    fn network(
+        &self,
+        switches: &[RawSwitch],
+        appliances: &[RawAppliance],
+        hosts: &[RawHost],
+    ) -> Checked<Network> {
+        let names = self.names("switch", switches.iter().map(|switch| &switch.name))?;
+        self.names("appliance", appliances.iter().map(|appliance| &appliance.name))?;
+        self.names("host", hosts.iter().map(|host| &host.name))?;
+        let switch = |raw: &RawSwitch| Switch { name: raw.name.get_ref().clone(), links: Vec::new() };
+        let mut network = Network { switches: switches.iter().map(switch).collect(), ..Network::default() };
+        for (from, raw) in switches.iter().enumerate() {
+            for link in &raw.links {
+                let to = self.find("switch", &names, link)?;
+                if to == from {
+                    return Err(self.error(link, "a switch linked to itself", "name another one"));
+                }
+                for (at, other) in [(from, to), (to, from)] {
+                    if !network.switches[at].links.contains(&other) {
+                        network.switches[at].links.push(other);
+                    }
+                }
+            }
+        }
+        network.appliances =
+            appliances.iter().map(|raw| self.appliance(&names, raw)).collect::<Checked<_>>()?;
+        for raw in hosts {
+            let address: IpAddr = self.parsed(&raw.address, "an IP address")?;
+            let at = self.find("switch", &names, &raw.at)?;
+            network.hosts.push(Host { name: raw.name.get_ref().clone(), at, address });
+        }
+        Ok(network)
+    }
+
+    fn appliance(&self, switches: &Names, raw: &RawAppliance) -> Checked<Appliance> {
+        let address = match raw.address.get_ref().parse::<IpAddr>() {
+            Ok(address) => SocketAddr::new(address, UDP_PORT),
+            Err(_) => self.parsed(&raw.address, "an address, or an address and a port")?,
+        };
+        Ok(Appliance {
+            name: raw.name.get_ref().clone(),
+            at: self.find("switch", switches, &raw.at)?,
+            address,
+            admin: raw.admin.get_ref().clone(),
+            token_file: raw.token_file.clone(),
+            ca: raw.ca.clone(),
+            mac: raw.mac.clone(),
+            router: raw.router.clone(),
+            port: raw.port.clone(),
+            spare: raw.spare,
+        })
+    }
+
+    fn jobs(&self, network: &Network, written: &[RawJob]) -> Checked<Vec<Job>> {
+        self.names("job", written.iter().map(|job| &job.name))?;
+        let hosts: Names = network.hosts.iter().map(|host| host.name.clone()).zip(0..).collect();
+        let mut ids = BTreeSet::new();
+        let mut jobs = Vec::new();
+        for raw in written {
+            if !ids.insert(*raw.id.get_ref()) {
+                let message = format_args!("there are two jobs {}", raw.id.get_ref()).to_string();
+                return Err(self.error(&raw.id, message, "give each a number of its own"));
+            }
+            let job = self.job(network, &hosts, raw)?;
+            // Whether there is a tree at all does not depend on which appliances are up.
+            let may = |at: usize| !network.appliances[at].spare;
+            let refuse = |Refusal { message, remedy }| self.error(&raw.name, message, remedy);
+            let tree = job.tree(network, &may).map_err(refuse)?;
+            tree.check_links(network).map_err(refuse)?;
+            jobs.push(job);
+        }
+        Ok(jobs)
+    }
+
+    fn job(&self, network: &Network, hosts: &Names, raw: &RawJob) -> Checked<Job> {
+        let written = raw.ranks.get_ref();
+        if !(1..=MOST_RANKS).contains(&written.len()) {
+            let message = format_args!("{} ranks", written.len()).to_string();
+            return Err(self.error(&raw.ranks, message, format!("name from 1 to {MOST_RANKS} hosts")));
+        }
+        let mut ranks = Vec::new();
+        for (rank, name) in written.iter().enumerate() {
+            let host = self.find("host", hosts, name)?;
+            if let Some(other) = ranks.iter().position(|&other| other == host) {
+                let message =
+                    format_args!("rank {rank} is host {:?}, as rank {other} is", name.get_ref()).to_string();
+                return Err(self.error(
+                    name,
+                    message,
+                    "name each host of a job once; a second rank on it is a host too",
+                ));
+            }
+            ranks.push(host);
+        }
+        if let Some(key) = raw.terms.keys().find(|key| DECIDED.contains(&key.as_str())) {
+            let remedy = "leave it out of terms";
+            return Err(self.error(
+                &raw.name,
+                format_args!("terms has {key}, which the tree decides"),
+                remedy,
+            ));
+        }
+        let shape = self.shape(network, raw)?;
+        let (id, name) = (*raw.id.get_ref(), raw.name.get_ref().clone());
+        Ok(Job { id, name, ranks, terms: raw.terms.clone(), shape })
+    }
+
+    fn shape(&self, network: &Network, raw: &RawJob) -> Checked<Shape> {
+        match (&raw.tree, &raw.plan) {
+            (Some(_), Some(plan)) => Err(self.error(plan, "both a tree and a plan", "leave one of them out")),
+            (None, None) => Ok(Shape::Nearest),
+            (None, Some(plan)) => {
+                let directory = self.file.parent().unwrap_or(Path::new("."));
+                let text = std::fs::read_to_string(directory.join(plan.get_ref()));
+                let text = text.map_err(|error| {
+                    let message = format_args!("{}: {error}", plan.get_ref().display()).to_string();
+                    self.error(plan, message, "write it: pascaline plan FILE --json > PLAN")
+                })?;
+                let read = Plan::read(&text);
+                read.map(Shape::Planned)
+                    .map_err(|Refusal { message, remedy }| self.error(plan, message, remedy))
+            }
+            (Some(edges), None) => self.written(network, edges).map(Shape::Written),
+        }
+    }
+
+    fn written(&self, network: &Network, edges: &[RawEdge]) -> Checked<Written> {
+        let names: Names =
+            network.appliances.iter().map(|appliance| appliance.name.clone()).zip(0..).collect();
+        let mut above = BTreeMap::new();
+        for RawEdge { appliance, parent } in edges {
+            let below = self.find("appliance", &names, appliance)?;
+            let to = self.find("appliance", &names, parent)?;
+            for (at, written) in [(below, appliance), (to, parent)] {
+                if network.appliances[at].spare {
+                    let message = format_args!("appliance {:?} is spare", written.get_ref()).to_string();
+                    return Err(self.error(written, message, "a tree has none: they stand in when another fails"));
+                }
+            }
+            if above.insert(below, to).is_some() {
+                let message = format_args!("appliance {:?} has two parents", appliance.get_ref()).to_string();
+                return Err(self.error(parent, message, "name one parent for each appliance"));
+            }
+            let mut at = to;
+            while let Some(&next) = above.get(&at).filter(|_| at != below) {
+                at = next;
+            }
+            if at == below {
+                let message =
+                    format_args!("{:?} above {:?} makes a loop", parent.get_ref(), appliance.get_ref());
+                return Err(self.error(parent, message, "leave one appliance without a parent: the root"));
+            }
+        }
+        Ok(Written(above.into_iter().collect()))
+    }
+}

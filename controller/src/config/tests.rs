@@ -1,0 +1,95 @@
+use std::path::Path;
+
+use super::*;
+
+const EXAMPLE: &str = include_str!("../../../conf/controller.toml");
+
+fn parsed(text: &str) -> Result<Config, String> {
+    Config::parse(Path::new("c.toml"), text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_example_is_accepted_and_has_every_key() {
+    let config = parsed(EXAMPLE).unwrap();
+    assert_eq!((config.network.appliances.len(), config.network.hosts.len(), config.jobs.len()), (4, 3, 2));
+    assert_eq!(config.network.appliances[0].address.to_string(), "10.82.0.254:16420");
+    // Links are known at both ends.
+    assert_eq!(config.network.switches[0].links, [2, 3]);
+}
+
+/// A mistake, made by replacing something in the example: what is said, and in which line's words.
+fn mistake(from: &str, to: &str, said: &str) {
+    assert!(EXAMPLE.contains(from), "{from} is not in the example");
+    let text = EXAMPLE.replacen(from, to, 1);
+    let error = parsed(&text).err().unwrap_or_else(|| panic!("{to} is accepted"));
+    assert!(error.contains(said), "{to}: {error}");
+    assert!(error.contains("\n  remedy: "), "{to}: {error}");
+    let line = error.strip_prefix("c.toml:").and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
+    let line = line.unwrap_or_else(|| panic!("no place: {error}"));
+    assert!(line > 4 && line <= text.lines().count(), "{error}");
+}
+
+#[test]
+fn mistakes_are_told_with_their_place() {
+    mistake("ranks = [\"w0\", \"w1\", \"w2\"]", "ranks = [\"w0\", \"w9\"]", "there is no host \"w9\"");
+    mistake(
+        "ranks = [\"w0\", \"w1\", \"w2\"]",
+        "ranks = [\"w0\", \"w1\", \"w0\"]",
+        "rank 2 is host \"w0\", as rank 0 is",
+    );
+    mistake("ranks = [\"w0\", \"w1\", \"w2\"]", "ranks = []", "0 ranks");
+    mistake("id = 2", "id = 1", "there are two jobs 1");
+    mistake("name = \"bert\"", "name = \"resnet\"", "the job \"resnet\" is there twice");
+    mistake("name = \"spine1\"", "name = \"spine0\"", "the switch \"spine0\" is there twice");
+    mistake("at = \"spine0\"", "at = \"spine7\"", "there is no switch \"spine7\"");
+    mistake("links = [\"spine0\", \"spine1\"]", "links = [\"leaf0\"]", "a switch linked to itself");
+    mistake("parent = \"spine0-a\"", "parent = \"spine9-a\"", "there is no appliance \"spine9-a\"");
+    mistake(
+        "parent = \"spine0-a\" }]",
+        "parent = \"leaf0-a\" }, { appliance = \"leaf1-a\", parent = \"spine0-a\" }]",
+        "\"leaf1-a\" has two parents",
+    );
+    mistake("parent = \"spine0-a\" }]", "parent = \"spare\" }]", "is spare");
+    mistake(
+        "parent = \"spine0-a\" }]",
+        "parent = \"spine0-a\" }, { appliance = \"spine0-a\", parent = \"leaf0-a\" }]",
+        "makes a loop",
+    );
+    mistake("order = \"rank\"", "fan_in = 3", "terms has fan_in, which the tree decides");
+    mistake("router = \"02:50:00:00:00:01\"", "", "how appliance");
+    mistake("\"unix:/run/pascaline/controller.sock\"", "\"0.0.0.0:9471\"", "without a token");
+    mistake("down_after = \"3s\"", "down_after = \"1s\"", "one late answer would be a failure");
+    mistake("interval = \"1s\"", "interval = \"soon\"", "no time between");
+    mistake("address = \"10.80.0.10\"", "address = \"10.80.0\"", "is not an IP address");
+    mistake("spare = true", "spair = true", "unknown field");
+    mistake("tree = [{", "plan = \"p.json\"\ntree = [{", "both a tree and a plan");
+    mistake("terms = { window = 512, order = \"rank\" }", "plan = \"none.json\"", "none.json");
+}
+
+/// The way of each worker through the appliances of a plan is the tree.
+#[test]
+fn a_plan_is_the_tree() {
+    let route = |hops: &[&str]| hops.iter().map(|hop| format!("{hop:?}")).collect::<Vec<_>>().join(",");
+    let planned = |w1: &[&str]| {
+        let (w0, w2) =
+            (["leaf0", "leaf0's appliance", "spine0's appliance", "w"], ["spine0", "spine0's appliance"]);
+        let routes = format!("{{\"w0\":[{}],\"w1\":[{}],\"w2\":[{}]}}", route(&w0), route(w1), route(&w2));
+        let plan = format!("{{\"k\":1,\"tasks\":[{{\"job\":\"resnet\",\"routes\":{routes}}}]}}");
+        let name = format!("pascaline-plan-{}-{}.json", std::process::id(), w1.len());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, plan).unwrap();
+        let line = format!("plan = {:?}", file.display().to_string());
+        let config = parsed(&EXAMPLE.replacen("terms = { window = 512, order = \"rank\" }", &line, 1));
+        std::fs::remove_file(&file).unwrap();
+        let config = config?;
+        config.jobs[0].tree(&config.network, &|_| true).map_err(|refusal| refusal.message)
+    };
+    let tree = planned(&["leaf0", "spine0's appliance"]).unwrap();
+    assert_eq!(tree.nodes.len(), 2);
+    assert_eq!((tree.nodes[0].appliance.as_str(), &*tree.nodes[0].ranks), ("spine0-a", &[1, 2][..]));
+    assert_eq!((tree.nodes[1].parent.as_deref(), &*tree.nodes[1].ranks), (Some("spine0-a"), &[0][..]));
+    assert!(planned(&["leaf0"]).unwrap_err().contains("no appliance is on the way of host \"w1\""));
+    let loops = ["spine0's appliance", "leaf0's appliance", "x"];
+    assert!(planned(&loops).unwrap_err().contains("loop"));
+    assert!(planned(&["spine1's appliance", "a", "b", "c"]).unwrap_err().contains("there is none here"));
+}

@@ -1,0 +1,197 @@
+//! What appliances have, what they should have, and the difference.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Ask, Core, Health, Method, Note, Purpose};
+use crate::tree::{Node, Tree};
+
+/// The keys that an appliance tells of a job and that a tree decides.
+const TOLD: [&str; 3] = ["name", "fan_in", "members"];
+
+impl Core {
+    /// An appliance has answered.
+    pub(super) fn heard(&mut self, ask: &Ask, status: u16, body: &Value, now: Duration) {
+        let at = ask.appliance;
+        let name = self.network.appliances[at].name.clone();
+        let seen = &mut self.seen[at];
+        seen.heard = now;
+        let before = core::mem::replace(&mut seen.health, Health::Up);
+        if before == Health::Down {
+            self.moved(now, format!("appliance {name} answers again"));
+        }
+        let done = (200..300).contains(&status);
+        match ask.purpose {
+            Purpose::Look if done => {
+                self.seen[at].problem = None;
+                self.looked(at, body);
+            }
+            Purpose::Load if done => self.loaded(at, body, now),
+            Purpose::Read(job) if done => self.read(at, job, body),
+            Purpose::Create(job) | Purpose::Change(job) if done => {
+                self.remember(&name, job, ask.body.clone());
+                self.moved(now, format!("job {job}: appliance {name} was told its part"));
+                self.again(at, now);
+            }
+            Purpose::Remove(job) if done || status == 404 => {
+                self.remember(&name, job, None);
+                self.moved(now, format!("job {job}: appliance {name} was told to forget it"));
+            }
+            // Gone since the list was made: the next look sees it.
+            Purpose::Read(_) if status == 404 => self.again(at, now),
+            _ => {
+                let said = |key: &str| body[key].as_str().unwrap_or("?").to_owned();
+                let path = &ask.path;
+                self.seen[at].problem =
+                    Some(format!("{path}: status {status}: {}; {}", said("error"), said("remedy")));
+            }
+        }
+    }
+
+    fn remember(&mut self, name: &str, job: u16, body: Option<Value>) {
+        let key = (name.to_owned(), job);
+        match &body {
+            Some(body) => drop(self.pushed.insert(key, body.clone())),
+            None => drop(self.pushed.remove(&key)),
+        }
+        self.notes.push(Note::Pushed(name.to_owned(), job, body));
+    }
+
+    /// Looks at an appliance at once.
+    pub(super) fn again(&mut self, at: usize, now: Duration) {
+        self.seen[at].look_at = self.seen[at].look_at.min(now);
+    }
+
+    /// The jobs that an appliance has: the rest is made or removed, the rest is looked at closely.
+    fn looked(&mut self, at: usize, body: &Value) {
+        let name = self.network.appliances[at].name.clone();
+        let ids = body["jobs"].as_array().into_iter().flatten();
+        let there: BTreeSet<u16> =
+            ids.filter_map(|job| job["id"].as_u64().and_then(|id| u16::try_from(id).ok())).collect();
+        let wanted: BTreeSet<u16> =
+            self.trees.iter().filter(|(_, tree)| tree.node(&name).is_some()).map(|(id, _)| *id).collect();
+        let ours = self.pushed.keys().filter(|(appliance, _)| *appliance == name).map(|(_, job)| *job);
+        // Of jobs that it was never told of, this controller knows nothing.
+        let over: Vec<u16> = ours.filter(|job| !wanted.contains(job)).collect();
+        let mut queue = vec![Ask::get(at, "/api/v1/status".to_owned(), Purpose::Load)];
+        for &job in &wanted {
+            if there.contains(&job) {
+                queue.push(Ask::get(at, format!("/api/v1/jobs/{job}"), Purpose::Read(job)));
+            } else if let Some(body) = self.body(&name, job) {
+                let (path, body) = ("/api/v1/jobs".to_owned(), Some(body));
+                queue.push(Ask {
+                    appliance: at,
+                    method: Method::Post,
+                    path,
+                    body,
+                    purpose: Purpose::Create(job),
+                });
+            }
+        }
+        for job in over {
+            if there.contains(&job) {
+                let (method, path) = (Method::Delete, format!("/api/v1/jobs/{job}"));
+                queue.push(Ask { appliance: at, method, path, body: None, purpose: Purpose::Remove(job) });
+            } else {
+                self.remember(&name, job, None);
+            }
+        }
+        let seen = &mut self.seen[at];
+        seen.in_force.retain(|job, _| wanted.contains(job) && there.contains(job));
+        seen.queue = queue.into();
+    }
+
+    fn loaded(&mut self, at: usize, body: &Value, now: Duration) {
+        let Some(packets) = body["packets"]["received"].as_u64() else { return };
+        let seen = &mut self.seen[at];
+        if let Some((then, before)) = seen.packets
+            && now > then
+        {
+            // Fewer than before: it has been started anew.
+            seen.rate = packets.saturating_sub(before) as f64 / (now - then).as_secs_f64();
+        }
+        seen.packets = Some((now, packets));
+    }
+
+    /// A job as an appliance has it.
+    fn read(&mut self, at: usize, job: u16, found: &Value) {
+        let name = self.network.appliances[at].name.clone();
+        let Some(wanted) = self.body(&name, job) else { return };
+        let told = self.pushed.get(&(name.clone(), job));
+        if differs(&wanted, &found["terms"]) || told.is_some_and(|told| without_null(told) != wanted) {
+            let mut body = wanted;
+            for key in ["parent", "members"] {
+                if body.get(key).is_none() {
+                    body[key] = Value::Null;
+                }
+            }
+            let (method, path, body) = (Method::Patch, format!("/api/v1/jobs/{job}"), Some(body));
+            self.seen[at].in_force.remove(&job);
+            let purpose = Purpose::Change(job);
+            self.seen[at].queue.push_back(Ask { appliance: at, method, path, body, purpose });
+            return;
+        }
+        if told.is_none() {
+            // As it should be, though nobody remembers why.
+            self.remember(&name, job, Some(wanted));
+        }
+        let state = found["state"].as_str().unwrap_or("?").to_owned();
+        self.seen[at].in_force.insert(job, (state, found["joined"].as_u64().unwrap_or(0)));
+    }
+
+    /// What an appliance is to be told of a job.
+    pub(super) fn body(&self, appliance: &str, job: u16) -> Option<Value> {
+        let (job, tree) = (self.job(job)?, self.trees.get(&job)?);
+        let node = tree.node(appliance)?;
+        let mut body = job.terms.clone();
+        body.insert("id".to_owned(), json!(job.id));
+        body.insert("name".to_owned(), json!(job.name));
+        body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
+        // Not of those that appliances join as well: who takes another one's part comes from elsewhere, and a
+        // parent whose job changes ends what runs.
+        if tree.children(appliance).next().is_none() {
+            let host = |rank: &u16| self.network.hosts[job.ranks[usize::from(*rank)]].address.to_string();
+            body.insert("members".to_owned(), node.ranks.iter().map(host).collect());
+        }
+        if let Some(parent) = self.parent(tree, node) {
+            body.insert("parent".to_owned(), parent);
+        }
+        Some(Value::Object(body))
+    }
+
+    fn parent(&self, tree: &Tree, node: &Node) -> Option<Value> {
+        let above = tree.node(node.parent.as_deref()?)?;
+        let find = |name: &str| self.network.appliance(name).map(|at| &self.network.appliances[at]);
+        let (own, up) = (find(&node.appliance)?, find(&above.appliance)?);
+        let mut parent = Map::new();
+        parent.insert("address".to_owned(), json!(up.address.to_string()));
+        parent.insert("rank".to_owned(), json!(tree.rank_above(node)?));
+        parent.insert("ranks".to_owned(), json!(tree.fan_in(above)));
+        parent.insert("mac".to_owned(), json!(own.router.as_ref().or(up.mac.as_ref())?));
+        parent.insert("from".to_owned(), json!(own.address.ip().to_string()));
+        if let Some(port) = &own.port {
+            parent.insert("port".to_owned(), json!(port));
+        }
+        Some(Value::Object(parent))
+    }
+}
+
+/// Whether an appliance has something else than it should.
+fn differs(wanted: &Value, found: &Value) -> bool {
+    let parent = |of: &Value| of.get("parent").filter(|parent| !parent.is_null()).cloned();
+    let place =
+        |of: &Value| parent(of).map(|parent| ["address", "rank", "ranks"].map(|key| parent[key].clone()));
+    let told = |of: &Value, key: &str| of.get(key).cloned().unwrap_or_default();
+    TOLD.iter().any(|key| told(wanted, key) != told(found, key)) || place(wanted) != place(found)
+}
+
+/// A change without what it took away.
+fn without_null(body: &Value) -> Value {
+    let Value::Object(keys) = body else { return body.clone() };
+    keys.iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}

@@ -1,0 +1,258 @@
+//! The core beside made-up appliances, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const STEP: Duration = Duration::from_millis(100);
+
+/// Appliances that do what they are told, and forget it when they are killed.
+struct World {
+    core: Core,
+    config: Config,
+    stored: Stored,
+    jobs: Vec<BTreeMap<u16, Value>>,
+    up: Vec<bool>,
+    now: Duration,
+    /// Requests that changed something.
+    writes: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        let text = include_str!("../../../conf/controller.toml");
+        let config = Config::parse(std::path::Path::new("controller.toml"), text).unwrap();
+        let core = Core::new(&config, Stored::default(), Duration::ZERO);
+        let appliances = core.appliances();
+        let (jobs, up) = (vec![BTreeMap::new(); appliances], vec![true; appliances]);
+        Self { core, config, stored: Stored::default(), jobs, up, now: Duration::ZERO, writes: 0 }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            for at in 0..self.jobs.len() {
+                while let Next::Ask(ask) = self.core.next(at, self.now) {
+                    let answer = self.answer(&ask);
+                    self.core.answered(&ask, answer, self.now);
+                }
+            }
+            self.remember();
+            self.now += STEP;
+        }
+    }
+
+    fn answer(&mut self, ask: &Ask) -> Result<(u16, Value), String> {
+        let at = ask.appliance;
+        if !self.up[at] {
+            return Err("connection refused".to_owned());
+        }
+        let jobs = &mut self.jobs[at];
+        let job = ask.path.rsplit('/').next().and_then(|id| id.parse::<u16>().ok());
+        self.writes += usize::from(ask.method != Method::Get);
+        let mut body = ask.body.clone().unwrap_or_default();
+        if let Some(keys) = body.as_object_mut() {
+            keys.retain(|_, value| !value.is_null());
+        }
+        Ok(match (ask.method, job) {
+            (Method::Get, None) if ask.path.ends_with("status") => (200, json!({"packets": {"received": 7}})),
+            (Method::Get, None) => {
+                (200, json!({"jobs": jobs.keys().map(|id| json!({"id": id})).collect::<Vec<_>>()}))
+            }
+            (Method::Get, Some(job)) => match jobs.get(&job) {
+                Some(terms) => (200, json!({"state": "running", "joined": 1, "terms": terms})),
+                None => (404, json!({"error": "no job", "remedy": "none"})),
+            },
+            (Method::Post, _) => {
+                assert!(body.get("parent").is_none_or(|parent| parent["mac"].is_string()));
+                let id = u16::try_from(body["id"].as_u64().unwrap()).unwrap();
+                assert!(jobs.insert(id, body).is_none(), "made twice");
+                (201, json!({}))
+            }
+            (Method::Patch, Some(job)) => {
+                assert!(jobs.insert(job, body).is_some(), "changed, and not there");
+                (200, json!({}))
+            }
+            (Method::Delete, Some(job)) => {
+                assert!(jobs.remove(&job).is_some(), "removed, and not there");
+                (200, json!({}))
+            }
+            _ => (404, json!({"error": "nothing here", "remedy": "none"})),
+        })
+    }
+
+    /// As the store does.
+    fn remember(&mut self) {
+        for note in self.core.take_notes() {
+            match note {
+                Note::Tree(job, made_for, tree) => drop(self.stored.trees.insert(job, (made_for, tree))),
+                Note::Pushed(name, job, Some(body)) => drop(self.stored.pushed.insert((name, job), body)),
+                Note::Pushed(name, job, None) => drop(self.stored.pushed.remove(&(name, job))),
+                Note::Moved(moved) => self.stored.moves.push(moved),
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        self.core = Core::new(&self.config, self.stored.clone(), self.now);
+        self.writes = 0;
+    }
+
+    fn set(&mut self, name: &str, up: bool) {
+        let at = self.config.network.appliance(name).unwrap();
+        self.up[at] = up;
+        if !up {
+            self.jobs[at].clear();
+        }
+    }
+
+    /// Every appliance that is up has what its trees say, and nothing else.
+    fn check(&self) {
+        for (at, jobs) in self.jobs.iter().enumerate().filter(|(at, _)| self.up[*at]) {
+            let name = &self.config.network.appliances[at].name;
+            let wanted: BTreeMap<u16, Value> =
+                self.core.trees.keys().filter_map(|&job| Some((job, self.core.body(name, job)?))).collect();
+            assert_eq!(*jobs, wanted, "{name} at {:?}: {:?}", self.now, self.stored.moves);
+        }
+        for job in &self.config.jobs {
+            let tree = &self.core.trees[&job.id];
+            let mut ranks: Vec<u16> = tree.nodes.iter().flat_map(|node| node.ranks.clone()).collect();
+            ranks.sort_unstable();
+            assert!(ranks.iter().copied().eq(0..u16::try_from(job.ranks.len()).unwrap()));
+            assert_eq!(tree.nodes.iter().filter(|node| node.parent.is_none()).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn every_appliance_is_told_its_part_and_every_worker_where_to_go() {
+    let mut world = World::new();
+    let refused = world.core.placement(1, 2).unwrap_err();
+    assert_eq!((refused.0.as_str(), refused.2), ("appliance leaf1-a does not have job 1 yet", true));
+    world.run(Duration::from_secs(2));
+    world.check();
+    let leaf = world.config.network.appliance("leaf0-a").unwrap();
+    let expected = json!({
+        "address": "10.82.0.254:16420", "rank": 0, "ranks": 2, "mac": "02:50:00:00:00:00",
+        "from": "10.80.0.254", "port": "up",
+    });
+    assert_eq!(world.jobs[leaf][&1]["parent"], expected);
+    assert_eq!(world.jobs[leaf][&1]["members"], json!(["10.80.0.10", "10.80.0.11"]));
+    let place = world.core.placement(1, 1).unwrap();
+    assert_eq!((place.address.as_str(), place.local_rank, place.local_ranks), ("10.80.0.254:16420", 1, 2));
+    assert_eq!((place.workers, place.backup.as_deref()), (3, Some("10.80.0.253:16420")));
+    assert!(world.core.placement(1, 3).is_err() && world.core.placement(9, 0).is_err());
+    assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force));
+}
+
+#[test]
+fn the_spare_takes_the_part_of_one_that_fails_and_keeps_it() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    let parent = |world: &World, name: &str| {
+        let at = world.config.network.appliance(name).unwrap();
+        world.jobs[at].get(&1).map(|job| (job["parent"]["rank"].clone(), job["fan_in"].clone()))
+    };
+    let before = parent(&world, "leaf0-a");
+    let root = world.config.network.appliance("spine0-a").unwrap();
+    let at_root = world.jobs[root].clone();
+    world.set("leaf0-a", false);
+    let (killed, mut moved) = (world.now, None);
+    while moved.is_none() && world.now < killed + Duration::from_secs(10) {
+        world.run(STEP);
+        moved = parent(&world, "spare");
+    }
+    assert_eq!(moved, before);
+    assert!(world.now - killed <= world.config.down_after + 2 * STEP, "{:?}", world.now - killed);
+    world.run(Duration::from_secs(2));
+    world.check();
+    assert_eq!(world.jobs[root], at_root, "a parent need not know who its child is");
+    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    // Coming back, it is the spare of the other.
+    world.set("leaf0-a", true);
+    world.run(Duration::from_secs(3));
+    world.check();
+    assert!(parent(&world, "leaf0-a").is_none());
+    world.set("spare", false);
+    world.run(Duration::from_secs(6));
+    world.check();
+    assert_eq!(parent(&world, "leaf0-a"), before);
+}
+
+#[test]
+fn a_restart_tells_nobody_anything_new() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    world.set("leaf0-a", false);
+    world.run(Duration::from_secs(6));
+    let trees = world.core.trees.clone();
+    world.restart();
+    assert_eq!(world.core.trees, trees, "a tree stays where it was moved to");
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.writes, 0);
+    // What somebody has changed meanwhile is put right, and only that.
+    let at = world.config.network.appliance("leaf1-a").unwrap();
+    world.jobs[at].get_mut(&1).unwrap()["parent"]["rank"] = json!(0);
+    world.jobs[at].remove(&2);
+    world.restart();
+    world.run(Duration::from_secs(2));
+    world.check();
+    assert_eq!(world.writes, 2);
+    // A job that is not in the file any more is removed where it was made.
+    world.config.jobs.pop();
+    world.restart();
+    world.run(Duration::from_secs(2));
+    world.check();
+    assert!(world.jobs.iter().all(|jobs| !jobs.contains_key(&2)));
+}
+
+#[test]
+fn without_a_spare_it_plans_anew_or_waits() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(2));
+    world.set("spare", false);
+    world.set("leaf0-a", false);
+    world.run(Duration::from_secs(8));
+    world.check();
+    // The racks of job 1 go to the nearest that is left; job 2's tree is written, and waits.
+    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spine0-a");
+    assert!(world.core.trees[&2].node("leaf0-a").is_some());
+    assert!(
+        world.stored.moves.iter().any(|moved| moved.text.contains("nobody can take the part of leaf0-a"))
+    );
+    world.set("leaf0-a", true);
+    world.run(Duration::from_secs(3));
+    world.check();
+    assert!(world.core.view(world.now).jobs[1].in_force);
+}
+
+/// Whatever fails and comes back, in the end everybody who is up has what the trees say.
+#[test]
+fn hundreds_of_failures_end_in_order() {
+    for seed in 0..40 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut world = World::new();
+        for _ in 0..20 {
+            let at = random.usize(0..world.up.len());
+            let name = world.config.network.appliances[at].name.clone();
+            let up = random.bool();
+            world.set(&name, up);
+            if random.u8(0..8) == 0 {
+                world.restart();
+            }
+            world.run(Duration::from_millis(random.u64(0..5000)));
+        }
+        for at in 0..world.up.len() {
+            world.up[at] = true;
+        }
+        world.run(Duration::from_secs(8));
+        world.check();
+        assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force), "seed {seed}");
+        world.restart();
+        world.run(Duration::from_secs(3));
+        assert_eq!(world.writes, 0, "seed {seed}");
+    }
+}

@@ -1,0 +1,196 @@
+//! What the controller tells: workers where to go, people how things are.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Core, Health};
+
+/// Where a rank of a job sends to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Placement {
+    /// The job.
+    pub job: u16,
+    /// The rank that asked.
+    pub rank: u16,
+    /// All ranks of the job.
+    pub workers: usize,
+    /// Its appliance's name.
+    pub appliance: String,
+    /// The appliance's address and UDP port.
+    pub address: String,
+    /// Which rank it is there.
+    pub local_rank: usize,
+    /// How many ranks that appliance has, appliances below it among them.
+    pub local_ranks: usize,
+    /// Who would take the appliance's part now: address and UDP port.
+    pub backup: Option<String>,
+}
+
+/// Everything at a moment.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct View {
+    /// The network's name.
+    pub name: String,
+    /// Its appliances, in the file's order.
+    pub appliances: Vec<ApplianceView>,
+    /// Its jobs.
+    pub jobs: Vec<JobView>,
+    /// What happened, latest first.
+    pub moves: Vec<MoveView>,
+}
+
+/// An appliance.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ApplianceView {
+    /// Its name.
+    pub name: String,
+    /// Its switch.
+    pub at: String,
+    /// Where its packets go.
+    pub address: String,
+    /// Has no part until another one fails.
+    pub spare: bool,
+    /// How it is.
+    pub health: Health,
+    /// Since its last answer.
+    pub silent_seconds: f64,
+    /// Packets that it received in a second, lately.
+    pub packets_per_second: f64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// A job.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct JobView {
+    /// Its number.
+    pub id: u16,
+    /// Its name.
+    pub name: String,
+    /// Its ranks.
+    pub ranks: usize,
+    /// Whether every appliance of its tree has its part.
+    pub in_force: bool,
+    /// Its tree.
+    pub tree: Vec<NodeView>,
+}
+
+/// An appliance's part in a job.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct NodeView {
+    /// Whose.
+    pub appliance: String,
+    /// The one above; none for the root.
+    pub parent: Option<String>,
+    /// Ranks of the job that send to it.
+    pub ranks: Vec<u16>,
+    /// Its ranks: these, and the appliances below.
+    pub fan_in: usize,
+    /// How the job is there: `forming`, `running` and so on; none while it does not have its part.
+    pub state: Option<String>,
+    /// Ranks that have joined there.
+    pub joined: Option<u64>,
+}
+
+/// Something that has happened.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct MoveView {
+    /// How long ago.
+    pub seconds_ago: f64,
+    /// What.
+    pub text: String,
+}
+
+impl Core {
+    /// Where a rank of a job sends to; an error in words, with the remedy, and whether asking again may help.
+    ///
+    /// # Errors
+    /// There is no such job or rank, or its appliance has not been told yet.
+    pub fn placement(&self, job: u16, rank: u16) -> Result<Placement, (String, String, bool)> {
+        let refuse = |what: String, remedy: &str, again| Err((what, remedy.to_owned(), again));
+        let (Some(known), Some(tree)) = (self.job(job), self.trees.get(&job)) else {
+            return refuse(format!("no job {job}"), "GET /api/v1/status lists the jobs", false);
+        };
+        let Some((node, local)) = tree.place(rank) else {
+            let most = known.ranks.len();
+            return refuse(
+                format!("job {job} has no rank {rank}"),
+                &format!("it has {most}, from 0 on"),
+                false,
+            );
+        };
+        let at = self.network.appliance(&node.appliance);
+        let Some(at) = at.filter(|&at| self.seen[at].in_force.contains_key(&job)) else {
+            let what = format!("appliance {} does not have job {job} yet", node.appliance);
+            return refuse(what, "ask again; GET /api/v1/status says what it waits for", true);
+        };
+        let backup = self.stand_in(at, job).map(|at| self.network.appliances[at].address.to_string());
+        Ok(Placement {
+            job,
+            rank,
+            workers: known.ranks.len(),
+            appliance: node.appliance.clone(),
+            address: self.network.appliances[at].address.to_string(),
+            local_rank: local,
+            local_ranks: tree.fan_in(node),
+            backup,
+        })
+    }
+
+    /// How everything is.
+    pub fn view(&self, now: Duration) -> View {
+        let appliances =
+            self.network.appliances.iter().zip(&self.seen).map(|(appliance, seen)| ApplianceView {
+                name: appliance.name.clone(),
+                at: self.network.switches[appliance.at].name.clone(),
+                address: appliance.address.to_string(),
+                spare: appliance.spare,
+                health: seen.health,
+                silent_seconds: now.saturating_sub(seen.heard).as_secs_f64(),
+                packets_per_second: seen.rate,
+                problem: seen.problem.clone(),
+            });
+        let moves = self
+            .moves
+            .iter()
+            .rev()
+            .map(|moved| MoveView { seconds_ago: now.as_secs_f64() - moved.at, text: moved.text.clone() });
+        View {
+            name: self.name.clone(),
+            appliances: appliances.collect(),
+            jobs: self.jobs.iter().map(|job| self.job_view(job)).collect(),
+            moves: moves.collect(),
+        }
+    }
+
+    fn job_view(&self, job: &crate::Job) -> JobView {
+        let tree = self.trees.get(&job.id).cloned().unwrap_or_default();
+        let node = |node: &crate::Node| {
+            let seen = self.network.appliance(&node.appliance).map(|at| &self.seen[at]);
+            let found = seen.and_then(|seen| seen.in_force.get(&job.id));
+            NodeView {
+                appliance: node.appliance.clone(),
+                parent: node.parent.clone(),
+                ranks: node.ranks.clone(),
+                fan_in: tree.fan_in(node),
+                state: found.map(|(state, _)| state.clone()),
+                joined: found.map(|(_, joined)| *joined),
+            }
+        };
+        let nodes: Vec<NodeView> = tree.nodes.iter().map(node).collect();
+        let in_force = !nodes.is_empty() && nodes.iter().all(|node| node.state.is_some());
+        JobView { id: job.id, name: job.name.clone(), ranks: job.ranks.len(), in_force, tree: nodes }
+    }
+
+    /// The host of a rank.
+    pub(crate) fn host_of(&self, job: u16, rank: u16) -> Option<usize> {
+        self.job(job)?.ranks.get(usize::from(rank)).copied()
+    }
+
+    /// The network, for a picture.
+    pub(crate) fn network(&self) -> &crate::Network {
+        &self.network
+    }
+}

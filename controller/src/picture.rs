@@ -1,0 +1,185 @@
+//! The network as a picture: switches, appliances, hosts, trees, loads, moves.
+
+use core::fmt::Write as _;
+use std::time::Duration;
+
+use crate::core::{ApplianceView, Core, Health};
+use crate::network::Network;
+
+const WIDTH: f64 = 960.0;
+const ROW: f64 = 130.0;
+const TOP: f64 = 60.0;
+const LINE: f64 = 16.0;
+const MOVES_SHOWN: usize = 10;
+/// One for each job, in turn.
+const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const STYLE: &str = "text{font:13px sans-serif;fill:#222}.dim{fill:#666;font-size:11px}.cable{stroke:#bbb}\
+                     .switch{fill:#eee;stroke:#888}.up{fill:#d9f0d3;stroke:#1b7837}\
+                     .down{fill:#f4a6a6;stroke:#b2182b}.unknown{fill:#fff;stroke:#888;stroke-dasharray:3}\
+                     .spare{stroke-dasharray:6 3}.host{fill:#f7f7f7;stroke:#aaa}.tree{fill:none;stroke-width:3}";
+
+/// Where things are drawn.
+struct Layout {
+    switches: Vec<(f64, f64)>,
+    hosts: Vec<(f64, f64)>,
+    appliances: Vec<(f64, f64)>,
+    bottom: f64,
+}
+
+impl Layout {
+    /// Switches with hosts are at the bottom, others above by their distance from those.
+    fn of(network: &Network) -> Self {
+        let tier = |at: usize| {
+            let far = network.distances(at);
+            network.hosts.iter().map(|host| far[host.at]).min().unwrap_or(0).min(8)
+        };
+        let tiers: Vec<usize> = (0..network.switches.len()).map(tier).collect();
+        let top = tiers.iter().copied().max().unwrap_or(0);
+        let mut switches = vec![(0.0, 0.0); tiers.len()];
+        for level in 0..=top {
+            let there: Vec<usize> = (0..tiers.len()).filter(|&at| tiers[at] == level).collect();
+            for (place, &at) in there.iter().enumerate() {
+                let x = WIDTH * (place as f64 + 0.5) / there.len() as f64;
+                switches[at] = (x, TOP + ROW * (top - level) as f64);
+            }
+        }
+        let bottom = TOP + ROW * (top as f64 + 0.75);
+        let beside = |count: &mut Vec<usize>, at: usize| {
+            count[at] += 1;
+            count[at] - 1
+        };
+        let mut count = vec![0; tiers.len()];
+        let appliances = network.appliances.iter().map(|appliance| {
+            let ((x, y), nth) = (switches[appliance.at], beside(&mut count, appliance.at));
+            (x + 62.0, y - 16.0 + 40.0 * nth as f64)
+        });
+        let appliances = appliances.collect();
+        let mut count = vec![0; tiers.len()];
+        let hosts = network.hosts.iter().map(|host| {
+            let nth = beside(&mut count, host.at);
+            let all = network.hosts.iter().filter(|other| other.at == host.at).count();
+            let room = (WIDTH / network.hosts.len().max(1) as f64).min(70.0);
+            (switches[host.at].0 + room * (nth as f64 - (all - 1) as f64 / 2.0), bottom)
+        });
+        let hosts = hosts.collect();
+        Self { switches, hosts, appliances, bottom }
+    }
+}
+
+/// The picture as SVG.
+pub(crate) fn svg(core: &Core, now: Duration) -> String {
+    let (network, view) = (core.network(), core.view(now));
+    let layout = Layout::of(network);
+    let shown = view.moves.len().min(MOVES_SHOWN) + view.jobs.len();
+    let height = layout.bottom + 60.0 + LINE * shown as f64;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\
+         <title>{}</title><style>{STYLE}</style>\n",
+        escaped(&view.name)
+    );
+    cables(&mut out, network, &layout);
+    for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
+        for node in &job.tree {
+            let Some(at) = network.appliance(&node.appliance) else { continue };
+            let to = node.parent.as_deref().and_then(|parent| network.appliance(parent));
+            if let Some(to) = to {
+                curve(&mut out, layout.appliances[at], layout.appliances[to], colour, job.in_force);
+            }
+            for &rank in &node.ranks {
+                let host = core.host_of(job.id, rank).map(|host| layout.hosts[host]);
+                if let Some((x, y)) = host {
+                    curve(&mut out, (x, y - 12.0), layout.appliances[at], colour, job.in_force);
+                }
+            }
+        }
+    }
+    for (switch, (x, y)) in network.switches.iter().zip(&layout.switches) {
+        boxed(&mut out, (*x, *y), (76.0, 26.0), "switch", &[&switch.name]);
+    }
+    for (appliance, at) in view.appliances.iter().zip(&layout.appliances) {
+        let load = format!("{:.0} packets/s", appliance.packets_per_second);
+        let class = class(appliance);
+        boxed(&mut out, (at.0 + 20.0, at.1), (98.0, 36.0), &class, &[&appliance.name, &load]);
+    }
+    for (host, at) in network.hosts.iter().zip(&layout.hosts) {
+        boxed(&mut out, *at, (52.0, 22.0), "host", &[&host.name]);
+    }
+    let mut y = layout.bottom + 40.0;
+    let mut line = |out: &mut String, text: &str, colour: &str| {
+        let text = escaped(text);
+        put(out, format_args!("<text x=\"12\" y=\"{y:.0}\" style=\"fill:{colour}\">{text}</text>\n"));
+        y += LINE;
+    };
+    for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
+        let told = if job.in_force { "in force" } else { "not in force everywhere" };
+        line(&mut out, &format!("job {} {:?}: {} ranks, {told}", job.id, job.name, job.ranks), colour);
+    }
+    for moved in view.moves.iter().take(MOVES_SHOWN) {
+        line(&mut out, &format!("{:.0} s ago: {}", moved.seconds_ago, moved.text), "#444");
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn cables(out: &mut String, network: &Network, layout: &Layout) {
+    let mut cable = |(x1, y1): (f64, f64), (x2, y2): (f64, f64)| {
+        put(
+            out,
+            format_args!(
+                "<line class=\"cable\" x1=\"{x1:.0}\" y1=\"{y1:.0}\" x2=\"{x2:.0}\" y2=\"{y2:.0}\"/>\n"
+            ),
+        );
+    };
+    for (at, switch) in network.switches.iter().enumerate() {
+        for &to in switch.links.iter().filter(|&&to| to > at) {
+            cable(layout.switches[at], layout.switches[to]);
+        }
+    }
+    for (host, &place) in network.hosts.iter().zip(&layout.hosts) {
+        cable(place, layout.switches[host.at]);
+    }
+}
+
+fn class(appliance: &ApplianceView) -> String {
+    let health = match appliance.health {
+        Health::Up => "up",
+        Health::Down => "down",
+        Health::Unknown => "unknown",
+    };
+    format!("{health}{}", if appliance.spare { " spare" } else { "" })
+}
+
+fn curve(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, whole: bool) {
+    let (middle, dash) = (f64::midpoint(y1, y2), if whole { "" } else { " stroke-dasharray=\"5 4\"" });
+    put(
+        out,
+        format_args!(
+            "<path class=\"tree\" stroke=\"{colour}\"{dash} d=\"M{x1:.0} {y1:.0}C{x1:.0} {middle:.0} {x2:.0} {middle:.0} \
+         {x2:.0} {y2:.0}\"/>\n"
+        ),
+    );
+}
+
+fn boxed(out: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), class: &str, lines: &[&str]) {
+    let (left, top) = (x - width / 2.0, y - height / 2.0);
+    put(
+        out,
+        format_args!(
+            "<rect class=\"{class}\" x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>\n"
+        ),
+    );
+    for (place, text) in lines.iter().enumerate() {
+        let y = y + 4.0 + LINE * (place as f64 - (lines.len() - 1) as f64 / 2.0);
+        let (text, dim) = (escaped(text), if place > 0 { " class=\"dim\"" } else { "" });
+        put(out, format_args!("<text{dim} x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"middle\">{text}</text>\n"));
+    }
+}
+
+fn put(out: &mut String, what: core::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = out.write_fmt(what);
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}

@@ -1,0 +1,20 @@
+use super::*;
+use crate::{Config, Stored};
+
+/// Documented is what is there, and the picture names everything.
+#[test]
+fn the_document_lists_the_routes_and_the_picture_everything() {
+    let document = serde_json::to_value(Document::openapi()).unwrap();
+    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    assert_eq!(paths, ["/api/v1/jobs/{job}/ranks/{rank}", "/api/v1/openapi.json", "/api/v1/status"]);
+    let text = include_str!("../../../conf/controller.toml");
+    let config = Config::parse(std::path::Path::new("controller.toml"), text).unwrap();
+    let core = Core::new(&config, Stored::default(), Duration::ZERO);
+    let picture = picture::svg(&core, Duration::from_secs(1));
+    let network = &config.network;
+    let names = network.switches.iter().map(|switch| &switch.name);
+    let names = names.chain(network.appliances.iter().map(|appliance| &appliance.name));
+    for name in names.chain(network.hosts.iter().map(|host| &host.name)) {
+        assert!(picture.contains(&format!(">{name}<")), "{name} is not in the picture");
+    }
+}

@@ -1,0 +1,222 @@
+//! Trees of appliances, and who plans them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Job;
+use crate::network::Network;
+
+/// Why there is no such tree, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+}
+
+/// Gives jobs their trees. Another way to plan is another one of these.
+pub trait Planner: Send {
+    /// The tree of a job over appliances that `may` have a part in one.
+    ///
+    /// # Errors
+    /// There is none, in words.
+    fn plan(&self, network: &Network, job: &Job, may: &dyn Fn(usize) -> bool) -> Result<Tree, Refusal>;
+}
+
+/// A job's appliances.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    /// Each with the one above it; the order is that of ranks at a parent.
+    pub nodes: Vec<Node>,
+}
+
+/// An appliance's part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Whose.
+    pub appliance: String,
+    /// The one above; none for the root.
+    pub parent: Option<String>,
+    /// Ranks of the job that send to it, in order.
+    pub ranks: Vec<u16>,
+}
+
+impl Tree {
+    /// The part of an appliance.
+    pub fn node(&self, appliance: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.appliance == appliance)
+    }
+
+    /// The appliances below one, in the order of their ranks there.
+    pub fn children(&self, appliance: &str) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(move |node| node.parent.as_deref() == Some(appliance))
+    }
+
+    /// How many ranks an appliance has: workers first, then the appliances below.
+    pub fn fan_in(&self, node: &Node) -> usize {
+        node.ranks.len() + self.children(&node.appliance).count()
+    }
+
+    /// An appliance's rank at the one above it.
+    pub fn rank_above(&self, node: &Node) -> Option<usize> {
+        let parent = self.node(node.parent.as_deref()?)?;
+        let place = self.children(&parent.appliance).position(|child| child.appliance == node.appliance)?;
+        Some(parent.ranks.len() + place)
+    }
+
+    /// Where a rank of the job sends to, and which rank it is there.
+    pub fn place(&self, rank: u16) -> Option<(&Node, usize)> {
+        self.nodes.iter().find_map(|node| Some((node, node.ranks.iter().position(|&at| at == rank)?)))
+    }
+
+    /// One appliance takes another one's part: every rank stays what it was.
+    pub fn replace(&mut self, failed: &str, by: &str) {
+        for node in &mut self.nodes {
+            if node.appliance == failed {
+                by.clone_into(&mut node.appliance);
+            }
+            if node.parent.as_deref() == Some(failed) {
+                node.parent = Some(by.to_owned());
+            }
+        }
+    }
+
+    /// Whether every appliance can be told how to reach the one above it.
+    pub(crate) fn check_links(&self, network: &Network) -> Result<(), Refusal> {
+        let find = |name: &str| network.appliance(name).map(|at| &network.appliances[at]);
+        for node in &self.nodes {
+            let (Some(below), Some(above)) = (find(&node.appliance), node.parent.as_deref().and_then(find))
+            else {
+                continue;
+            };
+            if below.router.is_none() && above.mac.is_none() {
+                let message =
+                    format!("nothing says how appliance {:?} reaches {:?} above it", below.name, above.name);
+                let remedy = "give the lower one `router`, or the upper one `mac`, if they share a segment";
+                return Err(Refusal::new(message, remedy));
+            }
+        }
+        Ok(())
+    }
+
+    /// A tree by its edges from below to above, with each rank at the nearest appliance of it unless `at` says
+    /// which. Appliances that nobody is below are left out.
+    ///
+    /// # Errors
+    /// It is no tree: an appliance with two parents, a loop, two roots, a rank without a place.
+    pub(crate) fn build(
+        network: &Network,
+        edges: &BTreeSet<(usize, usize)>,
+        places: &[usize],
+    ) -> Result<Self, Refusal> {
+        let name = |at: usize| network.appliances[at].name.clone();
+        let mut above = BTreeMap::new();
+        for &(below, to) in edges {
+            if let Some(other) = above.insert(below, to) {
+                let message = format!(
+                    "appliance {:?} has two parents, {:?} and {:?}",
+                    name(below),
+                    name(other),
+                    name(to)
+                );
+                return Err(Refusal::new(message, "name one parent for each appliance"));
+            }
+        }
+        // The way up from every rank's appliance ends at the same root.
+        let mut depth = BTreeMap::new();
+        let mut root = None;
+        for &place in places {
+            let mut way = vec![place];
+            let mut at = place;
+            while let Some(&to) = above.get(&at) {
+                if way.contains(&to) {
+                    let message = format!("the parents of appliance {:?} go round in a loop", name(to));
+                    return Err(Refusal::new(message, "leave one appliance without a parent: the root"));
+                }
+                way.push(to);
+                at = to;
+            }
+            if let Some(other) = root.replace(at).filter(|&other| other != at) {
+                let message = format!("there are two roots, {:?} and {:?}", name(other), name(at));
+                return Err(Refusal::new(message, "give all appliances but one a parent"));
+            }
+            for (height, &on) in way.iter().rev().enumerate() {
+                depth.insert(on, height);
+            }
+        }
+        let mut order: Vec<usize> = depth.keys().copied().collect();
+        order.sort_by_key(|at| (depth[at], *at));
+        let ranks =
+            |at: usize| (0..).zip(places).filter(move |(_, place)| **place == at).map(|(rank, _)| rank);
+        let nodes = order.iter().map(|&at| Node {
+            appliance: name(at),
+            parent: above.get(&at).map(|&to| name(to)),
+            ranks: ranks(at).collect(),
+        });
+        Ok(Self { nodes: nodes.collect() })
+    }
+}
+
+/// Each rank at the nearest appliance; above them the one that is nearest to all of these, by the number of its
+/// switch's links among equals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nearest;
+
+impl Planner for Nearest {
+    fn plan(&self, network: &Network, job: &Job, may: &dyn Fn(usize) -> bool) -> Result<Tree, Refusal> {
+        let places = places(network, job, may)?;
+        let leaves: BTreeSet<usize> = places.iter().copied().collect();
+        let far: Vec<Vec<usize>> =
+            leaves.iter().map(|&leaf| network.distances(network.appliances[leaf].at)).collect();
+        let cost = |at: usize| {
+            let switch = network.appliances[at].at;
+            let way = far.iter().fold(0, |sum: usize, far| sum.saturating_add(far[switch]));
+            // With one appliance for all ranks there is nothing above it.
+            let alone = leaves.len() == 1 && leaves.contains(&at);
+            (!alone, way, usize::MAX - network.switches[switch].links.len())
+        };
+        let root = (0..network.appliances.len()).filter(|&at| may(at)).min_by_key(|&at| cost(at));
+        let edges = leaves.iter().filter(|&&leaf| Some(leaf) != root);
+        Tree::build(network, &edges.filter_map(|&leaf| Some((leaf, root?))).collect(), &places)
+    }
+}
+
+/// A tree that is written in the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Written(pub(crate) BTreeSet<(usize, usize)>);
+
+impl Planner for Written {
+    fn plan(&self, network: &Network, job: &Job, may: &dyn Fn(usize) -> bool) -> Result<Tree, Refusal> {
+        let part = |at: usize| self.0.iter().any(|&(below, above)| at == below || at == above);
+        let places = places(network, job, &|at| part(at))?;
+        if let Some(down) = (0..network.appliances.len()).find(|&at| part(at) && !may(at)) {
+            let message = format!("appliance {:?} of the tree is not there", network.appliances[down].name);
+            return Err(Refusal::new(message, "start it, or add an appliance with spare = true"));
+        }
+        Tree::build(network, &self.0, &places)
+    }
+}
+
+/// The nearest appliance of each rank.
+fn places(network: &Network, job: &Job, may: &dyn Fn(usize) -> bool) -> Result<Vec<usize>, Refusal> {
+    let place = |&host: &usize| {
+        let host = &network.hosts[host];
+        network.nearest(host.at, may).ok_or_else(|| {
+            let message = format!("no appliance that is up can be reached from host {:?}", host.name);
+            Refusal::new(message, "start one, or add the links that lead to one")
+        })
+    };
+    job.ranks.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests;
