@@ -1,5 +1,6 @@
 //! The command line: what each subcommand takes, and who carries it out.
 
+mod controller;
 pub(crate) mod doctor;
 mod init;
 pub mod manual;
@@ -87,6 +88,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Init(init::InitArgs),
     Plan(plan::PlanArgs),
+    Controller(controller::ControllerArgs),
     Top(top::TopArgs),
     Verify(verify::VerifyArgs),
     Completions(manual::CompletionsArgs),
@@ -123,6 +125,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Init(args) => init::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Controller(args) => controller::run(args),
         Command::Top(args) => top::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Completions(args) => manual::completions(args, Cli::command()),
@@ -130,7 +133,11 @@ pub fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pascaline: {error:#}");
-        ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+        ExitCode::from(if error.is::<ConfigError>() || error.is::<pascaline_controller::ConfigError>() {
+            2
+        } else {
+            1
+        })
     })
 }
 

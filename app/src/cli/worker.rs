@@ -28,6 +28,7 @@ mod iswitch;
 mod member;
 mod olaf;
 mod parse;
+mod placed;
 mod report;
 mod sample;
 mod switchml;
@@ -76,6 +77,9 @@ Examples:
   An appliance behind a router, by name and over IPv6:
     pascaline worker allreduce --appliance aggregator.example --job 1 --rank 0 --ranks 4
     pascaline worker allreduce --appliance [fd77::254]:16420 --job 1 --rank 0 --ranks 4
+
+  Where a controller says, as rank 5 of all workers (docs/controller.md):
+    pascaline worker allreduce --controller unix:/run/pascaline/controller.sock --job 1 --rank 5
 
 Start one process for each rank. All of them need the same --job, --ranks, --elements or --bytes,
 --iterations, --collective, --root, --dtype, --op, --payload and --seed.
@@ -179,6 +183,9 @@ const REFUSED: u8 = 2;
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
+    let placed = args.who.placed()?;
+    let below = args.below.as_placed(placed.workers, placed.first);
+    let args = &AllreduceArgs { who: placed.who, below, ..args.clone() };
     let (elements, appliance) =
         match elements(args).and_then(|n| Ok((n, parse::appliance(&args.who.appliance)?))) {
             Ok(usable) => usable,

@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::request::Builder;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{Request, header};
+use hyper::{Method, Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -114,7 +114,24 @@ impl Client {
     /// # Errors
     /// There is no answer, or it is not over in time.
     pub(crate) fn post(&self, path: &str, json: &str) -> anyhow::Result<(StatusCode, Bytes)> {
-        self.request(Request::post(path).header(header::CONTENT_TYPE, "application/json"), json.to_owned())
+        self.send(Method::POST, path, Some(json.to_owned()))
+    }
+
+    /// What a request of any method is answered with; with this JSON, if there is some.
+    ///
+    /// # Errors
+    /// There is no answer, or it is not over in time.
+    pub(crate) fn send(
+        &self,
+        method: Method,
+        path: &str,
+        json: Option<String>,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let request = Request::builder().method(method).uri(path);
+        match json {
+            Some(json) => self.request(request.header(header::CONTENT_TYPE, "application/json"), json),
+            None => self.request(request, String::new()),
+        }
     }
 
     fn request(&self, request: Builder, body: String) -> anyhow::Result<(StatusCode, Bytes)> {

@@ -272,7 +272,11 @@ impl Accept<'_> {
             for (at, written) in [(below, appliance), (to, parent)] {
                 if network.appliances[at].spare {
                     let message = format_args!("appliance {:?} is spare", written.get_ref()).to_string();
-                    return Err(self.error(written, message, "a tree has none: they stand in when another fails"));
+                    return Err(self.error(
+                        written,
+                        message,
+                        "a tree has none: they stand in when another fails",
+                    ));
                 }
             }
             if above.insert(below, to).is_some() {

@@ -152,6 +152,20 @@ pub(crate) struct JobTerms {
     pub(crate) control: String,
     /// Which congestion control its workers follow: `fixed`, `panama`, `dsa` or `delay`.
     pub(crate) congestion: String,
+    /// The appliance that its sums go to, if they do.
+    pub(crate) parent: Option<ParentTerms>,
+}
+
+/// The appliance above.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct ParentTerms {
+    /// Address and UDP port.
+    pub(crate) address: String,
+    /// This appliance's rank in the job there.
+    pub(crate) rank: u16,
+    /// The ranks of the job there.
+    pub(crate) ranks: u16,
+    pub(crate) mac: String,
 }
 
 /// What a change of the configuration has come to.

@@ -30,6 +30,11 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
+    /// A token and no TLS.
+    pub(crate) const fn plain(token: Option<Token>) -> Self {
+        Self { token, key: None, warnings: Vec::new() }
+    }
+
     /// Reads the files that the configuration names.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! Jobs in the words of the admin API.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use pascaline_pipelines::membership::JobStatus;
 
-use super::answers::{JobSummary, JobTerms};
+use super::answers::{JobSummary, JobTerms, ParentTerms};
 use crate::config::JobConfig;
 use crate::config::profile::Addressing;
 use crate::config::words::Word as _;
@@ -47,5 +48,11 @@ pub(crate) fn terms(job: &JobConfig, ways: usize) -> JobTerms {
         on_death: job.on_death.name().to_owned(),
         control: job.control.name().to_owned(),
         congestion: job.congestion.name().to_owned(),
+        parent: job.parent.as_ref().map(|parent| ParentTerms {
+            address: SocketAddr::new(parent.endpoint.address.into(), parent.endpoint.udp_port).to_string(),
+            rank: parent.rank,
+            ranks: parent.ranks,
+            mac: parent.endpoint.mac.to_string(),
+        }),
     }
 }

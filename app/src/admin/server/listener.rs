@@ -30,7 +30,12 @@ pub(crate) struct Bound {
 pub(crate) fn bind(config: &Config, admin: &AdminConfig) -> anyhow::Result<Bound> {
     let credentials = Credentials::load(config, admin)?;
     let listener = match &admin.listen.value {
-        AdminListen::Unix(path) => unix(config, &admin.listen, path)?,
+        AdminListen::Unix(path) => {
+            unix(path, &|what: &dyn core::fmt::Display, remedy: &str| -> ConfigError {
+                let message = format_args!("cannot listen on {}: {what}", path.display());
+                config.error(&admin.listen, message, remedy)
+            })?
+        }
         AdminListen::Tcp(address) => {
             Listener::Tcp(http::bind(config, &Located { value: *address, place: admin.listen.place })?)
         }
@@ -38,19 +43,20 @@ pub(crate) fn bind(config: &Config, admin: &AdminConfig) -> anyhow::Result<Bound
     Ok(Bound { listener, credentials })
 }
 
-fn unix(config: &Config, at: &Located<AdminListen>, path: &Path) -> anyhow::Result<Listener> {
-    let refuse = |what: &dyn core::fmt::Display, remedy: &str| -> ConfigError {
-        config.error(at, format_args!("cannot listen on {}: {what}", path.display()), remedy)
-    };
+/// Puts what is wrong, and what to do about it, into an error.
+type Refuse<'a, E> = &'a dyn Fn(&dyn core::fmt::Display, &str) -> E;
+
+/// Binds a socket that its owner and group may use.
+pub(crate) fn unix<E: Into<anyhow::Error>>(path: &Path, refuse: Refuse<'_, E>) -> anyhow::Result<Listener> {
     // What a service manager does for a service (RuntimeDirectory=); whoever starts it by hand should not
     // have to.
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         let made = DirBuilder::new().mode(DIRECTORY_MODE).create(directory);
-        made.map_err(|error| refuse(&error, "make its directory, or choose another path"))?;
+        made.map_err(|error| refuse(&error, "make its directory, or choose another path").into())?;
     }
-    clear(path, &refuse)?;
+    clear(path, refuse).map_err(Into::into)?;
     let listener = UnixListener::bind(path).map_err(|error| {
-        refuse(&error, "make its directory, writable for the user that runs the appliance")
+        refuse(&error, "make its directory, writable for the user that runs the appliance").into()
     })?;
     let file = SocketFile(path.to_owned());
     // Until here it had what the umask left, which never lets others in: connecting takes the right to write.
@@ -60,10 +66,7 @@ fn unix(config: &Config, at: &Located<AdminListen>, path: &Path) -> anyhow::Resu
 }
 
 /// Removes the socket of an appliance that was killed; leaves alone whatever else is there.
-fn clear(
-    path: &Path,
-    refuse: &dyn Fn(&dyn core::fmt::Display, &str) -> ConfigError,
-) -> Result<(), ConfigError> {
+fn clear<E>(path: &Path, refuse: Refuse<'_, E>) -> Result<(), E> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
             Err(refuse(&"there is a file that is no socket", "choose another path, or remove it"))

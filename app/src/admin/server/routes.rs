@@ -273,4 +273,18 @@ pub(super) struct NewJob {
     on_death: Option<String>,
     control: Option<String>,
     congestion: Option<String>,
+    parent: Option<NewParent>,
+}
+
+/// The keys of `parent`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "a schema only: the configuration's own reader judges the keys")]
+pub(super) struct NewParent {
+    /// An address, or an address and a UDP port.
+    address: String,
+    rank: u16,
+    ranks: u16,
+    mac: String,
+    port: Option<String>,
+    from: Option<String>,
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+
 use super::credentials::InForce;
 use super::guard::{Guard, guarded};
 use super::orders::Orders;
@@ -59,16 +61,30 @@ pub(crate) fn serve(
     orders: Orders,
     rejected: Arc<Rejected>,
 ) -> io::Result<Server> {
+    behind_guard("admin", listener, in_force, router(orders, BODY), rejected)
+}
+
+/// Serves any routes as this API is served: bounded, and for whoever has the token.
+///
+/// # Errors
+/// No thread could be started.
+pub(crate) fn behind_guard(
+    name: &'static str,
+    listener: Listener,
+    in_force: Arc<InForce>,
+    router: Router,
+    rejected: Arc<Rejected>,
+) -> io::Result<Server> {
     let by_name = matches!(listener, Listener::Tcp(_));
     let connections = Arc::clone(&rejected.connections);
     let tls = in_force.server_config();
     let guard = Guard { in_force, by_name, time: REQUEST, body_bytes: BODY, rejected };
     Plan {
-        name: "admin",
+        name,
         listener,
         tls,
         limits: LIMITS,
-        router: guarded(router(orders, BODY), guard),
+        router: guarded(router, guard),
         background: None,
         rejected: connections,
     }

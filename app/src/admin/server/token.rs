@@ -1,7 +1,7 @@
 //! The bearer token.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
 
@@ -12,6 +12,14 @@ use crate::config::{Config, ConfigError, Located};
 const SHORTEST: usize = 16;
 /// Nobody has a longer one; what is longer is another file.
 const LONGEST: usize = 512;
+
+/// Why a file has no token, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}; {remedy}")]
+pub(crate) struct Unfit {
+    what: String,
+    remedy: String,
+}
 
 /// A secret that a request must carry.
 #[derive(PartialEq, Eq)]
@@ -24,25 +32,29 @@ impl core::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads a file: the token is all of it but the white space around it.
+    /// Reads a file that a configuration names.
     pub(crate) fn load(config: &Config, file: &Located<PathBuf>) -> Result<Self, ConfigError> {
-        let path = file.value.display();
-        let refuse = |what: &dyn core::fmt::Display, remedy: &str| {
-            config.error(file, format_args!("token file {path}: {what}"), remedy)
+        let told = |Unfit { what, remedy }| {
+            config.error(file, format_args!("token file {}: {what}", file.value.display()), &remedy)
         };
-        let bytes = read(&file.value, LONGEST + 2).map_err(|error| refuse(&error.message, error.remedy))?;
-        let mode = std::fs::metadata(&file.value).map_or(0, |metadata| metadata.permissions().mode());
+        Self::read(&file.value).map_err(told)
+    }
+
+    /// Reads a file: the token is all of it but the white space around it.
+    pub(crate) fn read(file: &Path) -> Result<Self, Unfit> {
+        let refuse = |what: String, remedy: &str| Unfit { what, remedy: remedy.to_owned() };
+        let bytes = read(file, LONGEST + 2).map_err(|error| refuse(error.message, error.remedy))?;
+        let mode = std::fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode());
         if mode & 0o007 != 0 {
-            let remedy = format!("chmod o= {path}");
-            return Err(refuse(&"every user of this machine may read it", &remedy));
+            let remedy = format!("chmod o= {}", file.display());
+            return Err(refuse("every user of this machine may read it".to_owned(), &remedy));
         }
         let text = String::from_utf8_lossy(&bytes);
         let token = text.trim();
         if !(SHORTEST..=LONGEST).contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic())
         {
-            let what =
-                format_args!("no token of {SHORTEST} to {LONGEST} visible ASCII characters").to_string();
-            return Err(refuse(&what, "make one, e.g. `openssl rand -hex 32`"));
+            let what = format!("no token of {SHORTEST} to {LONGEST} visible ASCII characters");
+            return Err(refuse(what, "make one, e.g. `openssl rand -hex 32`"));
         }
         Ok(Self(token.as_bytes().to_vec()))
     }

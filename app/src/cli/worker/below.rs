@@ -14,6 +14,14 @@ pub(crate) struct BelowArgs {
 }
 
 impl BelowArgs {
+    /// As a controller has said.
+    pub(super) const fn as_placed(self, workers: Option<u16>, first: u16) -> Self {
+        match workers {
+            Some(_) => Self { workers, first },
+            None => self,
+        }
+    }
+
     /// Which of all workers this rank is.
     pub(super) const fn number(&self, rank: u16) -> u16 {
         self.first.saturating_add(rank)

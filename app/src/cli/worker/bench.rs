@@ -91,6 +91,7 @@ struct Found {
 /// # Errors
 /// If the outcome cannot be written to standard output.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let args = &BenchArgs { who: args.who.placed()?.who, ..args.clone() };
     let usable = parse::appliance(&args.who.appliance).and_then(|appliance| {
         anyhow::ensure!(
             args.bytes > 0 && args.bytes.is_multiple_of(4),

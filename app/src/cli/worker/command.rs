@@ -100,7 +100,8 @@ const TEND: Duration = Duration::from_millis(20);
 /// # Errors
 /// If the appliance's address cannot be resolved.
 pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
-    let RankArgs { appliance, job, rank, ranks } = &args.who;
+    let args = &CommandArgs { who: args.who.placed()?.who, ..args.clone() };
+    let RankArgs { appliance, job, rank, ranks, .. } = &args.who;
     let config = Config {
         payload: args.payload,
         deadline: args.deadline,

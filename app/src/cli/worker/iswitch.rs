@@ -90,6 +90,7 @@ fn solution(args: &IswitchArgs) -> Vec<f32> {
 /// # Errors
 /// If the appliance's address cannot be resolved.
 pub(crate) fn iswitch(args: &IswitchArgs) -> anyhow::Result<ExitCode> {
+    let args = &IswitchArgs { who: args.who.placed()?.who, ..args.clone() };
     let config = Config {
         deadline: args.deadline,
         join_deadline: args.join_deadline,

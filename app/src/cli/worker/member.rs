@@ -13,6 +13,7 @@ use pascaline_worker_dpdk::{Dpdk, DpdkConfig, DpdkJoinError, DpdkWorker};
 use serde_json::Value;
 use zerocopy::IntoBytes as _;
 
+use super::placed::ControllerArgs;
 use super::sample::Sample;
 use super::{FAILED, REFUSED, report};
 
@@ -20,7 +21,13 @@ use super::{FAILED, REFUSED, report};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RankArgs {
     /// Address of the appliance; the port is 16420 unless given.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        required_unless_present = "controller",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) appliance: String,
     /// The job, as configured at the appliance.
     #[arg(long)]
@@ -29,8 +36,10 @@ pub(crate) struct RankArgs {
     #[arg(long)]
     pub(crate) rank: u16,
     /// How many ranks the job has.
-    #[arg(long)]
+    #[arg(long, required_unless_present = "controller", default_value_t = 0, hide_default_value = true)]
     pub(crate) ranks: u16,
+    #[command(flatten)]
+    pub(crate) by: ControllerArgs,
 }
 
 /// How packets get to the appliance.

@@ -1,0 +1,88 @@
+//! Where a controller sends a worker to.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use axum::http::StatusCode;
+use clap::Args;
+use serde_json::Value;
+
+use super::member::RankArgs;
+use crate::http::client::{Address, Client};
+
+/// How long a controller may take until the rank's appliance has been told its part.
+const PATIENCE: Duration = Duration::from_secs(30);
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// Who says where the appliance is.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ControllerArgs {
+    /// Ask this controller for the appliance; --rank is that among all workers of the job then: unix:PATH,
+    /// ADDRESS:PORT or https://HOST:PORT.
+    #[arg(long, value_name = "WHERE", conflicts_with_all = ["appliance", "ranks"])]
+    controller: Option<Address>,
+    /// The file with the controller's token, if it asks for one.
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    controller_token_file: Option<PathBuf>,
+    /// The certificates (PEM) that a controller at https:// must be signed by.
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    controller_ca: Option<PathBuf>,
+}
+
+/// A rank at its appliance, and among all workers.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub(crate) who: RankArgs,
+    /// All workers of the job, if a controller has said so.
+    pub(crate) workers: Option<u16>,
+    /// Which of all workers rank 0 of the appliance would be.
+    pub(crate) first: u16,
+}
+
+impl RankArgs {
+    /// Asks the controller, if there is one.
+    ///
+    /// # Errors
+    /// It does not answer, or knows no such rank.
+    pub(crate) fn placed(&self) -> anyhow::Result<Placed> {
+        let ControllerArgs { controller, controller_token_file, controller_ca } = &self.by;
+        let Some(at) = controller else { return Ok(Placed { who: self.clone(), workers: None, first: 0 }) };
+        let read = |file: &PathBuf| {
+            std::fs::read_to_string(file).with_context(|| format!("token file {}", file.display()))
+        };
+        let token = controller_token_file.as_ref().map(read).transpose()?;
+        let token = token.map(|token| token.trim().to_owned());
+        let client = Client::new(at.clone(), token, controller_ca.as_deref())?;
+        let path = format!("/api/v1/jobs/{}/ranks/{}", self.job, self.rank);
+        let begun = Instant::now();
+        let answer = loop {
+            let (status, body) = client.get(&path).context("asking the controller")?;
+            let answer: Value =
+                serde_json::from_slice(&body).context("the answer of the controller is no JSON")?;
+            if status.is_success() {
+                break answer;
+            }
+            if status != StatusCode::SERVICE_UNAVAILABLE || begun.elapsed() > PATIENCE {
+                let said = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+                bail!("the controller says: {}; {}", said("error"), said("remedy"));
+            }
+            std::thread::sleep(BETWEEN);
+        };
+        let number = |key: &str| {
+            let number = answer[key].as_u64().and_then(|number| u16::try_from(number).ok());
+            number.with_context(|| format!("the controller's answer lacks {key}"))
+        };
+        let rank = number("local_rank")?;
+        let who = Self {
+            appliance: answer["address"]
+                .as_str()
+                .context("the controller's answer lacks address")?
+                .to_owned(),
+            rank,
+            ranks: number("local_ranks")?,
+            ..self.clone()
+        };
+        Ok(Placed { who, workers: Some(number("workers")?), first: self.rank.saturating_sub(rank) })
+    }
+}
