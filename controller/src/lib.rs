@@ -1,9 +1,9 @@
-//! A controller of appliances: it knows the network, gives each job a tree of appliances, tells the appliances
-//! over their admin APIs, tells workers where to go, and plans anew when an appliance fails.
+//! A controller of appliances: it knows the network, gives each job a tree of appliances, tells the
+//! appliances over their admin APIs, tells workers where to go, and plans anew when an appliance fails.
 //!
 //! [`Core`] decides and does no I/O: it says what to ask of an appliance, is told the answer, and time is an
-//! argument. Around it are a [`Store`] in SQLite, a router of HTTP ([`routes`]) and a picture. Whoever uses the
-//! crate brings the server, and the client that carries an [`Ask`] to an appliance.
+//! argument. Around it are a [`Store`] in SQLite, a router of HTTP ([`routes`]) and a picture. Whoever uses
+//! the crate brings the server, and the client that carries an [`Ask`] to an appliance.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -16,7 +16,8 @@ const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00
 const STYLE: &str = "text{font:13px sans-serif;fill:#222}.dim{fill:#666;font-size:11px}.cable{stroke:#bbb}\
                      .switch{fill:#eee;stroke:#888}.up{fill:#d9f0d3;stroke:#1b7837}\
                      .down{fill:#f4a6a6;stroke:#b2182b}.unknown{fill:#fff;stroke:#888;stroke-dasharray:3}\
-                     .spare{stroke-dasharray:6 3}.host{fill:#f7f7f7;stroke:#aaa}.tree{fill:none;stroke-width:3}";
+                     .spare{stroke-dasharray:6 3}\
+                     .host{fill:#f7f7f7;stroke:#aaa}.tree{fill:none;stroke-width:3}";
 
 /// Where things are drawn.
 struct Layout {
@@ -154,7 +155,8 @@ fn curve(out: &mut String, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &
     put(
         out,
         format_args!(
-            "<path class=\"tree\" stroke=\"{colour}\"{dash} d=\"M{x1:.0} {y1:.0}C{x1:.0} {middle:.0} {x2:.0} {middle:.0} \
+            "<path class=\"tree\" stroke=\"{colour}\"{dash} d=\"M{x1:.0} {y1:.0}C{x1:.0} {middle:.0} \
+             {x2:.0} {middle:.0} \
          {x2:.0} {y2:.0}\"/>\n"
         ),
     );
@@ -165,7 +167,8 @@ fn boxed(out: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), clas
     put(
         out,
         format_args!(
-            "<rect class=\"{class}\" x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width}\" height=\"{height}\" rx=\"4\"/>\n"
+            "<rect class=\"{class}\" x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width}\" height=\"{height}\" \
+             rx=\"4\"/>\n"
         ),
     );
     for (place, text) in lines.iter().enumerate() {

@@ -88,7 +88,9 @@ async fn status(State(shared): State<Arc<Shared>>) -> Json<View> {
 /// Where a rank of a job sends to. 503 while its appliance has not been told: ask again.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job}/ranks/{rank}",
-    params(("job" = u16, Path, description = "Number"), ("rank" = u16, Path, description = "Of the whole job")),
+    params(
+        ("job" = u16, Path, description = "Number"), ("rank" = u16, Path, description = "Of the whole job")
+    ),
     responses(
         (status = 200, body = Placement), (status = 400, body = Problem), (status = 404, body = Problem),
         (status = 503, body = Problem)
@@ -124,8 +126,8 @@ async fn nothing() -> Problem {
 #[openapi(
     info(
         title = "Pascaline controller API",
-        description = "Where workers send to, and how the network is. Every error is a Problem; 401 without the \
-                       token, where one is asked for."
+        description = "Where workers send to, and how the network is. Every error is a Problem; 401 without \
+                       the token, where one is asked for."
     ),
     paths(status, placement, document)
 )]

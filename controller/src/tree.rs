@@ -108,8 +108,8 @@ impl Tree {
         Ok(())
     }
 
-    /// A tree by its edges from below to above, with each rank at the nearest appliance of it unless `at` says
-    /// which. Appliances that nobody is below are left out.
+    /// A tree by its edges from below to above and the appliance of each rank. Appliances that nobody is below
+    /// are left out.
     ///
     /// # Errors
     /// It is no tree: an appliance with two parents, a loop, two roots, a rank without a place.
@@ -166,8 +166,8 @@ impl Tree {
     }
 }
 
-/// Each rank at the nearest appliance; above them the one that is nearest to all of these, by the number of its
-/// switch's links among equals.
+/// Each rank at the nearest appliance; above them the one that is nearest to all of these, by the number of
+/// its switch's links among equals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Nearest;
 

@@ -70,6 +70,10 @@ class Appliance:
         name = "appliance" if self._lives == 1 else f"appliance{self._lives}"
         return Child(name, self._command, self._files, self._network.appliance)
 
+    def kill(self) -> None:
+        """Ends it without a warning."""
+        self._child.kill()
+
     def kill_and_restart(self, stop: Stop) -> None:
         """Ends it without a warning, and starts another in its place, which knows nothing."""
         self._child.kill()
@@ -94,17 +98,12 @@ class Appliance:
 
     def admin(self, path: str) -> Any:
         """An answer of its admin API."""
-        connection = _UnixConnection(self.socket)
         try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            body = response.read().decode()
+            status, body = fetch_unix(self.socket, path)
         except (OSError, http.client.HTTPException) as error:
             raise Failure(f"the admin API does not answer: {error!r}", self._child.tail()) from error
-        finally:
-            connection.close()
-        if response.status != 200:
-            raise Failure(f"{path} answers with status {response.status}: {body}", self._child.tail())
+        if status != 200:
+            raise Failure(f"{path} answers with status {status}: {body}", self._child.tail())
         return json.loads(body)
 
     def wait_ready(self, stop: Stop) -> None:
@@ -177,6 +176,17 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+
+
+def fetch_unix(socket: Path, path: str) -> tuple[int, str]:
+    """Status and body of what is served at a Unix socket."""
+    connection = _UnixConnection(socket)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
 
 
 def fetch(namespace: str, address: tuple[str, int], path: str) -> tuple[int, str]:

@@ -7,8 +7,9 @@ A leaf joins its workers and its appliance by a bridge, which is their router to
 linked each with each, and these links are shaped both ways. To an appliance at spine S everybody goes by way
 of spine S; to other racks by a spine that the rack's number says.
 
-Addresses: 10.80.L.0/24 is leaf L's rack (router .1, appliance .254, workers from .10), 10.81.S.0/24 has the
-links of spine S, 10.82.S.0/24 is beside spine S (router .1, appliance .254).
+Addresses: 10.80.L.0/24 is leaf L's rack (router .1, appliance .254, workers from .10; leaf 0 has one more
+appliance, .253), 10.81.S.0/24 has the links of spine S, 10.82.S.0/24 is beside spine S (router .1, appliance
+.254).
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class Fabric(Network):
             Site(f"spine{spine}", f"{prefix}-s{spine}app", f"10.82.{spine}.254", _mac(1, spine), shape.mtu)
             for spine in range(shape.spines)
         ]
+        # Beside leaf 0's own, for a part that another appliance has had.
+        self.spare = Site("spare", f"{prefix}-l0spare", "10.80.0.253", _mac(0, 0), shape.mtu)
         for number in range(shape.workers):
             leaf = number * shape.leaves // shape.workers
             site = self.leaves[leaf]
@@ -86,7 +89,7 @@ class Fabric(Network):
     @property
     def sites(self) -> list[Site]:
         """All places with an appliance: leaves first."""
-        return [*self.leaves, *self.spines]
+        return [*self.leaves, *self.spines, self.spare]
 
     @property
     def namespaces(self) -> list[str]:
@@ -100,7 +103,7 @@ class Fabric(Network):
         for name in self.namespaces:
             self.add(name)
         for spine, switch in enumerate(self.spine_switches):
-            self._beside(switch, self.spines[spine])
+            self._beside(switch, "app", self.spines[spine])
             _address(switch, "app", f"10.82.{spine}.1/24", self.spines[spine].router)
         for leaf in range(self.shape.leaves):
             self._rack(leaf)
@@ -126,16 +129,18 @@ class Fabric(Network):
         run("ip", "-n", switch, "link", "add", "name", _BRIDGE, "mtu", str(self.mtu), "type", "bridge")
         _address(switch, _BRIDGE, f"10.80.{leaf}.1/24", site.router)
         run("ip", "-n", switch, "link", "set", _BRIDGE, "up")
-        self._beside(switch, site)
-        run("ip", "-n", switch, "link", "set", "app", "master", _BRIDGE)
+        beside = {"app": site, **({"spare": self.spare} if leaf == 0 else {})}
+        for interface, at in beside.items():
+            self._beside(switch, interface, at)
+            run("ip", "-n", switch, "link", "set", interface, "master", _BRIDGE)
         for number, (worker, address) in enumerate(zip(site.workers, site.members, strict=True)):
             self.pair(worker, "eth0", switch, f"w{number}")
             run("ip", "-n", switch, "link", "set", f"w{number}", "master", _BRIDGE)
             run("ip", "-n", worker, "addr", "add", f"{address}/24", "dev", "eth0")
             run("ip", "-n", worker, "route", "add", "default", "via", f"10.80.{leaf}.1")
 
-    def _beside(self, switch: str, site: Site) -> None:
-        self.pair(switch, "app", site.appliance, "pas0")
+    def _beside(self, switch: str, interface: str, site: Site) -> None:
+        self.pair(switch, interface, site.appliance, "pas0")
 
     def _cable(self, leaf: int, spine: int) -> None:
         """A shaped link between a leaf and a spine, and the routes that use it."""

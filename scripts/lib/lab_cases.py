@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from appliance import UDP_PORT, Settings
 from fabric import Site
+from lab_controller import JOB, Controller
 from laboratory import Case, Done, Lab
 
 # The job over two levels, and that of the same workers straight at the root.
@@ -52,10 +54,48 @@ def leaf_killed(lab: Lab, case: Case) -> None:
     lab.accounts_hold(case)
 
 
+def controller(lab: Lab, case: Case) -> None:
+    """A controller tells the appliances their parts and the workers where to go; killed, it goes on."""
+    with _controlled(lab) as control:
+        done = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
+        streams = _streams(lab, done)
+        control.kill_and_restart(lab.stop)
+        again = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
+        case.figures = _figures(lab, done) | {
+            "root_link_streams": streams,
+            "seconds_until_in_force": control.seconds,
+            "told_after_restart": control.told(),
+        }
+        case.demand(done.verified and again.verified, "not every worker has verified every sum")
+        case.demand(
+            max(streams.values()) <= _MOST_STREAMS, "a link of the root has carried more than a stream"
+        )
+        case.demand(control.told() == 0, "the controller that came back told appliances what they knew")
+
+
+def leaf_replaced(lab: Lab, case: Case) -> None:
+    """A leaf's appliance is killed for good: the spare one takes its part, and workers are sent there."""
+    with _controlled(lab) as control:
+        leaf = lab.fabric.leaves[0]
+        before = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
+        lab.appliances.pop(leaf.name).kill()
+        seconds = control.wait_for_part(lab.fabric.spare.name, lab.stop)
+        done = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
+        case.figures = _figures(lab, done) | {
+            "root_link_streams": _streams(lab, done),
+            "seconds_until_replaced": seconds,
+            "moves": control.moves(),
+        }
+        case.demand(before.verified and done.verified, "not every worker has verified every sum")
+    (lab.files / leaf.name).rename(lab.files / f"{leaf.name}-killed")
+
+
 CASES: dict[str, Callable[[Lab, Case], None]] = {
     "two_levels": two_levels,
     "one_level": one_level,
     "leaf_killed": leaf_killed,
+    "controller": controller,
+    "leaf_replaced": leaf_replaced,
 }
 
 
@@ -69,6 +109,19 @@ def _two_levels(lab: Lab) -> None:
     lab.appliance(root, lab.settings(fan_in=len(leaves), more=star))
     for rank, leaf in enumerate(leaves):
         lab.appliance(leaf, _leaf(lab, root, leaf, (rank, len(leaves))))
+
+
+@contextmanager
+def _controlled(lab: Lab) -> Iterator[Controller]:
+    """A controller of all appliances, one spare among them, that has told them all."""
+    _two_levels(lab)
+    lab.appliance(lab.fabric.spare, lab.settings(fan_in=1, jobs=0))
+    control = Controller(lab.binary, lab.fabric, lab.files)
+    try:
+        control.wait_in_force(lab.stop)
+        yield control
+    finally:
+        control.end()
 
 
 def _leaf(lab: Lab, root: Site, leaf: Site, place: tuple[int, int]) -> Settings:

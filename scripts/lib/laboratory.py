@@ -111,10 +111,19 @@ class Lab:
             started.wait_ready(self.stop)
         return self.appliances[site.name]
 
-    def settings(self, *, fan_in: int = 0, job_keys: str = "", more: str = "") -> Settings:
+    def settings(self, *, fan_in: int, jobs: int = 1, job_keys: str = "", more: str = "") -> Settings:
         """Of an appliance here."""
-        keys = {"fan_in": fan_in, "job_keys": job_keys, "more": more}
-        return Settings("af_packet", 8192, _WINDOW, ring=_RING, name="lab", **keys)  # type: ignore[arg-type]
+        return Settings(
+            "af_packet",
+            8192,
+            _WINDOW,
+            jobs=jobs,
+            fan_in=fan_in,
+            job_keys=job_keys,
+            more=more,
+            ring=_RING,
+            name="lab",
+        )
 
     def allreduce(
         self,
@@ -122,7 +131,7 @@ class Lab:
         *,
         job: int,
         half_way: Callable[[], None] | None = None,
-        more: tuple[str, ...] = (),
+        controller: str = "",
     ) -> Done:
         """Has the workers of some sites sum together, each at its site's appliance.
 
@@ -137,7 +146,7 @@ class Lab:
             self._groups += 1
             group = Workers(self.binary, at, files)
             self.cleanup.callback(group.stop)
-            group.start(self._load(at, first, everybody, job, more))
+            group.start(self._load(at, first, everybody, job, controller))
             first += len(at.workers)
             groups.append(group)
         self._watch(groups, half_way, self.allreduces * everybody // 2)
@@ -146,7 +155,7 @@ class Lab:
         links = {link: after[link] - before[link] for link in after}
         return self._judged(results, links)
 
-    def _load(self, at: Site, first: int, everybody: int, job: int, more: tuple[str, ...]) -> Load:
+    def _load(self, at: Site, first: int, everybody: int, job: int, controller: str) -> Load:
         return Load(
             allreduces=self.allreduces,
             bytes=self.bytes,
@@ -159,7 +168,7 @@ class Lab:
             first=first,
             workers=everybody,
             job=job,
-            more=more,
+            controller=controller,
         )
 
     def _watch(self, groups: list[Workers], half_way: Callable[[], None] | None, half: int) -> None:

@@ -289,6 +289,7 @@ port_steps() {
     step "demo: IPv6, routers" demo_from_outside
     step "demo: two levels of appliances" demo_two_level
     step "lab: a leaf-spine network" lab_leaf_spine
+    step "lab: a controller" lab_controller
     step "demo: in line" demo_inline
     step "demo: other collectives" demo_collectives
     step "demo: loss, duplication and reordering" demo_bad_network --seed 1

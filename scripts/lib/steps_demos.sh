@@ -203,3 +203,13 @@ demo_inline() {
     demo --inline --workers 2 --bytes 2MiB --allreduces 12 -- "${all_good[@]/workers == 4/workers == 2}" \
         'untouched == untouched_wanted' 'untouched >= 11' 'tcp_with_offloads' 'iperf3_ratio > 0'
 }
+
+# A controller tells the appliances their parts and workers where to go; it and a leaf are killed.
+lab_controller() {
+    local output=$logs/lab-controller.json
+    bounded 120 scripts/lab --test --json --case controller --case leaf_replaced \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["controller"]["verified"]' 'cases["controller"]["told_after_restart"] == 0' \
+        'cases["leaf_replaced"]["verified"]' 'cases["leaf_replaced"]["seconds_until_replaced"] > 0'
+}

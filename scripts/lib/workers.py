@@ -44,8 +44,8 @@ class Load:
     workers: int = 0
     # The first job's number.
     job: int = JOB
-    # Further words of the command line.
-    more: tuple[str, ...] = ()
+    # Who says where each rank's appliance is; ranks are those of all workers then.
+    controller: str = ""
 
     @classmethod
     def of(cls, options: Options, network: Network, *, first: int = 0, workers: int = 0) -> Load:
@@ -208,10 +208,14 @@ def _arguments(load: Load, job: int, rank: int, ranks: int) -> list[str]:
     }
     if load.wire:
         options["--wire"] = load.wire
-    if load.workers:
+    if load.controller:
+        for told in ("--appliance", "--ranks"):
+            del options[told]
+        options |= {"--controller": load.controller, "--rank": load.first + rank}
+    elif load.workers:
         options |= {"--first": load.first, "--workers": load.workers}
     words = [word for option, value in options.items() for word in (option, str(value))]
-    return ["worker", "allreduce", *words, *load.more, "--json"]
+    return ["worker", "allreduce", *words, "--json"]
 
 
 def _is_progress(line: bytes) -> bool:

@@ -1,0 +1,140 @@
+"""The controller of a lab: its file, its process, and what it says."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from appliance import fetch_unix
+from fabric import Fabric, Site
+from process import Child, Failure, Stop
+
+JOB = 3
+_SECONDS = 30.0
+_END_SECONDS = 5.0
+_DOWN_AFTER = "400ms"
+
+
+class Controller:
+    """One `pascaline controller`, and what comes after it if it is killed."""
+
+    def __init__(self, binary: Path, fabric: Fabric, files: Path, job: str = "") -> None:
+        """With the lab's job, or with this one as TOML."""
+        self._files = files
+        self._lives = 0
+        self.seconds = 0.0
+        self._socket = files / "controller.sock"
+        file = files / "controller.toml"
+        file.write_text(_configuration(fabric, files, job or _job(fabric)))
+        self._command = [str(binary), "controller", "-c", str(file)]
+        # Each lab case begins with a controller that remembers nothing.
+        for old in files.glob("controller.sqlite*"):
+            old.unlink()
+        self._child = self._start()
+
+    @property
+    def where(self) -> str:
+        """For workers."""
+        return f"unix:{self._socket}"
+
+    def _start(self) -> Child:
+        self._lives += 1
+        self._begun = time.monotonic()
+        return Child(f"controller{self._lives}", self._command, self._files)
+
+    def kill_and_restart(self, stop: Stop) -> None:
+        """Ends it without a warning, and starts another, which has the same database."""
+        self._child.kill()
+        self._child = self._start()
+        self.wait_in_force(stop)
+
+    def end(self) -> None:
+        """Ends it in good order."""
+        self._child.stop(_END_SECONDS)
+
+    def told(self) -> int:
+        """How often the one that runs now has told an appliance its part."""
+        return self._child.err.read_text().count("was told its part")
+
+    def status(self) -> dict[str, Any]:
+        """Everything that it says; nothing while it does not answer."""
+        if self._child.exit_code() is not None:
+            raise Failure("the controller has ended", self._child.tail())
+        try:
+            said: dict[str, Any] = json.loads(fetch_unix(self._socket, "/api/v1/status")[1])
+        except OSError:
+            return {}
+        return said
+
+    def moves(self) -> list[str]:
+        """What has happened, the first first."""
+        return [moved["text"] for moved in reversed(self.status().get("moves", []))]
+
+    def wait_in_force(self, stop: Stop) -> None:
+        """Returns once all appliances have their parts."""
+
+        def whole() -> bool:
+            jobs = self.status().get("jobs", [])
+            return bool(jobs) and all(job["in_force"] for job in jobs)
+
+        if not stop.wait_for(whole, _SECONDS):
+            raise Failure(
+                f"not all appliances have their parts: {json.dumps(self.status())}", self._child.tail()
+            )
+        self.seconds = round(time.monotonic() - self._begun, 3)
+
+    def wait_for_part(self, name: str, stop: Stop) -> float:
+        """Returns once an appliance has a part and everything is in force again: after how many seconds."""
+        begun = time.monotonic()
+
+        def there() -> bool:
+            return any(
+                node["appliance"] == name for job in self.status().get("jobs", []) for node in job["tree"]
+            )
+
+        if not stop.wait_for(there, _SECONDS):
+            raise Failure(f"{name} was given no part: {self.moves()}", self._child.tail())
+        self.wait_in_force(stop)
+        return round(time.monotonic() - begun, 3)
+
+
+def _configuration(fabric: Fabric, files: Path, job: str) -> str:
+    """The controller's TOML: the whole network."""
+    lines = [
+        "[controller]",
+        f'listen = "unix:{files}/controller.sock"',
+        f'store = "{files}/controller.sqlite"',
+        'interval = "100ms"',
+        f'down_after = "{_DOWN_AFTER}"',
+    ]
+    for spine in fabric.spines:
+        lines += ["[[switches]]", f'name = "{spine.name}"']
+    above = ", ".join(f'"{spine.name}"' for spine in fabric.spines)
+    number = 0
+    for leaf in fabric.leaves:
+        lines += ["[[switches]]", f'name = "{leaf.name}"', f"links = [{above}]"]
+        for address in leaf.members:
+            lines += ["[[hosts]]", f'name = "w{number}"', f'at = "{leaf.name}"', f'address = "{address}"']
+            number += 1
+    for site in [*fabric.leaves, fabric.spines[0]]:
+        lines += _appliance(site, site.name, files)
+    lines += [*_appliance(fabric.spare, fabric.leaves[0].name, files), "spare = true"]
+    return "\n".join([*lines, job, ""])
+
+
+def _appliance(site: Site, at: str, files: Path) -> list[str]:
+    return [
+        "[[appliances]]",
+        f'name = "{site.name}"',
+        f'at = "{at}"',
+        f'address = "{site.appliance_address}"',
+        f'admin = "unix:{files / site.name}/admin.sock"',
+        f'router = "{site.router}"',
+    ]
+
+
+def _job(fabric: Fabric) -> str:
+    names = ", ".join(f'"w{number}"' for number in range(fabric.shape.workers))
+    return f'[[jobs]]\nid = {JOB}\nname = "controlled"\nranks = [{names}]\nterms = {{ window = 512 }}'
