@@ -108,8 +108,8 @@ impl Tree {
         Ok(())
     }
 
-    /// A tree by its edges from below to above and the appliance of each rank. Appliances that nobody is below
-    /// are left out.
+    /// A tree by its edges from below to above and the appliance of each rank. Appliances that nobody is
+    /// below are left out.
     ///
     /// # Errors
     /// It is no tree: an appliance with two parents, a loop, two roots, a rank without a place.

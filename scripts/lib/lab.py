@@ -20,6 +20,7 @@ import netns
 import report
 from fabric import Fabric, Shape
 from lab_cases import CASES
+from lab_plan import DEFAULT, planned
 from laboratory import Case, Lab
 from options import between, size
 from process import Failure, Interrupted, Stop
@@ -30,6 +31,7 @@ examples:
   scripts/lab                                   all cases, then everything is taken down
   scripts/lab --test --json | tail -n1 | python3 -m json.tool
   scripts/lab --case two_levels --mbit 50 --workers 12
+  scripts/lab --plan default --json             a plan, pushed by a controller, against what links carry
   scripts/lab --keep                            stays up after the cases, for a look around, until Ctrl-C
 
 needs root (it asks sudo otherwise) for network namespaces and raw ports. Ends only what it started and
@@ -76,9 +78,12 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
         fabric.create()
         stop.check()
         cases = []
-        for name in options.case or CASES:
+        chosen = {name: CASES[name] for name in options.case or CASES}
+        if options.plan:
+            chosen = {"planned": lambda lab, case: planned(lab, case, options.plan)}
+        for name, what in chosen.items():
             _say(f"lab: {name}")
-            cases.append(lab.attempt(name, CASES[name]))
+            cases.append(lab.attempt(name, what))
         if options.keep:
             _say(_table(cases))
             _stay(lab)
@@ -124,6 +129,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--test", action="store_true", help="run the cases (what it does anyway)")
     add("--case", action="append", choices=sorted(CASES), help="only this one; may be given again")
+    add(
+        "--plan",
+        type=lambda text: DEFAULT if text == "default" else Path(text).resolve(),
+        metavar="FILE",
+        help="in place of the cases: plan this instance, push it, and hold the links' loads against it; "
+        "`default` is examples/plans/lab.json",
+    )
     add("--spines", type=between(1, 4), default=2, metavar="N", help="spines (2)")
     add("--leaves", type=between(2, 8), default=3, metavar="N", help="leaves (3)")
     add("--workers", type=between(2, 32), default=6, metavar="N", help="workers, dealt over the leaves (6)")
@@ -137,6 +149,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.workers < options.leaves:
         parser.error(f"--workers {options.workers}: one for each of the {options.leaves} leaves at least")
+    if options.plan and (options.case or not options.plan.is_file()):
+        parser.error(f"--plan {options.plan}: a file, and without --case")
     return options
 
 

@@ -290,6 +290,7 @@ port_steps() {
     step "demo: two levels of appliances" demo_two_level
     step "lab: a leaf-spine network" lab_leaf_spine
     step "lab: a controller" lab_controller
+    step "lab: as planned" lab_planned
     step "demo: in line" demo_inline
     step "demo: other collectives" demo_collectives
     step "demo: loss, duplication and reordering" demo_bad_network --seed 1

@@ -213,3 +213,13 @@ lab_controller() {
     expect "$output" 'ok' 'cases["controller"]["verified"]' 'cases["controller"]["told_after_restart"] == 0' \
         'cases["leaf_replaced"]["verified"]' 'cases["leaf_replaced"]["seconds_until_replaced"] > 0'
 }
+
+# What the planner has planned, the controller pushes, and the links carry, within 5 % each.
+lab_planned() {
+    local output=$logs/lab-planned.json
+    bounded 120 scripts/lab --plan default --json --binary "$target/release/pascaline" >"$output" ||
+        { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'cases["planned"]["verified"]' 'cases["planned"]["worst"] <= 0.05' \
+        'cases["planned"]["proof"] == "optimal"'
+}
