@@ -115,7 +115,7 @@ def _two_levels(lab: Lab) -> None:
 def _controlled(lab: Lab) -> Iterator[Controller]:
     """A controller of all appliances, one spare among them, that has told them all."""
     _two_levels(lab)
-    lab.appliance(lab.fabric.spare, lab.settings(fan_in=1, jobs=0))
+    lab.appliance(lab.fabric.spare, lab.settings(fan_in=0, jobs=0))
     control = Controller(lab.binary, lab.fabric, lab.files)
     try:
         control.wait_in_force(lab.stop)

@@ -30,10 +30,10 @@ def planned(lab: Lab, case: Case, instance: Path) -> None:
     file.write_text(done.stdout)
     _route(lab, tasks[0]["routes"])
     for site in [*lab.fabric.leaves, lab.fabric.spines[0]]:
-        lab.appliance(site, lab.settings(fan_in=1, jobs=0))
+        lab.appliance(site, lab.settings(fan_in=0, jobs=0))
     names = ", ".join(f'"w{number}"' for number in range(workers))
     job = f'[[jobs]]\nid = {JOB}\nname = "{tasks[0]["job"]}"\nranks = [{names}]\nplan = "plan.json"\n'
-    lab.appliance(lab.fabric.spare, lab.settings(fan_in=1, jobs=0))
+    lab.appliance(lab.fabric.spare, lab.settings(fan_in=0, jobs=0))
     control = Controller(lab.binary, lab.fabric, lab.files, job + "terms = { window = 512 }\n")
     try:
         control.wait_in_force(lab.stop)

@@ -56,7 +56,9 @@ fn mistakes_are_told_with_their_place() {
         "makes a loop",
     );
     mistake("order = \"rank\"", "fan_in = 3", "terms has fan_in, which the tree decides");
-    mistake("router = \"02:50:00:00:00:01\"", "", "how appliance");
+    let (mac, router) = ("mac = \"02:00:00:00:82:fe\"", "router = \"02:50:00:00:00:01\"");
+    let error = parsed(&EXAMPLE.replacen(mac, "", 1).replacen(router, "", 1)).unwrap_err();
+    assert!(error.contains("nothing says how appliance \"leaf1-a\" reaches \"spine0-a\""), "{error}");
     mistake("\"unix:/run/pascaline/controller.sock\"", "\"0.0.0.0:9471\"", "without a token");
     mistake("down_after = \"3s\"", "down_after = \"1s\"", "one late answer would be a failure");
     mistake("interval = \"1s\"", "interval = \"soon\"", "no time between");

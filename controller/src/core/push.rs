@@ -146,6 +146,10 @@ impl Core {
         let (job, tree) = (self.job(job)?, self.trees.get(&job)?);
         let node = tree.node(appliance)?;
         let mut body = job.terms.clone();
+        // A running appliance has no region left for it, and a sum that a server completes would not go up.
+        for (key, value) in [("addressing", json!("shared")), ("server", json!(false))] {
+            body.entry(key).or_insert(value);
+        }
         body.insert("id".to_owned(), json!(job.id));
         body.insert("name".to_owned(), json!(job.name));
         body.insert("fan_in".to_owned(), json!(tree.fan_in(node)));
