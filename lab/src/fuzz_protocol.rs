@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, tree_schedule};
 use serde_json::{Map, Value, json};
 
 /// Throw faults at workers and appliance, and check every sum
@@ -37,6 +37,9 @@ pub(crate) struct FuzzArgs {
     /// How many schedules
     #[arg(long, default_value_t = 10_000)]
     runs: u64,
+    /// Levels of appliances: with 2 or 3, one job below a tree of them
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
+    levels: u8,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "T")]
     jobs: Option<usize>,
@@ -57,7 +60,8 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
     for finding in &report.findings {
         eprintln!("seed {}: {}", finding.seed, finding.violation);
         finding.trace.iter().for_each(|line| eprintln!("    {line}"));
-        eprintln!("    again: pascaline-lab fuzz-protocol --seed {} --runs 1 --verbose", finding.seed);
+        let levels = if args.levels > 1 { format!("--levels {} ", args.levels) } else { String::new() };
+        eprintln!("    again: pascaline-lab fuzz-protocol {levels}--seed {} --runs 1 --verbose", finding.seed);
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -70,7 +74,8 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
 
 fn quietly(args: &FuzzArgs) -> anyhow::Result<Report> {
     let threads = args.jobs.or_else(|| Some(available_parallelism().ok()?.get())).unwrap_or(1);
-    let campaign = Campaign { seed: args.seed, runs: args.runs, threads, sabotage: Sabotage::None };
+    let &FuzzArgs { levels, seed, runs, .. } = args;
+    let campaign = Campaign { levels: levels.into(), seed, runs, threads, sabotage: Sabotage::None };
     // Not shown unless standard error is a terminal.
     let bar = ProgressBar::new(args.runs).with_style(ProgressStyle::with_template(
         "{elapsed_precise} {wide_bar} {pos}/{len} schedules, {per_sec}, eta {eta} {msg}",
@@ -93,7 +98,7 @@ fn aloud(args: &FuzzArgs) -> Report {
     for number in 0..args.runs {
         let seed = args.seed.wrapping_add(number);
         eprintln!("seed {seed}");
-        total.merge(schedule(seed, Sabotage::None, Some(&mut |line| eprintln!("    {line}"))));
+        total.merge(tree_schedule(args.levels.into(), seed, Sabotage::None, Some(&mut |line| eprintln!("    {line}"))));
     }
     total.elapsed = began.elapsed();
     total

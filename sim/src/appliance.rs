@@ -18,7 +18,7 @@ use pascaline_wire::{Header, UdpPorts};
 
 use crate::clock::Awake;
 use crate::cluster::Cluster;
-use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, port_mac};
+use crate::host::{Host, OWN_V4, OWN_V6, UDP_PORT, node_address, port_mac};
 use crate::io::{Clock, MemoryIo, Mood};
 use crate::plan::{JobPlan, Plan};
 use crate::sabotage::Sabotage;
@@ -63,7 +63,7 @@ pub(crate) struct Controlled {
 impl Appliance {
     /// `None` if the plan is none that an appliance can be made from.
     pub(crate) fn new<'a>(
-        plan: &Plan,
+        (plan, node): (&Plan, usize),
         hosts: impl Iterator<Item = &'a Host>,
         (cluster, outside): (Option<&Cluster>, Option<&Host>),
         first: (u8, Secret),
@@ -75,8 +75,13 @@ impl Appliance {
             mtu: 1500,
         };
         let ports = (0..plan.ports).map(port).collect();
-        let setup = Arc::new(Setup::new(vec![OWN_V4, OWN_V6], UdpPorts::single(UDP_PORT), ports));
-        let membership = membership(plan, hosts, (cluster, outside), first);
+        let own = plan.tree.as_ref().map(|_| node_address(u8::try_from(node).unwrap_or(u8::MAX)));
+        let addresses = [OWN_V4, OWN_V6].into_iter().chain(own).collect();
+        let setup = Arc::new(Setup::new(addresses, UdpPorts::single(UDP_PORT), ports));
+        let membership = match &plan.tree {
+            Some(tree) => tree.membership((plan, node), hosts, first),
+            None => membership(plan, hosts, (cluster, outside), first),
+        };
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
@@ -311,19 +316,13 @@ fn membership<'a>(
     let mut spec = |job: &JobPlan| {
         let addresses = hosts.by_ref().take(usize::from(job.ranks)).map(|host| host.address).collect();
         JobSpec {
-            window: job.window,
             admitted: job.admitted.then_some(addresses),
-            policy: job.policy,
-            threshold: job.threshold,
-            partials: job.threshold.is_some(),
-            dead_after: job.dead_after,
-            on_death: job.on_death,
             server: match outside {
                 _ if !job.policy.server => ServerMode::None,
                 None => ServerMode::Embedded,
                 Some(&Host { address, udp_port, .. }) => ServerMode::External { address, udp_port },
             },
-            ..JobSpec::new(job.id, job.ranks)
+            ..job.spec()
         }
     };
     let specs: Vec<(bool, JobSpec)> = plan.jobs.iter().map(|job| (job.formed, spec(job))).collect();

@@ -24,6 +24,8 @@ const CHUNK: u64 = 16;
 /// What is to be run.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
+    /// Levels of appliances: 1, or a tree of up to 3 with one job.
+    pub levels: usize,
     /// The first schedule's seed; each further schedule has the next number.
     pub seed: u64,
     /// How many schedules.
@@ -106,8 +108,19 @@ impl fmt::Display for Report {
 /// Runs one schedule. `verbose` is told everything that happened, whether something is wrong or not.
 #[must_use]
 pub fn schedule(seed: u64, sabotage: Sabotage, verbose: Option<&mut dyn FnMut(&str)>) -> Report {
+    tree_schedule(1, seed, sabotage, verbose)
+}
+
+/// The same with so many levels of appliances.
+#[must_use]
+pub fn tree_schedule(
+    levels: usize,
+    seed: u64,
+    sabotage: Sabotage,
+    verbose: Option<&mut dyn FnMut(&str)>,
+) -> Report {
     let words = if verbose.is_some() { Words::All } else { Words::None };
-    let caught = |words| catch_unwind(AssertUnwindSafe(|| world::run(seed, sabotage, words)));
+    let caught = |words| catch_unwind(AssertUnwindSafe(|| world::run(levels, seed, sabotage, words)));
     let outcome = match caught(words) {
         Ok(outcome) => outcome,
         Err(panic) => return finding(seed, Violation::Panic { message: message(&*panic) }, Vec::new()),
@@ -171,7 +184,7 @@ impl Campaign {
             }
             let mut report = Report::default();
             for number in from..self.runs.min(from + CHUNK) {
-                report.merge(schedule(self.seed.wrapping_add(number), self.sabotage, None));
+                report.merge(tree_schedule(self.levels, self.seed.wrapping_add(number), self.sabotage, None));
             }
             progress(report.schedules, report.violations);
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);

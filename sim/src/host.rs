@@ -11,6 +11,11 @@ pub(crate) const UDP_PORT: u16 = 16420;
 pub(crate) const OWN_V4: Address = Address::from_v4([10, 77, 0, 254]);
 pub(crate) const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]);
 
+/// The address at which other appliances find one.
+pub(crate) const fn node_address(node: u8) -> Address {
+    Address::from_v4([10, 78, 0, node])
+}
+
 /// The MAC of an appliance's port.
 pub(crate) fn port_mac(port: usize) -> Mac {
     Mac([2, 0xff, 0, 0, 0, low(port)])
@@ -49,6 +54,14 @@ impl Host {
     pub(crate) fn number_in(frame: &[u8]) -> Option<usize> {
         match frame.first_chunk::<6>()? {
             [2, 0, 0, 0, 0, number] => Some(usize::from(*number)),
+            _ => None,
+        }
+    }
+
+    /// The number of the appliance that a frame is addressed to, if that is another one.
+    pub(crate) fn node_in(frame: &[u8]) -> Option<usize> {
+        match frame.get(30..34)? {
+            [10, 78, 0, node] if frame.get(12..14) == Some(&[8, 0]) => Some(usize::from(*node)),
             _ => None,
         }
     }

@@ -38,7 +38,7 @@
 //! ```
 //! use pascaline_sim::{Campaign, Sabotage};
 //!
-//! let campaign = Campaign { seed: 1, runs: 20, threads: 1, sabotage: Sabotage::None };
+//! let campaign = Campaign { levels: 1, seed: 1, runs: 20, threads: 1, sabotage: Sabotage::None };
 //! let report = campaign.run(&|_, _| {});
 //! assert_eq!((report.schedules, report.violations), (20, 0));
 //! ```
@@ -66,7 +66,7 @@ mod violation;
 mod worker;
 mod world;
 
-pub use campaign::{Campaign, Finding, Report, schedule};
+pub use campaign::{Campaign, Finding, Report, schedule, tree_schedule};
 pub use faults::{Fault, Faults, Reach, Reached};
 pub use sabotage::Sabotage;
 pub use violation::Violation;

@@ -82,6 +82,11 @@ impl Conditions {
         Self { loss: self.loss.max(loss), ..self }
     }
 
+    /// The same, but that what arrives is as it was sent.
+    pub(crate) const fn intact(self) -> Self {
+        Self { corrupt: 0, ..self }
+    }
+
     /// The same without duplicates.
     pub(crate) const fn without_duplicates(self) -> Self {
         Self { duplicate: 0, ..self }

@@ -12,11 +12,13 @@ use crate::random::Random;
 mod besides;
 mod job;
 mod runs;
+mod tree;
 mod upset;
 
 use besides::Besides;
 pub(crate) use besides::Part;
 pub(crate) use job::{Dispute, Excuse, JobPlan, WIDEST};
+pub(crate) use tree::Tree;
 pub(crate) use upset::Upset;
 
 pub(crate) const MICRO: u64 = 1_000;
@@ -93,6 +95,8 @@ pub(crate) struct Plan {
     /// An asynchronous job beside them.
     pub(crate) cluster: Option<ClusterPlan>,
     pub(crate) pool: PoolConfig,
+    /// The appliances, if there are several.
+    pub(crate) tree: Option<Tree>,
     /// If any job has one.
     pub(crate) server: Option<ServerPlan>,
     /// It is a process of its own, and comes and goes.
@@ -167,6 +171,7 @@ impl Plan {
             server: jobs.iter().any(|job| job.policy.server).then(|| server(random)),
             jobs,
             cluster,
+            tree: None,
             pool,
             outside,
             lcores: random.pick(&[1, 2]),

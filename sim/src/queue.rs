@@ -10,10 +10,12 @@ pub(crate) enum What {
     Up { worker: usize, bytes: Vec<u8>, bad_checksum: bool },
     /// A frame from the appliance reaches a worker's host.
     Down { worker: usize, bytes: Vec<u8> },
+    /// A frame from one appliance reaches another one's port.
+    Across { node: usize, bytes: Vec<u8> },
     /// An lcore takes its turn.
-    Turn { lcore: usize },
-    /// The control plane takes its turn.
-    Control,
+    Turn { node: usize, lcore: usize },
+    /// A control plane takes its turn.
+    Control { node: usize },
     /// The parameter server takes its turn.
     Serve,
     /// A worker that was stopped goes on.
@@ -30,8 +32,8 @@ pub(crate) enum What {
     Outside,
     /// One of the plan's upsets.
     Upset { number: usize },
-    /// The appliance is back.
-    ApplianceBack,
+    /// An appliance is back.
+    ApplianceBack { node: usize },
     /// The parameter server is back.
     ServerBack,
     /// The parameter server of its own is back.

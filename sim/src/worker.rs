@@ -65,7 +65,10 @@ pub(crate) struct Worker {
     pub(crate) host: Host,
     /// Index of its job in the plan.
     pub(crate) job: usize,
+    /// Of all workers, from the left.
     pub(crate) rank: u16,
+    /// Its rank at its appliance, and the ranks there.
+    place: (u16, u16),
     /// Counts its processes.
     pub(crate) life: u32,
     /// Counts how often it has begun from the first PSN, in all its lives: each time with other values.
@@ -106,11 +109,18 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(host: Host, job: usize, rank: u16, tends: bool, hints: Hints) -> Self {
+    pub(crate) fn new(
+        host: Host,
+        job: usize,
+        (rank, place): (u16, (u16, u16)),
+        tends: bool,
+        hints: Hints,
+    ) -> Self {
         Self {
             host,
             job,
             rank,
+            place,
             life: 0,
             take: 0,
             fresh: false,
@@ -173,7 +183,8 @@ impl Worker {
         self.done = false;
         self.inbox.clear();
         self.wake = None;
-        let identity = Identity { job: plan.id, rank: self.rank, ranks: plan.ranks, payload: plan.payload };
+        let (rank, ranks) = self.place;
+        let identity = Identity { job: plan.id, rank, ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
         let join =
             Join::new(identity, number, plan.window, time, self.patience.unwrap_or(plan.join_deadline));

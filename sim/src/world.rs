@@ -68,6 +68,33 @@ struct JobStory {
 /// An operation of a job's generation, a rank that has finished it, and what that has come to.
 type Finished = ((usize, u8, usize), u16, Vec<u8>);
 
+/// An appliance.
+struct Node {
+    appliance: Option<Appliance>,
+    first_epoch: u8,
+    /// Which lcores have a turn coming, and when the control plane has one.
+    turning: Vec<Option<u64>>,
+    controlling: Option<u64>,
+    /// How often lcores have been stuck, and until when they are.
+    stuck: u64,
+    stuck_until: u64,
+    stopped: Stopped,
+}
+
+impl Node {
+    fn new(first_epoch: u8, lcores: usize) -> Self {
+        Self {
+            appliance: None,
+            first_epoch,
+            turning: vec![None; lcores],
+            controlling: None,
+            stuck: 0,
+            stuck_until: 0,
+            stopped: Stopped::default(),
+        }
+    }
+}
+
 pub(crate) struct World<'a> {
     plan: &'a Plan,
     random: Random,
@@ -75,15 +102,9 @@ pub(crate) struct World<'a> {
     queue: Queue,
     trace: Trace,
     clock: Clock,
-    appliance: Option<Appliance>,
-    first_epoch: u8,
-    /// Which lcores have a turn coming, and when the control plane and the parameter server have one.
-    turning: Vec<Option<u64>>,
-    controlling: Option<u64>,
-    /// How often lcores have been stuck, and until when they are.
-    stuck: u64,
-    stuck_until: u64,
-    stopped: Stopped,
+    /// The appliance, or those of a tree, the root first.
+    nodes: Vec<Node>,
+    /// When the parameter server in the appliance has a turn coming.
     serving: Option<u64>,
     workers: Vec<Worker>,
     jobs: Vec<JobStory>,
@@ -93,6 +114,9 @@ pub(crate) struct World<'a> {
     outside: Option<Outside>,
     up: Vec<Link>,
     down: Vec<Link>,
+    /// From each appliance to its parent, and back; the root's are not used.
+    climbing: Vec<Link>,
+    descending: Vec<Link>,
     generations: Generations,
     /// For each job, generation in which PSNs began, and operation: who finished first, with what.
     results: Vec<Finished>,
@@ -106,9 +130,11 @@ pub(crate) struct World<'a> {
 }
 
 /// Runs the schedule of a seed. A panic is the caller's to catch.
-pub(crate) fn run(seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
+///
+/// `levels` are those of its appliances.
+pub(crate) fn run(levels: usize, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
+    let plan = if levels > 1 { Plan::of_tree(&mut random, levels) } else { Plan::draw(&mut random) };
     act(&plan, random, sabotage, words).0
 }
 
@@ -142,7 +168,8 @@ impl<'a> World<'a> {
                 let layer = u32::try_from(random.between(1, u64::from(layers))).unwrap_or(1);
                 let remaining = Some(Duration::from_millis(random.between(1, 1000)));
                 let hints = Hints { layer, layers, remaining };
-                workers.push(Worker::new(host, job, rank, random.chance(500_000), hints));
+                let tends = random.chance(500_000);
+                workers.push(Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints));
             }
         }
         let cluster = plan.cluster.as_ref();
@@ -156,6 +183,11 @@ impl<'a> World<'a> {
         let down = plan.links.iter().enumerate();
         let down = down.map(|(at, one)| Link::new(one.down, towards(at), one.dark.clone()));
         let (up, down) = (up.collect(), down.collect());
+        let between = || {
+            // Nothing changes on its way there.
+            let links = plan.tree.iter().flat_map(|tree| &tree.links);
+            links.map(|one| Link::new(one.up, Direction::Down, one.dark.clone())).collect()
+        };
         Self {
             plan,
             random,
@@ -163,13 +195,7 @@ impl<'a> World<'a> {
             queue: Queue::default(),
             trace: Trace::new(words),
             clock: Clock::default(),
-            appliance: None,
-            first_epoch: plan.first_epoch,
-            turning: vec![None; plan.lcores],
-            controlling: None,
-            stuck: 0,
-            stuck_until: 0,
-            stopped: Stopped::default(),
+            nodes: plan.first_epochs().map(|epoch| Node::new(epoch, plan.lcores)).collect(),
             serving: None,
             workers,
             jobs: plan.jobs.iter().map(|_| JobStory::default()).collect(),
@@ -177,6 +203,8 @@ impl<'a> World<'a> {
             outside,
             up,
             down,
+            climbing: between(),
+            descending: between(),
             generations: Generations::default(),
             results: Vec::new(),
             faults: Faults::default(),
@@ -188,9 +216,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the clock of the appliance's machine shows.
-    const fn machine(&self) -> u64 {
-        self.plan.clock.local(self.now)
+    /// What the clock of an appliance's machine shows.
+    fn machine(&self, node: usize) -> u64 {
+        self.plan.clock_of(node).local(self.now)
     }
 
     /// The clock of a host.
@@ -208,7 +236,7 @@ impl<'a> World<'a> {
     }
 
     fn run(&mut self) -> Result<(), Violation> {
-        self.start_appliance();
+        (0..self.nodes.len()).for_each(|node| self.start_appliance(node));
         for (number, &(at, _)) in self.plan.upsets.iter().enumerate() {
             self.queue.push(at, What::Upset { number });
         }
@@ -245,8 +273,9 @@ impl<'a> World<'a> {
         match what {
             What::Up { worker, bytes, bad_checksum } => self.arrive(worker, &bytes, bad_checksum),
             What::Down { worker, bytes } => return self.deliver(worker, &bytes),
-            What::Turn { lcore } => self.turn(lcore),
-            What::Control => return self.control(),
+            What::Across { node, bytes } => self.arrive_across(node, &bytes),
+            What::Turn { node, lcore } => self.turn(node, lcore),
+            What::Control { node } => return self.control(node),
             What::Serve => return self.serve(),
             What::Resume { worker } => return self.resume(worker),
             What::Wake { worker } => return self.wake(worker),
@@ -256,33 +285,34 @@ impl<'a> World<'a> {
             What::Outside => return self.outside_turn(),
             What::OutsideBack => return self.outside_back(),
             What::Upset { number } => return self.upset(number),
-            What::ApplianceBack => self.start_appliance(),
+            What::ApplianceBack { node } => self.start_appliance(node),
             What::ServerBack => self.start_server(),
             What::WorkerBack { worker } => return self.start_worker(worker),
         }
         Ok(())
     }
 
-    fn start_appliance(&mut self) {
+    fn start_appliance(&mut self, at: usize) {
         let hosts = self.workers.iter().map(|worker| &worker.host);
         let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
-        let machine = self.machine();
+        let machine = self.machine(at);
         self.clock.set(EPOCH + machine);
-        self.stopped = Stopped::default();
-        let epoch = self.first_epoch;
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        node.stopped = Stopped::default();
+        let epoch = node.first_epoch;
         let alike = self.saboteur.what.needs_equal_bases();
         let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
-        self.appliance = Appliance::new(self.plan, hosts, beside, (epoch, secret), (&self.clock, machine));
-        if let Some(appliance) = &mut self.appliance {
+        let time = (&self.clock, machine);
+        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret), time);
+        if let Some(appliance) = &mut node.appliance {
             appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
         }
-        self.trace.note(self.now, 7, &[], || format!("the appliance starts with generation {epoch}"));
+        self.trace.note(self.now, 7, &[], || format!("appliance {at} starts with generation {epoch}"));
     }
 
     fn start_server(&mut self) {
-        let Some(server) = self.appliance.as_mut().and_then(|appliance| appliance.server.as_mut()) else {
-            return;
-        };
+        let root = self.nodes.first_mut().and_then(|root| root.appliance.as_mut());
+        let Some(server) = root.and_then(|appliance| appliance.server.as_mut()) else { return };
         server.come_back();
         self.trace.note(self.now, 10, &[], || "the parameter server is back".to_owned());
         self.arrange_service(self.now);
@@ -293,20 +323,23 @@ impl<'a> World<'a> {
         let Some(&(_, upset)) = self.plan.upsets.get(number) else { return Ok(()) };
         self.trace.note(self.now, 8, &[], || format!("{upset:?}"));
         match upset {
-            Upset::RestartAppliance { down } => {
-                let Some(appliance) = self.appliance.take() else { return Ok(()) };
+            Upset::RestartAppliance { node: at, down } => {
+                let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
+                let Some(appliance) = node.appliance.take() else { return Ok(()) };
                 self.faults.count(Fault::ApplianceRestart);
                 // Generations must not repeat: beyond all that this life can have come to.
-                self.first_epoch =
-                    self.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
-                self.queue.push(self.now + down, What::ApplianceBack);
-                (self.controlling, self.serving) = (None, None);
-                self.turning.fill(None);
+                node.first_epoch =
+                    node.first_epoch.wrapping_add(u8::try_from(32 + self.random.below(32)).unwrap_or(32));
+                self.queue.push(self.now + down, What::ApplianceBack { node: at });
+                node.controlling = None;
+                node.turning.fill(None);
+                self.serving = self.serving.filter(|_| at > 0);
                 let total = appliance.end(false)?;
                 self.note_end(&total);
             }
             Upset::RestartServer { down, queue_too } => {
-                let server = self.appliance.as_mut().and_then(|appliance| appliance.server.as_mut());
+                let root = self.nodes.first_mut().and_then(|root| root.appliance.as_mut());
+                let server = root.and_then(|appliance| appliance.server.as_mut());
                 if let Some(server) = server {
                     self.faults.count(Fault::ServerRestart);
                     server.go_away(queue_too);
@@ -340,7 +373,9 @@ impl<'a> World<'a> {
         }
         self.reached
             .add(Reach::Acknowledged, self.cluster.as_ref().map_or(0, |cluster| cluster.acknowledged));
-        if let Some(appliance) = self.appliance.take() {
+        for at in 0..self.nodes.len() {
+            let node = self.nodes.get_mut(at).and_then(|node| node.appliance.take());
+            let Some(appliance) = node else { continue };
             let total = appliance.end(self.saboteur.what == Sabotage::Miscount)?;
             self.note_end(&total);
         }

@@ -3,7 +3,7 @@
 use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, schedule};
 
 fn run(seed: u64, runs: u64, threads: usize) -> Report {
-    let campaign = Campaign { seed, runs, threads, sabotage: Sabotage::None };
+    let campaign = Campaign { levels: 1, seed, runs, threads, sabotage: Sabotage::None };
     campaign.run(&|_, _| {})
 }
 

@@ -14,9 +14,10 @@ const SHARE: u32 = 500_000;
 /// A part that can be stopped and go on, as by SIGSTOP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Part {
-    /// Its whole process.
-    Appliance,
-    Lcore(usize),
+    /// The whole process of an appliance, the root's being 0.
+    Appliance(usize),
+    /// One of its lcores.
+    Lcore(usize, usize),
     /// The parameter server in the appliance.
     Server,
     Worker(usize),
@@ -54,8 +55,8 @@ impl Besides {
         for _ in 0..random.pick(&[1, 1, 2_u64]) {
             let (part, down) = match kind {
                 // Not noticed, or several times as long as ranks may be silent.
-                0 => (Part::Appliance, up_to(random, 240, 7000)),
-                1 => (Part::Lcore(random.index(2)), up_to(random, 240, 5000)),
+                0 => (Part::Appliance(0), up_to(random, 240, 7000)),
+                1 => (Part::Lcore(0, random.index(2)), up_to(random, 240, 5000)),
                 2 => (Part::Server, up_to(random, 2000, 2000)),
                 _ => (Part::Worker(random.index(workers)), up_to(random, 800, 5000)),
             };
@@ -67,7 +68,7 @@ impl Besides {
                 first = mine.end;
                 match part {
                     // Ranks may be silent for two seconds: enough heartbeats for any network here.
-                    Part::Appliance | Part::Lcore(_) => {
+                    Part::Appliance(_) | Part::Lcore(..) => {
                         job.dead_after = job.dead_after.map(|_| Duration::from_secs(2));
                     }
                     Part::Worker(worker) if mine.contains(&worker) => job.excuse.kill |= down > 800 * MILLI,

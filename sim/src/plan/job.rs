@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
-use pascaline_pipelines::membership::OnDeath;
+use pascaline_pipelines::membership::{JobSpec, OnDeath};
 use pascaline_wire::{DType, Element, Op};
 
 use crate::oracle::Values;
@@ -166,13 +166,26 @@ impl JobPlan {
         }
     }
 
+    /// What an appliance is told of it, whoever its ranks are.
+    pub(crate) fn spec(&self) -> JobSpec {
+        JobSpec {
+            window: self.window,
+            policy: self.policy,
+            threshold: self.threshold,
+            partials: self.threshold.is_some(),
+            dead_after: self.dead_after,
+            on_death: self.on_death,
+            ..JobSpec::new(self.id, self.ranks)
+        }
+    }
+
     /// The values that its workers contribute.
     pub(crate) const fn values(&self) -> Values {
         Values { element: self.element, rough: self.rough }
     }
 
     /// Changes the type of what it adds, and nothing else, as far as elements allow.
-    fn travel_as(&mut self, dtype: DType) {
+    pub(super) fn travel_as(&mut self, dtype: DType) {
         let (before, size) = (self.element.dtype.size(), dtype.size());
         self.operations.iter_mut().for_each(|elements| *elements = (*elements * before).div_ceil(size));
         self.element = Element::sum(dtype);

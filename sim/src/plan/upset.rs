@@ -14,6 +14,7 @@ use crate::random::Random;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Upset {
     RestartAppliance {
+        node: usize,
         down: u64,
     },
     /// The parameter server loses its memory, and perhaps what is in its queue.
@@ -71,7 +72,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
     for _ in 0..random.pick(&[1, 1, 2_u64]) {
         let worker = random.index(workers);
         let upset = match random.below(3) {
-            0 => Upset::RestartAppliance { down: down(random) },
+            0 => Upset::RestartAppliance { node: 0, down: down(random) },
             1 => Upset::Kill { worker },
             _ => Upset::Restart { worker, down: down(random) },
         };

@@ -91,6 +91,16 @@ impl Saboteur {
         None
     }
 
+    /// Tampers with a frame between two appliances.
+    pub(crate) fn tamper_across(&self, frame: &mut [u8], random: &mut Random) {
+        let Some((head, body)) = split(frame).filter(|_| self.what != Sabotage::None) else { return };
+        match (self.what, head[KIND]) {
+            (Sabotage::AlterPayload, GRADIENT) if random.chance(OFTEN) => body[0] ^= 0x40,
+            (Sabotage::MovePsn, GRADIENT) if random.chance(OFTEN) => head[LOW_PSN] ^= 1,
+            _ => {}
+        }
+    }
+
     /// Tampers with a frame on its way to a worker. Perhaps a forged copy, and the worker that it is for.
     pub(crate) fn tamper_down(
         &self,

@@ -23,9 +23,12 @@ impl World<'_> {
         }
     }
 
-    /// The network, downwards.
-    pub(super) fn send_down(&mut self, mut bytes: Vec<u8>) {
-        self.trace.note(self.now, 6, &bytes, || format!("appliance sends {}", words(&bytes)));
+    /// The network, downwards, or between two appliances.
+    pub(super) fn send_down(&mut self, node: usize, mut bytes: Vec<u8>) {
+        self.trace.note(self.now, 6, &bytes, || format!("appliance {node} sends {}", words(&bytes)));
+        if let Some(to) = self.plan.tree.as_ref().and_then(|_| Host::node_in(&bytes)) {
+            return self.send_across(node, to, bytes);
+        }
         // What is forwarded to a host that does not exist goes nowhere.
         let Some(worker) = Host::number_in(&bytes).filter(|&number| number < self.up.len()) else {
             return;
@@ -37,6 +40,19 @@ impl World<'_> {
         let Some(link) = self.down.get_mut(worker) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
             self.queue.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
+        }
+    }
+}
+
+impl World<'_> {
+    /// The network between an appliance and its parent.
+    fn send_across(&mut self, from: usize, to: usize, mut bytes: Vec<u8>) {
+        self.saboteur.tamper_across(&mut bytes, &mut self.random);
+        let up = self.plan.tree.as_ref().and_then(|tree| tree.parent_of(from)) == Some(to);
+        let links = if up { &mut self.climbing } else { &mut self.descending };
+        let Some(link) = links.get_mut(if up { from } else { to }) else { return };
+        for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
+            self.queue.push(arrival.at, What::Across { node: to, bytes: arrival.bytes });
         }
     }
 }

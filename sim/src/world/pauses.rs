@@ -1,6 +1,7 @@
 //! Parts that are stopped for a while and go on, as by SIGSTOP: what comes meanwhile waits for them.
 
-use super::World;
+use super::{Node, World};
+use crate::clock::Drift;
 use crate::faults::Fault;
 use crate::plan::Part;
 use crate::queue::What;
@@ -31,28 +32,38 @@ impl Stopped {
 impl World<'_> {
     /// A part stands still, if it is there.
     pub(super) fn pause(&mut self, part: Part, down: u64) {
-        let (until, lcores) = (self.now + down, self.plan.lcores);
-        match (part, &mut self.appliance) {
-            (Part::Worker(number), _) => match self.workers.get_mut(number) {
+        let (until, lcores, now) = (self.now + down, self.plan.lcores, self.now);
+        let clock = match part {
+            Part::Appliance(node) | Part::Lcore(node, _) => self.plan.clock_of(node),
+            Part::Worker(_) | Part::Server => Drift::default(),
+        };
+        match part {
+            Part::Worker(number) => match self.workers.get_mut(number) {
                 Some(worker) if !worker.is_away() => {
                     worker.stopped = worker.stopped.max(Some(until));
                     self.queue.push(until, What::Resume { worker: number });
                 }
                 _ => return,
             },
-            (_, None) => return,
-            (Part::Appliance, Some(appliance)) => {
-                let clock = self.plan.clock;
-                appliance.awake.pause(clock.local(self.now.max(self.stopped.process)), clock.local(until));
-                self.stopped.process = self.stopped.process.max(until);
+            Part::Appliance(node) => {
+                let Some(Node { appliance: Some(appliance), stopped, .. }) = self.nodes.get_mut(node) else {
+                    return;
+                };
+                appliance.awake.pause(clock.local(now.max(stopped.process)), clock.local(until));
+                stopped.process = stopped.process.max(until);
             }
-            (Part::Lcore(lcore), Some(appliance)) => {
-                let clock = self.plan.clock;
-                appliance.awake.hold_up(clock.local(self.now), clock.local(until));
-                let place = self.stopped.lcores.get_mut(lcore % lcores);
+            Part::Lcore(node, lcore) => {
+                let Some(Node { appliance: Some(appliance), stopped, .. }) = self.nodes.get_mut(node) else {
+                    return;
+                };
+                appliance.awake.hold_up(clock.local(now), clock.local(until));
+                let place = stopped.lcores.get_mut(lcore % lcores);
                 place.into_iter().for_each(|place| *place = until.max(*place));
             }
-            (Part::Server, _) => self.stopped.server = self.stopped.server.max(until),
+            Part::Server => {
+                let Some(Node { appliance: Some(_), stopped, .. }) = self.nodes.first_mut() else { return };
+                stopped.server = stopped.server.max(until);
+            }
         }
         self.faults.count(Fault::Paused);
     }

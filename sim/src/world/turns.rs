@@ -15,15 +15,29 @@ use crate::sabotage::Sabotage;
 use crate::violation::Violation;
 
 impl World<'_> {
-    /// A frame reaches the appliance.
+    /// A frame of a host reaches its appliance.
     pub(super) fn arrive(&mut self, worker: usize, bytes: &[u8], bad_checksum: bool) {
-        self.trace
-            .note(self.now, 3, bytes, || format!("appliance receives {}", super::network::words(bytes)));
         let lcore =
             if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
-        let machine = self.machine();
+        let node = self.plan.node_of(worker);
         let Some(port) = self.port(worker) else { return };
-        let Some(appliance) = &mut self.appliance else { return };
+        self.arrive_at((node, lcore, port), bytes, bad_checksum);
+    }
+
+    /// A frame of another appliance reaches this one.
+    pub(super) fn arrive_across(&mut self, node: usize, bytes: &[u8]) {
+        let lcore = if self.plan.spray { self.random.index(self.plan.lcores) } else { 0 };
+        self.arrive_at((node, lcore, 0), bytes, false);
+    }
+
+    fn arrive_at(&mut self, (node, lcore, port): (usize, usize, usize), bytes: &[u8], bad_checksum: bool) {
+        self.trace.note(self.now, 3, bytes, || {
+            format!("appliance {node} receives {}", super::network::words(bytes))
+        });
+        let machine = self.machine(node);
+        let Some(appliance) = self.nodes.get_mut(node).and_then(|node| node.appliance.as_mut()) else {
+            return;
+        };
         if self.saboteur.what == Sabotage::SwallowPacket && self.random.chance(20_000) {
             return appliance.swallow();
         }
@@ -39,7 +53,7 @@ impl World<'_> {
         if !appliance.arrive(lcore, port, bytes, bad_checksum) {
             self.faults.count(Fault::Overrun);
         }
-        self.arrange_turn(lcore);
+        self.arrange_turn(node, lcore);
     }
 
     /// The port that a host is behind.
@@ -52,38 +66,41 @@ impl World<'_> {
     }
 
     /// Makes sure that an lcore will turn soon.
-    fn arrange_turn(&mut self, lcore: usize) {
-        if self.turning.get(lcore).is_some_and(Option::is_none) {
+    fn arrange_turn(&mut self, at: usize, lcore: usize) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if node.turning.get(lcore).is_some_and(Option::is_none) {
             let mut after = self.random.below(5 * MICRO);
             if self.random.chance(self.plan.turns.held_up) {
                 self.faults.count(Fault::LcoreHeldUp);
                 after += self.random.below(2 * MILLI);
             }
-            if self.stuck < STUCK_TIMES && self.random.chance(self.plan.turns.stuck) {
+            if node.stuck < STUCK_TIMES && self.random.chance(self.plan.turns.stuck) {
                 self.faults.count(Fault::LcoreHeldUp);
-                self.stuck += 1;
-                self.stuck_until = self.now + self.random.between(20 * MILLI, STUCK_FOR);
+                node.stuck += 1;
+                node.stuck_until = self.now + self.random.between(20 * MILLI, STUCK_FOR);
             }
-            self.push_turn(lcore, u64::max(self.now + after, self.stuck_until));
+            let then = u64::max(self.now + after, node.stuck_until);
+            self.push_turn((at, lcore), then);
         }
     }
 
-    fn push_turn(&mut self, lcore: usize, at: u64) {
-        let at = at.max(self.stopped.lcore(lcore));
-        self.turning.iter_mut().skip(lcore).take(1).for_each(|turning| *turning = Some(at));
-        self.queue.push(at, What::Turn { lcore });
+    fn push_turn(&mut self, (at, lcore): (usize, usize), then: u64) {
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        let then = then.max(node.stopped.lcore(lcore));
+        node.turning.iter_mut().skip(lcore).take(1).for_each(|turning| *turning = Some(then));
+        self.queue.push(then, What::Turn { node: at, lcore });
     }
 
-    pub(super) fn turn(&mut self, lcore: usize) {
-        let now = self.now;
-        if self.turning.get_mut(lcore).and_then(|turning| turning.take_if(|at| *at == now)).is_none() {
+    pub(super) fn turn(&mut self, at: usize, lcore: usize) {
+        let (now, machine) = (self.now, self.machine(at));
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if node.turning.get_mut(lcore).and_then(|turning| turning.take_if(|at| *at == now)).is_none() {
             return;
         }
-        if now < self.stopped.lcore(lcore) {
-            return self.push_turn(lcore, now);
+        if now < node.stopped.lcore(lcore) {
+            return self.push_turn((at, lcore), now);
         }
-        let machine = self.machine();
-        let Some(appliance) = &mut self.appliance else { return };
+        let Some(appliance) = &mut node.appliance else { return };
         let mood = Mood {
             stalled: self.random.chance(self.plan.turns.stalled),
             starved: self.random.chance(self.plan.turns.starved),
@@ -101,67 +118,72 @@ impl World<'_> {
         let (sent, more) = appliance.turn(lcore, mood, idle);
         let control = appliance.control_is_due();
         let serve = appliance.server.as_ref().is_some_and(crate::server::Server::is_wanted);
-        self.trace.note(self.now, 4, &[], || format!("lcore {lcore} turns and sends {} frames", sent.len()));
+        self.trace.note(self.now, 4, &[], || {
+            format!("appliance {at}: lcore {lcore} turns and sends {} frames", sent.len())
+        });
         for bytes in sent {
-            self.send_down(bytes);
+            self.send_down(at, bytes);
         }
         if more {
-            self.arrange_turn(lcore);
+            self.arrange_turn(at, lcore);
         }
         if control {
-            self.arrange_control(self.now);
+            self.arrange_control(at, self.now);
         }
         if serve {
             self.arrange_service(self.now);
         }
     }
 
-    /// Makes sure that the control plane turns soon after this time.
-    pub(super) fn arrange_control(&mut self, at: u64) {
+    /// Makes sure that a control plane turns soon after this time.
+    pub(super) fn arrange_control(&mut self, node: usize, at: u64) {
         let at = at.max(self.now) + self.random.below(MILLI);
-        if self.controlling.is_none_or(|before| at < before) {
-            self.controlling = Some(at);
-            self.queue.push(at, What::Control);
+        let Some(controlling) = self.nodes.get_mut(node).map(|node| &mut node.controlling) else { return };
+        if controlling.is_none_or(|before| at < before) {
+            *controlling = Some(at);
+            self.queue.push(at, What::Control { node });
         }
     }
 
-    pub(super) fn control(&mut self) -> Result<(), Violation> {
+    pub(super) fn control(&mut self, at: usize) -> Result<(), Violation> {
+        let (now, machine) = (self.now, self.machine(at));
+        let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
         // Another turn has come before this one, or another appliance.
-        if self.controlling.take_if(|at| *at == self.now).is_none() {
+        if node.controlling.take_if(|at| *at == now).is_none() {
             return Ok(());
         }
-        if self.now < self.stopped.process() {
-            self.arrange_control(self.stopped.process());
+        let stopped = node.stopped.process();
+        if now < stopped {
+            self.arrange_control(at, stopped);
             return Ok(());
         }
-        let machine = self.machine();
-        let Some(appliance) = &mut self.appliance else { return Ok(()) };
+        let Some(appliance) = &mut node.appliance else { return Ok(()) };
         let controlled = appliance.control(machine)?;
-        self.trace.note(self.now, 5, &[], || "the control plane turns".to_owned());
-        controlled.events.iter().for_each(|event| self.note_event(event));
+        let due = controlled.due.map(|due| appliance.awake.local(nanos(due)));
+        self.trace.note(self.now, 5, &[], || format!("the control plane of appliance {at} turns"));
+        controlled.events.iter().for_each(|event| self.note_event(at, event));
         // For a new table, and for answers.
-        (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(lcore));
+        (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(at, lcore));
         if controlled.again {
-            self.arrange_control(self.now);
+            self.arrange_control(at, self.now);
         }
-        if let Some(due) = controlled.due
-            && let Some(appliance) = &self.appliance
-        {
-            self.arrange_control(self.plan.clock.global(appliance.awake.local(nanos(due))));
+        if let Some(due) = due {
+            self.arrange_control(at, self.plan.clock_of(at).global(due));
         }
         Ok(())
     }
 
     /// Takes note of what time has brought about.
-    fn note_event(&mut self, event: &Event) {
-        self.trace.note(self.now, 11, &[], || format!("{event:?}"));
+    fn note_event(&mut self, node: usize, event: &Event) {
+        self.trace.note(self.now, 11, &[], || format!("appliance {node}: {event:?}"));
         let &Event::Lost { job, ref ranks, .. } = event else { return };
         let Some(at) = self.plan.jobs.iter().position(|plan| plan.id == job) else { return };
+        let ranks = self.plan.ranks_of(node, ranks);
         for worker in self.workers.iter().filter(|worker| worker.job == at && ranks.contains(&worker.rank)) {
             self.reached.count(if worker.is_gone() { Reach::Died } else { Reach::TakenForDead });
         }
         if let Some(story) = self.jobs.get_mut(at) {
-            story.losses.push(ranks.clone());
+            story.losses.push(ranks);
         }
     }
 
@@ -182,20 +204,23 @@ impl World<'_> {
         if self.serving.take_if(|at| *at == self.now).is_none() {
             return Ok(());
         }
-        if self.now < self.stopped.server() {
-            self.arrange_service(self.stopped.server());
+        let stopped = self.nodes.first().map_or(0, |root| root.stopped.server());
+        if self.now < stopped {
+            self.arrange_service(stopped);
             return Ok(());
         }
-        let now = Duration::from_nanos(self.machine());
+        let now = Duration::from_nanos(self.machine(0));
         let starved = self.random.chance(self.plan.turns.starved);
         if starved {
             self.faults.count(Fault::BuffersExhausted);
         }
-        let Some(appliance) = &mut self.appliance else { return Ok(()) };
+        let Some(appliance) = self.nodes.first_mut().and_then(|root| root.appliance.as_mut()) else {
+            return Ok(());
+        };
         let turn = appliance.serve(now, starved, self.saboteur.what)?;
         self.trace.note(self.now, 12, &[], || format!("the parameter server turns: {turn:?}"));
         if turn.sent > 0 {
-            (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(lcore));
+            (0..self.plan.lcores).for_each(|lcore| self.arrange_turn(0, lcore));
         }
         if let Some(next) = turn.next {
             self.arrange_service(self.plan.clock.global(nanos(next)));

@@ -1,0 +1,216 @@
+//! Appliances below appliances: one job, whose workers are at the lowest level.
+
+use core::time::Duration;
+
+use pascaline_pipelines::Membership;
+use pascaline_pipelines::jobs::Endpoint;
+use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret};
+use pascaline_wire::frame::VlanTags;
+
+use super::job::{JobPlan, narrow};
+use super::{LinkPlan, MICRO, MILLI, Part, Plan, Upset, link, longest_dark, pool};
+use crate::clock::Drift;
+use crate::host::{Host, UDP_PORT, node_address, port_mac};
+use crate::link::Conditions;
+use crate::random::Random;
+
+/// An appliance's place.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// The number of its parent, and its rank there.
+    parent: Option<(usize, u16)>,
+    /// Its own ranks.
+    ranks: u16,
+}
+
+/// All appliances, the root first.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    places: Vec<Place>,
+    /// Of each worker: its appliance, and its rank there.
+    leaves: Vec<(usize, u16)>,
+    first_epochs: Vec<u8>,
+    clocks: Vec<Drift>,
+    /// Between each appliance and its parent; the root's is not used.
+    pub(crate) links: Vec<LinkPlan>,
+}
+
+impl Tree {
+    /// So many levels of appliances, with two to eight workers below.
+    fn draw(random: &mut Random, levels: usize) -> Self {
+        let mut places = vec![Place { parent: None, ranks: 0 }];
+        let mut lowest = vec![0];
+        for level in 1..levels {
+            let mut below = Vec::new();
+            for parent in lowest {
+                for rank in 0..if level == 1 { 2 } else { narrow(random.between(1, 2)) } {
+                    below.push(places.len());
+                    places.push(Place { parent: Some((parent, rank)), ranks: 0 });
+                    places[parent].ranks += 1;
+                }
+            }
+            lowest = below;
+        }
+        let mut leaves = Vec::new();
+        let most = 8 / lowest.len() as u64;
+        for leaf in lowest {
+            places[leaf].ranks = narrow(random.between(1, most));
+            leaves.extend((0..places[leaf].ranks).map(|rank| (leaf, rank)));
+        }
+        let first_epochs = places.iter().map(|_| random.next().to_le_bytes()[0]).collect();
+        let clocks = vec![Drift::default(); places.len()];
+        Self { places, leaves, first_epochs, clocks, links: Vec::new() }
+    }
+
+    pub(crate) fn parent_of(&self, node: usize) -> Option<usize> {
+        Some(self.places.get(node)?.parent?.0)
+    }
+
+    /// As which of an appliance's ranks a worker counts there; `None` if it is not below.
+    fn rank_at(&self, worker: usize, node: usize) -> Option<u16> {
+        let &(mut at, mut rank) = self.leaves.get(worker)?;
+        while at != node {
+            (at, rank) = self.places.get(at)?.parent?;
+        }
+        Some(rank)
+    }
+
+    /// What an appliance knows of the job.
+    pub(crate) fn membership<'a>(
+        &self,
+        (plan, node): (&Plan, usize),
+        hosts: impl Iterator<Item = &'a Host>,
+        (first_epoch, secret): (u8, Secret),
+    ) -> Membership {
+        let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node);
+        let addresses: Vec<_> = below.map(|(host, _)| host.address).collect();
+        let number = |node: usize| u8::try_from(node).unwrap_or(u8::MAX);
+        let place = self.places.get(node).copied().unwrap_or(Place { parent: None, ranks: 0 });
+        let parent = place.parent.map(|(parent, rank)| Parent {
+            endpoint: Endpoint {
+                port: 0,
+                mac: port_mac(0),
+                vlan: VlanTags::NONE,
+                address: node_address(number(parent)),
+                udp_port: UDP_PORT,
+                local: node_address(number(node)),
+                local_udp_port: UDP_PORT,
+            },
+            rank,
+            ranks: self.places.get(parent).map_or(0, |place| place.ranks),
+        });
+        let spec = plan.jobs.iter().map(|job| JobSpec {
+            fan_in: place.ranks,
+            admitted: (job.admitted && !addresses.is_empty()).then(|| addresses.clone()),
+            parent,
+            ..job.spec()
+        });
+        Membership::new(spec.collect(), secret, first_epoch).counted_by(plan.lcores)
+    }
+}
+
+impl Plan {
+    /// A schedule of one job below so many levels of appliances.
+    pub(crate) fn of_tree(random: &mut Random, levels: usize) -> Self {
+        let mut plan = Self::draw_with(random, 0);
+        let mut tree = Tree::draw(random, levels);
+        let mut job = JobPlan::draw(random, 0);
+        job.ranks = narrow(tree.leaves.len() as u64);
+        (job.formed, job.on_death) = (false, OnDeath::Fail);
+        (job.policy.server, job.policy.region, job.policy.partial_after) = (false, None, 0);
+        let dtype = job.element.dtype;
+        // Each level rounds them.
+        if dtype.sums_wide() || dtype.is_block() {
+            job.travel_as(pascaline_wire::DType::F32);
+        }
+        let workers = tree.leaves.len();
+        let (upsets, longer) = upsets(random, &mut job, &tree);
+        let mut jobs = vec![job];
+        plan.pool = pool(random, &mut jobs);
+        let conditions = Conditions::draw(random);
+        plan.links = (0..workers).map(|_| link(conditions.vary(random), random)).collect();
+        tree.links = tree.places.iter().map(|_| link(conditions.intact().vary(random), random)).collect();
+        let dark = longest_dark(&plan.links).max(longest_dark(&tree.links));
+        // From a worker to the root, and to another one.
+        let hops = u32::try_from(2 * levels - 1).unwrap_or(1);
+        for job in &mut jobs {
+            job.settle(random, conditions.news(plan.turns.starved, dark) * hops);
+            job.endure(longer);
+        }
+        let drifts = random.chance(300_000);
+        let mut clock = || if drifts { Drift::draw(random) } else { Drift::default() };
+        (plan.clock, plan.clocks) = (clock(), (0..workers).map(|_| clock()).collect());
+        tree.clocks = tree.places.iter().map(|_| clock()).collect();
+        (plan.cluster, plan.server, plan.outside, plan.ports) = (None, None, false, 1);
+        (plan.jobs, plan.upsets, plan.tree) = (jobs, upsets, Some(tree));
+        plan
+    }
+
+    /// The clock of an appliance's machine.
+    pub(crate) fn clock_of(&self, node: usize) -> Drift {
+        let clock = self.tree.as_ref().and_then(|tree| tree.clocks.get(node));
+        clock.copied().unwrap_or(self.clock)
+    }
+
+    /// Where each appliance's generations begin.
+    pub(crate) fn first_epochs(&self) -> impl Iterator<Item = u8> {
+        let tree = self.tree.as_ref();
+        let only = tree.is_none().then_some(self.first_epoch);
+        tree.into_iter().flat_map(|tree| tree.first_epochs.iter().copied()).chain(only)
+    }
+
+    /// The appliance of a host.
+    pub(crate) fn node_of(&self, host: usize) -> usize {
+        self.tree.as_ref().and_then(|tree| tree.leaves.get(host)).map_or(0, |(leaf, _)| *leaf)
+    }
+
+    /// The rank of a job's worker at its appliance, and the ranks there.
+    pub(crate) fn place_of(&self, rank: u16, ranks: u16) -> (u16, u16) {
+        let Some(tree) = &self.tree else { return (rank, ranks) };
+        let leaf = tree.leaves.get(usize::from(rank)).copied();
+        let (leaf, rank) = leaf.unwrap_or_default();
+        (rank, tree.places.get(leaf).map_or(0, |place| place.ranks))
+    }
+
+    /// The workers that an appliance's ranks stand for.
+    pub(crate) fn ranks_of(&self, node: usize, ranks: &[u16]) -> Vec<u16> {
+        let Some(tree) = &self.tree else { return ranks.to_vec() };
+        let below =
+            |&worker: &usize| tree.rank_at(worker, node).is_some_and(|rank| ranks.contains(&rank));
+        (0..tree.leaves.len()).filter(below).map(|worker| narrow(worker as u64)).collect()
+    }
+}
+
+/// What goes wrong, and how much longer everything may take for it.
+fn upsets(random: &mut Random, job: &mut JobPlan, tree: &Tree) -> (Vec<(u64, Upset)>, Duration) {
+    let (mut upsets, mut longer) = (Vec::new(), 0);
+    let at = |random: &mut Random| random.below(120 * MILLI);
+    let short = |random: &mut Random| random.between(50 * MICRO, 30 * MILLI);
+    for _ in 0..random.pick(&[0, 1, 1, 2, 3]) {
+        let node = random.index(tree.places.len());
+        let worker = random.index(tree.leaves.len());
+        let mut pause = |random: &mut Random, part| {
+            let down = random.between(MILLI, 240 * MILLI);
+            longer += down;
+            Upset::Pause { part, down }
+        };
+        let upset = match random.below(10) {
+            0 => pause(random, Part::Appliance(node)),
+            1 => pause(random, Part::Lcore(node, 0)),
+            2 => pause(random, Part::Worker(worker)),
+            3 => {
+                job.excuse.restart = true;
+                Upset::Restart { worker, down: short(random) }
+            }
+            // As long as a real one takes, or next to no time.
+            kind => {
+                job.excuse.appliance = true;
+                let down = if kind < 6 { random.between(300 * MILLI, 2_000 * MILLI) } else { short(random) };
+                longer += down;
+                Upset::RestartAppliance { node, down }
+            }
+        };
+        upsets.push((at(random), upset));
+    }
+    (upsets, Duration::from_nanos(longer))
+}
