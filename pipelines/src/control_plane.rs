@@ -100,6 +100,8 @@ impl ControlPlane {
             }
             turn.decided.push(Decided { request, answer });
         }
+        // Before anybody is told of it.
+        self.changed |= self.membership.take_changed();
         turn.published = self.publish();
         turn.settled = self.end.settled();
         if turn.settled {

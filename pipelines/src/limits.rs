@@ -23,8 +23,9 @@ pub(crate) struct Limits {
     last_refusals: [Option<u64>; 2],
     /// Fan-outs for PSNs.
     fan_outs: Paced,
-    /// Sums that went to the parent again.
+    /// Sums that went to the parent again, and reminders.
     climbs: Paced,
+    asks: Paced,
     /// What jobs may pass on to the parameter server.
     pub(crate) server: Credit,
     /// What they may give to the pool that comes to nothing.
@@ -52,6 +53,11 @@ impl Limits {
     /// True if a sum, or a result, may go to the parent once more: each rank that waits asks for it.
     pub(crate) fn may_climb(&mut self, key: Key, now: u64) -> bool {
         self.climbs.may(key, now)
+    }
+
+    /// The same for reminders. A worker sends one right behind a contribution, which must not take its turn.
+    pub(crate) fn may_ask_above(&mut self, key: Key, now: u64) -> bool {
+        self.asks.may(key, now)
     }
 }
 

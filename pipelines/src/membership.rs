@@ -231,10 +231,15 @@ impl Membership {
         self.jobs.values().filter_map(|job| job.due).min()
     }
 
+    /// True if an answer of a parent has changed what lcores have to know, since the last call.
+    pub(crate) const fn take_changed(&mut self) -> bool {
+        core::mem::replace(&mut self.changed, false)
+    }
+
     /// Lets time pass: ranks die, jobs are forgotten. Cheap if nothing is due.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Duration) -> Elapsed {
-        let mut elapsed = Elapsed { changed: core::mem::take(&mut self.changed), ..Elapsed::default() };
+        let mut elapsed = Elapsed { changed: self.take_changed(), ..Elapsed::default() };
         let due = |job: &JobRecord| job.due.is_some_and(|due| due <= now);
         let mut over = Vec::new();
         for job in self.jobs.values_mut().filter(|job| due(job)) {

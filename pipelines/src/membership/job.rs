@@ -136,13 +136,15 @@ pub(super) struct JobRecord {
 
 impl JobRecord {
     pub(super) fn new(spec: JobSpec, secret: Secret, epoch: u8, formed: bool, now: Duration) -> Self {
+        // Jobs that are made again begin with another number each time, by the epoch and the time.
+        let generations = u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8;
+        let session = secret.session(spec.id, generations, 0);
         Self {
             tenant: Tenant::default(),
             formed,
             former: None,
             epoch,
-            // Jobs that are made again begin with another number each time, by the epoch and the time.
-            generations: u64::from(epoch) ^ u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) << 8,
+            generations,
             secret,
             payload: None,
             workers: 0,
@@ -152,7 +154,7 @@ impl JobRecord {
             halted: false,
             unresumable: Epochs::default(),
             reset: None,
-            uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent)),
+            uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent, session)),
             server: None,
             presence: Presence { heard: now, lacking: false },
             told: Cell::new(None),
@@ -322,7 +324,8 @@ impl JobRecord {
     /// Begins the next generation: nobody is a member of it yet.
     pub(super) fn next_generation(&mut self) {
         let former = Former { epoch: self.epoch, resumable: false };
-        self.epoch = self.epoch.wrapping_add(1);
+        let apart = self.uplink.as_ref().and_then(|uplink| uplink.apart(self.epoch));
+        self.epoch = apart.unwrap_or(self.epoch.wrapping_add(1));
         self.generations = self.generations.wrapping_add(1);
         (self.disputed, self.mismatch) = (None, None);
         (self.payload, self.workers) = (None, 0);

@@ -70,7 +70,7 @@ impl JobRecord {
         if !own {
             self.contest(now, at, request)?;
         }
-        if self.is_question(control)? {
+        if self.lacks_number() || self.is_question(control)? {
             return Ok(Decision::of(Status::Pending));
         }
         if own && let Some(joined) = &mut self.ranks[at].joined {
@@ -101,8 +101,9 @@ impl JobRecord {
     ) -> Result<Decision, Decision> {
         let ControlRequest { header, control, from, .. } = request;
         let rank = self.ranks[at];
-        if rank.left && self.someone_waits(now) {
-            // Those who are still inside an operation end it first.
+        let resumes = wanted.is_some_and(|claim| claim.contains(self.epoch));
+        if rank.left && !resumes && self.someone_waits(now) {
+            // Those who are still inside an operation end it first, unless it is to go on with them.
             return Err(Decision::of(Status::Pending).hidden());
         }
         let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming;

@@ -140,8 +140,9 @@ impl JobRecord {
         match on_death {
             OnDeath::Fail => {
                 self.phase = Phase::Broken;
+                let called = self.furthest_behind();
                 if let Some(uplink) = &mut self.uplink {
-                    let _ = uplink.leave(now);
+                    let _ = uplink.leave(now, called);
                 }
                 false
             }

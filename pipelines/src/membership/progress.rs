@@ -81,6 +81,10 @@ impl Called {
     }
 }
 
+fn oldest(all: impl Iterator<Item = Called>) -> Option<Called> {
+    all.reduce(|oldest, called| if after(oldest.una, called.una) { called } else { oldest })
+}
+
 /// True if a PSN comes after another (RFC 1982).
 const fn after(psn: u32, other: u32) -> bool {
     psn != other && psn.wrapping_sub(other) < 1 << 31
@@ -161,10 +165,14 @@ impl JobRecord {
         (0..).zip(&self.ranks).filter_map(move |(number, rank)| Some((number, called(rank)?)))
     }
 
-    /// What the rank says that is furthest behind.
+    /// What the rank says that is furthest behind of those inside an operation.
     pub(super) fn oldest_called(&self) -> Option<Called> {
-        let under_way = self.called().map(|(_, called)| called).filter(Called::is_under_way);
-        under_way.reduce(|oldest, called| if after(oldest.una, called.una) { called } else { oldest })
+        oldest(self.called().map(|(_, called)| called).filter(Called::is_under_way))
+    }
+
+    /// What the rank has said that is furthest behind of all, also those that have left.
+    pub(super) fn furthest_behind(&self) -> Option<Called> {
+        oldest(self.ranks.iter().filter_map(|rank| rank.joined?.called))
     }
 
     /// True if a PSN cannot be complete because a rank has left before it.

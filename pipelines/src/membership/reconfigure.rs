@@ -104,7 +104,8 @@ impl JobRecord {
         self.unresumable.set(self.epoch, true);
         self.halted = false;
         self.next_generation();
-        self.uplink = self.spec.parent.map(|parent| Uplink::new(self.spec.id, parent));
+        let session = self.secret.session(self.spec.id, self.generations, 0);
+        self.uplink = self.spec.parent.map(|parent| Uplink::new(self.spec.id, parent, session));
         self.ranks.resize(usize::from(self.spec.fan_in), Rank::default());
         Some(Reconfigured::Reformed)
     }

@@ -94,7 +94,8 @@ impl JobRecord {
             News::Nothing => return false,
             News::Formed(granted) => self.formed_above(now, granted),
             News::Anew => self.send_off_all(),
-            News::Over(epoch) => self.end_with_parent(epoch),
+            News::Over => self.end_with_parent(),
+            News::Numbered => self.number_apart(),
         }
         self.told.set(None);
         true
@@ -115,6 +116,20 @@ impl JobRecord {
         self.reset = self.reset.filter(|reset| reset.epoch != epoch);
     }
 
+    /// The parent has told its number for the first time: nobody has joined here yet.
+    fn number_apart(&mut self) {
+        let epoch = self.uplink.as_ref().and_then(|uplink| uplink.apart(self.epoch));
+        if let Some(epoch) = epoch.filter(|_| self.phase == Phase::Forming) {
+            self.renumber(epoch);
+        }
+    }
+
+    /// True if the parent's number of its generation is not known yet: then no Join counts, since a number
+    /// of this appliance's own may be one that workers have been in.
+    pub(super) fn lacks_number(&self) -> bool {
+        self.uplink.as_ref().is_some_and(|uplink| uplink.apart(self.epoch).is_none())
+    }
+
     pub(super) fn forget_parent(&mut self) {
         self.uplink.as_mut().map(Uplink::forget).unwrap_or_default();
     }
@@ -130,18 +145,14 @@ impl JobRecord {
     }
 
     /// The parent's generation has ended: those who were in it go on in the next one, also who had left.
-    fn end_with_parent(&mut self, epoch: Option<u8>) {
+    fn end_with_parent(&mut self) {
         if !matches!(self.phase, Phase::Complete { .. }) {
             return;
         }
         self.forget_parent();
-        let before = self.epoch;
         let members: Vec<usize> =
             (0..self.ranks.len()).filter(|&at| self.ranks[at].joined.is_some()).collect();
         self.next_generation();
-        if let Some(epoch) = epoch.filter(|epoch| *epoch != before) {
-            self.renumber(epoch);
-        }
         for at in members {
             let Some(latest) = &mut self.ranks[at].latest else { continue };
             latest.former.iter_mut().for_each(|former| former.resumable = true);
@@ -151,7 +162,8 @@ impl JobRecord {
 
     /// All have left here. While others are there at the parent, what to tell those here.
     pub(super) fn held_back(&mut self, now: Duration) -> Option<Decision> {
-        let waiting = self.uplink.as_mut()?.leave(now)?;
+        let called = self.furthest_behind();
+        let waiting = self.uplink.as_mut()?.leave(now, called)?;
         self.due = Some(now);
         Some(Decision::new(Status::Pending, u32::from(waiting), 0))
     }

@@ -22,8 +22,19 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 const LAST_INTERVAL: Duration = Duration::from_millis(100);
 /// For so long after the last Leave of a worker the parent is asked whether all have left.
 const LINGER: Duration = Duration::from_secs(5);
+/// How far numbers of generations that are forming are from the parent's: enough for five levels.
+const APART: u8 = 48;
 /// A parent that has not answered for so long is silent.
 const SILENT: Duration = Duration::from_secs(1);
+
+/// The payload of a Join that only asks.
+const QUESTION: u16 = 8;
+
+/// Why a parent refuses, if it does.
+fn refusal(ack: &Control) -> Option<(Status, u32)> {
+    let none = matches!(ack.status, Status::Ok | Status::Pending | Status::WrongEpoch | Status::TooMany);
+    (!none).then_some((ack.status, ack.expected))
+}
 
 /// What a subtree wants to be taken in with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +74,10 @@ pub(super) enum News {
     Formed(Granted),
     /// The parent's job cannot go on with what was claimed.
     Anew,
-    /// The generation is over; the parent may have said which one it is in now.
-    Over(Option<u8>),
+    /// The generation is over.
+    Over,
+    /// The parent's number of its generation has become known.
+    Numbered,
 }
 
 #[derive(Debug)]
@@ -78,6 +91,8 @@ pub(super) struct Uplink {
     number: u32,
     outdated: u32,
     told: Option<u8>,
+    /// The parent's number of its generation, whatever session has been told of it.
+    known: Option<u8>,
     cookie: u64,
     due: Option<Duration>,
     interval: Duration,
@@ -96,18 +111,21 @@ pub(super) struct Uplink {
 }
 
 impl Uplink {
-    pub(super) const fn new(job: u16, parent: Parent) -> Self {
+    /// `session` is that of the question with which it begins.
+    pub(super) const fn new(job: u16, parent: Parent, session: u64) -> Self {
         Self {
             job,
             parent,
             state: State::Idle,
             sessions: 0,
-            session: 0,
+            session,
             number: 0,
             outdated: 0,
             told: None,
+            known: None,
             cookie: 0,
-            due: None,
+            // It asks for the parent's number at once.
+            due: Some(Duration::ZERO),
             interval: FIRST_INTERVAL,
             sent: None,
             silent: None,
@@ -139,6 +157,15 @@ impl Uplink {
         self.objection
     }
 
+    /// The number for a generation that is forming here after number `before`: far from the parent's, and so
+    /// from those that workers have been in; each level is as far from the one above it. `None` until the
+    /// parent has said its own.
+    pub(super) fn apart(&self, before: u8) -> Option<u8> {
+        let first = self.known?.wrapping_add(APART);
+        let since = before.wrapping_sub(first);
+        Some(if since < APART / 2 { before.wrapping_add(1) } else { first })
+    }
+
     pub(super) const fn due(&self) -> Option<Duration> {
         self.due
     }
@@ -146,10 +173,10 @@ impl Uplink {
     pub(super) fn status(&self, now: Duration) -> UplinkStatus {
         let silent = self.silent.is_some_and(|since| now.saturating_sub(since) >= SILENT);
         let state = match (self.state, self.refused) {
-            (State::Idle, _) => UplinkState::Idle,
+            (State::Idle, _) if self.known.is_some() => UplinkState::Idle,
             (_, Some((status, _))) => UplinkState::Refused(status),
             _ if silent => UplinkState::NoAnswer,
-            (State::Joining(_), None) => UplinkState::Pending,
+            (State::Idle | State::Joining(_), None) => UplinkState::Pending,
             (State::Member(_), None) => UplinkState::Joined,
             (State::Leaving { .. }, None) => UplinkState::Leaving,
         };
@@ -183,17 +210,20 @@ impl Uplink {
     /// Forgets the membership without a word: the parent has ended it, or the next session will.
     pub(super) const fn forget(&mut self) {
         (self.state, self.due) = (State::Idle, None);
+        if self.known.is_none() {
+            self.due = Some(Duration::ZERO);
+        }
     }
 
-    /// All have left here. Gives how many wait at the parent, as long as that has not said that all have left
-    /// there.
-    pub(super) fn leave(&mut self, now: Duration) -> Option<u16> {
+    /// All have left here, having come as far as `called`. Gives how many wait at the parent, as long as that
+    /// has not said that all have left there.
+    pub(super) fn leave(&mut self, now: Duration, called: Option<Called>) -> Option<u16> {
         let until = now.saturating_add(LINGER);
         match &mut self.state {
             State::Member(granted) => {
                 let epoch = granted.epoch;
                 (self.state, self.outdated, self.waiting) = (State::Leaving { epoch, until }, self.number, 0);
-                (self.refused, self.objection) = (None, None);
+                (self.refused, self.objection, self.called) = (None, None, called);
                 self.at_once(now);
             }
             State::Leaving { until: end, .. } => *end = until,
@@ -221,10 +251,11 @@ impl Uplink {
         let mut control = Control::request(Action::Join, self.session);
         let (mut count, mut epoch) = (0, 0);
         match self.state {
-            State::Idle => {
+            State::Idle if self.known.is_some() => {
                 self.due = None;
                 return None;
             }
+            State::Idle => (control.got, control.cookie) = (ASK, self.cookie),
             State::Joining(wish) => {
                 (control.expected, control.cookie, count) = (wish.resume, self.cookie, wish.workers);
                 control.got = self.told.map_or(ASK, control::generation);
@@ -244,7 +275,7 @@ impl Uplink {
             }
         }
         if control.action == Action::Join {
-            (control.payload, control.window) = (self.payload, self.window);
+            (control.payload, control.window) = (self.payload.max(QUESTION), self.window.max(1));
         }
         self.number = self.number.wrapping_add(1);
         // A member that nobody waits in says nothing.
@@ -271,7 +302,18 @@ impl Uplink {
             return News::Nothing;
         }
         (self.silent, self.joined) = (None, header.count);
+        // What tells of the job tells a window, too.
+        let visible = answers == Action::Join && ack.window > 0;
+        self.known = if visible { Some(header.epoch) } else { self.known };
         match (self.state, answers) {
+            (State::Idle, Action::Join) if self.known.is_some() => News::Numbered,
+            (State::Idle, Action::Join) => {
+                if core::mem::replace(&mut self.cookie, ack.cookie) != ack.cookie {
+                    self.at_once(now);
+                }
+                self.refused = refusal(ack);
+                News::Nothing
+            }
             (State::Joining(wish), Action::Join) => self.joined(now, &wish, header, ack),
             (State::Member(granted), Action::Join) => match ack.status {
                 Status::Ok | Status::Pending | Status::WrongEpoch if header.epoch == granted.epoch => {
@@ -283,7 +325,7 @@ impl Uplink {
                     self.objection = Some((ack.status, operations));
                     News::Nothing
                 }
-                _ => self.over(header, ack.status),
+                _ => self.over(),
             },
             (State::Leaving { .. }, Action::Leave) => match ack.status {
                 Status::Pending => {
@@ -292,7 +334,7 @@ impl Uplink {
                 }
                 Status::TooMany => News::Nothing,
                 // It was started anew, or goes on in another generation: others may need those here.
-                Status::WrongEpoch | Status::NotMember => self.over(header, ack.status),
+                Status::WrongEpoch | Status::NotMember => self.over(),
                 _ => {
                     self.forget();
                     News::Nothing
@@ -302,16 +344,17 @@ impl Uplink {
         }
     }
 
-    fn over(&mut self, header: &Header, status: Status) -> News {
+    const fn over(&mut self) -> News {
         self.forget();
-        News::Over((status == Status::WrongEpoch).then_some(header.epoch))
+        News::Over
     }
 
     fn joined(&mut self, now: Duration, wish: &Wish, header: &Header, ack: &Control) -> News {
         match ack.status {
             Status::Pending | Status::WrongEpoch => {
                 self.refused = None;
-                let news = (Some(header.epoch), ack.cookie);
+                let told = if ack.window > 0 { Some(header.epoch) } else { self.told };
+                let news = (told, ack.cookie);
                 if (self.told, self.cookie) != news {
                     (self.told, self.cookie) = news;
                     self.outdated = self.number;
@@ -338,9 +381,9 @@ impl Uplink {
                 News::Formed(granted)
             }
             Status::TooMany => News::Nothing,
-            status => {
+            _ => {
                 // An operator may put it right: it goes on asking.
-                self.refused = Some((status, ack.expected));
+                self.refused = refusal(ack);
                 News::Nothing
             }
         }

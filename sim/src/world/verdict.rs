@@ -220,7 +220,10 @@ impl World<'_> {
                 Reason::RanksLeft(named) => named.as_slice().iter().any(|report| {
                     let gone = |other: &Worker| other.is_dead() || other.life > 1;
                     self.others(number).any(|other| other.rank == report.rank && gone(other))
-                }),
+                }) || {
+                    // An appliance has left, since one of its ranks is lost.
+                    self.plan.tree.is_some() && self.losses(worker.job).next().is_some()
+                },
                 Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
                 _ => false,
             },
@@ -281,7 +284,9 @@ impl World<'_> {
         named: &RankSet,
     ) -> Result<(), Violation> {
         let (job, rank) = (plan.id, worker.rank);
-        let same = |ranks: &Vec<u16>| ranks.iter().copied().collect::<RankSet>() == *named;
+        let local: Vec<u16> = named.iter().collect();
+        let all: RankSet = self.plan.ranks_of(self.plan.node_of(number), &local).into_iter().collect();
+        let same = |ranks: &Vec<u16>| ranks.iter().copied().collect::<RankSet>() == all;
         if !self.losses(worker.job).any(same) {
             let lost = self.losses(worker.job).cloned().collect();
             return Err(Violation::Misnamed { job, rank, named: named.to_string(), lost });
@@ -289,7 +294,7 @@ impl World<'_> {
         let Some(dead_after) = plan.dead_after else { return Ok(()) };
         // Others have told what they had to say before they went, or have not been in the generation.
         let only_killed = plan.excuse == Excuse { kill: true, ..Excuse::default() };
-        let named = self.others(number).filter(|other| named.contains(other.rank));
+        let named = self.others(number).filter(|other| all.contains(other.rank));
         let died: Option<Vec<u64>> = named.map(|other| other.killed).collect();
         let Some(died) = died.filter(|_| only_killed) else { return Ok(()) };
         let since = died.into_iter().max().unwrap_or(0).max(worker.since);

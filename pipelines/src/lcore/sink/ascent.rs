@@ -62,9 +62,12 @@ impl<I: Io> LcoreSink<'_, I> {
                 result,
                 if whole { Ascent::Result } else { Ascent::Sum { again: true } },
             );
-            if request.verb == Verb::Remind && request.rank != ABOVE {
-                self.remind_parent(job, above, request);
-            }
+        }
+        if request.verb == Verb::Remind
+            && request.rank != ABOVE
+            && self.limits.may_ask_above(result.key, request.now)
+        {
+            self.remind_parent(job, above, request);
         }
         true
     }
