@@ -61,7 +61,10 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
         eprintln!("seed {}: {}", finding.seed, finding.violation);
         finding.trace.iter().for_each(|line| eprintln!("    {line}"));
         let levels = if args.levels > 1 { format!("--levels {} ", args.levels) } else { String::new() };
-        eprintln!("    again: pascaline-lab fuzz-protocol {levels}--seed {} --runs 1 --verbose", finding.seed);
+        eprintln!(
+            "    again: pascaline-lab fuzz-protocol {levels}--seed {} --runs 1 --verbose",
+            finding.seed
+        );
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -98,7 +101,12 @@ fn aloud(args: &FuzzArgs) -> Report {
     for number in 0..args.runs {
         let seed = args.seed.wrapping_add(number);
         eprintln!("seed {seed}");
-        total.merge(tree_schedule(args.levels.into(), seed, Sabotage::None, Some(&mut |line| eprintln!("    {line}"))));
+        total.merge(tree_schedule(
+            args.levels.into(),
+            seed,
+            Sabotage::None,
+            Some(&mut |line| eprintln!("    {line}")),
+        ));
     }
     total.elapsed = began.elapsed();
     total

@@ -120,6 +120,12 @@ protocol_under_faults() {
     echo "1 passed, 0 failed, $found skipped"
 }
 
+# The same below two and three levels of appliances.
+trees_under_faults() {
+    lab fuzz-protocol --levels 2 --seed 100000 --runs 2000 --jobs 2 &&
+        lab fuzz-protocol --levels 3 --seed 100000 --runs 2000 --jobs 2
+}
+
 # The pool's policies in virtual time. The program ends with exit code 1 at the first result that is not
 # exact, and at the first packet that is unaccounted for.
 policies_compared() {
@@ -262,6 +268,7 @@ all_steps() {
     step "release build" bounded 900 cargo build --release --locked -p pascaline -p pascaline-lab
     step "documents: commands and links" documents
     cases=true step "protocol under faults" protocol_under_faults
+    step "trees under faults" trees_under_faults
     step "policies compared" policies_compared
     step "instructions: no more than the table has" instructions
     step "instructions: a slowed-down parse is found out" instructions_slowed

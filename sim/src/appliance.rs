@@ -65,7 +65,7 @@ impl Appliance {
     pub(crate) fn new<'a>(
         (plan, node): (&Plan, usize),
         hosts: impl Iterator<Item = &'a Host>,
-        (cluster, outside): (Option<&Cluster>, Option<&Host>),
+        beside: (Option<&Cluster>, Option<&Host>),
         first: (u8, Secret),
         (clock, began): (&Clock, u64),
     ) -> Option<Self> {
@@ -75,13 +75,10 @@ impl Appliance {
             mtu: 1500,
         };
         let ports = (0..plan.ports).map(port).collect();
-        let own = plan.tree.as_ref().map(|_| node_address(u8::try_from(node).unwrap_or(u8::MAX)));
+        let own = plan.tree.as_ref().map(|_| node_address(node));
         let addresses = [OWN_V4, OWN_V6].into_iter().chain(own).collect();
         let setup = Arc::new(Setup::new(addresses, UdpPorts::single(UDP_PORT), ports));
-        let membership = match &plan.tree {
-            Some(tree) => tree.membership((plan, node), hosts, first),
-            None => membership(plan, hosts, (cluster, outside), first),
-        };
+        let membership = membership((plan, node), hosts, beside, first);
         let (plane, ends) = ControlPlane::new(membership, Arc::clone(&setup), plan.lcores);
         let sessions = Pool::sessions(&plan.pool, Kernels::detect(), plan.lcores).ok()?;
         let (frames, headers) = (HeapPool::new(), HeapPool::new());
@@ -308,11 +305,14 @@ fn one_more() -> Reading {
 }
 
 fn membership<'a>(
-    plan: &Plan,
+    (plan, node): (&Plan, usize),
     mut hosts: impl Iterator<Item = &'a Host>,
     (cluster, outside): (Option<&Cluster>, Option<&Host>),
     (first_epoch, secret): (u8, Secret),
 ) -> Membership {
+    if let Some(tree) = &plan.tree {
+        return tree.membership((plan, node), hosts, (first_epoch, secret));
+    }
     let mut spec = |job: &JobPlan| {
         let addresses = hosts.by_ref().take(usize::from(job.ranks)).map(|host| host.address).collect();
         JobSpec {

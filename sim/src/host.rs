@@ -12,8 +12,8 @@ pub(crate) const OWN_V4: Address = Address::from_v4([10, 77, 0, 254]);
 pub(crate) const OWN_V6: Address = Address::from_v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xfe]);
 
 /// The address at which other appliances find one.
-pub(crate) const fn node_address(node: u8) -> Address {
-    Address::from_v4([10, 78, 0, node])
+pub(crate) fn node_address(node: usize) -> Address {
+    Address::from_v4([10, 78, 0, low(node)])
 }
 
 /// The MAC of an appliance's port.

@@ -152,7 +152,6 @@ impl Plan {
         }
         besides.draw_disputes(&mut late, &mut jobs);
         upsets.extend(upset::draw_partials(&mut extra, &jobs));
-        // What is summed while it is away may have other bits the second time.
         let outside = jobs.iter().any(|job| job.policy.server) && away.chance(OUTSIDE_SHARE);
         let rough = if outside { 0 } else { rough };
         jobs.iter_mut().for_each(|job| job.roughen(&mut apart, rough));
@@ -213,7 +212,8 @@ fn cluster(random: &mut Random, upsets: &[(u64, Upset)], pauses: Duration) -> Op
     Some(cluster)
 }
 
-/// When a parameter server of its own is away; the jobs wait so much longer.
+/// When a parameter server of its own is away; the jobs wait so much longer. What is summed meanwhile may
+/// have other bits the second time.
 fn absences(random: &mut Random, jobs: &mut [JobPlan]) -> Vec<(u64, Upset)> {
     let (absences, waiting) = upset::draw_absences(random);
     let longer = Duration::from_nanos(waiting) + MISSED;

@@ -14,6 +14,9 @@ use crate::plan::JobPlan;
 /// Datagrams that the socket of a worker keeps while it is stopped.
 const SOCKET: usize = 64;
 
+/// The rank of a worker among all, and its rank at its appliance with the ranks there.
+pub(crate) type Who = (u16, (u16, u16));
+
 /// Where a worker is in its life.
 #[allow(clippy::large_enum_variant, reason = "there are few of them")]
 pub(crate) enum Phase {
@@ -109,13 +112,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
-        host: Host,
-        job: usize,
-        (rank, place): (u16, (u16, u16)),
-        tends: bool,
-        hints: Hints,
-    ) -> Self {
+    pub(crate) fn new(host: Host, job: usize, (rank, place): Who, tends: bool, hints: Hints) -> Self {
         Self {
             host,
             job,
@@ -381,15 +378,9 @@ impl Worker {
     }
 
     /// What it is doing, if that has a deadline, and how long it may.
-    pub(crate) const fn stage(&self, plan: &JobPlan) -> Option<(&'static str, Duration)> {
+    pub(crate) fn stage(&self, plan: &JobPlan) -> Option<(&'static str, Duration)> {
         match self.phase {
-            Phase::Joining(_) => Some((
-                "joining",
-                match self.patience {
-                    Some(patience) => patience,
-                    None => plan.join_deadline,
-                },
-            )),
+            Phase::Joining(_) => Some(("joining", self.patience.unwrap_or(plan.join_deadline))),
             Phase::Running => Some(("in an allreduce", plan.deadline)),
             Phase::Leaving => Some(("leaving", plan.linger.saturating_add(plan.deadline))),
             Phase::Pausing | Phase::Away | Phase::Over(_) => None,

@@ -1,6 +1,6 @@
 //! Schedules below several levels of appliances break no promise.
 
-use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Violation, tree_schedule};
 
 fn run(levels: usize, seed: u64, runs: u64) -> Report {
     let campaign = Campaign { levels, seed, runs, threads: 2, sabotage: Sabotage::None };
@@ -8,11 +8,11 @@ fn run(levels: usize, seed: u64, runs: u64) -> Report {
 }
 
 fn assert_kept(levels: usize) {
-    let report = run(levels, 1, 300);
+    let report = run(levels, 1, 120);
     let findings: Vec<_> = report.findings.iter().map(|one| (one.seed, one.violation.to_string())).collect();
-    assert_eq!((report.schedules, report.violations), (300, 0), "{findings:#?}");
-    assert!(report.faults.get(Fault::ApplianceRestart) > 50, "{report}");
-    assert!(report.reached.get(Reach::Resumed) > 50, "{report}");
+    assert_eq!((report.schedules, report.violations), (120, 0), "{findings:#?}");
+    assert!(report.faults.get(Fault::ApplianceRestart) > 20, "{report}");
+    assert!(report.reached.get(Reach::Resumed) > 20, "{report}");
 }
 
 #[test]
@@ -23,4 +23,27 @@ fn no_promise_is_broken_with_two_levels() {
 #[test]
 fn no_promise_is_broken_with_three_levels() {
     assert_kept(3);
+}
+
+/// A defect must show within the first schedules.
+#[track_caller]
+fn assert_found(sabotage: Sabotage, is_it: impl Fn(&Violation) -> bool) {
+    let found = (1..200).flat_map(|seed| tree_schedule(2, seed, sabotage, None).findings);
+    let found: Vec<_> = found.map(|finding| finding.violation).collect();
+    assert!(found.iter().any(is_it), "{sabotage:?}: {found:?}");
+}
+
+#[test]
+fn a_sum_that_changes_between_two_appliances_is_found() {
+    assert_found(Sabotage::AlterPayload, |violation| matches!(violation, Violation::WrongSum { .. }));
+}
+
+#[test]
+fn a_packet_without_an_account_is_found_at_any_appliance() {
+    assert_found(Sabotage::Miscount, |violation| matches!(violation, Violation::Unaccounted { .. }));
+}
+
+#[test]
+fn a_worker_that_sleeps_on_is_found() {
+    assert_found(Sabotage::LoseTimers, |violation| matches!(violation, Violation::Overdue { .. }));
 }

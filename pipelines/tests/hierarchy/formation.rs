@@ -2,8 +2,7 @@
 
 use pascaline_pipelines::membership::{JobSpec, OnDeath, UplinkState};
 use pascaline_testkit::JOB;
-use pascaline_wire::control::{self, ASK, Action, Status};
-use pascaline_wire::header::{Element, Header, Kind};
+use pascaline_wire::control::{self, ASK, Status};
 
 use crate::common::appliance::job;
 use crate::tree::{Tree, formed};
@@ -12,6 +11,9 @@ use crate::tree::{Tree, formed};
 fn workers_go_when_the_whole_tree_is_there_and_hear_how_many_they_are() {
     let mut tree = Tree::two_by_two();
     let (mut left, mut right) = (tree.below(1), tree.below(2));
+    assert_eq!(tree.uplinks(), [None, Some(UplinkState::Pending), Some(UplinkState::Pending)]);
+    // Each asks the root for its number first.
+    tree.pass(10);
     for below in &mut left {
         tree.join(below, 0, ASK);
         let got = control::generation(below.worker.epoch);
@@ -44,6 +46,45 @@ fn whichever_appliance_starts_anew_the_generation_is_resumed() {
         assert_ne!(all[0].worker.epoch, before);
         tree.end();
     }
+}
+
+/// A leaf that starts anew with the very number that the workers' generation has: they must not take it for
+/// the one that knows them, and it must not take their heartbeats for Joins from nothing.
+#[test]
+fn a_leaf_whose_number_is_that_of_the_generation_by_chance_tells_them_another() {
+    let (mut tree, mut all) = formed();
+    let before = all[0].worker.epoch;
+    tree.restart_at(1, &job(JOB, 2), before);
+    let got = control::generation(before);
+    for below in all.iter_mut().filter(|below| below.leaf == 1) {
+        // The first comes before the root has told its number.
+        for _ in 0..4 {
+            tree.join(below, 0, got);
+        }
+        assert_ne!(below.worker.epoch, before);
+    }
+    tree.form(&mut all, got);
+    tree.end();
+}
+
+/// Who has left and is started anew is needed again by those who wait for what its workers have kept.
+#[test]
+fn a_leaf_that_had_left_comes_back_to_those_who_wait() {
+    let (mut tree, mut all) = formed();
+    let before = all[0].worker.epoch;
+    for at in [0, 1] {
+        tree.leave(&all[at]);
+    }
+    tree.pass(5);
+    let got = control::generation(before);
+    for at in [2, 3] {
+        tree.join(&mut all[at], 0, got);
+    }
+    tree.restart(1, &job(JOB, 2));
+    tree.pass(10);
+    // The others wait all the time.
+    tree.form(&mut all, got);
+    tree.end();
 }
 
 #[test]
@@ -83,10 +124,7 @@ fn nobody_resumes_what_another_subtree_cannot() {
 fn workers_wait_until_all_below_the_root_have_left() {
     let (mut tree, all) = formed();
     let leave = |tree: &mut Tree, at: usize| {
-        let worker = all[at].worker;
-        let header = Header { element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
-        let control = pascaline_wire::control::Control::request(Action::Leave, worker.session);
-        tree.send(&all[at], &worker.frame(&header, &control.to_bytes()));
+        tree.leave(&all[at]);
         tree.pass(15);
         tree.heard_by(&all[at]).last().expect("an answer").control().status
     };

@@ -11,14 +11,21 @@ use pascaline_wire::header::{Flags, Kind};
 use crate::common::appliance::job;
 use crate::tree::{Below, Tree, formed};
 
+fn contribution(below: &Below, psn: u32, flags: Flags) -> Vec<u8> {
+    let value = i32::from(below.worker.rank) + 10 * i32::try_from(below.leaf).unwrap();
+    let header = below.worker.header(Kind::Gradient, below.base.wrapping_add(psn), 1);
+    let header = pascaline_wire::Header { flags, ..header };
+    below.worker.frame(&header, &pascaline_testkit::bytes(&[value, 1]))
+}
+
+fn again(below: &Below, psn: u32) -> Vec<u8> {
+    contribution(below, psn, Flags::RETRANSMISSION)
+}
+
 fn contribute(tree: &mut Tree, all: &[Below], psn: u32, again: bool) {
     for below in all {
-        let value = i32::from(below.worker.rank) + 10 * i32::try_from(below.leaf).unwrap();
         let flags = if again { Flags::RETRANSMISSION } else { Flags::NONE };
-        let header = below.worker.header(Kind::Gradient, below.base.wrapping_add(psn), 1);
-        let header = pascaline_wire::Header { flags, ..header };
-        let frame = below.worker.frame(&header, &pascaline_testkit::bytes(&[value, 1]));
-        tree.send(below, &frame);
+        tree.send(below, &contribution(below, psn, flags));
     }
     tree.pass(1);
 }
@@ -137,8 +144,10 @@ fn a_result_that_only_another_subtree_has_kept_comes_over_the_root() {
     all.iter_mut().for_each(|below| below.base = 0);
     // The ranks below the first leaf have lost the result: both contribute again.
     contribute(&mut tree, &all[..2], 0, true);
-    let reminder = all[0].worker.reminder(0);
-    tree.send(&all[0], &reminder);
+    // As a worker does: a reminder right behind a contribution.
+    for frame in [again(&all[0], 0), all[0].worker.reminder(0)] {
+        tree.send(&all[0], &frame);
+    }
     tree.pass(2);
     // The root asks the other leaf, and that its ranks.
     let asked = tree.heard_by(&all[2]);

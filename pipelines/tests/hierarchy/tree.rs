@@ -57,7 +57,8 @@ impl Tree {
             climbed: vec![Vec::new(); shape.len()],
             lives: 0,
         };
-        tree.nodes = (0..shape.len()).map(|node| tree.appliance(node, like)).collect();
+        tree.nodes =
+            (0..shape.len()).map(|node| tree.appliance(node, like, tree.first_epoch(node))).collect();
         tree
     }
 
@@ -66,7 +67,7 @@ impl Tree {
         Self::new(&[(2, None), (2, Some((0, 0))), (2, Some((0, 1)))], &job(JOB, 2))
     }
 
-    fn appliance(&mut self, node: usize, like: &JobSpec) -> Bench {
+    fn appliance(&self, node: usize, like: &JobSpec, first_epoch: u8) -> Bench {
         let number = u8::try_from(node).unwrap();
         let parent = self.parents[node].map(|(parent, rank)| Parent {
             endpoint: Endpoint {
@@ -81,16 +82,33 @@ impl Tree {
             rank,
             ranks: self.fan_in[parent],
         });
-        self.lives += 1;
         let spec = JobSpec { fan_in: self.fan_in[node], parent, ..like.clone() };
         let plain = Plan::one_armed();
         let addresses = [plain.addresses.clone(), vec![down(number), up(number)]].concat();
-        Bench::new(&Plan { jobs: vec![spec], addresses, first_epoch: 40 * number + 5 * self.lives, ..plain })
+        Bench::new(&Plan { jobs: vec![spec], addresses, first_epoch, ..plain })
     }
 
     /// Starts an appliance anew; it has forgotten everything.
     pub(crate) fn restart(&mut self, node: usize, like: &JobSpec) {
-        self.nodes[node] = self.appliance(node, like);
+        self.lives += 1;
+        self.restart_at(node, like, self.first_epoch(node));
+    }
+
+    /// Likewise, its generations beginning with this number.
+    pub(crate) fn restart_at(&mut self, node: usize, like: &JobSpec, first_epoch: u8) {
+        self.nodes[node] = self.appliance(node, like, first_epoch);
+    }
+
+    fn first_epoch(&self, node: usize) -> u8 {
+        40 * u8::try_from(node).unwrap() + 15 * self.lives
+    }
+
+    /// A Leave of a worker.
+    pub(crate) fn leave(&mut self, below: &Below) {
+        let worker = below.worker;
+        let header = Header { element: Element::F32_SUM, ..worker.header(Kind::Control, 0, 0) };
+        let control = Control::request(Action::Leave, worker.session);
+        self.send(below, &worker.frame(&header, &control.to_bytes()));
     }
 
     /// The workers below a leaf, who know of no generation.

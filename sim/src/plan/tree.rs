@@ -84,16 +84,15 @@ impl Tree {
     ) -> Membership {
         let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node);
         let addresses: Vec<_> = below.map(|(host, _)| host.address).collect();
-        let number = |node: usize| u8::try_from(node).unwrap_or(u8::MAX);
         let place = self.places.get(node).copied().unwrap_or(Place { parent: None, ranks: 0 });
         let parent = place.parent.map(|(parent, rank)| Parent {
             endpoint: Endpoint {
                 port: 0,
                 mac: port_mac(0),
                 vlan: VlanTags::NONE,
-                address: node_address(number(parent)),
+                address: node_address(parent),
                 udp_port: UDP_PORT,
-                local: node_address(number(node)),
+                local: node_address(node),
                 local_udp_port: UDP_PORT,
             },
             rank,
@@ -175,8 +174,7 @@ impl Plan {
     /// The workers that an appliance's ranks stand for.
     pub(crate) fn ranks_of(&self, node: usize, ranks: &[u16]) -> Vec<u16> {
         let Some(tree) = &self.tree else { return ranks.to_vec() };
-        let below =
-            |&worker: &usize| tree.rank_at(worker, node).is_some_and(|rank| ranks.contains(&rank));
+        let below = |&worker: &usize| tree.rank_at(worker, node).is_some_and(|rank| ranks.contains(&rank));
         (0..tree.leaves.len()).filter(below).map(|worker| narrow(worker as u64)).collect()
     }
 }
@@ -184,7 +182,7 @@ impl Plan {
 /// What goes wrong, and how much longer everything may take for it.
 fn upsets(random: &mut Random, job: &mut JobPlan, tree: &Tree) -> (Vec<(u64, Upset)>, Duration) {
     let (mut upsets, mut longer) = (Vec::new(), 0);
-    let at = |random: &mut Random| random.below(120 * MILLI);
+    let at = |random: &mut Random| random.below(300 * MILLI);
     let short = |random: &mut Random| random.between(50 * MICRO, 30 * MILLI);
     for _ in 0..random.pick(&[0, 1, 1, 2, 3]) {
         let node = random.index(tree.places.len());

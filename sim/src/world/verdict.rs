@@ -217,13 +217,15 @@ impl World<'_> {
                 }
                 Reason::Halted => reset,
                 // Who has given up had its own excuse.
-                Reason::RanksLeft(named) => named.as_slice().iter().any(|report| {
-                    let gone = |other: &Worker| other.is_dead() || other.life > 1;
-                    self.others(number).any(|other| other.rank == report.rank && gone(other))
-                }) || {
-                    // An appliance has left, since one of its ranks is lost.
-                    self.plan.tree.is_some() && self.losses(worker.job).next().is_some()
-                },
+                Reason::RanksLeft(named) => {
+                    named.as_slice().iter().any(|report| {
+                        let gone = |other: &Worker| other.is_dead() || other.life > 1;
+                        self.others(number).any(|other| other.rank == report.rank && gone(other))
+                    }) || {
+                        // An appliance has left, since one of its ranks is lost.
+                        self.plan.tree.is_some() && self.losses(worker.job).next().is_some()
+                    }
+                }
                 Reason::RanksLost(_) | Reason::TakenForDead => kill || stranded || threshold,
                 _ => false,
             },
