@@ -97,6 +97,7 @@ impl CountedJobs {
             broken: false,
             formed: false,
             server: pascaline_pipelines::membership::ServerState::None,
+            uplink: None,
         };
         let input = |(id, cells): (u16, &Arc<JobCells>)| JobInput {
             status: status(id),

@@ -89,6 +89,8 @@ pub struct JobStatus {
     pub formed: bool,
     /// Its parameter server, where that is a process of its own.
     pub server: ServerState,
+    /// How it stands with its parent, if it has one.
+    pub uplink: Option<UplinkStatus>,
 }
 
 /// What time has brought about.
@@ -122,6 +124,8 @@ pub struct Membership {
     ignored: u64,
     /// An answer of a parent has changed what lcores have to know.
     changed: bool,
+    /// The latest time that it has been told.
+    now: Duration,
 }
 
 impl Membership {
@@ -146,6 +150,7 @@ impl Membership {
             answered: [0; CODES],
             ignored: 0,
             changed: false,
+            now: Duration::ZERO,
         }
     }
 
@@ -239,6 +244,7 @@ impl Membership {
     /// Lets time pass: ranks die, jobs are forgotten. Cheap if nothing is due.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Duration) -> Elapsed {
+        self.now = now;
         let mut elapsed = Elapsed { changed: self.take_changed(), ..Elapsed::default() };
         let due = |job: &JobRecord| job.due.is_some_and(|due| due <= now);
         let mut over = Vec::new();
@@ -295,6 +301,7 @@ impl Membership {
             broken: job.phase == Phase::Broken,
             formed: job.formed,
             server: job.server_state(),
+            uplink: job.uplink.as_ref().map(|uplink| uplink.status(self.now)),
         };
         self.jobs.values().map(status).collect()
     }

@@ -12,10 +12,12 @@ use utoipa::ToSchema;
 
 use self::causes::{COUNTED, Count};
 pub(crate) use self::neighbours::Neighbour;
+pub(crate) use self::parent::ExplainedParent;
 use crate::config::{Config, PsMode};
 
 mod causes;
 mod neighbours;
+mod parent;
 mod ranks;
 
 /// A share is called all of it from here on: what lacks is under way.
@@ -113,6 +115,8 @@ pub(crate) struct Diagnosis {
     pub(crate) summary: String,
     /// The most important first.
     pub(crate) reasons: Vec<Reason>,
+    /// The appliance above, if there is one.
+    pub(crate) parent: Option<ExplainedParent>,
 }
 
 /// Where the bytes of contributions went.
@@ -162,9 +166,10 @@ pub(crate) fn diagnose(known: &Evidence<'_>) -> Diagnosis {
         Some(share) if share > 0.0 => "partly",
         Some(_) => "no",
     };
-    let reasons = reasons(known);
-    let summary = told(known, aggregated, share, &bytes, &reasons);
-    Diagnosis { aggregated, share, bytes, summary, reasons }
+    let parent = ExplainedParent::new(known);
+    let reasons = reasons(known, parent.as_ref());
+    let summary = told(known, (aggregated, share, &bytes), parent.as_ref(), &reasons);
+    Diagnosis { aggregated, share, bytes, summary, reasons, parent }
 }
 
 /// Diagnoses a job that sends updates: what the pool knows says nothing about it.
@@ -191,7 +196,8 @@ fn asynchronous(known: &Evidence<'_>) -> Diagnosis {
         summary.push(' ');
         summary.push_str(&first.text);
     }
-    Diagnosis { aggregated: "updates", share: None, bytes: ExplainedBytes::default(), summary, reasons }
+    let bytes = ExplainedBytes::default();
+    Diagnosis { aggregated: "updates", share: None, bytes, summary, reasons, parent: None }
 }
 
 const OBJECTIVE: &str = "let fewer clusters send, less often, or raise length or rate of [ports.queue], and \
@@ -210,9 +216,8 @@ fn share(bytes: &ExplainedBytes) -> Option<f64> {
 
 fn told(
     known: &Evidence<'_>,
-    aggregated: &str,
-    share: Option<f64>,
-    bytes: &ExplainedBytes,
+    (aggregated, share, bytes): (&str, Option<f64>, &ExplainedBytes),
+    parent: Option<&ExplainedParent>,
     reasons: &[Reason],
 ) -> String {
     let id = known.status.id;
@@ -224,17 +229,19 @@ fn told(
         "no" => format!("Job {id}{name} is not aggregated here."),
         _ => format!("Job {id}{name}: there has been nothing to aggregate here yet."),
     };
-    if let Some(first) = reasons.first() {
+    let parent = parent.map(ToString::to_string);
+    for more in parent.iter().chain(reasons.first().map(|first| &first.text)) {
         text.push(' ');
-        text.push_str(&first.text);
+        text.push_str(more);
     }
     text
 }
 
 /// What there is to say, the most important first.
-fn reasons(known: &Evidence<'_>) -> Vec<Reason> {
+fn reasons(known: &Evidence<'_>, parent: Option<&ExplainedParent>) -> Vec<Reason> {
     let mut all = Vec::new();
     stalled(known, &mut all);
+    all.extend(parent.and_then(ExplainedParent::reason));
     server(known, &mut all);
     members(known, &mut all);
     ranks::reasons(known, &mut all);

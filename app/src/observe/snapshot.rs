@@ -134,6 +134,9 @@ pub(crate) struct Explained {
     pub(crate) summary: String,
     /// The most important first.
     pub(crate) reasons: Vec<Reason>,
+    /// Where its sums go, if they go to another appliance.
+    #[serde(default)]
+    pub(crate) parent: Option<String>,
 }
 
 /// Why not all of a job is aggregated here, or not faster.

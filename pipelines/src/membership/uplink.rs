@@ -181,7 +181,8 @@ impl Uplink {
             (State::Leaving { .. }, None) => UplinkState::Leaving,
         };
         let workers = self.granted().map_or(0, |granted| granted.workers);
-        UplinkStatus { parent: self.parent, state, joined: self.joined, workers }
+        let silent = self.silence(now);
+        UplinkStatus { parent: self.parent, state, joined: self.joined, workers, silent }
     }
 
     /// For how long the parent has not answered.

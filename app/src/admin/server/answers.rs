@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::observe::explain::{ExplainedBytes, Reason};
+use crate::observe::explain::{ExplainedBytes, ExplainedParent, Reason};
 
 /// How the appliance is.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -273,6 +273,8 @@ pub(crate) struct Explanation {
     pub(crate) summary: String,
     /// Why not all of it, or not faster: the most important first.
     pub(crate) reasons: Vec<Reason>,
+    /// The appliance to which its sums go, if they go to another one.
+    pub(crate) parent: Option<ExplainedParent>,
     /// What it was derived from, since there is this job, by name; of drops those that there were.
     pub(crate) counters: BTreeMap<String, u64>,
 }

@@ -28,7 +28,7 @@ impl Operator {
             stalled: site.stalled,
             now_ns,
         };
-        let Diagnosis { aggregated, share, bytes, summary, reasons } = diagnose(&known);
+        let Diagnosis { aggregated, share, bytes, summary, reasons, parent } = diagnose(&known);
         let events = JobEvent::ALL.iter().map(|&event| (event.name().to_owned(), counted.get(event)));
         let drops = DropReason::ALL.iter().filter(|&&reason| counted.dropped(reason) > 0);
         let drops = drops.map(|&reason| (format!("dropped_{}", reason.name()), counted.dropped(reason)));
@@ -39,6 +39,7 @@ impl Operator {
             bytes,
             summary,
             reasons,
+            parent,
             counters: events.chain(drops).collect(),
         }
     }

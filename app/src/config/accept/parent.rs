@@ -31,7 +31,13 @@ impl Accept<'_> {
                 let message = format!("a job with a parent cannot have {what}");
                 return Err(self.error(table, message, remedy));
             }
-            job.parent = Some(self.parent(table.get_ref(), ports, own)?);
+            let parent = self.parent(table.get_ref(), ports, own)?;
+            if job.members.iter().flatten().any(|member| parent.endpoint.address == (*member).into()) {
+                let message = format!("a loop: {} is one of the job's members, too", parent.endpoint.address);
+                let remedy = "name the appliance above: sums that went round would never be complete";
+                return Err(self.error(&table.get_ref().address, message, remedy));
+            }
+            job.parent = Some(parent);
         }
         Ok(jobs)
     }

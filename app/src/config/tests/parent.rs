@@ -48,4 +48,8 @@ fn what_such_a_job_cannot_have_is_refused_with_its_place() {
         let error = parse(&with_keys(&PARENT.replacen(from, to, 1))).unwrap_err();
         assert!(error.to_string().contains(what), "{to}: {error}");
     }
+    let looped = PARENT.replace("10.78.0.254", "10.77.0.2");
+    let keys = format!("members = [\"10.77.0.1\", \"10.77.0.2\"]\n{looped}");
+    let error = parse(&with_keys(&keys)).unwrap_err();
+    assert!(error.to_string().contains("a loop: 10.77.0.2") && error.place().is_some(), "{error}");
 }

@@ -4,14 +4,14 @@ use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{RankReport, RankState};
 
 /// What one lcore has counted.
-fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
+pub(super) fn counted(events: &[(JobEvent, u64)], drops: &[DropReason]) -> CellsReading {
     let cells = JobCells::new(1, 4);
     events.iter().for_each(|&(event, count)| cells.count(0, event, count));
     drops.iter().for_each(|&reason| cells.dropped(0, reason));
     cells.read()
 }
 
-fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Diagnosis {
+pub(super) fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Diagnosis {
     let terms = Terms { quota: 32, ..Terms::default() };
     diagnose(&Evidence {
         status,
@@ -26,7 +26,7 @@ fn judged(status: &JobStatus, counted: &CellsReading, late: &[Late]) -> Diagnosi
     })
 }
 
-const RUNNING: JobStatus = JobStatus {
+pub(super) const RUNNING: JobStatus = JobStatus {
     id: 7,
     fan_in: 4,
     joined: 4,
@@ -38,9 +38,10 @@ const RUNNING: JobStatus = JobStatus {
     broken: false,
     formed: false,
     server: ServerState::None,
+    uplink: None,
 };
 
-fn kinds(verdict: &Diagnosis) -> Vec<&str> {
+pub(super) fn kinds(verdict: &Diagnosis) -> Vec<&str> {
     verdict.reasons.iter().map(|reason| &*reason.kind).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use pascaline_pipelines::membership::JobStatus;
+use pascaline_pipelines::membership::{JobStatus, UplinkState, UplinkStatus};
 use pascaline_telemetry::listing::{JobTotals, Listed, Listing};
 use pascaline_telemetry::{CellsReading, Gauge, JobEvent};
 
@@ -45,6 +45,7 @@ impl JobMetrics {
         });
         out.extend(states(&shown));
         out.extend(model_ages(&shown));
+        out.extend(parents(&shown));
         out.extend(by_rank(&shown));
         out
     }
@@ -142,6 +143,21 @@ fn model_ages(shown: &[&JobInput]) -> Option<Gauge> {
         name: "job_model_age_seconds",
         help: "Age-of-Model of an asynchronous job: time since the newest update was generated that its \
             server has answered.",
+        counter: false,
+        samples,
+    })
+}
+
+/// Which jobs wait for the appliance above them; nothing if none has one.
+fn parents(shown: &[&JobInput]) -> Option<Gauge> {
+    let lacks = |uplink: UplinkStatus| {
+        matches!(uplink.state, UplinkState::NoAnswer | UplinkState::Refused(_) | UplinkState::Pending)
+    };
+    let of = |job: &&JobInput| Some((labels(job), f64::from(u8::from(lacks(job.status.uplink?)))));
+    let samples: Vec<_> = shown.iter().filter_map(of).collect();
+    (!samples.is_empty()).then_some(Gauge {
+        name: "job_parent_lacking",
+        help: "1 if a job waits for the appliance above it.",
         counter: false,
         samples,
     })

@@ -66,6 +66,7 @@ function told({ told }) {
   const share = told.share === null ? "" : ` ${percent(told.share)} of its bytes`;
   const verdict = make("p", {}, make("span", { class: "badge", "data-state": kind }, said), share);
   const why = told.reasons.map((reason) => make("li", {}, reason.text, " ", make("span", { class: "muted" }, reason.remedy)));
+  if (told.parent) verdict.append(` ${told.parent}`);
   if (told.aggregated === "updates") verdict.append(" its updates are combined where they queue before a port");
   return make("div", { class: "told" }, verdict, why.length > 0 ? make("ul", {}, ...why) : null);
 }

@@ -85,7 +85,7 @@ pub(super) fn tell(
 ) -> Explained {
     let JobInput { status, name, terms, missing, cells, reading } = input;
     let late = cells.who_is_late(now_ns);
-    let Diagnosis { aggregated, share, summary, reasons, .. } = diagnose(&Evidence {
+    let Diagnosis { aggregated, share, summary, reasons, parent, .. } = diagnose(&Evidence {
         status,
         name,
         counted: reading,
@@ -106,6 +106,7 @@ pub(super) fn tell(
         share,
         summary,
         reasons: reasons.into_iter().map(reason).collect(),
+        parent: parent.map(|parent| parent.to_string()),
     }
 }
 

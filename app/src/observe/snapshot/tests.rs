@@ -30,6 +30,7 @@ const STATUS: JobStatus = JobStatus {
     broken: false,
     formed: false,
     server: pascaline_pipelines::membership::ServerState::None,
+    uplink: None,
 };
 
 fn job(status: JobStatus, cells: &Arc<JobCells>) -> JobInput {

@@ -12,6 +12,7 @@ const STATUS: JobStatus = JobStatus {
     broken: false,
     formed: false,
     server: crate::membership::ServerState::None,
+    uplink: None,
 };
 
 #[test]

@@ -1,5 +1,7 @@
 //! What others are told of an appliance's place below another.
 
+use core::time::Duration;
+
 use pascaline_wire::control::{Control, Status};
 use pascaline_wire::header::Header;
 
@@ -55,4 +57,6 @@ pub struct UplinkStatus {
     pub joined: u16,
     /// Workers whose contributions are in a result.
     pub workers: u32,
+    /// For how long it has not answered.
+    pub silent: Duration,
 }

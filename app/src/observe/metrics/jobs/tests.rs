@@ -25,6 +25,7 @@ fn input(id: u16, ranks: u16, contributions: u32) -> JobInput {
         broken: false,
         formed: false,
         server: pascaline_pipelines::membership::ServerState::None,
+        uplink: None,
     };
     let (name, terms) = (format!("n{id}"), Terms::default());
     JobInput { status, name, terms, missing: RankReports::EMPTY, reading: cells.read(), cells }

@@ -1,0 +1,102 @@
+//! The appliance above, to which the job's sums go.
+
+use core::fmt;
+
+use pascaline_pipelines::membership::{UplinkState, UplinkStatus};
+use pascaline_telemetry::JobEvent;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Evidence, Reason};
+
+/// The appliance that adds up what this one sends, and how this one stands with it.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct ExplainedParent {
+    /// Address and UDP port.
+    #[schema(example = "10.0.1.254 port 16420")]
+    pub(crate) address: String,
+    /// This appliance's rank there, of so many; and how many of them have joined, by its last answer.
+    pub(crate) rank: u16,
+    pub(crate) ranks: u16,
+    pub(crate) joined: u16,
+    /// `idle`: it is not asked before all ranks are here; `silent`: it does not answer; `pending`: others
+    /// are missing there; `refused`, `joined`, `leaving`.
+    #[schema(example = "joined")]
+    pub(crate) state: &'static str,
+    /// Why it refuses.
+    pub(crate) refusal: Option<String>,
+    /// For how long it has not answered.
+    pub(crate) silent_seconds: f64,
+    /// Sums and kept results that went to it, those of them that it had been sent before, and packets of it.
+    pub(crate) packets_up: u64,
+    pub(crate) packets_up_again: u64,
+    pub(crate) packets_down: u64,
+}
+
+impl ExplainedParent {
+    /// Of a job that has one.
+    pub(super) fn new(known: &Evidence<'_>) -> Option<Self> {
+        let UplinkStatus { parent, state, joined, silent, .. } = known.status.uplink?;
+        let get = |event| known.counted.get(event);
+        let (again, endpoint) = (get(JobEvent::SentUpAgain), parent.endpoint);
+        Some(Self {
+            address: format!("{} port {}", endpoint.address, endpoint.udp_port),
+            rank: parent.rank,
+            ranks: parent.ranks,
+            joined,
+            state: match state {
+                UplinkState::Idle => "idle",
+                UplinkState::NoAnswer => "silent",
+                UplinkState::Pending => "pending",
+                UplinkState::Refused(_) => "refused",
+                UplinkState::Joined => "joined",
+                UplinkState::Leaving => "leaving",
+            },
+            refusal: if let UplinkState::Refused(why) = state { Some(why.to_string()) } else { None },
+            silent_seconds: silent.as_secs_f64(),
+            packets_up: get(JobEvent::SentUp) + again,
+            packets_up_again: again,
+            packets_down: get(JobEvent::FromAbove),
+        })
+    }
+
+    /// What keeps the job from going on, if it is this.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        let Self { address, rank, ranks, joined, silent_seconds, .. } = self;
+        let (kind, text, remedy) = match (self.state, &self.refusal) {
+            ("silent", _) => (
+                "parent-silent",
+                format!("The parent, {address}, has not answered for {silent_seconds:.1} s: the ranks wait."),
+                "start that appliance, or look at the way to it (mac, port and from of `parent`); the job \
+                 goes on by itself",
+            ),
+            (_, Some(why)) => (
+                "parent-refuses",
+                format!("The parent, {address}, refuses this appliance as rank {rank} of {ranks}: {why}."),
+                "compare `parent` with the job of this number there: its fan_in, members and payloads",
+            ),
+            ("pending", _) => (
+                "parent-pending",
+                format!("At the parent, {address}, {joined} of {ranks} ranks have joined: all wait."),
+                "`pascaline explain` at the parent says who is missing",
+            ),
+            _ => return None,
+        };
+        let seconds = (self.state == "silent").then_some(*silent_seconds);
+        Some(Reason { seconds, text, ..Reason::plain(kind, remedy) })
+    }
+}
+
+impl fmt::Display for ExplainedParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, rank, ranks, state, packets_up, packets_up_again, packets_down, .. } = self;
+        write!(
+            f,
+            "Its sums go to {address} (rank {rank} of {ranks}, {state}): {packets_up} packets up, \
+             {packets_up_again} of them again, {packets_down} down."
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use std::time::Duration;
+
+use pascaline_pipelines::jobs::Endpoint;
+use pascaline_pipelines::membership::{JobStatus, Parent, UplinkState, UplinkStatus};
+use pascaline_telemetry::JobEvent;
+use pascaline_wire::control::Status;
+use pascaline_wire::frame::{Address, Mac, VlanTags};
+
+use crate::observe::explain::tests::{RUNNING, counted, judged, kinds};
+
+/// Where a job's sums go, how that stands, and what to do if it does not.
+#[test]
+fn the_parent_is_named_with_its_state() {
+    let endpoint = Endpoint {
+        port: 0,
+        mac: Mac::default(),
+        vlan: VlanTags::NONE,
+        address: Address::from_v4([10, 0, 1, 254]),
+        udp_port: 16420,
+        local: Address::from_v4([10, 0, 1, 1]),
+        local_udp_port: 16420,
+    };
+    let joined = UplinkStatus {
+        parent: Parent { endpoint, rank: 1, ranks: 3 },
+        state: UplinkState::Joined,
+        joined: 2,
+        workers: 9,
+        silent: Duration::from_secs(3),
+    };
+    let at = |state| JobStatus { uplink: Some(UplinkStatus { state, ..joined }), ..RUNNING };
+    let events = [
+        (JobEvent::AggregatedBytes, 8),
+        (JobEvent::SentUp, 5),
+        (JobEvent::SentUpAgain, 2),
+        (JobEvent::FromAbove, 4),
+    ];
+    let counts = counted(&events, &[]);
+    let whole = judged(&at(UplinkState::Joined), &counts, &[]);
+    let sums =
+        "Its sums go to 10.0.1.254 port 16420 (rank 1 of 3, joined): 7 packets up, 2 of them again, 4 down.";
+    assert_eq!(whole.summary, format!("Job 7 is aggregated here: 8 bytes, all of it. {sums}"));
+    assert_eq!(kinds(&whole), [""; 0]);
+    for (state, kind, says) in [
+        (UplinkState::NoAnswer, "parent-silent", "has not answered for 3.0 s"),
+        (UplinkState::Refused(Status::SourceRefused), "parent-refuses", "as rank 1 of 3: "),
+        (UplinkState::Pending, "parent-pending", "2 of 3 ranks have joined"),
+    ] {
+        let told = judged(&at(state), &counts, &[]);
+        assert_eq!(kinds(&told), [kind]);
+        assert!(told.reasons[0].text.contains(says) && told.summary.contains("10.0.1.254"), "{told:?}");
+    }
+}
