@@ -22,6 +22,8 @@ BUILD = ("maturin==1.16.0", "pytest==9.2.0")
 DRAW = ("matplotlib==3.11.2",)
 # Environments of reinforcement learning, and the logs of trainings.
 LEARN = ("gymnasium==1.4.0", "box2d==2.3.10", "pygame-ce==2.5.8", "tensorboard==2.21.0")
+# PyTorch's own tests need it.
+TESTS = ("expecttest==0.3.0",)
 # The first one has all functions: how the dynamic linker looks for them, it does not matter which has one.
 _NO_DEVICE = 100  # cudaErrorNoDevice
 _SYSTEM = ("GLIBC", "GCC_", "CXXABI", "GOMP_", "GOACC_", "OMP_", "LIBC")
@@ -32,14 +34,14 @@ def install(environment: Path, more: tuple[str, ...] = ()) -> Path:
     """Returns the environment's Python, which can import torch. Quick where everything is there."""
     python = environment / "bin/python"
     stamp = environment / "stamp"
-    wanted = " ".join((TORCH, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *more))
+    wanted = " ".join((TORCH, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *TESTS, *more))
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
     print(f"installing PyTorch without CUDA below {environment}", file=sys.stderr, flush=True)
     _run(sys.executable, "-m", "venv", str(environment))
     pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     _run(*pip, "--no-deps", "--no-cache-dir", TORCH)
-    _run(*pip, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *more)
+    _run(*pip, NUMPY, *PURE, *BUILD, *DRAW, *LEARN, *TESTS, *more)
     place = _run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
     stand_in(Path(place) / "torch/lib")
     _run(str(python), "-c", "import torch.distributed as d, sys; sys.exit(not d.is_gloo_available())")

@@ -30,6 +30,9 @@ class Group(c10d.Backend):
     tensors, send and receive, gather, scatter, all-to-all.
     """
 
+    # Of PyTorch's own attribute, the class that Python can inherit from makes an endless recursion.
+    supports_coalescing = False
+
     def __init__(self, options: Any, settings: Settings, job: int) -> None:
         rank, size = options.group_rank, options.group_size
         super().__init__(rank, size)
@@ -58,6 +61,10 @@ class Group(c10d.Backend):
     def name(self) -> str:
         """Its name."""
         return "pascaline"
+
+    def _get_sequence_number_for_group(self) -> int:
+        """How many operations there have been, for messages."""
+        return sum(self.calls.values())
 
     @property
     def worker(self) -> Worker | None:
@@ -262,6 +269,10 @@ class Group(c10d.Backend):
     def _over_gloo(self, call: str, *arguments: Any) -> Any:
         self.calls["gloo"] += 1
         return getattr(self._gloo, call)(*arguments)
+
+    def allgather_coalesced(self, *arguments: Any) -> Any:
+        """Gloo's."""
+        return self._over_gloo("allgather_coalesced", *arguments)
 
     def gather(self, *arguments: Any) -> Any:
         """Gloo's."""
