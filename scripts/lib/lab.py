@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace, binary: Path, stop: Stop) -> list[Case]:
         cleanup.callback(shutil.rmtree, files, ignore_errors=True)
         cleanup.callback(fabric.destroy)
         files.mkdir(mode=0o700)
-        lab = Lab(fabric, binary, files, stop, cleanup, options.bytes, options.allreduces)
+        lab = Lab(fabric, binary, files, stop, cleanup, options.bytes, options.allreduces, options.picture)
         _say(fabric.picture())
         fabric.create()
         stop.check()
@@ -144,6 +144,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     add("--allreduces", type=between(2, 10_000), default=8, metavar="N", help="how many in a case (8)")
     add("--timeout", type=between(1, 86400), default=300, metavar="S", help="give up after (300)")
     add("--binary", type=Path, metavar="FILE", help="use this pascaline instead of building it")
+    add(
+        "--picture", type=Path, metavar="FILE", help="the controller's page after a leaf was replaced, as SVG"
+    )
     add("--keep", action="store_true", help="let everything run after the cases, until Ctrl-C")
     add("--json", action="store_true", help="last line of output: one JSON object; all else on stderr")
     options = parser.parse_args(arguments)

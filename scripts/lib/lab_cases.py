@@ -80,6 +80,9 @@ def leaf_replaced(lab: Lab, case: Case) -> None:
         before = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
         lab.appliances.pop(leaf.name).kill()
         seconds = control.wait_for_part(lab.fabric.spare.name, lab.stop)
+        picture = control.picture()
+        if lab.picture:
+            lab.picture.write_bytes(picture)
         done = lab.allreduce(_racks(lab), job=JOB, controller=control.where)
         case.figures = _figures(lab, done) | {
             "root_link_streams": _streams(lab, done),
@@ -87,6 +90,7 @@ def leaf_replaced(lab: Lab, case: Case) -> None:
             "moves": control.moves(),
         }
         case.demand(before.verified and done.verified, "not every worker has verified every sum")
+        case.demand(b"spare takes the part" in picture, "the picture does not show what moved")
     (lab.files / leaf.name).rename(lab.files / f"{leaf.name}-killed")
 
 

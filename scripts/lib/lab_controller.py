@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ class Controller:
         self.seconds = 0.0
         self._socket = files / "controller.sock"
         file = files / "controller.toml"
-        file.write_text(_configuration(fabric, files, job or _job(fabric)))
+        self._page = f"127.0.0.1:{_free_port()}"
+        file.write_text(_configuration(fabric, files, self._page, job or _job(fabric)))
         self._command = [str(binary), "controller", "-c", str(file)]
         # Each lab case begins with a controller that remembers nothing.
         for old in files.glob("controller.sqlite*"):
@@ -72,6 +75,12 @@ class Controller:
         """What has happened, the first first."""
         return [moved["text"] for moved in reversed(self.status().get("moves", []))]
 
+    def picture(self) -> bytes:
+        """The network as the page shows it, as SVG."""
+        with urllib.request.urlopen(f"http://{self._page}/topology.svg", timeout=_END_SECONDS) as answer:
+            picture: bytes = answer.read()
+        return picture
+
     def wait_in_force(self, stop: Stop) -> None:
         """Returns once all appliances have their parts."""
 
@@ -100,11 +109,19 @@ class Controller:
         return round(time.monotonic() - begun, 3)
 
 
-def _configuration(fabric: Fabric, files: Path, job: str) -> str:
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _configuration(fabric: Fabric, files: Path, page: str, job: str) -> str:
     """The controller's TOML: the whole network."""
     lines = [
         "[controller]",
         f'listen = "unix:{files}/controller.sock"',
+        f'page = "{page}"',
         f'store = "{files}/controller.sqlite"',
         'interval = "100ms"',
         f'down_after = "{_DOWN_AFTER}"',

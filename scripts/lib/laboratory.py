@@ -75,6 +75,8 @@ class Lab:
     cleanup: ExitStack
     bytes: int
     allreduces: int
+    # Where the controller's picture goes.
+    picture: Path | None = None
     appliances: dict[str, Appliance] = field(default_factory=dict)
     _groups: int = 0
 
