@@ -16,7 +16,7 @@ from process import Child, Failure, Stop
 JOB = 3
 _SECONDS = 30.0
 _END_SECONDS = 5.0
-_DOWN_AFTER = "400ms"
+_DOWN_AFTER = "800ms"
 
 
 class Controller:

@@ -189,7 +189,7 @@ demo_two_level() {
 # A leaf-spine network: over two levels the root's links carry one stream each, over one that of each worker.
 lab_leaf_spine() {
     local output=$logs/lab.json
-    bounded 120 scripts/lab --test --json --case two_levels --case one_level \
+    bounded 120 scripts/lab --test --json --bytes 256KiB --case two_levels --case one_level \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["two_levels"]["verified"]' 'cases["one_level"]["verified"]' \
@@ -207,7 +207,7 @@ demo_inline() {
 # A controller tells the appliances their parts and workers where to go; it and a leaf are killed.
 lab_controller() {
     local output=$logs/lab-controller.json
-    bounded 120 scripts/lab --test --json --case controller --case leaf_replaced \
+    bounded 120 scripts/lab --test --json --bytes 256KiB --case controller --case leaf_replaced \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["controller"]["verified"]' 'cases["controller"]["told_after_restart"] == 0' \
@@ -217,7 +217,7 @@ lab_controller() {
 # What the planner has planned, the controller pushes, and the links carry, within 5 % each.
 lab_planned() {
     local output=$logs/lab-planned.json
-    bounded 120 scripts/lab --plan default --json --binary "$target/release/pascaline" >"$output" ||
+    bounded 120 scripts/lab --plan default --json --bytes 256KiB --binary "$target/release/pascaline" >"$output" ||
         { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["planned"]["verified"]' 'cases["planned"]["worst"] <= 0.05' \
