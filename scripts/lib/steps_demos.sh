@@ -217,8 +217,8 @@ lab_controller() {
 # What the planner has planned, the controller pushes, and the links carry, within 5 % each.
 lab_planned() {
     local output=$logs/lab-planned.json
-    bounded 120 scripts/lab --plan default --json --bytes 256KiB --binary "$target/release/pascaline" >"$output" ||
-        { cat "$output"; return 1; }
+    bounded 120 scripts/lab --plan default --json --bytes 256KiB \
+        --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["planned"]["verified"]' 'cases["planned"]["worst"] <= 0.05' \
         'cases["planned"]["proof"] == "optimal"'
