@@ -1,4 +1,5 @@
-//! `pascaline-lab impair`: a wire in user space that loses, duplicates and reorders frames.
+//! `pascaline-lab impair`: a wire in user space that loses, duplicates and reorders frames, and that may be
+//! slow, with a queue that marks packets.
 //!
 //! Joins two interfaces by raw packet sockets and treats the frames between them as a bad link would. It
 //! replaces the kernel's netem where there is none, and reports what it did to the frames. [`link`] decides
@@ -9,6 +10,7 @@
 
 mod link;
 mod port;
+mod queue;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -21,6 +23,7 @@ use serde::Serialize;
 
 use self::link::{Counters, Impairment, Rates};
 use self::port::{BATCH, Frame, Port};
+use self::queue::{Line, Queue};
 
 /// Longest wait for a frame before it is checked whether to stop.
 const IDLE: Duration = Duration::from_millis(100);
@@ -28,14 +31,15 @@ const IDLE: Duration = Duration::from_millis(100);
 /// Batches taken from one side before the other side and the clock get their turn.
 const BATCHES_PER_TURN: usize = 4;
 
-/// Join two interfaces by a wire that loses, duplicates and reorders frames
+/// Join two interfaces by a wire that loses, duplicates and reorders frames, and may be slow
 ///
 /// Works in user space, in place of the kernel's netem. Runs until SIGTERM or SIGINT, then sends the frames
 /// that it still holds and prints one JSON object on stdout: what it did in each direction.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   pascaline-lab impair --left w0 --right a0 --loss 1 --duplicate 1 --reorder 1 --seed 7
-  ip netns exec middle pascaline-lab impair --left eth0 --right eth1 --loss 0.1")]
+  ip netns exec middle pascaline-lab impair --left eth0 --right eth1 --loss 0.1
+  pascaline-lab impair --left w0 --right a0 --rate 100000000 --queue 200 --ecn-threshold 20")]
 pub(crate) struct ImpairArgs {
     /// One interface
     #[arg(long, value_name = "IFACE")]
@@ -52,6 +56,15 @@ pub(crate) struct ImpairArgs {
     /// Frames to send later than up to three that follow them, in percent, in each direction
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
     reorder: f64,
+    /// Bits per second of the wire, in each direction; 0 for no limit
+    #[arg(long, value_name = "BPS", default_value_t = 0)]
+    rate: u64,
+    /// Frames that wait for a wire with a rate; more are dropped
+    #[arg(long, value_name = "PACKETS", default_value_t = 1000, requires = "rate")]
+    queue: usize,
+    /// From so many waiting frames on, packets of senders that heed it are marked (ECN) as they come
+    #[arg(long, value_name = "PACKETS", requires = "rate")]
+    ecn_threshold: Option<usize>,
     /// The same seed makes the same decisions for the same sequence of frames
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -60,20 +73,40 @@ pub(crate) struct ImpairArgs {
 /// What is printed at the end.
 #[derive(Debug, Serialize)]
 struct Summary {
-    left_to_right: Counters,
-    right_to_left: Counters,
+    left_to_right: Counted,
+    right_to_left: Counted,
+}
+
+/// Of one direction.
+#[derive(Debug, Serialize)]
+struct Counted {
+    #[serde(flatten)]
+    link: Counters,
+    /// Packets that the queue has marked, and frames that found it full.
+    marked: u64,
+    queue_full: u64,
 }
 
 /// One direction: where frames come from, what happens to them and where they go.
 struct Direction {
     link: Impairment<Frame>,
+    queue: Queue<Frame>,
     /// Frames to send; kept between turns for its memory only.
     out: Vec<Frame>,
 }
 
 impl Direction {
-    fn new(rates: Rates, seed: u64) -> Self {
-        Self { link: Impairment::new(rates, seed), out: Vec::with_capacity(2 * BATCH) }
+    fn new(rates: Rates, line: Line, seed: u64) -> Self {
+        let (link, queue) = (Impairment::new(rates, seed), Queue::new(line));
+        Self { link, queue, out: Vec::with_capacity(2 * BATCH) }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        [self.link.next_due(), self.queue.next_due()].into_iter().flatten().min()
+    }
+
+    fn counted(&self) -> Counted {
+        Counted { link: self.link.counters(), marked: self.queue.marked, queue_full: self.queue.dropped }
     }
 
     /// Moves a bounded number of frames from `from` to `to`, and sends held frames that are due.
@@ -87,6 +120,7 @@ impl Direction {
             for frame in batch.frames {
                 self.link.offer(now, frame, &mut self.out);
             }
+            self.queue.pass(now, &mut self.out);
             self.send(from, to)?;
             if !full {
                 break;
@@ -99,6 +133,7 @@ impl Direction {
     fn finish(&mut self, from: &mut Port, to: &mut Port) -> anyhow::Result<()> {
         self.turn(from, to)?;
         self.link.flush(&mut self.out);
+        self.queue.flush(&mut self.out);
         self.send(from, to)?;
         self.link.not_taken(from.missed());
         Ok(())
@@ -127,9 +162,10 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
     let mut left = Port::open(&args.left)?;
     let mut right = Port::open(&args.right)?;
     let rates = Rates { loss: args.loss, duplicate: args.duplicate, reorder: args.reorder };
+    let line = Line { rate: args.rate, limit: args.queue, threshold: args.ecn_threshold };
     // One seed gives the two directions two sequences.
-    let mut rightward = Direction::new(rates, args.seed);
-    let mut leftward = Direction::new(rates, args.seed ^ 0x6c65_6674_7761_7264);
+    let mut rightward = Direction::new(rates, line, args.seed);
+    let mut leftward = Direction::new(rates, line, args.seed ^ 0x6c65_6674_7761_7264);
 
     writeln!(std::io::stderr(), "impair: ready, {} <-> {}, seed {}", args.left, args.right, args.seed)?;
     while !stop.load(Ordering::Relaxed) {
@@ -140,8 +176,7 @@ pub(crate) fn run(args: &ImpairArgs) -> anyhow::Result<ExitCode> {
 
     rightward.finish(&mut left, &mut right)?;
     leftward.finish(&mut right, &mut left)?;
-    let summary =
-        Summary { left_to_right: rightward.link.counters(), right_to_left: leftward.link.counters() };
+    let summary = Summary { left_to_right: rightward.counted(), right_to_left: leftward.counted() };
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary)?)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -151,7 +186,7 @@ fn timeout(a: &Direction, b: &Direction) -> Duration {
     let now = Instant::now();
     [a, b]
         .into_iter()
-        .filter_map(|direction| direction.link.next_due())
+        .filter_map(Direction::next_due)
         .map(|due| due.saturating_duration_since(now))
         .min()
         .map_or(IDLE, |due| due.min(IDLE))

@@ -1,5 +1,7 @@
 //! `pascaline-lab plot`: pictures of what was measured.
 
+mod fairness;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +16,7 @@ use serde::Deserialize;
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlotCommand {
     Aom(AomArgs),
+    Fairness(fairness::FairnessArgs),
 }
 
 /// Draw the Age-of-Model over time, from logs of `pascaline ps --aom-log`
@@ -38,7 +41,10 @@ fn titled(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Runs the command.
 pub(crate) fn run(command: &PlotCommand) -> anyhow::Result<ExitCode> {
-    let PlotCommand::Aom(AomArgs { out, logs }) = command;
+    let AomArgs { out, logs } = match command {
+        PlotCommand::Aom(args) => args,
+        PlotCommand::Fairness(args) => return fairness::draw(args),
+    };
     let panels =
         logs.iter().map(|(title, file)| Panel::read(title, file)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut picture = String::new();

@@ -8,11 +8,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType, bind, recvmmsg,
     sendmmsg, setsockopt, socket, sockopt,
 };
+use nix::sys::time::TimeSpec;
+
+use super::queue::Bytes;
 
 /// Frames moved by one system call.
 pub(super) const BATCH: usize = 64;
@@ -34,6 +37,12 @@ const IFF_PROMISC: u32 = 0x100;
 pub(super) struct Frame {
     room: Vec<u8>,
     len: usize,
+}
+
+impl Bytes for Frame {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.room[..self.len]
+    }
 }
 
 impl Frame {
@@ -192,9 +201,8 @@ pub(super) fn wait(left: &Port, right: &Port, timeout: Duration) -> anyhow::Resu
         PollFd::new(left.socket.as_fd(), PollFlags::POLLIN),
         PollFd::new(right.socket.as_fd(), PollFlags::POLLIN),
     ];
-    // Rounded up: an early wake-up would only sleep again.
-    let milliseconds = u16::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
-    match poll(&mut fds, PollTimeout::from(milliseconds)) {
+    // A queue's frames leave by microseconds.
+    match ppoll(&mut fds, Some(TimeSpec::from_duration(timeout)), None) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error).context("cannot wait for frames"),
     }

@@ -1,0 +1,109 @@
+//! A line with a rate, a queue, and a threshold from which on packets are marked (RFC 3168), without sockets
+//! and without a clock: the kernel may have no queueing discipline that marks.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use pascaline_wire::frame::{ETH_LEN, IPV4_LEN};
+use pascaline_wire::{checksum, ecn};
+
+/// Preamble, frame check sequence and gap of Ethernet, in bytes.
+const FRAMING: usize = 24;
+/// Where IPv4's TOS and checksum are in an untagged frame, and IPv6's traffic class begins.
+const CLASS: usize = ETH_LEN + 1;
+const SUM: core::ops::Range<usize> = ETH_LEN + 10..ETH_LEN + 12;
+
+/// What a line is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    /// Bits per second; 0 for no limit.
+    pub(crate) rate: u64,
+    /// Frames that wait at most; more are dropped.
+    pub(crate) limit: usize,
+    /// Frames that wait from which on those that may be are marked.
+    pub(crate) threshold: Option<usize>,
+}
+
+/// What a frame is to a queue: bytes that it may mark.
+pub(crate) trait Bytes {
+    /// All of them.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// One direction of a line, and what waits for it.
+#[derive(Debug)]
+pub(crate) struct Queue<F> {
+    line: Line,
+    /// What waits, and when each has left.
+    waiting: VecDeque<(Instant, F)>,
+    pub(crate) marked: u64,
+    pub(crate) dropped: u64,
+}
+
+impl<F: Bytes> Queue<F> {
+    pub(crate) const fn new(line: Line) -> Self {
+        Self { line, waiting: VecDeque::new(), marked: 0, dropped: 0 }
+    }
+
+    /// Takes frames that arrive at `now`, and leaves those in `frames` that have left by now.
+    pub(crate) fn pass(&mut self, now: Instant, frames: &mut Vec<F>) {
+        if self.line.rate == 0 {
+            return;
+        }
+        let arrived = core::mem::take(frames);
+        self.release(now, frames);
+        for mut frame in arrived {
+            if self.waiting.len() >= self.line.limit {
+                self.dropped += 1;
+                continue;
+            }
+            let full = self.line.threshold.is_some_and(|threshold| self.waiting.len() >= threshold);
+            self.marked += u64::from(full && mark(frame.bytes_mut()));
+            let bits = 8 * (frame.bytes_mut().len() + FRAMING) as u64;
+            let takes = Duration::from_nanos(bits * 1_000_000_000 / self.line.rate);
+            let begins = self.waiting.back().map_or(now, |(left, _)| now.max(*left));
+            self.waiting.push_back((begins + takes, frame));
+        }
+    }
+
+    /// Appends what has left by `now`.
+    fn release(&mut self, now: Instant, out: &mut Vec<F>) {
+        while let Some((_, frame)) = self.waiting.pop_front_if(|(left, _)| *left <= now) {
+            out.push(frame);
+        }
+    }
+
+    /// When the next frame leaves.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.waiting.front().map(|(left, _)| *left)
+    }
+
+    /// Everything that waits, at once.
+    pub(crate) fn flush(&mut self, out: &mut Vec<F>) {
+        out.extend(self.waiting.drain(..).map(|(_, frame)| frame));
+    }
+}
+
+/// Marks an untagged IP packet whose sender heeds marks. False if it does not.
+fn mark(frame: &mut [u8]) -> bool {
+    match frame.get(12..14) {
+        Some([0x08, 0x00]) if frame.len() >= ETH_LEN + IPV4_LEN && frame[CLASS] & ecn::MASK != 0 => {
+            let before = u16::from_be_bytes([frame[CLASS - 1], frame[CLASS]]);
+            frame[CLASS] |= ecn::MARKED;
+            let after = u16::from_be_bytes([frame[CLASS - 1], frame[CLASS]]);
+            // Only what has changed (RFC 1624): whether it was right is not for a queue to say.
+            let sum = u16::from_be_bytes([frame[SUM.start], frame[SUM.start + 1]]);
+            let sum = checksum::finish(u64::from(!sum) + u64::from(!before) + u64::from(after));
+            frame[SUM].copy_from_slice(&sum.to_be_bytes());
+            true
+        }
+        Some([0x86, 0xdd]) if frame.len() > CLASS && frame[CLASS] >> 4 & ecn::MASK != 0 => {
+            frame[CLASS] |= ecn::MARKED << 4;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

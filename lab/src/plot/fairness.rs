@@ -1,0 +1,146 @@
+//! Two jobs on one link, over time (as PANAMA, section 7.3 and Figure 10, shows a job beside others).
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use pascaline_sim::bottleneck::{Outcome, Setting, Sharer, run};
+use pascaline_wire::CongestionControl;
+use plotters::prelude::*;
+use serde::Serialize;
+
+/// Draw what two jobs get of a link that they share, under each congestion control, in virtual time
+///
+/// Links of 10 Gbit/s that mark from 85 packets on. The second job begins after 5 ms. One panel per control;
+/// the first one has fixed windows of 512 and 64 packets.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pascaline-lab plot fairness --out fairness.svg --json")]
+pub(crate) struct FairnessArgs {
+    /// The SVG to write
+    #[arg(long, value_name = "FILE", default_value = "fairness.svg")]
+    out: PathBuf,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+const BEGINS: Duration = Duration::from_millis(5);
+const SETTLED: Duration = Duration::from_millis(45);
+const ENDS: Duration = Duration::from_millis(70);
+/// Each point of a line is of so much time.
+const STEP: Duration = Duration::from_millis(1);
+const PANEL: (u32, u32) = (420, 320);
+const ROWS: [(CongestionControl, [u16; 2]); 4] = [
+    (CongestionControl::Fixed, [512, 64]),
+    (CongestionControl::Panama, [0, 0]),
+    (CongestionControl::Dsa, [0, 0]),
+    (CongestionControl::Delay, [0, 0]),
+];
+
+/// What came of one control.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) control: &'static str,
+    /// Of the link, once that has settled.
+    pub(crate) shares: [f64; 2],
+    /// The smaller share over the larger one.
+    pub(crate) fairness: f64,
+    /// How long packets waited in the queue, in the mean, once that had settled.
+    pub(crate) wait_us: f64,
+    #[serde(skip)]
+    lines: [Vec<(f64, f64)>; 2],
+}
+
+impl Row {
+    pub(crate) fn of(control: CongestionControl, in_flight: [u16; 2]) -> anyhow::Result<Self> {
+        let sharer = |job: usize, begins| Sharer { control, in_flight: in_flight[job], begins };
+        let setting = Setting {
+            jobs: vec![sharer(0, Duration::ZERO), sharer(1, BEGINS)],
+            bytes: 2 << 20,
+            ends: ENDS,
+            ..Setting::rack(2)
+        };
+        let outcome = run(&setting).context("no appliance for the setting")?;
+        anyhow::ensure!(
+            outcome.shares.iter().all(|share| share.wrong == 0),
+            "{}: wrong sums",
+            control.name()
+        );
+        let shares = of_the_link(&setting, &outcome, SETTLED, ENDS);
+        let (less, more) = (shares[0].min(shares[1]), shares[0].max(shares[1]));
+        let steps = (0..).map(|step| STEP * step).take_while(|from| *from < ENDS);
+        let mut lines = [const { Vec::new() }; 2];
+        for from in steps {
+            for (line, share) in lines.iter_mut().zip(of_the_link(&setting, &outcome, from, from + STEP)) {
+                line.push((1e3 * from.as_secs_f64(), share));
+            }
+        }
+        let wait_us = 1e6 * outcome.mean_wait(SETTLED, ENDS).as_secs_f64();
+        Ok(Self { control: control.name(), shares, fairness: less / more.max(1e-9), wait_us, lines })
+    }
+}
+
+/// What part of the link's packets the results of each job were.
+fn of_the_link(setting: &Setting, outcome: &Outcome, from: Duration, to: Duration) -> [f64; 2] {
+    let most = (to - from).as_secs_f64() / setting.packet_time().as_secs_f64();
+    let results = outcome.results(from, to);
+    #[expect(clippy::cast_precision_loss, reason = "some ten thousand")]
+    let share = |job: usize| results.get(job).map_or(0.0, |&results| results as f64 / most);
+    [share(0), share(1)]
+}
+
+/// Runs the command.
+pub(crate) fn draw(args: &FairnessArgs) -> anyhow::Result<ExitCode> {
+    let rows = ROWS
+        .iter()
+        .map(|&(control, windows)| Row::of(control, windows))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut picture = String::new();
+    picture_of(&rows, &mut picture)?;
+    std::fs::write(&args.out, picture).with_context(|| format!("writing {}", args.out.display()))?;
+    if args.json {
+        println!("{}", serde_json::json!({ "rows": rows, "picture": args.out }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for Row { control, shares: [one, other], wait_us, .. } in &rows {
+        println!("{control:8} {one:.2} and {other:.2} of the link; packets wait {wait_us:.0} µs");
+    }
+    println!("{}", args.out.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn picture_of(rows: &[Row], into: &mut String) -> anyhow::Result<()> {
+    let width = PANEL.0 * u32::try_from(rows.len())?;
+    let area = SVGBackend::with_string(into, (width, PANEL.1)).into_drawing_area();
+    area.fill(&WHITE)?;
+    for (row, area) in rows.iter().zip(area.split_evenly((1, rows.len()))) {
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .caption(row.control, ("sans-serif", 20))
+            .x_label_area_size(40)
+            .y_label_area_size(50)
+            .build_cartesian_2d(0.0..1e3 * ENDS.as_secs_f64(), 0.0..1.05)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(TRANSPARENT).x_desc("time, ms").y_desc("part of the link").draw()?;
+        for (job, line) in row.lines.iter().enumerate() {
+            let color = Palette99::pick(job).to_rgba();
+            chart
+                .draw_series(LineSeries::new(line.iter().copied(), color.stroke_width(2)))?
+                .label(format!("job {}", job + 1))
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.3))
+            .draw()?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
