@@ -11,6 +11,7 @@ const MINIMUM: &str = "21.11";
 const FUNCTIONS: &[&str] = &[
     "psc_.*",
     "rte_eal_(init|cleanup|remote_launch|wait_lcore|hotplug_add|hotplug_remove)",
+    "rte_eth_dev_set_link_(down|up)",
     "rte_eth_add_rx_callback",
     "rte_eth_dev_(info_get|configure|adjust_nb_rx_tx_desc|start|stop|close|socket_id)",
     "rte_eth_dev_(get_port_by_name|set_mtu|get_mtu)",

@@ -130,6 +130,8 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     /// When what is not for the appliance leaves for the peer port.
     pub(crate) passing: Passing,
+    /// A port in line loses its link with its peer.
+    pub(crate) pass_link_state: bool,
     /// From when on results say that there is congestion here.
     pub(crate) marks: Marks,
     pub(crate) ports: Vec<PortConfig>,

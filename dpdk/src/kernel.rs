@@ -84,6 +84,11 @@ impl Interface {
         Ok(Link { up: self.questions.is_running(&self.name)?, mbps: None })
     }
 
+    /// Switches the interface on or off.
+    pub(crate) fn set_up(&self, up: bool) -> Result<(), Errno> {
+        self.questions.set_up(&self.name, up)
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         let counts = &self.counts;
         for queue in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {

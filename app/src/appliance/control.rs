@@ -19,6 +19,7 @@ use tracing::{error, info, warn};
 
 use super::accounting;
 use super::bring_up::{Appliance, Machine};
+use super::links::Links;
 use super::operator::{Facts, Operator, Site};
 use super::registrar::Listening;
 use super::watch::{Noticed, Watch};
@@ -61,9 +62,8 @@ pub(crate) fn run(
     tell_time(&plane, clock);
     let shared = Arc::new(Shared::new(plane.membership(), config));
     let published = embedded.as_ref().map(|server| Box::new(server.published()) as Box<dyn Gauges>);
-    let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published)
-        .with_queues(queues);
-    let gauges = Arc::new(gauges);
+    let gauges = ApplianceGauges::new(&ports, pools, pool_slots, pool_bytes, Arc::clone(&shared), published);
+    let gauges = Arc::new(gauges.with_queues(queues));
     let telemetry = Telemetry::new(counters, readers, Box::new(Arc::clone(&gauges)));
     let handles = launch(lcores, config.idle)?;
     let server = listener
@@ -91,6 +91,7 @@ pub(crate) fn run(
         began,
         time: OwnTime::default(),
         told: Duration::ZERO,
+        links: Links::new(config, &ports),
         collected: began,
         draining: None,
     };
@@ -114,6 +115,7 @@ struct Control {
     watch: Watch,
     /// When it was last told who is waited for, in the process's time.
     told: Duration,
+    links: Links,
     /// When histograms were last collected.
     collected: Instant,
     /// Since when, if the appliance is to end.
@@ -149,6 +151,7 @@ impl Control {
         if turn.settled {
             operator.settled();
         }
+        self.links.look();
         if self.collected.elapsed() >= COLLECT {
             // Seen by this loop only, which notices below if an lcore has ended.
             tell_systemd(NotifyState::Watchdog);

@@ -109,6 +109,7 @@ impl Accept<'_> {
             hugepages: word(dataplane.hugepages.as_ref()).unwrap_or_default(),
             memory_mb,
             drain: self.duration(dataplane.drain.as_ref(), DEFAULT_DRAIN)?,
+            pass_link_state: dataplane.pass_link_state,
             passing: word(dataplane.passing.as_ref()).unwrap_or_default(),
             marks,
             ports,

@@ -52,6 +52,8 @@ pub(super) struct Dataplane {
     pub(super) memory_mb: Option<Spanned<u32>>,
     pub(super) drain: Option<Spanned<String>>,
     pub(super) passing: Option<Spanned<Named<Passing>>>,
+    #[serde(default)]
+    pub(super) pass_link_state: bool,
     /// Frames.
     pub(super) mark_from: Option<Spanned<u16>>,
 }

@@ -52,6 +52,7 @@ impl Config {
         all.set("dataplane.hugepages", self.hugepages.name());
         all.set("dataplane.memory_mb", self.memory_mb.value);
         all.set("dataplane.drain", format_duration(self.drain));
+        all.set("dataplane.pass_link_state", self.pass_link_state);
         all.set("dataplane.passing", self.passing.name());
         all.set("dataplane.mark_from", self.marks.frames);
         all.set("pool.mark_from", self.marks.slots);

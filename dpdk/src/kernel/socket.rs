@@ -169,6 +169,20 @@ impl Socket {
         Ok(mac)
     }
 
+    /// Switches the interface on or off.
+    pub(super) fn set_up(&self, name: &CStr, up: bool) -> Result<(), Errno> {
+        let mut request = self.ask(name, libc::SIOCGIFFLAGS)?;
+        let bit = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
+        // SAFETY: the kernel has filled in this member for the request before; the request lives, and its
+        // name is terminated.
+        let status = unsafe {
+            let flags = &mut request.ifr_ifru.ifru_flags;
+            *flags = if up { *flags | bit } else { *flags & !bit };
+            libc::ioctl(self.fd(), libc::SIOCSIFFLAGS, &raw mut request)
+        };
+        if status == 0 { Ok(()) } else { Err(errno()) }
+    }
+
     /// Whether the interface is up and has a carrier.
     pub(super) fn is_running(&self, name: &CStr) -> Result<bool, Errno> {
         // SAFETY: as above.

@@ -88,6 +88,22 @@ impl PortStats {
     pub fn link(&self) -> Result<Link, Errno> {
         link(&self.device)
     }
+
+    /// Takes the link away from whoever is at the other end, or gives it back.
+    ///
+    /// # Errors
+    /// If the driver cannot, or this process may not.
+    pub fn set_link(&self, up: bool) -> Result<(), Errno> {
+        if let Some(interface) = self.device.kernel() {
+            return interface.set_up(up);
+        }
+        let _control = self.device.control();
+        let port = self.device.port_id();
+        // SAFETY: the port is open, and we have its control functions to ourselves.
+        Errno::check(unsafe {
+            if up { sys::rte_eth_dev_set_link_up(port) } else { sys::rte_eth_dev_set_link_down(port) }
+        })
+    }
 }
 
 pub(super) fn link(device: &DeviceHandle) -> Result<Link, Errno> {
