@@ -40,6 +40,7 @@ _IDLE_PINGS = 1000
 _PING_INTERVAL = "0.002"
 _LEAST_PINGS = 200
 _START_SECONDS = 20.0
+_LINK_SECONDS = 3.0
 # The part of the allreduces beside which pings are sent; TCP has the rest.
 _PINGED = 0.6
 
@@ -52,6 +53,7 @@ class Outcome:
     untouched: list[str]
     kinds: int
     offloads: bool | None
+    links: bool | None
     reference: str
     gbps: dict[str, float | None]
     p99_ms: dict[str, float | None]
@@ -62,6 +64,8 @@ class Outcome:
         self.problems += [f"did not pass as it was: {what}" for what in self.untouched]
         if self.offloads is False:
             self.problems.append("TCP with the kernel's offloads does not pass")
+        if self.links is False:
+            self.problems.append("the link to the workers does not follow that to the server")
         for name in (self.reference, "inline"):
             if not self.gbps[name]:
                 self.problems.append(f"iperf3 carried nothing ({name})")
@@ -95,6 +99,7 @@ class Outcome:
             "untouched": self.kinds - len(self.untouched),
             "untouched_wanted": self.kinds,
             "tcp_with_offloads": self.offloads,
+            "link_state_passed": self.links,
             "reference": self.reference,
             "iperf3_gbps": self.gbps,
             "iperf3_ratio": self.iperf3_ratio,
@@ -165,9 +170,10 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         p99: dict[str, float | None] = {"idle": _idle_p99(wire, stop)}
         results = _work(options, binary, (wire, appliance), files, (stop, cleanup), (gbps, p99))
         metrics = appliance.settled(stop)
+        links = _link_state_passes(wire, stop) if options.driver == "kernel" else None
         code = appliance.stop()
         whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, code)
-        outcome = Outcome(whole, untouched, kinds, offloads, reference, gbps, p99)
+        outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, p99)
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")
         return outcome
@@ -213,7 +219,21 @@ def _configuration(wire: Wire, settings: Settings, files: Path) -> str:
     text = configuration(wire, settings, files / "admin.sock")
     for own, peer in (("p0", "p1"), ("p1", "p0")):
         text = text.replace(f'name = "{own}"\n', f'name = "{own}"\npeer = "{peer}"\n', 1)
-    return text
+    return text.replace("[dataplane]\n", "[dataplane]\npass_link_state = true\n", 1)
+
+
+def _link_state_passes(wire: Wire, stop: Stop) -> bool:
+    """Whether the workers' side loses its link with the server's, and gets it back."""
+
+    def has_link() -> bool:
+        said = run("ip", "-n", wire.rack, "-j", "link", "show", "dev", "uplink").stdout
+        return "LOWER_UP" in json.loads(said)[0]["flags"]
+
+    for state, expected in (("down", False), ("up", True)):
+        run("ip", "-n", wire.server, "link", "set", "eth0", state)
+        if not stop.wait_for(lambda expected=expected: has_link() == expected, _LINK_SECONDS):  # type: ignore[misc]
+            return False
+    return True
 
 
 def _iperf3(wire: Wire, files: Path, name: str) -> float | None:

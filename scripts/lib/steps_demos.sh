@@ -201,7 +201,8 @@ lab_leaf_spine() {
 # judged.
 demo_inline() {
     demo --inline --workers 2 --bytes 2MiB --allreduces 12 -- "${all_good[@]/workers == 4/workers == 2}" \
-        'untouched == untouched_wanted' 'untouched >= 11' 'tcp_with_offloads' 'iperf3_ratio > 0'
+        'untouched == untouched_wanted' 'untouched >= 11' 'tcp_with_offloads' 'link_state_passed' \
+        'iperf3_ratio > 0'
 }
 
 # A controller tells the appliances their parts and workers where to go; it and a leaf are killed.
