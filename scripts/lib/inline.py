@@ -229,11 +229,10 @@ def _link_state_passes(wire: Wire, stop: Stop) -> bool:
         said = run("ip", "-n", wire.rack, "-j", "link", "show", "dev", "uplink").stdout
         return "LOWER_UP" in json.loads(said)[0]["flags"]
 
-    for state, expected in (("down", False), ("up", True)):
-        run("ip", "-n", wire.server, "link", "set", "eth0", state)
-        if not stop.wait_for(lambda expected=expected: has_link() == expected, _LINK_SECONDS):  # type: ignore[misc]
-            return False
-    return True
+    run("ip", "-n", wire.server, "link", "set", "eth0", "down")
+    lost = stop.wait_for(lambda: not has_link(), _LINK_SECONDS)
+    run("ip", "-n", wire.server, "link", "set", "eth0", "up")
+    return lost and stop.wait_for(has_link, _LINK_SECONDS)
 
 
 def _iperf3(wire: Wire, files: Path, name: str) -> float | None:
