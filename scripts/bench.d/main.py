@@ -23,7 +23,7 @@ from figure import Section  # noqa: E402
 from process import Failure, Interrupted, Stop  # noqa: E402
 from stolen import Cores  # noqa: E402
 
-SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory", "ends")
+SECTIONS = ("pool", "pipeline", "host", "allreduce", "olaf", "scale", "memory", "ends", "inline")
 _LIMIT_SECONDS = 5400.0
 
 _EXAMPLES = """\
@@ -47,6 +47,7 @@ sections:
   olaf       the queue of asynchronous updates, beside FIFO
   scale      what a packet costs with more workers, jobs and slots
   memory     a running appliance against what its configuration promises
+  inline     TCP and echoes through the appliance in line, against dpdk-testpmd and against idle
   ends       the worker against bare sockets and Gloo where processors limit; alone with --json its last line
              has the main figures
 

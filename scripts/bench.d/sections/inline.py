@@ -1,0 +1,75 @@
+"""In line: TCP through the appliance against dpdk-testpmd, and echoes beside an allreduce against idle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import build
+from context import Context
+from figure import Beside, Figure, Goal, Section
+from process import Failure
+
+TITLE = "In line: what passes the appliance, against a forwarder that looks into nothing and against idle"
+
+_DEMO = build.ROOT / "scripts/lib/demo.py"
+_SECONDS = 180.0
+_CARRIED = Goal(at_least=0.9)
+_WAITS = Goal(at_most=2.0)
+
+
+def measure(context: Context, section: Section) -> None:
+    """One run of scripts/demo --inline: workers on one side, a server on the other."""
+    section.notes.append(
+        "scripts/demo --inline: two workers, a server, and between them the appliance on two net_kernel "
+        "ports, or dpdk-testpmd (io, net_af_packet) on the same interfaces. Everything shares the machine's "
+        "cores: with two of them, echoes wait for a processor, whatever the appliance does."
+    )
+    said = _demonstrate(context)
+    section.raw["demo"] = said
+    gbps, p99 = said["iperf3_gbps"], said["ping_p99_ms"]
+    reference = said["reference"]
+    section.add(
+        Figure(
+            "iperf3 through the appliance, idle",
+            gbps["inline"],
+            "Gbit/s",
+            Beside(reference, gbps[reference]),
+            goal=_CARRIED,
+            group="iperf3",
+            label="in line",
+        )
+    )
+    if p99["idle"] is None or p99["allreduce"] is None:
+        section.failures.append("too few echoes came back to tell a p99")
+        return
+    section.add(
+        Figure(
+            "p99 of ping beside an allreduce",
+            p99["allreduce"],
+            "ms",
+            Beside("idle", p99["idle"]),
+            goal=_WAITS,
+            group="ping",
+            label="beside an allreduce",
+        )
+    )
+
+
+def _demonstrate(context: Context) -> dict[str, Any]:
+    words = ["--inline", "--json", "--workers", "2", "--bytes", "4MiB", "--binary", str(context.binary)]
+    words += ["--allreduces", str(context.pick(60, 20))]
+    done = subprocess.run(
+        [sys.executable, "-B", str(_DEMO), *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise Failure("scripts/demo --inline has failed", done.stderr[-2000:])
+    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return said
