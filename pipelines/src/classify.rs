@@ -318,7 +318,7 @@ impl Classifier<'_> {
             element: header.element.byte(header.flags.has(Flags::FIN)),
             overflow: header.flags.has(Flags::OVERFLOW),
             again: header.flags.has(Flags::RETRANSMISSION),
-            marked: header.flags.has(Flags::ECN_ECHO),
+            marked: datagram.marked,
             partial: payload.total > payload.len,
             priority: header.priority,
             rules: job.rules(),

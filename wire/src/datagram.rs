@@ -17,7 +17,9 @@ pub struct Datagram {
     pub sender: (Address, u16),
     /// The address and UDP port that it was sent to.
     pub local: (Address, u16),
-    /// The aggregation header; with ECN_ECHO if the packet itself has met congestion on its way (CE).
+    /// It has met congestion on its way: it is marked (CE), or says so of what is inside.
+    pub marked: bool,
+    /// The aggregation header.
     pub header: Header,
     /// Where the payload lies; with the trailer, until [`split`](Self::split) has found that.
     pub payload: Payload,
@@ -31,13 +33,13 @@ impl Datagram {
     #[inline(always)]
     pub fn parse(bytes: &[u8], frame: &Frame, ip: &Ip, udp: &Udp) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(udp.body(bytes))?;
-        let met = if ecn::is_marked(ip.ecn) { Flags::ECN_ECHO } else { Flags::NONE };
         Ok(Self {
             src_mac: frame.src,
             vlan: frame.vlan,
             sender: (ip.src, udp.src_port),
             local: (ip.dst, udp.dst_port),
-            header: Header { flags: header.flags.with(met), ..header },
+            marked: ecn::is_marked(ip.ecn) || header.flags.has(Flags::ECN_ECHO),
+            header,
             payload: Payload::new(udp.body + header::LEN, rest.len()),
         })
     }
@@ -54,6 +56,7 @@ impl Datagram {
             vlan: VlanTags::NONE,
             sender: (Address::default(), 0),
             local: (Address::default(), 0),
+            marked: header.flags.has(Flags::ECN_ECHO),
             header,
             payload: Payload::new(header::LEN, rest.len()),
         })
