@@ -4,7 +4,9 @@ mod aro;
 mod draw;
 mod dsa;
 mod figure;
+mod iswitch;
 mod olaf;
+mod panama;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -56,7 +58,8 @@ pub(crate) struct PaperArgs {
 
 /// All that can be made.
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    olaf::FIGURES.iter().chain(&dsa::FIGURES).chain(&aro::FIGURES)
+    let ours = olaf::FIGURES.iter().chain(&dsa::FIGURES).chain(&panama::FIGURES);
+    ours.chain(&iswitch::FIGURES).chain(&aro::FIGURES)
 }
 
 fn names() -> Vec<PossibleValue> {

@@ -50,6 +50,7 @@ mod campaign;
 mod clock;
 mod cluster;
 mod corruption;
+pub mod fabric;
 mod faults;
 mod host;
 mod io;

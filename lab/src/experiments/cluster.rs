@@ -1,0 +1,98 @@
+//! A cluster that jobs and other traffic share, packet by packet (PANAMA, section 7).
+//!
+//! Switches add with the real pool, workers keep the window of the real congestion controls; links, queues,
+//! DCTCP and the clock are `pascaline_sim::fabric`'s. Each sum is checked to hold every worker once.
+//!
+//! A job's tensor goes packet by packet over its trees in turn: worker → leaf, which adds up its own workers →
+//! the tree's spine, which adds up leaves → back. A job below one leaf is added up there. In a ring each
+//! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
+
+mod adder;
+mod load;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub(crate) use load::{Load, draw};
+pub(crate) use world::run;
+
+use pascaline_sim::fabric::Clos;
+use pascaline_wire::CongestionControl;
+
+/// Bytes of a packet, and of what precedes its payload, preamble and gap included.
+pub(crate) const PACKET: u64 = 1500;
+/// Packets of a tree in flight at most.
+const WINDOW: u16 = 256;
+
+/// How jobs combine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// In a ring of DCTCP connections.
+    Ring,
+    /// Over this many trees, under a control and with at most so many packets of each in flight.
+    Trees(usize, CongestionControl, u16),
+    /// Over one tree, with this spine.
+    Spine(usize, CongestionControl, u16),
+    /// All workers send to a server, which sends the sum to each; both over DCTCP.
+    Server,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Job {
+    /// The server of each worker; with [`Scheme::Server`] the last is the parameter server.
+    pub(crate) workers: Vec<usize>,
+    /// Packets of its tensor.
+    pub(crate) packets: u32,
+    /// Nanoseconds of an iteration's computation.
+    pub(crate) computes: u64,
+    /// When it begins.
+    pub(crate) begins: u64,
+}
+
+/// A flow of another kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) packets: u32,
+    pub(crate) begins: u64,
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) clos: Clos,
+    pub(crate) scheme: Scheme,
+    pub(crate) jobs: Vec<Job>,
+    /// In the order of their beginnings.
+    pub(crate) flows: Vec<Plain>,
+    /// Gbit/s of each link.
+    pub(crate) gbps: u64,
+    /// Packets in a queue from which on packets are marked.
+    pub(crate) marks_from: u64,
+    /// Nanoseconds of a link.
+    pub(crate) delay: u64,
+    /// Nanoseconds that a host takes for each packet's acknowledgement or step, beside the links.
+    pub(crate) host: u64,
+    pub(crate) lasts: u64,
+    /// Nanoseconds of a sample of what got through; 0: none.
+    pub(crate) samples: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Outcome {
+    /// Of each flow that began: packets wanted, packets that arrived, and nanoseconds until its end, or that of
+    /// the run.
+    pub(crate) flows: Vec<(u32, u32, u64)>,
+    /// Of each job: nanoseconds of each iteration.
+    pub(crate) iterations: Vec<Vec<u64>>,
+    /// The same without computation: from the first gradient that is ready to the last result.
+    pub(crate) combining: Vec<Vec<u64>>,
+    /// Packets in each sample, of the first flow and of the first job's first worker.
+    pub(crate) samples: Vec<[u64; 2]>,
+    pub(crate) events: u64,
+    /// Sums that did not hold each worker once, and contributions without a slot: both have to be 0.
+    pub(crate) wrong: u64,
+}

@@ -1,0 +1,497 @@
+//! One run.
+#![expect(clippy::cast_possible_truncation, reason = "places in lists, and times of a run")]
+
+use core::time::Duration;
+
+use pascaline_aggregator::PoolConfigError;
+use pascaline_sim::fabric::{Dctcp, Fabric, Frame, Link};
+use pascaline_sim::random::mix;
+use pascaline_worker::congestion::{Congestion, Sample, Signal};
+
+use super::adder::Adder;
+use super::{Outcome, PACKET, Scheme, Setting, WINDOW};
+
+/// Bytes of Ethernet around a packet: preamble, check sequence, gap.
+const WIRE: u64 = PACKET + 24;
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    what: What,
+    marked: bool,
+}
+
+impl Frame for Packet {
+    fn mark(&mut self) {
+        self.marked = true;
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// The next plain flow begins.
+    Begin(u32),
+    /// A job's worker has its gradient.
+    Ready(u32),
+    /// A packet of a flow, after so many hops, and its acknowledgement.
+    Data(u32, u8),
+    Ack(u32),
+    /// A contribution to a tree's PSN; a leaf's sum of its own; the sum on its way to a leaf, and to a worker.
+    Up(u32, u32, u16),
+    Part(u32, u32, u16),
+    Sum(u32, u32, u16),
+    Down(u32, u32, u16),
+}
+
+/// A connection: of others, or of a job to its worker's next.
+struct Flow {
+    from: usize,
+    to: usize,
+    spine: usize,
+    packets: u32,
+    sent: u32,
+    acked: u32,
+    arrived: u32,
+    /// What may be sent: all, or what a job's step allows.
+    allowed: u32,
+    control: Dctcp,
+    began: u64,
+    ended: Option<u64>,
+    /// The job it belongs to, and its place there.
+    job: Option<(usize, usize)>,
+}
+
+/// One tree of a job.
+struct Tree {
+    spine: usize,
+    packets: u32,
+    /// Of each PSN under way: a contribution was marked.
+    marks: Vec<bool>,
+    /// Of each worker.
+    controls: Vec<Congestion>,
+    sent: Vec<u32>,
+    got: Vec<u32>,
+}
+
+/// Where a job's iteration stands.
+struct Progress {
+    /// Leaf of each group of workers, and their number.
+    groups: Vec<(usize, u16)>,
+    /// Group and place in it of each worker.
+    places: Vec<(u16, u16)>,
+    trees: Vec<Tree>,
+    flows: Vec<usize>,
+    /// Flows, or workers times trees, that are not done.
+    missing: usize,
+    began: u64,
+    ready: u64,
+}
+
+pub(super) struct World<'a> {
+    setting: &'a Setting,
+    fabric: Fabric<Packet>,
+    flows: Vec<Flow>,
+    jobs: Vec<Progress>,
+    /// Of each leaf, then of each spine.
+    adders: Vec<Option<Adder>>,
+    per_job: u32,
+    /// The first flow that is no job's.
+    first_plain: usize,
+    outcome: Outcome,
+}
+
+/// Runs a setting to its end.
+///
+/// # Errors
+/// The pool cannot be made.
+pub(crate) fn run(setting: &Setting) -> Result<Outcome, PoolConfigError> {
+    let mut world = World::new(setting)?;
+    while let Some(packet) = world.fabric.next() {
+        if world.fabric.now() > setting.lasts {
+            break;
+        }
+        world.happen(packet);
+    }
+    Ok(world.finish())
+}
+
+impl<'a> World<'a> {
+    fn new(setting: &'a Setting) -> Result<Self, PoolConfigError> {
+        let link = Link::new(setting.gbps, setting.delay, setting.marks_from * WIRE);
+        let trees = match setting.scheme {
+            Scheme::Trees(trees, ..) => trees,
+            Scheme::Spine(..) => 1,
+            Scheme::Ring | Scheme::Server => 0,
+        };
+        let mut world = Self {
+            setting,
+            fabric: Fabric::new(setting.clos.links(link)),
+            flows: Vec::new(),
+            jobs: Vec::new(),
+            adders: Vec::new(),
+            per_job: u32::try_from(trees).unwrap_or(0),
+            first_plain: 0,
+            outcome: Outcome::default(),
+        };
+        (0..setting.jobs.len()).for_each(|number| world.add_job(number, trees));
+        world.first_plain = world.flows.len();
+        world.add_adders()?;
+        for number in 0..setting.jobs.len() {
+            let job = &setting.jobs[number];
+            world.later(job.begins + job.computes, What::Ready(number as u32));
+        }
+        if let Some(first) = setting.flows.first() {
+            world.later(first.begins, What::Begin(0));
+        }
+        Ok(world)
+    }
+
+    fn later(&mut self, delay: u64, what: What) {
+        self.fabric.after(delay, Packet { what, marked: false });
+    }
+
+    fn add_job(&mut self, number: usize, trees: usize) {
+        let (setting, job) = (self.setting, &self.setting.jobs[number]);
+        let (mut groups, mut places) = (Vec::<(usize, u16)>::new(), Vec::new());
+        for &server in &job.workers {
+            let leaf = setting.clos.leaf(server);
+            let group = groups.iter().position(|&(other, _)| other == leaf).unwrap_or_else(|| {
+                groups.push((leaf, 0));
+                groups.len() - 1
+            });
+            places.push((group as u16, groups[group].1));
+            groups[group].1 += 1;
+        }
+        let spine = |tree: usize| match setting.scheme {
+            Scheme::Spine(spine, ..) => spine,
+            _ => (mix(number as u64) as usize + tree) % setting.clos.spines,
+        };
+        let workers = job.workers.len();
+        let tree = |tree: usize| {
+            let (control, most) = match setting.scheme {
+                Scheme::Trees(_, control, most) | Scheme::Spine(_, control, most) => (control, most),
+                Scheme::Ring | Scheme::Server => (pascaline_wire::CongestionControl::Fixed, WINDOW),
+            };
+            let most = u32::from(most.min(WINDOW));
+            Tree {
+                spine: spine(tree),
+                packets: (job.packets + trees as u32 - 1 - tree as u32) / trees as u32,
+                marks: vec![false; 2 * usize::from(WINDOW)],
+                controls: vec![Congestion::new(control, most, PACKET as u32); workers],
+                sent: vec![0; workers],
+                got: vec![0; workers],
+            }
+        };
+        let mut progress = Progress {
+            groups,
+            places,
+            trees: (0..trees).map(tree).collect(),
+            flows: Vec::new(),
+            missing: 0,
+            began: job.begins,
+            ready: 0,
+        };
+        let last = workers - 1;
+        let pairs: Vec<(usize, usize)> = match setting.scheme {
+            Scheme::Ring => (0..workers).map(|at| (at, (at + 1) % workers)).collect(),
+            // Up first, then down.
+            Scheme::Server => (0..last).map(|at| (at, last)).chain((0..last).map(|at| (last, at))).collect(),
+            Scheme::Trees(..) | Scheme::Spine(..) => Vec::new(),
+        };
+        for (place, (from, to)) in pairs.into_iter().enumerate() {
+            progress.flows.push(self.flows.len());
+            self.add_flow(job.workers[from], job.workers[to], Some((number, place)));
+        }
+        self.jobs.push(progress);
+        self.outcome.iterations.push(Vec::new());
+        self.outcome.combining.push(Vec::new());
+    }
+
+    fn add_flow(&mut self, from: usize, to: usize, job: Option<(usize, usize)>) {
+        let spine = mix(self.flows.len() as u64 ^ 0xf10) as usize % self.setting.clos.spines;
+        self.flows.push(Flow {
+            from,
+            to,
+            spine,
+            packets: 0,
+            sent: 0,
+            acked: 0,
+            arrived: 0,
+            allowed: 0,
+            control: Dctcp::default(),
+            began: 0,
+            ended: None,
+            job,
+        });
+    }
+
+    fn add_adders(&mut self) -> Result<(), PoolConfigError> {
+        let leaves = self.setting.clos.leaves;
+        let mut trees = vec![Vec::new(); leaves + self.setting.clos.spines];
+        for (number, job) in (0..).zip(&self.jobs) {
+            for (at, tree) in (0..).zip(&job.trees) {
+                let name: u32 = number * self.per_job + at;
+                job.groups.iter().for_each(|&(leaf, _)| trees[leaf].push(name));
+                if job.groups.len() > 1 {
+                    trees[leaves + tree.spine].push(name);
+                }
+            }
+        }
+        let adders = trees
+            .into_iter()
+            .map(|trees| if trees.is_empty() { Ok(None) } else { Adder::new(trees).map(Some) });
+        self.adders = adders.collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn happen(&mut self, packet: Packet) {
+        let marked = packet.marked;
+        match packet.what {
+            What::Begin(number) => self.begin(number as usize),
+            What::Ready(job) => self.ready(job as usize),
+            What::Data(flow, hop) => self.data(flow, hop, marked),
+            What::Ack(flow) => {
+                let at = flow as usize;
+                self.flows[at].acked += 1;
+                self.flows[at].control.on_ack(marked);
+                self.push(at);
+            }
+            What::Up(tree, psn, worker) => self.up(tree, psn, worker, marked),
+            What::Part(tree, psn, group) => self.part(tree, psn, group, marked),
+            What::Sum(tree, psn, group) => self.fan_out(tree, psn, group, marked),
+            What::Down(tree, psn, worker) => self.down(tree, psn, worker, marked),
+        }
+    }
+
+    fn begin(&mut self, number: usize) {
+        let plain = self.setting.flows[number];
+        let at = self.flows.len();
+        self.add_flow(plain.from, plain.to, None);
+        let now = self.fabric.now();
+        let flow = &mut self.flows[at];
+        (flow.packets, flow.allowed, flow.began) = (plain.packets, plain.packets, now);
+        self.push(at);
+        if let Some(next) = self.setting.flows.get(number + 1) {
+            self.later(next.begins.saturating_sub(now), What::Begin(number as u32 + 1));
+        }
+    }
+
+    /// Sends what a flow's window allows.
+    fn push(&mut self, at: usize) {
+        let flow = &mut self.flows[at];
+        while flow.sent - flow.acked < flow.control.window() && flow.sent < flow.packets.min(flow.allowed) {
+            flow.sent += 1;
+            let packet = Packet { what: What::Data(at as u32, 1), marked: false };
+            self.fabric.send(self.setting.clos.up(flow.from), WIRE, packet);
+        }
+    }
+
+    fn data(&mut self, number: u32, hop: u8, marked: bool) {
+        let at = number as usize;
+        let flow = &mut self.flows[at];
+        if let Some(link) = self.setting.clos.hop(flow.from, flow.to, flow.spine, hop) {
+            return self.fabric.send(link, WIRE, Packet { what: What::Data(number, hop + 1), marked });
+        }
+        flow.arrived += 1;
+        let done = flow.arrived == flow.packets;
+        if done {
+            flow.ended = Some(self.fabric.now());
+        }
+        let (job, arrived) = (flow.job, flow.arrived);
+        // Acknowledgements are small, and wait in no queue.
+        let back = u64::from(hop) * self.setting.delay + self.setting.host;
+        self.fabric.after(back, Packet { what: What::Ack(number), marked });
+        match job {
+            Some((job, place)) => self.step(job, place, arrived, done),
+            None => self.sample(0, at == self.first_plain),
+        }
+    }
+
+    /// A packet of a job's flow has arrived: the worker, or the server, may pass on what it has.
+    fn step(&mut self, number: usize, place: usize, arrived: u32, done: bool) {
+        self.sample(1, number == 0 && place == 0);
+        let job = &self.jobs[number];
+        if self.setting.scheme == Scheme::Ring {
+            let next = job.flows[(place + 1) % job.flows.len()];
+            let chunk = self.flows[next].packets / (2 * (job.flows.len() as u32 - 1)).max(1);
+            self.flows[next].allowed = self.flows[next].allowed.max(chunk + arrived);
+            self.push(next);
+        } else if place < job.flows.len() / 2 {
+            // The server adds up whole tensors, and sends when it has them all.
+            let half = job.flows.len() / 2;
+            if job.flows[..half].iter().all(|&flow| self.flows[flow].ended.is_some()) {
+                for place in half..2 * half {
+                    let flow = self.jobs[number].flows[place];
+                    self.flows[flow].allowed = u32::MAX;
+                    self.push(flow);
+                }
+            }
+        }
+        if done {
+            self.part_done(number);
+        }
+    }
+
+    /// A job's gradients are ready.
+    fn ready(&mut self, number: usize) {
+        let now = self.fabric.now();
+        let packets = self.setting.jobs[number].packets;
+        let job = &mut self.jobs[number];
+        job.ready = now;
+        job.missing = job.flows.len() + job.trees.len() * job.places.len();
+        let workers = job.places.len() as u32;
+        for (place, at) in job.flows.clone().into_iter().enumerate() {
+            let flow = &mut self.flows[at];
+            (flow.sent, flow.acked, flow.arrived, flow.ended) = (0, 0, 0, None);
+            let chunk = packets.div_ceil(workers).max(1);
+            (flow.packets, flow.allowed) = match self.setting.scheme {
+                Scheme::Ring => (2 * (workers - 1).max(1) * chunk, chunk),
+                _ if place < job.flows.len() / 2 => (packets, packets),
+                _ => (packets, 0),
+            };
+        }
+        for at in self.jobs[number].flows.clone() {
+            self.push(at);
+        }
+        for tree in 0..self.jobs[number].trees.len() {
+            let tree_at = &mut self.jobs[number].trees[tree];
+            if tree_at.packets == 0 {
+                (0..workers).for_each(|_| self.part_done(number));
+                continue;
+            }
+            tree_at.sent.fill(0);
+            tree_at.got.fill(0);
+            for worker in 0..workers as usize {
+                self.contribute(number, tree, worker);
+            }
+        }
+    }
+
+    /// Sends what a worker's window allows.
+    fn contribute(&mut self, number: usize, at: usize, worker: usize) {
+        let server = self.setting.jobs[number].workers[worker];
+        let tree = &mut self.jobs[number].trees[at];
+        let window = tree.controls[worker].window();
+        while tree.sent[worker] < tree.packets && tree.sent[worker] - tree.got[worker] < window {
+            let psn = tree.sent[worker];
+            tree.sent[worker] += 1;
+            let name = number as u32 * self.per_job + at as u32;
+            let packet = Packet { what: What::Up(name, psn, worker as u16), marked: false };
+            self.fabric.send(self.setting.clos.up(server), WIRE, packet);
+        }
+    }
+
+    const fn of(&self, tree: u32) -> (usize, usize) {
+        ((tree / self.per_job) as usize, (tree % self.per_job) as usize)
+    }
+
+    /// PSNs go on from iteration to iteration, so that none comes again in a slot that still has its result.
+    fn name(&self, tree: u32, psn: u32) -> u32 {
+        let (job, at) = self.of(tree);
+        self.outcome.iterations[job].len() as u32 * self.jobs[job].trees[at].packets + psn
+    }
+
+    fn up(&mut self, tree: u32, psn: u32, worker: u16, marked: bool) {
+        let (job, at) = self.of(tree);
+        let (group, place) = self.jobs[job].places[usize::from(worker)];
+        let (leaf, fan_in) = self.jobs[job].groups[usize::from(group)];
+        let (now, name) = (self.fabric.now(), self.name(tree, psn));
+        let marks = &mut self.jobs[job].trees[at].marks;
+        let mark = psn as usize % marks.len();
+        marks[mark] |= marked;
+        let sum = self.adders[leaf].as_mut().and_then(|adder| adder.add(now, tree, name, place, fan_in, 1));
+        let Some(sum) = sum else { return };
+        self.outcome.wrong += u64::from(sum != u32::from(fan_in));
+        if self.jobs[job].groups.len() == 1 {
+            let marked = self.jobs[job].trees[at].marks[mark];
+            return self.fan_out(tree, psn, group, marked);
+        }
+        let spine = self.jobs[job].trees[at].spine;
+        let packet = Packet { what: What::Part(tree, psn, group), marked: false };
+        self.fabric.send(self.setting.clos.climb(leaf, spine), WIRE, packet);
+    }
+
+    fn part(&mut self, tree: u32, psn: u32, group: u16, marked: bool) {
+        let (job, at) = self.of(tree);
+        let (now, name) = (self.fabric.now(), self.name(tree, psn));
+        let Progress { groups, trees, .. } = &mut self.jobs[job];
+        let spine = trees[at].spine;
+        let mark = psn as usize % trees[at].marks.len();
+        trees[at].marks[mark] |= marked;
+        let (fan_in, inside) = (groups.len() as u16, u32::from(groups[usize::from(group)].1));
+        let adder = self.adders[self.setting.clos.leaves + spine].as_mut();
+        let Some(sum) = adder.and_then(|adder| adder.add(now, tree, name, group, fan_in, inside)) else {
+            return;
+        };
+        self.outcome.wrong += u64::from(sum as usize != self.setting.jobs[job].workers.len());
+        let marked = trees[at].marks[mark];
+        for (group, &(leaf, _)) in (0..).zip(groups.iter()) {
+            let packet = Packet { what: What::Sum(tree, psn, group), marked };
+            self.fabric.send(self.setting.clos.descend(spine, leaf), WIRE, packet);
+        }
+    }
+
+    fn fan_out(&mut self, tree: u32, psn: u32, group: u16, marked: bool) {
+        let (job, _) = self.of(tree);
+        let places = (0..).zip(&self.jobs[job].places);
+        for (worker, _) in places.filter(|(_, place)| place.0 == group) {
+            let server = self.setting.jobs[job].workers[worker as usize];
+            let packet = Packet { what: What::Down(tree, psn, worker), marked };
+            self.fabric.send(self.setting.clos.down(server), WIRE, packet);
+        }
+    }
+
+    fn down(&mut self, tree: u32, psn: u32, worker: u16, marked: bool) {
+        let (number, at) = self.of(tree);
+        let now = Duration::from_nanos(self.fabric.now());
+        self.sample(1, number == 0 && worker == 0);
+        let worker = usize::from(worker);
+        let tree = &mut self.jobs[number].trees[at];
+        tree.got[worker] += 1;
+        let mark = psn as usize % tree.marks.len();
+        tree.marks[mark] = false;
+        let signal = Signal { marked, ..Signal::default() };
+        let limited = tree.sent[worker] < tree.packets;
+        tree.controls[worker].on_result(&Sample { now, sent_at: now, ambiguous: false, signal, limited });
+        if tree.got[worker] == tree.packets {
+            return self.part_done(number);
+        }
+        self.contribute(number, at, worker);
+    }
+
+    /// A flow or a worker's tree is done; with the last one the iteration ends.
+    fn part_done(&mut self, number: usize) {
+        let now = self.fabric.now();
+        let job = &mut self.jobs[number];
+        job.missing -= 1;
+        if job.missing == 0 {
+            self.outcome.iterations[number].push(now - job.began);
+            self.outcome.combining[number].push(now - job.ready);
+            job.began = now;
+            // In a ring acknowledgements may still be on their way.
+            let pause = self.setting.jobs[number].computes.max(8 * self.setting.delay + self.setting.host);
+            self.later(pause, What::Ready(number as u32));
+        }
+    }
+
+    fn sample(&mut self, which: usize, wanted: bool) {
+        if self.setting.samples > 0 && wanted {
+            let at = (self.fabric.now() / self.setting.samples) as usize;
+            let samples = &mut self.outcome.samples;
+            samples.resize(samples.len().max(at + 1), [0; 2]);
+            samples[at][which] += 1;
+        }
+    }
+
+    fn finish(self) -> Outcome {
+        let lasts = self.setting.lasts;
+        let plain = self.flows.iter().filter(|flow| flow.job.is_none());
+        let flows = plain.map(|flow| (flow.packets, flow.arrived, flow.ended.unwrap_or(lasts) - flow.began));
+        let refused: u64 = self.adders.iter().flatten().map(Adder::refused).sum();
+        Outcome {
+            flows: flows.collect(),
+            events: self.fabric.counts().0,
+            wrong: self.outcome.wrong + refused,
+            ..self.outcome
+        }
+    }
+}
