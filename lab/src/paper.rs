@@ -6,7 +6,6 @@ mod dsa;
 mod figure;
 mod iswitch;
 mod olaf;
-mod panama;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -58,7 +57,7 @@ pub(crate) struct PaperArgs {
 
 /// All that can be made.
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    let ours = olaf::FIGURES.iter().chain(&dsa::FIGURES).chain(&panama::FIGURES);
+    let ours = olaf::FIGURES.iter().chain(&dsa::FIGURES);
     ours.chain(&iswitch::FIGURES).chain(&aro::FIGURES)
 }
 

@@ -1,4 +1,4 @@
-//! A cluster that jobs and other traffic share, packet by packet (PANAMA, section 7).
+//! Jobs that share a cluster, packet by packet (iSwitch, sections 3 and 5).
 //!
 //! Switches add with the real pool, workers keep the window of the real congestion controls; links, queues,
 //! DCTCP and the clock are `pascaline_sim::fabric`'s. Each sum is checked to hold every worker once.
@@ -8,12 +8,10 @@
 //! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
 
 mod adder;
-mod load;
 #[cfg(test)]
 mod tests;
 mod world;
 
-pub(crate) use load::{Load, draw};
 pub(crate) use world::run;
 
 use pascaline_sim::fabric::Clos;
@@ -31,8 +29,6 @@ pub(crate) enum Scheme {
     Ring,
     /// Over this many trees, under a control and with at most so many packets of each in flight.
     Trees(usize, CongestionControl, u16),
-    /// Over one tree, with this spine.
-    Spine(usize, CongestionControl, u16),
     /// All workers send to a server, which sends the sum to each; both over DCTCP.
     Server,
 }
@@ -50,23 +46,12 @@ pub(crate) struct Job {
     pub(crate) begins: u64,
 }
 
-/// A flow of another kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plain {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) packets: u32,
-    pub(crate) begins: u64,
-}
-
 /// What is simulated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) clos: Clos,
     pub(crate) scheme: Scheme,
     pub(crate) jobs: Vec<Job>,
-    /// In the order of their beginnings.
-    pub(crate) flows: Vec<Plain>,
     /// Gbit/s of each link.
     pub(crate) gbps: u64,
     /// Packets in a queue from which on packets are marked.
@@ -76,23 +61,17 @@ pub(crate) struct Setting {
     /// Nanoseconds that a host takes for each packet's acknowledgement or step, beside the links.
     pub(crate) host: u64,
     pub(crate) lasts: u64,
-    /// Nanoseconds of a sample of what got through; 0: none.
-    pub(crate) samples: u64,
+    /// Ends with this iteration of the first job; 0: none.
+    pub(crate) iterations: usize,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Outcome {
-    /// Of each flow that began: packets wanted, packets that arrived, and nanoseconds until its end, or that of
-    /// the run.
-    pub(crate) flows: Vec<(u32, u32, u64)>,
-    /// Of each job: nanoseconds of each iteration.
-    pub(crate) iterations: Vec<Vec<u64>>,
-    /// The same without computation: from the first gradient that is ready to the last result.
+    /// Iterations of each job that have ended.
+    pub(crate) iterations: Vec<usize>,
+    /// Of each job: nanoseconds of each iteration without computation, from the first gradient that is ready to the last result.
     pub(crate) combining: Vec<Vec<u64>>,
-    /// Packets in each sample, of the first flow and of the first job's first worker.
-    pub(crate) samples: Vec<[u64; 2]>,
-    pub(crate) events: u64,
     /// Sums that did not hold each worker once, and contributions without a slot: both have to be 0.
     pub(crate) wrong: u64,
 }

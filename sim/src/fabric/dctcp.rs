@@ -28,21 +28,20 @@ impl Dctcp {
         self.window as u32
     }
 
-    /// A packet was acknowledged.
+    /// A packet was acknowledged. The first mark of a window cuts it by α / 2, and it does not grow until
+    /// the window has passed (RFC 8257, section 3.3).
     pub fn on_ack(&mut self, marked: bool) {
         self.acks += 1;
         self.marks += u32::from(marked);
-        if marked && self.window < self.ssthresh {
+        if marked && self.marks == 1 {
+            self.window = (self.window * (1.0 - self.fraction / 2.0)).max(1.0);
             self.ssthresh = self.window;
+        } else if self.marks == 0 {
+            self.window += if self.window < self.ssthresh { 1.0 } else { 1.0 / self.window };
         }
-        self.window += if self.window < self.ssthresh { 1.0 } else { 1.0 / self.window };
         if f64::from(self.acks) >= self.window {
             let marked = f64::from(self.marks) / f64::from(self.acks);
             self.fraction = self.fraction * (1.0 - WEIGHT) + WEIGHT * marked;
-            if self.marks > 0 {
-                self.window = (self.window * (1.0 - self.fraction / 2.0)).max(1.0);
-                self.ssthresh = self.window;
-            }
             (self.acks, self.marks) = (0, 0);
         }
     }

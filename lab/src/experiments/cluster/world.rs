@@ -28,8 +28,6 @@ impl Frame for Packet {
 
 #[derive(Debug, Clone, Copy)]
 enum What {
-    /// The next plain flow begins.
-    Begin(u32),
     /// A job's worker has its gradient.
     Ready(u32),
     /// A packet of a flow, after so many hops, and its acknowledgement.
@@ -54,10 +52,9 @@ struct Flow {
     /// What may be sent: all, or what a job's step allows.
     allowed: u32,
     control: Dctcp,
-    began: u64,
-    ended: Option<u64>,
+    ended: bool,
     /// The job it belongs to, and its place there.
-    job: Option<(usize, usize)>,
+    job: (usize, usize),
 }
 
 /// One tree of a job.
@@ -82,7 +79,6 @@ struct Progress {
     flows: Vec<usize>,
     /// Flows, or workers times trees, that are not done.
     missing: usize,
-    began: u64,
     ready: u64,
 }
 
@@ -94,8 +90,6 @@ pub(super) struct World<'a> {
     /// Of each leaf, then of each spine.
     adders: Vec<Option<Adder>>,
     per_job: u32,
-    /// The first flow that is no job's.
-    first_plain: usize,
     outcome: Outcome,
 }
 
@@ -110,6 +104,10 @@ pub(crate) fn run(setting: &Setting) -> Result<Outcome, PoolConfigError> {
             break;
         }
         world.happen(packet);
+        let done = world.outcome.iterations.first().copied().unwrap_or(0);
+        if setting.iterations > 0 && done >= setting.iterations {
+            break;
+        }
     }
     Ok(world.finish())
 }
@@ -119,7 +117,6 @@ impl<'a> World<'a> {
         let link = Link::new(setting.gbps, setting.delay, setting.marks_from * WIRE);
         let trees = match setting.scheme {
             Scheme::Trees(trees, ..) => trees,
-            Scheme::Spine(..) => 1,
             Scheme::Ring | Scheme::Server => 0,
         };
         let mut world = Self {
@@ -129,18 +126,13 @@ impl<'a> World<'a> {
             jobs: Vec::new(),
             adders: Vec::new(),
             per_job: u32::try_from(trees).unwrap_or(0),
-            first_plain: 0,
             outcome: Outcome::default(),
         };
         (0..setting.jobs.len()).for_each(|number| world.add_job(number, trees));
-        world.first_plain = world.flows.len();
         world.add_adders()?;
         for number in 0..setting.jobs.len() {
             let job = &setting.jobs[number];
             world.later(job.begins + job.computes, What::Ready(number as u32));
-        }
-        if let Some(first) = setting.flows.first() {
-            world.later(first.begins, What::Begin(0));
         }
         Ok(world)
     }
@@ -161,14 +153,11 @@ impl<'a> World<'a> {
             places.push((group as u16, groups[group].1));
             groups[group].1 += 1;
         }
-        let spine = |tree: usize| match setting.scheme {
-            Scheme::Spine(spine, ..) => spine,
-            _ => (mix(number as u64) as usize + tree) % setting.clos.spines,
-        };
+        let spine = |tree: usize| (mix(number as u64) as usize + tree) % setting.clos.spines;
         let workers = job.workers.len();
         let tree = |tree: usize| {
             let (control, most) = match setting.scheme {
-                Scheme::Trees(_, control, most) | Scheme::Spine(_, control, most) => (control, most),
+                Scheme::Trees(_, control, most) => (control, most),
                 Scheme::Ring | Scheme::Server => (pascaline_wire::CongestionControl::Fixed, WINDOW),
             };
             let most = u32::from(most.min(WINDOW));
@@ -187,7 +176,6 @@ impl<'a> World<'a> {
             trees: (0..trees).map(tree).collect(),
             flows: Vec::new(),
             missing: 0,
-            began: job.begins,
             ready: 0,
         };
         let last = workers - 1;
@@ -195,18 +183,18 @@ impl<'a> World<'a> {
             Scheme::Ring => (0..workers).map(|at| (at, (at + 1) % workers)).collect(),
             // Up first, then down.
             Scheme::Server => (0..last).map(|at| (at, last)).chain((0..last).map(|at| (last, at))).collect(),
-            Scheme::Trees(..) | Scheme::Spine(..) => Vec::new(),
+            Scheme::Trees(..) => Vec::new(),
         };
         for (place, (from, to)) in pairs.into_iter().enumerate() {
             progress.flows.push(self.flows.len());
-            self.add_flow(job.workers[from], job.workers[to], Some((number, place)));
+            self.add_flow(job.workers[from], job.workers[to], (number, place));
         }
         self.jobs.push(progress);
-        self.outcome.iterations.push(Vec::new());
+        self.outcome.iterations.push(0);
         self.outcome.combining.push(Vec::new());
     }
 
-    fn add_flow(&mut self, from: usize, to: usize, job: Option<(usize, usize)>) {
+    fn add_flow(&mut self, from: usize, to: usize, job: (usize, usize)) {
         let spine = mix(self.flows.len() as u64 ^ 0xf10) as usize % self.setting.clos.spines;
         self.flows.push(Flow {
             from,
@@ -218,8 +206,7 @@ impl<'a> World<'a> {
             arrived: 0,
             allowed: 0,
             control: Dctcp::default(),
-            began: 0,
-            ended: None,
+            ended: false,
             job,
         });
     }
@@ -246,7 +233,6 @@ impl<'a> World<'a> {
     fn happen(&mut self, packet: Packet) {
         let marked = packet.marked;
         match packet.what {
-            What::Begin(number) => self.begin(number as usize),
             What::Ready(job) => self.ready(job as usize),
             What::Data(flow, hop) => self.data(flow, hop, marked),
             What::Ack(flow) => {
@@ -259,19 +245,6 @@ impl<'a> World<'a> {
             What::Part(tree, psn, group) => self.part(tree, psn, group, marked),
             What::Sum(tree, psn, group) => self.fan_out(tree, psn, group, marked),
             What::Down(tree, psn, worker) => self.down(tree, psn, worker, marked),
-        }
-    }
-
-    fn begin(&mut self, number: usize) {
-        let plain = self.setting.flows[number];
-        let at = self.flows.len();
-        self.add_flow(plain.from, plain.to, None);
-        let now = self.fabric.now();
-        let flow = &mut self.flows[at];
-        (flow.packets, flow.allowed, flow.began) = (plain.packets, plain.packets, now);
-        self.push(at);
-        if let Some(next) = self.setting.flows.get(number + 1) {
-            self.later(next.begins.saturating_sub(now), What::Begin(number as u32 + 1));
         }
     }
 
@@ -294,21 +267,17 @@ impl<'a> World<'a> {
         flow.arrived += 1;
         let done = flow.arrived == flow.packets;
         if done {
-            flow.ended = Some(self.fabric.now());
+            flow.ended = true;
         }
         let (job, arrived) = (flow.job, flow.arrived);
         // Acknowledgements are small, and wait in no queue.
         let back = u64::from(hop) * self.setting.delay + self.setting.host;
         self.fabric.after(back, Packet { what: What::Ack(number), marked });
-        match job {
-            Some((job, place)) => self.step(job, place, arrived, done),
-            None => self.sample(0, at == self.first_plain),
-        }
+        self.step(job.0, job.1, arrived, done);
     }
 
     /// A packet of a job's flow has arrived: the worker, or the server, may pass on what it has.
     fn step(&mut self, number: usize, place: usize, arrived: u32, done: bool) {
-        self.sample(1, number == 0 && place == 0);
         let job = &self.jobs[number];
         if self.setting.scheme == Scheme::Ring {
             let next = job.flows[(place + 1) % job.flows.len()];
@@ -318,7 +287,7 @@ impl<'a> World<'a> {
         } else if place < job.flows.len() / 2 {
             // The server adds up whole tensors, and sends when it has them all.
             let half = job.flows.len() / 2;
-            if job.flows[..half].iter().all(|&flow| self.flows[flow].ended.is_some()) {
+            if job.flows[..half].iter().all(|&flow| self.flows[flow].ended) {
                 for place in half..2 * half {
                     let flow = self.jobs[number].flows[place];
                     self.flows[flow].allowed = u32::MAX;
@@ -341,7 +310,7 @@ impl<'a> World<'a> {
         let workers = job.places.len() as u32;
         for (place, at) in job.flows.clone().into_iter().enumerate() {
             let flow = &mut self.flows[at];
-            (flow.sent, flow.acked, flow.arrived, flow.ended) = (0, 0, 0, None);
+            (flow.sent, flow.acked, flow.arrived, flow.ended) = (0, 0, 0, false);
             let chunk = packets.div_ceil(workers).max(1);
             (flow.packets, flow.allowed) = match self.setting.scheme {
                 Scheme::Ring => (2 * (workers - 1).max(1) * chunk, chunk),
@@ -387,7 +356,7 @@ impl<'a> World<'a> {
     /// PSNs go on from iteration to iteration, so that none comes again in a slot that still has its result.
     fn name(&self, tree: u32, psn: u32) -> u32 {
         let (job, at) = self.of(tree);
-        self.outcome.iterations[job].len() as u32 * self.jobs[job].trees[at].packets + psn
+        self.outcome.iterations[job] as u32 * self.jobs[job].trees[at].packets + psn
     }
 
     fn up(&mut self, tree: u32, psn: u32, worker: u16, marked: bool) {
@@ -443,7 +412,6 @@ impl<'a> World<'a> {
     fn down(&mut self, tree: u32, psn: u32, worker: u16, marked: bool) {
         let (number, at) = self.of(tree);
         let now = Duration::from_nanos(self.fabric.now());
-        self.sample(1, number == 0 && worker == 0);
         let worker = usize::from(worker);
         let tree = &mut self.jobs[number].trees[at];
         tree.got[worker] += 1;
@@ -464,34 +432,16 @@ impl<'a> World<'a> {
         let job = &mut self.jobs[number];
         job.missing -= 1;
         if job.missing == 0 {
-            self.outcome.iterations[number].push(now - job.began);
+            self.outcome.iterations[number] += 1;
             self.outcome.combining[number].push(now - job.ready);
-            job.began = now;
             // In a ring acknowledgements may still be on their way.
             let pause = self.setting.jobs[number].computes.max(8 * self.setting.delay + self.setting.host);
             self.later(pause, What::Ready(number as u32));
         }
     }
 
-    fn sample(&mut self, which: usize, wanted: bool) {
-        if self.setting.samples > 0 && wanted {
-            let at = (self.fabric.now() / self.setting.samples) as usize;
-            let samples = &mut self.outcome.samples;
-            samples.resize(samples.len().max(at + 1), [0; 2]);
-            samples[at][which] += 1;
-        }
-    }
-
     fn finish(self) -> Outcome {
-        let lasts = self.setting.lasts;
-        let plain = self.flows.iter().filter(|flow| flow.job.is_none());
-        let flows = plain.map(|flow| (flow.packets, flow.arrived, flow.ended.unwrap_or(lasts) - flow.began));
         let refused: u64 = self.adders.iter().flatten().map(Adder::refused).sum();
-        Outcome {
-            flows: flows.collect(),
-            events: self.fabric.counts().0,
-            wrong: self.outcome.wrong + refused,
-            ..self.outcome
-        }
+        Outcome { wrong: self.outcome.wrong + refused, ..self.outcome }
     }
 }
