@@ -3,8 +3,8 @@
 //! Switches add with the real pool, workers keep the window of the real congestion controls; links, queues,
 //! DCTCP and the clock are `pascaline_sim::fabric`'s. Each sum is checked to hold every worker once.
 //!
-//! A job's tensor goes packet by packet over its trees in turn: worker → leaf, which adds up its own workers →
-//! the tree's spine, which adds up leaves → back. A job below one leaf is added up there. In a ring each
+//! A job's tensor goes packet by packet over its trees in turn: worker → leaf, which adds up its workers → the
+//! tree's spine, which adds up leaves → back. A job below one leaf is added up there. In a ring each
 //! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
 
 mod adder;
@@ -70,7 +70,8 @@ pub(crate) struct Setting {
 pub(crate) struct Outcome {
     /// Iterations of each job that have ended.
     pub(crate) iterations: Vec<usize>,
-    /// Of each job: nanoseconds of each iteration without computation, from the first gradient that is ready to the last result.
+    /// Of each job: nanoseconds of each iteration without computation, from the first gradient that is
+    /// ready to the last result.
     pub(crate) combining: Vec<Vec<u64>>,
     /// Sums that did not hold each worker once, and contributions without a slot: both have to be 0.
     pub(crate) wrong: u64,

@@ -102,7 +102,7 @@ impl Model {
 
 const STEPS: &str = "links explain the least of it: 40 KB cross one in 0.03 ms, and the printed iterations \
                      differ by 8 ms. Knob: what hosts' software takes for each message that a worker waits \
-                     for, which the text does not state; \"needs\" is how much gives the printed number, more \
+                     for, which the text does not state; \"needs\" is what gives the printed number, more \
                      for larger messages and for the server, which adds up four";
 
 fn all(scope: &Scope) -> anyhow::Result<Vec<[f64; 3]>> {

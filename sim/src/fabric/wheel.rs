@@ -1,4 +1,4 @@
-//! A wheel of timers in levels of 64 slots: what is due soon is in the lowest, and moves down as time goes on.
+//! A wheel of timers in levels of 64 slots: what is due soon is in the lowest, and moves down with time.
 
 use std::collections::VecDeque;
 

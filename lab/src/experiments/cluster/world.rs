@@ -33,7 +33,7 @@ enum What {
     /// A packet of a flow, after so many hops, and its acknowledgement.
     Data(u32, u8),
     Ack(u32),
-    /// A contribution to a tree's PSN; a leaf's sum of its own; the sum on its way to a leaf, and to a worker.
+    /// A contribution to a tree's PSN; a leaf's sum of its own; the sum to a leaf, and to a worker.
     Up(u32, u32, u16),
     Part(u32, u32, u16),
     Sum(u32, u32, u16),
