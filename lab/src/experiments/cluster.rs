@@ -3,8 +3,8 @@
 //! Switches add with the real pool, workers keep the window of the real congestion controls; links, queues,
 //! DCTCP and the clock are `pascaline_sim::fabric`'s. Each sum is checked to hold every worker once.
 //!
-//! A job's tensor goes packet by packet over its trees in turn: worker → leaf, which adds up its workers → the
-//! tree's spine, which adds up leaves → back. A job below one leaf is added up there. In a ring each
+//! A job's tensor goes packet by packet over its trees in turn: worker → leaf, which adds up its workers →
+//! the tree's spine, which adds up leaves → back. A job below one leaf is added up there. In a ring each
 //! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
 
 mod adder;

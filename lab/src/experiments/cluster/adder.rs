@@ -66,6 +66,7 @@ impl Adder {
             overflow: false,
             again: false,
             partial: false,
+            marked: false,
             priority: 0,
             rules: Rules::of(&policy),
             offset: 0,
