@@ -57,8 +57,16 @@ def group(backend: str, number: int, timeout: float) -> Iterator[None]:
         dist.destroy_process_group()
 
 
+def descent(weights: Any) -> torch.optim.Optimizer:
+    """How weights change, unless an example says otherwise."""
+    return torch.optim.SGD(weights, lr=0.02, momentum=0.9)
+
+
 def trainings(
-    options: argparse.Namespace, model: Callable[[], Any], step: Callable[[Any, int], float]
+    options: argparse.Namespace,
+    model: Callable[[], Any],
+    step: Callable[[Any, int], float],
+    change: Callable[[Any], torch.optim.Optimizer] = descent,
 ) -> None:
     """Trains anew with each backend. `step` makes the gradients of one step and returns the loss."""
     torch.set_num_threads(1)
@@ -68,23 +76,31 @@ def trainings(
             net = torch.nn.parallel.DistributedDataParallel(model())
             if options.hook != "none" and backend == "pascaline":
                 net.register_comm_hook(None, getattr(pascaline.torch.hooks, options.hook))
-            _train(options, net, step, {"run": number, "backend": backend})
+            _train(options, net, step, change(net.parameters()), {"run": number, "backend": backend})
             if options.save and RANK == 0:
                 torch.save(net.module.state_dict(), f"{options.save}.{number}")
 
 
 def _train(
-    options: argparse.Namespace, net: Any, step: Callable[[Any, int], float], names: dict[str, Any]
+    options: argparse.Namespace,
+    net: Any,
+    step: Callable[[Any, int], float],
+    optimizer: torch.optim.Optimizer,
+    names: dict[str, Any],
 ) -> None:
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
     losses = []
+    logs = _logs(options, names)
     dist.barrier()
     begun = time.perf_counter()
     for number in range(options.steps):
         optimizer.zero_grad()
         losses.append(step(net, number))
         optimizer.step()
+        if logs:
+            logs.add_scalar("loss", losses[-1], number + 1)
         say({"step": number + 1, "of": options.steps, "loss": losses[-1], **names})
+    if logs:
+        logs.close()
     dist.barrier()
     seconds = time.perf_counter() - begun
     calls = {}
@@ -94,6 +110,15 @@ def _train(
             "packets": found.worker.statistics()["packets_sent"] if found.worker else 0
         }
     say({"done": True, "seconds": seconds, "losses": losses, "calls": calls, **names}, every_rank=True)
+
+
+def _logs(options: argparse.Namespace, names: dict[str, Any]) -> Any:
+    """TensorBoard's own writer, if rank 0 is to write."""
+    if RANK != 0 or not getattr(options, "tensorboard", None):
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(f"{options.tensorboard}/{names['run']}-{names['backend']}")
 
 
 def say(what: dict[str, Any], *, every_rank: bool = False) -> None:

@@ -315,6 +315,7 @@ port_steps() {
     step "demo: an unmodified program of MPI" demo_client mpi
     cases=true step "python: the package, and PyTorch" python_package
     step "train: DDP ends with Gloo's weights" train_ddp
+    step "train: a small GPT" train_gpt
     step "train: PPO behind FIFO and behind Olaf" train_rl
     step "mpi: falls back without an appliance" mpi_falls_back
     step "demo: SwitchML's clients, integers" demo_switchml i32 256

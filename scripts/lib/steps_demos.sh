@@ -166,6 +166,15 @@ train_ddp() {
         'gloo_steps_per_s > 0' 'restarts == 1' 'calls["appliance"] > 100' 'losses[1] < losses[0]'
 }
 
+# A small GPT learns the documents, as well as over Gloo.
+train_gpt() {
+    local output=$logs/train-gpt.json
+    bounded 240 scripts/train gpt --workers 2 --steps 40 --json --binary "$target/release/pascaline" \
+        >"$output" || { cat "$output"; return 1; }
+    cat "$output"
+    expect "$output" 'ok' 'loss_last < 0.8 * loss_first' 'calls["appliance"] >= 40' 'calls["gloo"] == 0'
+}
+
 # PPO on LunarLander-v3 behind a congested port: both queues serve it, and the FIFO loses what Olaf combines.
 train_rl() {
     local output=$logs/train-rl.json

@@ -16,7 +16,6 @@ from build import ROOT
 from process import Child, Failure, Stop
 from train_bed import Bed
 
-_PORT = 29600
 # As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
 KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
 
