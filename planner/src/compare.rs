@@ -142,18 +142,27 @@ fn overlaid(
 /// (the relaxed program treats them alike, and rounding is random). Pipelines are not looked at.
 ///
 /// What was added up once stays as it is: on such a way spines and the parameter server's leaf forward. So
-/// the plan is one for a network in which they do.
+/// the plan is one for a network in which they do; with several tasks the leaf of each one's server, for all
+/// of them: the workers there are flows of their own.
 fn grid(instance: &Instance, random: &mut fastrand::Rng, started: Instant) -> Result<Plan, PlanError> {
     let view = View::new(instance).ok_or_else(|| PlanError::Refused("no leaf-spine network".into()))?;
     let mut once = instance.clone();
+    for demand in &view.demands {
+        once.network.switches[view.leaves[demand.leaf]].aggregates = Aggregates::No;
+    }
     let mut flows = Vec::new();
     for (task, demand) in view.demands.iter().enumerate() {
         let (adding, plain) = usable_alone(&view, task);
-        once.network.switches[view.leaves[demand.leaf]].aggregates = Aggregates::No;
         let mut own = Vec::new();
         let mut into = vec![0u32; view.spines.len()];
         for (leaf, &number) in demand.flows.iter().enumerate() {
-            let adds = instance.network.pipelines(view.leaves[leaf]).is_some();
+            let switch = view.leaves[leaf];
+            let adds = once.network.pipelines(switch).is_some();
+            let here = |&&worker: &&usize| once.network.servers[worker].switch == switch;
+            let number = match instance.network.pipelines(switch) {
+                Some(_) if !adds && number > 0 => instance.tasks[task].workers.iter().filter(here).count(),
+                _ => number as usize,
+            };
             let candidates = if adds || adding.is_empty() { &plain } else { &adding };
             let candidates = if candidates.is_empty() { &adding } else { candidates };
             for _ in 0..number {

@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use pascaline_planner::model::{Aggregates, Instance, Job, Network, Task};
-use pascaline_planner::{Options, Proof, Solver, plan, replay};
+use pascaline_planner::{Options, Proof, Setting, Solver, plan, replay};
 
 /// A leaf-spine network of a few switches with random roles, port maps and, for every other seed, capacities.
 fn small(seed: u64, server_leaf_adds: bool) -> Instance {
@@ -162,6 +163,32 @@ fn what_is_compared_is_no_better() {
             assert!(made.objective <= best.objective * (1.0 + 1e-9), "seed {seed}, {solver:?}");
             assert_eq!(made.proof, Proof::None);
             assert_eq!(made.tasks, plan(&instance, &options).unwrap().tasks, "seed {seed}, {solver:?}");
+        }
+    }
+}
+
+/// Several tasks over each other, some at leaves that are another one's server's: every method has a plan that
+/// the replay takes.
+#[test]
+fn every_method_plans_several_tasks() {
+    for seed in 0..12 {
+        let (jobs, tasks) = [(1, 2), (1, 4), (2, 2), (3, 1)][usize::try_from(seed % 4).unwrap()];
+        let setting =
+            Setting { side: 6, servers: 6, adding: 0.5, workers: 8, jobs, tasks, ..Setting::default() };
+        let instance = setting.instance(seed);
+        for solver in [
+            Solver::Auto,
+            Solver::Aro,
+            Solver::AroAcc,
+            Solver::Random,
+            Solver::Grid,
+            Solver::AggTree,
+            Solver::RoundRobin,
+        ] {
+            let options = Options { solver, seed, time_limit: Duration::from_secs(2) };
+            let made =
+                plan(&instance, &options).unwrap_or_else(|error| panic!("seed {seed}, {solver:?}: {error}"));
+            assert_eq!(made.tasks.len(), jobs * tasks);
         }
     }
 }
