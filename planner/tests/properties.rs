@@ -167,7 +167,7 @@ fn what_is_compared_is_no_better() {
     }
 }
 
-/// Several tasks over each other, some at leaves that are another one's server's: every method has a plan that
+/// Several tasks over each other, some at leaves of another one's server: every method has a plan that
 /// the replay takes.
 #[test]
 fn every_method_plans_several_tasks() {
