@@ -195,13 +195,15 @@ demo_two_level() {
         'leaves == 2' 'root_link_streams < 1.25' 'root_link_streams >= 1'
 }
 
-# A leaf-spine network: over two levels the root's links carry one stream each, over one that of each worker.
+# A leaf-spine network: over two levels the root's links carry one stream each, over one that of each worker;
+# a leaf's appliance may be killed half way.
 lab_leaf_spine() {
-    local output=$logs/lab.json
-    bounded 120 scripts/lab --test --json --bytes 256KiB --case two_levels --case one_level \
+    local output=$logs/lab.json cases=(--case two_levels --case one_level --case leaf_killed)
+    bounded 120 scripts/lab --test --json --bytes 256KiB "${cases[@]}" \
         --binary "$target/release/pascaline" >"$output" || { cat "$output"; return 1; }
     cat "$output"
     expect "$output" 'ok' 'cases["two_levels"]["verified"]' 'cases["one_level"]["verified"]' \
+        'cases["leaf_killed"]["verified"]' 'cases["leaf_killed"]["resumed"] > 0' \
         'cases["two_levels"]["root_link_streams"]["leaf0-spine0"] < 1.25' \
         'cases["one_level"]["root_link_streams"]["leaf0-spine0"] >= 2'
 }
