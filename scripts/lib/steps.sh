@@ -316,6 +316,7 @@ port_steps() {
     cases=true step "python: the package, and PyTorch" python_package
     step "train: DDP ends with Gloo's weights" train_ddp
     step "train: a small GPT" train_gpt
+    skip "train: Ray" "Ray is another 200 MB: scripts/train ray"
     step "train: PPO behind FIFO and behind Olaf" train_rl
     step "mpi: falls back without an appliance" mpi_falls_back
     step "demo: SwitchML's clients, integers" demo_switchml i32 256

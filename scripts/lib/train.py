@@ -13,11 +13,17 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench.d"))
 import train_bed
 import train_ddp
 import train_gpt
+import train_ray
 import train_rl
 from build import become_root, ready
 from process import Failure, Interrupted, Stop
 
-_KINDS: dict[str, ModuleType] = {"ddp": train_ddp, "gpt": train_gpt, "rl": train_rl}
+_KINDS: dict[str, ModuleType] = {
+    "ddp": train_ddp,
+    "gpt": train_gpt,
+    "ray": train_ray,
+    "rl": train_rl,
+}
 
 
 def main(arguments: list[str]) -> int:

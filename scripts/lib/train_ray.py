@@ -1,0 +1,93 @@
+"""scripts/train ray: Ray Train's workers, whose gradients an appliance adds up."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from typing import Any
+
+import programs
+import shaped
+from appliance import UDP_PORT
+from appliance_shaped import configuration
+from build import ROOT
+from process import Failure, Stop
+from train_bed import Bed
+
+_RAY = "ray[train]==2.60.0"
+
+DESCRIPTION = """\
+Trains with Ray Train on a Ray cluster of this machine, with the backend "pascaline". Ray is installed beside
+PyTorch the first time (200 MB).
+"""
+EXAMPLES = """\
+Examples:
+  scripts/train ray --json
+  scripts/train ray --workers 3 --steps 100
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its options."""
+    parser.add_argument("--workers", type=int, default=2, help="Ray's workers (%(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of training (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of weights and data (%(default)s)")
+
+
+def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
+    """The cluster lives in one namespace, as on one machine; the appliance has its own."""
+    if options.picture:
+        raise Failure("ray draws no picture: leave --picture out")
+    _install(bed)
+    network = bed.network(1, 0)
+    text = configuration(network, options.workers, 512, 4096, 512, "net_kernel0,iface=pas0")
+    bed.appliance(network, re.sub(r"\nmembers = .*", "", text), stop)
+    words = [
+        "env",
+        f"PASCALINE_URL=pascaline://{shaped.APPLIANCE}:{UDP_PORT}?job=1&payload={shaped.PAYLOAD}",
+        "GLOO_SOCKET_IFNAME=eth0",
+        "RAY_DISABLE_IMPORT_WARNING=1",
+        "RAY_USAGE_STATS_ENABLED=0",
+        f"RAY_TMPDIR={bed.files}",
+        bed.python,
+        "-B",
+        ROOT / "examples/train/ray_train.py",
+    ]
+    for name in ("workers", "steps", "seed"):
+        words += [f"--{name}", getattr(options, name)]
+    child = bed.child("ray", words, network.workers[0])
+    while child.exit_code() is None:
+        stop.sleep(0.2)
+    said = programs.objects(child)
+    if child.exit_code() or not said:
+        raise Failure(f"Ray's program ended with exit code {child.exit_code()}", child.tail())
+    found = said[-1] | {"workers": options.workers, "steps": options.steps}
+    if not found["losses"]:
+        raise Failure("Ray's workers have reported nothing", child.tail())
+    learned = found["losses"][1] < found["losses"][0]
+    through = found["calls"]["appliance"] >= options.steps
+    found["ok"] = bool(found["equal"] and learned and through and found["backend"] == "pascaline")
+    return found
+
+
+def _install(bed: Bed) -> None:
+    python = str(bed.python)
+    if subprocess.run((python, "-c", "import ray.train"), capture_output=True, check=False).returncode:
+        print(f"installing {_RAY}", file=sys.stderr, flush=True)
+        command = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _RAY)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Failure(f"cannot install {_RAY}", done.stderr)
+
+
+def text(found: dict[str, Any]) -> str:
+    """For people."""
+    equal = "the same" if found["equal"] else "NOT the same"
+    return (
+        f"Ray {found['ray']}: {found['steps']} steps of {found['workers']} workers, weights are {equal}\n"
+        f"{found['calls']['appliance']} calls went through the appliance,"
+        f" {found['calls']['gloo']} over Gloo\n"
+        f"loss {found['losses'][0]:.4f} → {found['losses'][1]:.4f}"
+    )
