@@ -10,7 +10,7 @@ use pascaline_buffer::PacketBuf as _;
 use pascaline_dpdk::{
     Eal, Mbuf, Mempool, PoolConfig, Port, PortConfig, RxQueue, Started, StartedPort, TxQueue,
 };
-use pascaline_wire::{Address, Mac, header, trailer};
+use pascaline_wire::{Address, Mac, control, header, trailer};
 use pascaline_worker::session::Transmit;
 use pascaline_worker::{Config, Event, Join, Membership, Session};
 
@@ -68,8 +68,10 @@ impl Link {
                 next_hop: Address::from(next_hop),
             }))
         };
-        let packet = host(Mac::default())?.headers() + usize::from(config.payload);
-        let longest = packet + trailer::MAX_LEN;
+        let headers = host(Mac::default())?.headers();
+        let packet = headers + usize::from(config.payload);
+        // A result says who is inside; an Ack may say more, and is short.
+        let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN);
         // A power of two, since drivers that copy from a ring of the kernel's want room for a whole slot of
         // it.
         let room =
