@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+import unicodedata
 
 from pascaline_layers import (
     ACTIONS,
@@ -28,7 +29,15 @@ _FRAGMENT = 44
 _MAPPED = ipaddress.ip_network("::ffff:0:0/96")
 _GRADIENT, _ACK, _CONTROL = 1, 5, 8
 _EMPTY_KINDS = (6, 7)
-_SIZES = {1: range(8, 129, 8), 2: (12,), 3: (7,), 4: (8,), 5: (32,), 6: range(32, 225, 32)}
+_SIZES = {
+    1: range(8, 129, 8),
+    2: (12,),
+    3: (7,),
+    4: (8,),
+    5: (32,),
+    6: range(32, 225, 32),
+    7: range(1, 225),
+}
 _MOST_ELEMENTS = len(_SIZES)
 
 
@@ -133,10 +142,18 @@ def _operations(value: bytes) -> bool:
 def _ranks(value: bytes) -> bool:
     """Whether reports of ranks are legal."""
     reports = (value[at : at + 32] for at in range(0, len(value), 32))
-    return all(1 <= one[2] <= 6 and not one[3] and one[14:16] == bytes(2) for one in reports)
+    return all(1 <= one[2] <= 7 and not one[3] and one[14:16] == bytes(2) for one in reports)
 
 
-_VALUES = {5: _operations, 6: _ranks}
+def _sentence(value: bytes) -> bool:
+    """Whether it is text in UTF-8 without control characters."""
+    try:
+        return not any(unicodedata.category(character) == "Cc" for character in value.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+_VALUES = {5: _operations, 6: _ranks, 7: _sentence}
 
 
 def _trailer(data: bytes) -> int:
