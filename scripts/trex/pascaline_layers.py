@@ -230,6 +230,17 @@ class TrailerRanks(TrailerElement):
     ]
 
 
+class TrailerSentence(TrailerElement):
+    """Why, in words: text in UTF-8."""
+
+    name = "TrailerSentence"
+    fields_desc = [
+        ByteEnumField("type", 7, TRAILER_TYPES),
+        ByteField("length", None),
+        StrLenField("text", b"", length_from=lambda element: element.length),
+    ]
+
+
 _ELEMENTS = {
     1: TrailerBitmap,
     2: TrailerUpdate,
@@ -237,6 +248,7 @@ _ELEMENTS = {
     4: TrailerAuth,
     5: TrailerOperations,
     6: TrailerRanks,
+    7: TrailerSentence,
 }
 RANK_STATES = {1: "never_joined", 2: "left", 3: "lost", 4: "silent", 5: "behind", 6: "here", 7: "blocked"}
 OPERATION = struct.Struct("!HBxIQ")

@@ -22,6 +22,7 @@ from pascaline_layers import (
     TrailerOperations,
     TrailerQueue,
     TrailerRanks,
+    TrailerSentence,
     TrailerUpdate,
 )
 from pascaline_verdict import verdict
@@ -183,6 +184,8 @@ def _element(element: Packet) -> str:
         return f"most={most} differing={differing}"
     if isinstance(element, TrailerRanks):
         return " ".join(map(_report, wire.RANK_REPORT.iter_unpack(element.value)))
+    if isinstance(element, TrailerSentence):
+        return str(element.text.decode())
     return f"tag={element.tag.hex()}"
 
 
@@ -251,6 +254,8 @@ def _body(words: dict[str, str]) -> Packet:
 
 
 def _built_element(vector: Vector, kind: str) -> Packet:
+    if kind == "sentence":
+        return TrailerSentence(text=vector.lines[kind].encode())
     words = vector.words(kind)
     if kind == "bitmap":
         ranks = [int(rank) for rank in words["ranks"].split(",")]

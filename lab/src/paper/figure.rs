@@ -145,10 +145,12 @@ impl Row {
         }
     }
 
-    /// True if it is off by more than a tenth, or ten points, and nothing says why.
+    /// True if it is off by more than a tenth, or ten points, and further than two standard errors of so few
+    /// seeds reach, and nothing says why.
     pub(crate) fn unexplained(&self) -> bool {
         let limit = if self.unit == "%" { 10.0 } else { 0.1 };
-        self.reason.is_empty() && self.deviation().is_some_and(|deviation| deviation.abs() > limit)
+        let chance = self.paper.is_some_and(|paper| (self.mean - paper).abs() <= 2.0 * self.error);
+        self.reason.is_empty() && !chance && self.deviation().is_some_and(|deviation| deviation.abs() > limit)
     }
 
     fn json(&self) -> Value {

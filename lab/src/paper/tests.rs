@@ -49,6 +49,9 @@ fn deviations_are_of_the_papers_number() {
     assert_eq!(row("%", 60.0).deviates(), "+10.0 points");
     assert!(row("ms", 60.0).unexplained() && !row("ms", 60.0).because("so").unexplained());
     assert!(!row("ms", 54.0).unexplained());
+    // 70 ± 10 may be 50 by chance, 75 ± 10 may not.
+    let seeds = |mean: f64| Row::of("", "", &[mean - 10.0, mean + 10.0], "ms").paper(50.0);
+    assert!(!seeds(70.0).unexplained() && seeds(75.0).unexplained());
     let spread = Row::of("", "", &[1.0, 2.0, 3.0], "");
     assert!((spread.mean - 2.0).abs() < 1e-12 && (spread.error - 1.0 / 3f64.sqrt()).abs() < 1e-12);
 }
