@@ -60,7 +60,7 @@ enum Purpose {
     Remove(u16),
 }
 
-/// What is to be done for an appliance.
+/// The next request to an appliance.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// Ask, and tell [`Core::answered`].
@@ -203,7 +203,7 @@ impl Core {
         self.seen.len()
     }
 
-    /// What is to be remembered since the last call.
+    /// The notes for the store that were made since the last call.
     pub fn take_notes(&mut self) -> Vec<Note> {
         core::mem::take(&mut self.notes)
     }

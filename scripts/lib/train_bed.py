@@ -10,13 +10,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import private
+import programs
 import shaped
 from appliance import UDP_PORT, Appliance
 from build import ROOT
@@ -106,6 +108,31 @@ class Bed:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Failure(f"cannot draw {picture}", done.stderr)
+
+
+def watch(
+    children: Sequence[Child],
+    trainings: int,
+    stop: Stop,
+    each: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> None:
+    """Waits for the end of all ranks, and shows how far rank 0 is; `each` gets what it has said last."""
+    shown = sys.stderr.isatty()
+    while any(child.exit_code() is None for child in children):
+        stop.sleep(0.2)
+        failed = next((child for child in children if child.exit_code()), None)
+        if failed:
+            raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
+        said = programs.objects(children[0])
+        if not said:
+            continue
+        latest = said[-1]
+        each(latest)
+        if shown and "step" in latest:
+            place = f"{latest['run'] + 1} of {trainings}, {latest['backend']}, step {latest['step']}"
+            print(f"\r{place}: loss {latest['loss']:.3f} ", end="", file=sys.stderr, flush=True)
+    if shown:
+        print(file=sys.stderr)
 
 
 _DRAW = """

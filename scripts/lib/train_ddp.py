@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from typing import Any
 
 import programs
@@ -13,8 +12,8 @@ import shaped
 from appliance import Appliance
 from appliance_shaped import configuration
 from build import ROOT
-from process import Child, Failure, Stop
-from train_bed import Bed
+from process import Child, Stop
+from train_bed import Bed, watch
 
 # As in scripts/bench: what a frame has room for, and ten times what is on its way on an empty path.
 KEYS = f"job=1&payload={shaped.PAYLOAD}&in_flight=64"
@@ -66,28 +65,15 @@ def _start(options: argparse.Namespace, bed: Bed, network: shaped.Shaped) -> lis
 def _watch(options: argparse.Namespace, appliance: Appliance, children: list[Child], stop: Stop) -> int:
     """Waits for the end; in the middle of the second training the appliance is killed and started again."""
     restarts = 0
-    while any(child.exit_code() is None for child in children):
-        stop.sleep(0.2)
-        failed = next((child for child in children if child.exit_code()), None)
-        if failed:
-            raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
-        said = programs.objects(children[0])
-        if not said:
-            continue
-        latest = said[-1]
-        if (
-            not restarts
-            and not options.no_restart
-            and latest["run"] == 1
-            and latest.get("step", 0) > options.steps // 3
-        ):
+
+    def middle(latest: dict[str, Any]) -> None:
+        nonlocal restarts
+        second = latest["run"] == 1 and latest.get("step", 0) > options.steps // 3
+        if second and not restarts and not options.no_restart:
             appliance.kill_and_restart(stop)
             restarts += 1
-        if sys.stderr.isatty() and "step" in latest:
-            place = f"{latest['run'] + 1} of 3, {latest['backend']}, step {latest['step']}"
-            print(f"\r{place}: loss {latest['loss']:.3f} ", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+
+    watch(children, 3, stop, middle)
     return restarts
 
 

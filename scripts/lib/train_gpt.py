@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import programs
 from appliance_shaped import configuration
 from build import ROOT
-from process import Child, Failure, Stop
-from train_bed import Bed
+from process import Child, Stop
+from train_bed import Bed, watch
 from train_ddp import KEYS
 
 DESCRIPTION = """\
@@ -57,27 +56,8 @@ def train(options: argparse.Namespace, bed: Bed, stop: Stop) -> dict[str, Any]:
     if options.tensorboard:
         words += ["--tensorboard", options.tensorboard.resolve()]
     children = bed.ranks(network, ROOT / "examples/train/gpt.py", words, KEYS)
-    _watch(children, stop)
+    watch(children, len(_BACKENDS), stop)
     return _judge(options, bed, children)
-
-
-def _watch(children: list[Child], stop: Stop) -> None:
-    while any(child.exit_code() is None for child in children):
-        stop.sleep(0.2)
-        failed = next((child for child in children if child.exit_code()), None)
-        if failed:
-            raise Failure(f"{failed.name} ended with exit code {failed.exit_code()}", failed.tail())
-        said = programs.objects(children[0])
-        if sys.stderr.isatty() and said and "step" in said[-1]:
-            place = f"{said[-1]['run'] + 1} of {len(_BACKENDS)}, {said[-1]['backend']}"
-            print(
-                f"\r{place}, step {said[-1]['step']}: loss {said[-1]['loss']:.3f} ",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
 
 
 def _judge(options: argparse.Namespace, bed: Bed, children: list[Child]) -> dict[str, Any]:

@@ -181,7 +181,7 @@ fn asked(client: &Client, ask: &Ask) -> anyhow::Result<(u16, Value)> {
     Ok((status.as_u16(), serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// Writes what is to be remembered, until it is time to stop.
+/// Stores the core's notes, until it is told to stop.
 fn remember(shared: &Shared, store: &mut Store, stop: &AtomicBool) -> anyhow::Result<()> {
     loop {
         let last = stop.load(Ordering::Relaxed);

@@ -52,7 +52,7 @@ impl Core {
     }
 
     /// The nearest appliance that answers and has no part in the job: spare ones first.
-    pub(super) fn stand_in(&self, failed: usize, job: u16) -> Option<usize> {
+    fn stand_in(&self, failed: usize, job: u16) -> Option<usize> {
         let (network, tree) = (&self.network, self.trees.get(&job)?);
         let free = |at: usize| {
             let other = &network.appliances[at];

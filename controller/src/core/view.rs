@@ -24,8 +24,6 @@ pub struct Placement {
     pub local_rank: usize,
     /// How many ranks that appliance has, appliances below it among them.
     pub local_ranks: usize,
-    /// Who would take the appliance's part now: address and UDP port.
-    pub backup: Option<String>,
 }
 
 /// Everything at a moment.
@@ -126,7 +124,6 @@ impl Core {
             let what = format!("appliance {} does not have job {job} yet", node.appliance);
             return refuse(what, "ask again; GET /api/v1/status says what it waits for", true);
         };
-        let backup = self.stand_in(at, job).map(|at| self.network.appliances[at].address.to_string());
         Ok(Placement {
             job,
             rank,
@@ -135,7 +132,6 @@ impl Core {
             address: self.network.appliances[at].address.to_string(),
             local_rank: local,
             local_ranks: tree.fan_in(node),
-            backup,
         })
     }
 

@@ -27,7 +27,8 @@ const WINDOW: u16 = 256;
 pub(crate) enum Scheme {
     /// In a ring of DCTCP connections.
     Ring,
-    /// Over this many trees, under a control and with at most so many packets of each in flight.
+    /// Over trees of appliances: how many, the workers' congestion control, and the most packets that each
+    /// worker has in flight on one tree.
     Trees(usize, CongestionControl, u16),
     /// All workers send to a server, which sends the sum to each; both over DCTCP.
     Server,

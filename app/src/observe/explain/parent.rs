@@ -15,9 +15,11 @@ pub(crate) struct ExplainedParent {
     /// Address and UDP port.
     #[schema(example = "10.0.1.254 port 16420")]
     pub(crate) address: String,
-    /// This appliance's rank there, of so many; and how many of them have joined, by its last answer.
+    /// This appliance's rank in the parent's job.
     pub(crate) rank: u16,
+    /// The ranks of the parent's job.
     pub(crate) ranks: u16,
+    /// Of these, the ranks that have joined, as the parent's last answer says.
     pub(crate) joined: u16,
     /// `idle`: it is not asked before all ranks are here; `silent`: it does not answer; `pending`: others
     /// are missing there; `refused`, `joined`, `leaving`.

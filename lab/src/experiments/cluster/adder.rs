@@ -39,7 +39,7 @@ impl Adder {
         Ok(Self { session, buffers: HeapPool::new(), sums: Sums::default(), trees })
     }
 
-    /// A contribution with so many workers inside. The sum, if it was the last of `fan_in`.
+    /// Adds a contribution. Returns the sum if it was the last of `fan_in`.
     pub(super) fn add(
         &mut self,
         now: u64,
