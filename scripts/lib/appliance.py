@@ -53,9 +53,18 @@ class Settings:
 class Appliance:
     """One `pascaline run`, and what comes after it if it is killed."""
 
-    def __init__(self, binary: Path, network: Network, settings: Settings | str, files: Path) -> None:
-        """With settings, or with a whole configuration."""
+    def __init__(
+        self,
+        binary: Path,
+        network: Network,
+        settings: Settings | str,
+        files: Path,
+        *,
+        realtime: bool = False,
+    ) -> None:
+        """With settings, or with a whole configuration. `realtime` as for a Child."""
         self._network = network
+        self._realtime = realtime
         self._config = files / "appliance.toml"
         self.socket = files / "admin.sock"
         whole = settings if isinstance(settings, str) else configuration(network, settings, self.socket)
@@ -68,7 +77,7 @@ class Appliance:
     def _start(self) -> Child:
         self._lives += 1
         name = "appliance" if self._lives == 1 else f"appliance{self._lives}"
-        return Child(name, self._command, self._files, self._network.appliance)
+        return Child(name, self._command, self._files, self._network.appliance, realtime=self._realtime)
 
     def kill(self) -> None:
         """Ends it without a warning."""

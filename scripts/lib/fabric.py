@@ -153,8 +153,7 @@ class Fabric(Network):
         run("ip", "-n", below, "route", "add", f"10.82.{spine}.0/24", "via", above_end)
         run("ip", "-n", above, "route", "add", f"10.80.{leaf}.0/24", "via", below_end)
         for name, interface in ((below, up), (above, down)):
-            shape = ("rate", f"{self.shape.mbit}mbit", "burst", _BURST, "limit", _QUEUE)
-            run("tc", "-n", name, "qdisc", "add", "dev", interface, "root", "tbf", *shape)
+            self.limit_rate(name, interface, self.shape.mbit, _BURST, _QUEUE)
 
     def carried(self) -> dict[str, int]:
         """Bytes that each link between a leaf and a spine has carried so far, by its two ends, in order."""

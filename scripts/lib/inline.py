@@ -1,31 +1,32 @@
 """scripts/demo --inline: the appliance as a bump in the wire between workers and a server.
 
     worker i: eth0 ── s{i} :rack, bridge: uplink ── pas0 :appliance: pas1 ── eth0 :server
+    neighbour: eth0 ── by ┘
 
 What is not for the appliance passes between its two ports. A run is good if every worker has verified every
 sum, frames of many kinds have arrived as they left, both ways, and TCP works with the kernel's offloads on.
 How fast TCP passes, and how long an echo takes beside an allreduce, is measured and not judged: everything
-shares the machine's cores.
+shares the machine's cores. `inline_pings` has the echoes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
-import statistics
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import netns
 import report
 from appliance import UDP_PORT, Appliance, Settings, configuration, cores
+from inline_pings import Pings
 from netns import Network
 from options import Options
 from process import Child, Failure, Stop, run
@@ -33,12 +34,13 @@ from untouched import offloaded_tcp, pass_untouched
 from workers import Load, Workers
 
 SERVER = "10.77.0.200"
+_NEIGHBOUR = "10.77.0.199"
 _WINDOW = 512
 _RING = 4096
 _IPERF_SECONDS = 2
-_IDLE_PINGS = 1000
-_PING_INTERVAL = "0.002"
-_LEAST_PINGS = 200
+# Of a worker's link where it is what allreduces fill, and for how long they do.
+_LINK_MBIT = 200
+_FULL_LINK_SECONDS = 2.5
 _START_SECONDS = 20.0
 _LINK_SECONDS = 3.0
 # The part of the allreduces beside which pings are sent; TCP has the rest.
@@ -71,6 +73,7 @@ class Outcome:
                 self.problems.append(f"iperf3 carried nothing ({name})")
         self.iperf3_ratio = _ratio(self.gbps["inline"], self.gbps[self.reference])
         self.ping_p99_ratio = _ratio(self.p99_ms["allreduce"], self.p99_ms["idle"])
+        self.ping_p99_ratio_unshaped = _ratio(self.p99_ms["unshaped"], self.p99_ms["idle"])
 
     @property
     def good(self) -> bool:
@@ -86,7 +89,8 @@ class Outcome:
             f"{self.kinds - len(self.untouched)} of {self.kinds} kinds of frames passed as they were, "
             f"each both ways\n"
             f"iperf3, Gbit/s: {rates}; ratio {_number(self.iperf3_ratio)}\n"
-            f"ping, p99, ms: {pings}; ratio {_number(self.ping_p99_ratio)}"
+            f"ping, p99, ms: {pings}; ratio {_number(self.ping_p99_ratio)} beside allreduces that fill their "
+            f"links, {_number(self.ping_p99_ratio_unshaped)} beside such that fill the processors"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -105,6 +109,7 @@ class Outcome:
             "iperf3_ratio": self.iperf3_ratio,
             "ping_p99_ms": self.p99_ms,
             "ping_p99_ratio": self.ping_p99_ratio,
+            "ping_p99_ratio_unshaped": self.ping_p99_ratio_unshaped,
             "problems": self.problems,
         }
 
@@ -118,11 +123,12 @@ class Wire(Network):
         self.rack = f"{prefix}-r0"
         self.racks = [self.rack]
         self.server = f"{prefix}-srv"
+        self.neighbour = f"{prefix}-by"
 
     @property
     def namespaces(self) -> list[str]:
         """All names, whether they exist yet or not."""
-        return [*super().namespaces, self.server]
+        return [*super().namespaces, self.server, self.neighbour]
 
     @property
     def ports(self) -> int:
@@ -134,7 +140,16 @@ class Wire(Network):
         super().create()
         self.pair(self.server, "eth0", self.appliance, "pas1")
         run("ip", "-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "eth0")
+        self.pair(self.neighbour, "eth0", self.rack, "by")
+        run("ip", "-n", self.rack, "link", "set", "by", "master", "bridge")
+        run("ip", "-n", self.neighbour, "addr", "add", f"{_NEIGHBOUR}/24", "dev", "eth0")
         self.offloads("off")
+
+    def shape(self, mbit: float) -> None:
+        """Gives each worker's link so many Mbit/s each way. The neighbour's stays as it is."""
+        for rank, worker in enumerate(self.workers):
+            for name, interface in ((worker, "eth0"), (self.rack, f"s{rank}")):
+                self.limit_rate(name, interface, mbit, "6kb", "256kb")
 
     def offloads(self, state: str) -> None:
         """Switches what the kernel leaves to a card, at every end that TCP has."""
@@ -160,20 +175,28 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         reference = _reference(wire, files, gbps, stop)
 
         settings = Settings(options.driver, options.pool_slots, max(_WINDOW, options.in_flight), ring=_RING)
-        appliance = Appliance(binary, wire, _configuration(wire, settings, files), files)
+        text = _configuration(wire, settings, files)
+        appliance = Appliance(binary, wire, text, files, realtime=True)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
         pings = [wire.ping(rank, 10) for rank in range(options.workers)]
         untouched, kinds = pass_untouched(wire, options.driver)
         offloads = offloaded_tcp(wire, SERVER) if options.driver == "kernel" else None
         gbps["inline"] = _iperf3(wire, files, "inline")
-        p99: dict[str, float | None] = {"idle": _idle_p99(wire, stop)}
-        results = _work(options, binary, (wire, appliance), files, (stop, cleanup), (gbps, p99))
+        pinging = Pings(wire.neighbour, SERVER, files)
+        cleanup.callback(pinging.end)
+        p99 = {"idle": pinging.idle(stop), "allreduce": None, "unshaped": None}
+        workers = Workers(binary, wire, files)
+        cleanup.callback(workers.stop)
+        running = _Running(wire, appliance, workers, pinging, stop)
+        gbps["allreduce"], p99["unshaped"] = _fill_processors(options, running, files)
+        results = workers.results()
         metrics = appliance.settled(stop)
+        problems, p99["allreduce"] = _fill_links(options, running)
         links = _link_state_passes(wire, stop) if options.driver == "kernel" else None
         code = appliance.stop()
         whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, code)
-        outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, p99)
+        outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, p99, problems)
         if not outcome.good:
             _say(f"[appliance]\n{appliance.tail()}")
         return outcome
@@ -251,52 +274,69 @@ def _iperf3(wire: Wire, files: Path, name: str) -> float | None:
         return None
 
 
-def _idle_p99(wire: Wire, stop: Stop) -> float | None:
-    stop.check()
-    command = ("ping", "-n", "-i", _PING_INTERVAL, "-c", str(_IDLE_PINGS), "-W1", SERVER)
-    return _p99(run("ip", "netns", "exec", wire.workers[0], *command, check=False).stdout)
+@dataclass(frozen=True)
+class _Running:
+    """What is there while workers work."""
+
+    wire: Wire
+    appliance: Appliance
+    workers: Workers
+    pings: Pings
+    stop: Stop
+
+    def work(self, load: Load, look: Callable[[int], None]) -> None:
+        """Allreduces to their end; `look` gets how many have been done so far, by all ranks."""
+        progress = report.Progress(load.allreduces * len(self.wire.workers))
+        self.workers.start(load)
+
+        def check() -> None:
+            self.appliance.check_running()
+            look(self.workers.finished())
+
+        try:
+            self.workers.wait(self.stop, check, progress.show)
+        finally:
+            progress.close()
 
 
-def _work(
-    options: Options,
-    binary: Path,
-    running: tuple[Wire, Appliance],
-    files: Path,
-    ending: tuple[Stop, ExitStack],
-    found: tuple[dict[str, float | None], dict[str, float | None]],
-) -> list[dict[str, Any]]:
-    """The workers' allreduces, and pings and TCP beside them."""
-    (wire, appliance), (stop, cleanup), (gbps, p99) = running, ending, found
-    gbps["allreduce"] = p99["allreduce"] = None
-    workers = Workers(binary, wire, files)
-    cleanup.callback(workers.stop)
-    workers.start(_load(options))
-    wanted = options.allreduces * options.workers
-    progress = report.Progress(wanted)
-    command = ["ping", "-n", "-i", _PING_INTERVAL, "-W1", SERVER]
-    ping: Child | None = None
-    pinged = False
+def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[float | None, float | None]:
+    """The allreduces that were asked for, as fast as they go: what TCP carries beside them, p99 of pings."""
+    load = _load(options)
+    carried: list[float | None] = []
+    waited: list[float | None] = []
 
-    def look() -> None:
-        nonlocal ping, pinged
-        appliance.check_running()
-        done = workers.finished()
-        if ping is None and done >= options.workers:
-            ping = Child("ping", command, files, wire.workers[0])
-            cleanup.callback(ping.kill)
-        if ping and not pinged and done >= wanted * _PINGED:
-            ping.stop(1.0, signal.SIGINT)
-            p99["allreduce"] = _p99(ping.out.read_text(errors="replace"))
-            pinged = True
-            carried = _iperf3(wire, files, "allreduce")
+    def look(done: int) -> None:
+        if not running.pings.begun and not waited and done >= options.workers:
+            running.pings.begin("unshaped")
+        if running.pings.begun and done >= load.allreduces * options.workers * _PINGED:
+            waited.append(running.pings.end())
+            gbps = _iperf3(running.wire, files, "allreduce")
             # Beside an allreduce only if there still was one.
-            gbps["allreduce"] = carried if workers.running() else None
+            carried.append(gbps if running.workers.running() else None)
 
-    try:
-        workers.wait(stop, look, progress.show)
-    finally:
-        progress.close()
-    return workers.results()
+    running.work(load, look)
+    return (carried or [None])[0], (waited or [running.pings.end()])[0]
+
+
+def _fill_links(options: Options, running: _Running) -> tuple[list[str], float | None]:
+    """Allreduces that fill the workers' links: what went wrong, p99 of pings beside them."""
+    running.wire.shape(_LINK_MBIT)
+    seconds = options.bytes * 8 / (_LINK_MBIT * 1e6)
+    load = replace(_load(options), allreduces=max(4, round(_FULL_LINK_SECONDS / seconds)))
+    wanted = load.allreduces * options.workers
+    waited: list[float | None] = []
+
+    def look(done: int) -> None:
+        if not running.pings.begun and not waited and done >= options.workers:
+            running.pings.begin("allreduce")
+        if running.pings.begun and done >= wanted - options.workers:
+            waited.append(running.pings.end())
+
+    running.work(load, look)
+    running.pings.end()
+    verified = [result["verified"] == load.allreduces for result in running.workers.results()]
+    problems = [] if all(verified) else ["not every sum was right while links were full"]
+    return problems, (waited or [None])[0]
 
 
 def _load(options: Options) -> Load:
@@ -310,14 +350,6 @@ def _load(options: Options) -> Load:
         deadline=options.timeout,
         appliance=f"{netns.APPLIANCE_ADDRESS}:{UDP_PORT}",
     )
-
-
-def _p99(said: str) -> float | None:
-    """Of the round trip times that ping printed; none if they are too few."""
-    times = [float(found) for found in re.findall(r"time=([\d.]+) ms", said)]
-    if len(times) < _LEAST_PINGS:
-        return None
-    return round(statistics.quantiles(times, n=100)[98], 4)
 
 
 def _ratio(one: float | None, other: float | None) -> float | None:

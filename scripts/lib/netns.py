@@ -136,6 +136,11 @@ class Network:
         prefix, more = ("64", ["nodad"]) if self.ip6 else ("24", [])
         run("ip", "-n", name, "addr", "add", f"{address}/{prefix}", "dev", interface, *more)
 
+    def limit_rate(self, name: str, interface: str, mbit: float, burst: str, queue: str) -> None:
+        """Lets an interface send so many Mbit/s; `queue` bytes wait for it, the rest is lost."""
+        shape = ("rate", f"{mbit:g}mbit", "burst", burst, "limit", queue)
+        run("tc", "-n", name, "qdisc", "replace", "dev", interface, "root", "tbf", *shape)
+
     def lend(self, rank: int, to: int, name: str) -> None:
         """Moves a worker's interface to another's namespace, and takes the addresses off both.
 

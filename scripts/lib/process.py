@@ -113,13 +113,23 @@ def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.
 class Child:
     """A process that this script started, in a process group of its own, with its output in files."""
 
-    def __init__(self, name: str, command: Sequence[str], logs: Path, namespace: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        logs: Path,
+        namespace: str | None = None,
+        *,
+        realtime: bool = False,
+    ) -> None:
+        """`realtime`: it gets a processor before everybody else, as if it had one of its own."""
         self.name = name
         self.out = logs / f"{name}.out"
         self.err = logs / f"{name}.err"
         self.ended_by_us = False
         prefix = ["ip", "netns", "exec", namespace] if namespace else []
-        # Both `ip netns exec` and setpriv replace themselves: the pid is that of the program. pdeathsig
+        prefix += ["chrt", "--rr", "1"] if realtime else []
+        # `ip netns exec`, chrt and setpriv replace themselves: the pid is that of the program. pdeathsig
         # covers the one end that this script cannot handle, its own SIGKILL.
         full = [*prefix, "setpriv", "--pdeathsig", "KILL", *command]
         with self.out.open("wb") as out, self.err.open("wb") as err:
