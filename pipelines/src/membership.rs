@@ -256,7 +256,7 @@ impl Membership {
             }
             elapsed.changed |= changed;
             elapsed.upward.extend(job.uplink.as_mut().and_then(|uplink| uplink.poll(now)));
-            job.due = job.next_due(now, self.admission.as_ref());
+            job.schedule(now, self.admission.as_ref());
             over.push(job.spec.id);
         }
         for id in over {

@@ -132,6 +132,8 @@ pub(super) struct JobRecord {
     pub(super) heard: Duration,
     /// Not before then can time alone change anything; `None` for never.
     pub(super) due: Option<Duration>,
+    /// A rank has been silent for longer than the limit, and nobody waited for it.
+    pub(super) overdue: bool,
 }
 
 impl JobRecord {
@@ -167,6 +169,7 @@ impl JobRecord {
             since: now,
             heard: now,
             due: Some(now),
+            overdue: false,
             spec,
         }
     }

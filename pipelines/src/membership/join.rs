@@ -177,7 +177,9 @@ impl JobRecord {
             joined.heard = now;
             joined.waiting = if forming { joined.waiting } else { Some(now) };
             // Whoever waits may wait for somebody who has been silent for long.
-            self.due = self.due.or(Some(now));
+            if self.overdue || self.due.is_none() {
+                self.due = Some(now);
+            }
             if forming && wanted.is_some() && !anew {
                 if claim.is_none() {
                     return self.send_off(at);

@@ -172,9 +172,10 @@ impl JobRecord {
         without.iter().for_each(|&number| self.ranks[usize::from(number)].lost = true);
     }
 
-    /// Not before then can [`elapse`](Self::elapse) or [`is_over`](Self::is_over) come to anything, unless
-    /// something is heard.
-    pub(super) fn next_due(&self, now: Duration, admission: Option<&Admission>) -> Option<Duration> {
+    /// Sets `due`: not before then can [`elapse`](Self::elapse) or [`is_over`](Self::is_over) come to
+    /// anything, unless something is heard. And `overdue`: a rank has been silent for longer than the limit
+    /// while nobody waited for it, so the next heartbeat decides.
+    pub(super) fn schedule(&mut self, now: Duration, admission: Option<&Admission>) {
         let forgotten = admission.filter(|_| self.formed).map(|admission| {
             let given_up =
                 self.heard.saturating_add(self.spec.dead_after.unwrap_or(GIVEN_UP).min(admission.idle));
@@ -191,11 +192,14 @@ impl JobRecord {
                     limit.and_then(|limit| self.common_claim().map(|_| self.since.saturating_add(limit)));
                 silent(JOINING).into_iter().chain(absent).min()
             }
-            // What has passed already waits for somebody to be heard, who sets a time of its own.
-            (Phase::Complete { .. }, Some(limit)) => silent(limit).filter(|&at| at > now),
+            (Phase::Complete { .. }, Some(limit)) => silent(limit),
             (Phase::Complete { .. }, None) | (Phase::Broken, _) => None,
         };
+        let complete = matches!(self.phase, Phase::Complete { .. });
+        let overdue = complete && died.is_some_and(|at| at <= now);
+        let died = died.filter(|_| !overdue);
         let uplink = self.uplink.as_ref().and_then(Uplink::due);
-        forgotten.into_iter().chain(died).chain(self.server_due()).chain(uplink).min()
+        self.due = forgotten.into_iter().chain(died).chain(self.server_due()).chain(uplink).min();
+        self.overdue = overdue;
     }
 }

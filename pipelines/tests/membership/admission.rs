@@ -52,6 +52,19 @@ fn the_first_join_forms_the_job() {
     plane.refuses(&worker(1000, 0, 3), Join, FanInMismatch, 2, 3);
 }
 
+/// What is due next of such a job is that it is forgotten. A death comes before.
+#[test]
+fn a_rank_that_died_while_nobody_waited_is_missed_as_soon_as_somebody_waits() {
+    let like = JobSpec { dead_after: Some(secs(2)), ..admission().like };
+    let mut plane = Plane::with_admission(Vec::new(), Admission { like, ..admission() });
+    let [a, b] = [0, 1].map(|rank| worker(1000, rank, 2));
+    plane.expect(&a, Join, (Pending, 7, 1, true));
+    plane.expect(&b, Join, (Ok, 7, 2, true));
+    assert_eq!(plane.pass(secs(3)).events, []);
+    let lost = Event::Lost { job: 1000, epoch: 7, ranks: vec![1], on_death: OnDeath::Fail };
+    assert_eq!(plane.wait(&[a], millis(300)).events, [lost]);
+}
+
 #[test]
 fn a_question_forms_no_job() {
     let mut plane = plane();
