@@ -151,16 +151,27 @@ impl Element {
 
     /// The element with the given code.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub const fn from_code(code: u8) -> Option<Self> {
-        match (DType::from_code(code & 0x0f), Op::from_code(code >> 4)) {
-            // One look at the code for all but blocks.
-            (Some(dtype), Some(op)) if code & 0x0f < DType::MxFp8 as u8 || op.adds() => {
-                Some(Self { dtype, op })
-            }
-            _ => None,
-        }
+        Self::BY_CODE[code as usize]
     }
+
+    /// What each code says: each packet's is looked up.
+    const BY_CODE: [Option<Self>; 256] = {
+        let mut table = [None; 256];
+        let mut code = 0_u8;
+        loop {
+            if let (Some(dtype), Some(op)) = (DType::from_code(code & 0x0f), Op::from_code(code >> 4))
+                && (op.adds() || !dtype.is_block())
+            {
+                table[code as usize] = Some(Self { dtype, op });
+            }
+            if code == u8::MAX {
+                break table;
+            }
+            code += 1;
+        }
+    };
 
     /// The element of a byte that may have [`LAST`](Self::LAST).
     #[must_use]

@@ -24,7 +24,7 @@ impl Header {
         if self.fits(payload.len()) { Ok((payload, Some(trailer))) } else { Err(Malformed::PayloadLength) }
     }
 
-    #[inline]
+    #[inline(always)]
     const fn fits(&self, len: usize) -> bool {
         let size = self.element.dtype.size();
         // All but blocks have sizes that are powers of two: no division on the way of every packet.
