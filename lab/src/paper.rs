@@ -6,6 +6,7 @@ mod dsa;
 mod figure;
 mod iswitch;
 mod olaf;
+mod panama;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ pub(crate) struct PaperArgs {
 /// All that can be made.
 fn entries() -> impl Iterator<Item = &'static Entry> {
     let ours = olaf::FIGURES.iter().chain(&dsa::FIGURES);
-    ours.chain(&iswitch::FIGURES).chain(&aro::FIGURES)
+    ours.chain(&iswitch::FIGURES).chain(&panama::FIGURES).chain(&aro::FIGURES)
 }
 
 fn names() -> Vec<PossibleValue> {

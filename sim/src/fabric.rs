@@ -12,7 +12,7 @@ mod tests;
 mod wheel;
 
 pub use clos::Clos;
-pub use dctcp::Dctcp;
+pub use dctcp::{Cuts, Dctcp};
 pub use wheel::Wheel;
 
 /// What travels: whatever an experiment needs, as long as a link can mark it.
@@ -72,7 +72,12 @@ impl<F: Frame> Fabric<F> {
 
     /// Sends a frame of so many bytes over a link. It comes out of [`next`](Self::next) at the other end. A
     /// link that there is not loses it.
-    pub fn send(&mut self, link: usize, bytes: u64, mut frame: F) {
+    pub fn send(&mut self, link: usize, bytes: u64, frame: F) {
+        self.send_to_busy(link, bytes, 0, frame);
+    }
+
+    /// The same to a host that takes up the frame so many nanoseconds late.
+    pub fn send_to_busy(&mut self, link: usize, bytes: u64, late: u64, mut frame: F) {
         let now = self.now() * 1000;
         let Some(link) = self.links.get_mut(link) else { return };
         let waits = link.free.saturating_sub(now);
@@ -81,7 +86,7 @@ impl<F: Frame> Fabric<F> {
             self.marked += 1;
         }
         link.free = link.free.max(now) + bytes * link.byte_ps;
-        self.wheel.push(link.free.div_ceil(1000) + link.delay, frame);
+        self.wheel.push(link.free.div_ceil(1000) + link.delay + late, frame);
     }
 
     /// Lets something happen later.

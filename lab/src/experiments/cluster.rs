@@ -1,4 +1,5 @@
-//! Jobs that share a cluster, packet by packet (iSwitch, sections 3 and 5).
+//! A cluster that jobs and flows of others share, packet by packet (iSwitch, sections 3 and 5; PANAMA,
+//! section 7).
 //!
 //! Switches add with the real pool, workers keep the window of the real congestion controls; links, queues,
 //! DCTCP and the clock are `pascaline_sim::fabric`'s. Each sum is checked to hold every worker once.
@@ -8,13 +9,15 @@
 //! worker has a DCTCP connection to the next, and sends what it has of what it must pass on.
 
 mod adder;
+mod load;
 #[cfg(test)]
 mod tests;
 mod world;
 
+pub(crate) use load::{Load, draw};
 pub(crate) use world::run;
 
-use pascaline_sim::fabric::Clos;
+use pascaline_sim::fabric::{Clos, Cuts};
 use pascaline_wire::CongestionControl;
 
 /// Bytes of a packet, and of what precedes its payload, preamble and gap included.
@@ -34,6 +37,23 @@ pub(crate) enum Scheme {
     Server,
 }
 
+/// Whose window the flows of others have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Dctcp(Cuts),
+    /// PANAMA's Figure 5, with acknowledgements for results.
+    Panama,
+}
+
+/// A flow that is no job's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) packets: u32,
+    pub(crate) begins: u64,
+}
+
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
@@ -45,6 +65,8 @@ pub(crate) struct Job {
     pub(crate) computes: u64,
     /// When it begins.
     pub(crate) begins: u64,
+    /// The spine of its first tree; the others take the next ones.
+    pub(crate) spine: usize,
 }
 
 /// What is simulated.
@@ -53,6 +75,9 @@ pub(crate) struct Setting {
     pub(crate) clos: Clos,
     pub(crate) scheme: Scheme,
     pub(crate) jobs: Vec<Job>,
+    /// In the order of their beginnings.
+    pub(crate) flows: Vec<Plain>,
+    pub(crate) transport: Transport,
     /// Gbit/s of each link.
     pub(crate) gbps: u64,
     /// Packets in a queue from which on packets are marked.
@@ -61,9 +86,40 @@ pub(crate) struct Setting {
     pub(crate) delay: u64,
     /// Nanoseconds that a host takes for each packet's acknowledgement or step, beside the links.
     pub(crate) host: u64,
+    /// Up to so many nanoseconds more, each time anew. Hosts in lock-step (0) meet the same queue at the same
+    /// place in it again and again, and those that find a packet more in it get all the marks.
+    pub(crate) jitter: u64,
+    pub(crate) seed: u64,
     pub(crate) lasts: u64,
     /// Ends with this iteration of the first job; 0: none.
     pub(crate) iterations: usize,
+    /// Nanoseconds of a sample of what gets through; 0: none.
+    pub(crate) samples: u64,
+}
+
+impl Setting {
+    /// An idle cluster with PANAMA's links: 10 Gbit/s, marks from 85 packets on.
+    pub(crate) fn idle(clos: Clos, scheme: Scheme, lasts: u64) -> Self {
+        let (jobs, flows, transport) = (Vec::new(), Vec::new(), Transport::Dctcp(Cuts::Once));
+        let (gbps, marks_from, delay, host, jitter, seed) = (10, 85, 500, 0, 0, 0);
+        let (iterations, samples) = (0, 0);
+        Self {
+            clos,
+            scheme,
+            jobs,
+            flows,
+            transport,
+            gbps,
+            marks_from,
+            delay,
+            host,
+            jitter,
+            seed,
+            lasts,
+            iterations,
+            samples,
+        }
+    }
 }
 
 /// What happened.
@@ -74,6 +130,13 @@ pub(crate) struct Outcome {
     /// Of each job: nanoseconds of each iteration without computation, from the first gradient that is
     /// ready to the last result.
     pub(crate) combining: Vec<Vec<u64>>,
+    /// Of each flow that began: packets wanted, packets that arrived, and nanoseconds until its end, or that
+    /// of the run.
+    pub(crate) flows: Vec<(u32, u32, u64)>,
+    /// Packets in each sample, of the first flow and of the first job's first worker.
+    pub(crate) samples: Vec<[u64; 2]>,
+    /// Events of the fabric.
+    pub(crate) events: u64,
     /// Sums that did not hold each worker once, and contributions without a slot: both have to be 0.
     pub(crate) wrong: u64,
 }

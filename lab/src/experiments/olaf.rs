@@ -13,7 +13,7 @@ mod reward;
 mod table1;
 mod table3;
 
-pub(crate) use arrivals::{Arrival, Arrivals, Workload};
+pub(crate) use arrivals::{Arrival, Arrivals, Workload, exponential, uniform};
 pub(crate) use bottleneck::{Bottleneck, Hold};
 pub(crate) use pascaline_ps::asynchronous::Age;
 pub(crate) use reward::Reward;

@@ -66,18 +66,9 @@ fn combining(bytes: f64, way: usize, workers: usize) -> anyhow::Result<f64> {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "thousands")]
     let packets = (bytes / PACKET as f64).ceil() as u32;
-    let job = Job { workers: places, packets, computes: 1000, begins: 0 };
-    let setting = Setting {
-        clos,
-        scheme: WAYS[way].1,
-        jobs: vec![job],
-        gbps: 10,
-        marks_from: 85,
-        delay: 1000,
-        host: 5000,
-        lasts: u64::MAX,
-        iterations: 2,
-    };
+    let job = Job { workers: places, packets, computes: 1000, begins: 0, spine: 0 };
+    let empty = Setting::idle(clos, WAYS[way].1, u64::MAX);
+    let setting = Setting { jobs: vec![job], delay: 1000, host: 5000, iterations: 2, ..empty };
     let outcome = run(&setting)?;
     anyhow::ensure!(outcome.wrong == 0 && outcome.combining[0].len() > 1, "an iteration did not end");
     Ok(outcome.combining[0][1] as f64 / 1e6)

@@ -79,7 +79,7 @@ fn two_dctcp_flows_share_a_link() {
         }
         if *in_flight > 0 {
             *in_flight -= 1;
-            control.on_ack(got.marked);
+            control.on_ack(got.marked, *in_flight);
             *done += u64::from(fabric.now() > ends / 2);
         }
         while *in_flight < control.window() {

@@ -1,24 +1,14 @@
 //! Sums, times and shares in small clusters.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-use pascaline_sim::fabric::Clos;
+use pascaline_sim::fabric::{Clos, Cuts};
 use pascaline_wire::CongestionControl::{Fixed, Panama};
 
-use super::{Job, Scheme, Setting, run};
+use super::{Job, Load, Plain, Scheme, Setting, Transport, draw, run};
 
 fn setting(scheme: Scheme, workers: usize, packets: u32) -> Setting {
-    let job = Job { workers: (0..workers).collect(), packets, computes: 100_000, begins: 0 };
-    Setting {
-        clos: Clos::square(4),
-        scheme,
-        jobs: vec![job],
-        gbps: 10,
-        marks_from: 85,
-        delay: 500,
-        host: 0,
-        lasts: 20_000_000,
-        iterations: 0,
-    }
+    let job = Job { workers: (0..workers).collect(), packets, computes: 100_000, begins: 0, spine: 0 };
+    Setting { jobs: vec![job], ..Setting::idle(Clos::square(4), scheme, 20_000_000) }
 }
 
 /// 1,000 packets at 10 Gbit/s take 1.22 ms: once over trees, 2 (n − 1) / n times in a ring, 2 n times at a
@@ -52,5 +42,51 @@ fn jobs_that_share_are_exact_and_repeatable() {
         assert_eq!(once, again);
         assert_eq!(once.wrong, 0);
         assert!(once.iterations.iter().all(|&ended| ended > 1), "{scheme:?}: {:?}", once.iterations);
+    }
+}
+
+/// What a flow has of its first link, beside a job one of whose workers sends over it.
+fn share(scheme: Scheme, transport: Transport, jitter: u64) -> f64 {
+    let flows = vec![Plain { from: 0, to: 8, packets: u32::MAX, begins: 0 }];
+    let empty = setting(scheme, 3, 1_000_000);
+    let setting = Setting { flows, transport, jitter, samples: 30_000_000, lasts: 60_000_000, ..empty };
+    let outcome = run(&setting).unwrap();
+    assert_eq!(outcome.wrong, 0);
+    let [flow, job] = outcome.samples[1];
+    flow as f64 / (flow + job) as f64
+}
+
+/// Figure 10 of PANAMA: under the same control a flow and a job get halves, unless hosts are in lock-step;
+/// beside a window that stays a flow starves.
+#[test]
+fn a_flow_keeps_its_share_beside_panama() {
+    let panama = Scheme::Trees(1, Panama, 256);
+    let (halves, locked) = (share(panama, Transport::Panama, 30_000), share(panama, Transport::Panama, 0));
+    assert!((0.42..0.58).contains(&halves), "{halves}");
+    assert!(locked > 0.7, "{locked}");
+    let rfc = Transport::Dctcp(Cuts::Once);
+    let (flow, starved) = (share(panama, rfc, 10_000), share(Scheme::Trees(1, Fixed, 256), rfc, 10_000));
+    assert!((0.5..0.75).contains(&flow), "{flow}");
+    assert!(starved < 0.1, "{starved}");
+}
+
+/// What is drawn loads the links as it should, and shares them without a wrong sum.
+#[test]
+fn a_shared_cluster_has_its_load_and_is_exact() {
+    let (clos, lasts) = (Clos::square(8), 20_000_000);
+    let load = Load { clos, flows: 0.2, jobs: 0.4, scale: 200.0, computes: 1.0, lasts, seed: 3 };
+    let (jobs, flows) = draw(&Load { lasts: 100 * lasts, ..load });
+    assert!(jobs.iter().all(|job| (4..=6).contains(&job.workers.len())));
+    let bits: f64 = flows.iter().map(|flow| f64::from(flow.packets) * 12_000.0).sum();
+    let part = bits / (100.0 * lasts as f64 * 10.0 * clos.hosts() as f64);
+    assert!((0.17..0.23).contains(&part), "{part}");
+    let flows: Vec<Plain> = flows.into_iter().filter(|flow| flow.begins < lasts).collect();
+    for scheme in [Scheme::Ring, Scheme::Trees(4, Fixed, 64), Scheme::Trees(4, Panama, 256)] {
+        let (jobs, flows) = (jobs.clone(), flows.clone());
+        let outcome =
+            run(&Setting { jobs, flows, jitter: 10_000, ..Setting::idle(clos, scheme, lasts) }).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        assert!(outcome.iterations.iter().all(|&ended| ended > 0), "{:?}", outcome.iterations);
+        assert!(outcome.flows.iter().all(|&(wanted, arrived, _)| arrived <= wanted));
     }
 }

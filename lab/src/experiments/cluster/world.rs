@@ -1,15 +1,17 @@
 //! One run.
 #![expect(clippy::cast_possible_truncation, reason = "places in lists, and times of a run")]
 
+mod flows;
 mod trees;
 
 use pascaline_aggregator::PoolConfigError;
-use pascaline_sim::fabric::{Dctcp, Fabric, Frame, Link};
-use pascaline_sim::random::mix;
+use pascaline_sim::fabric::{Fabric, Frame, Link};
+use pascaline_sim::random::Random;
 use pascaline_worker::congestion::Congestion;
 
 use super::adder::Adder;
 use super::{Outcome, PACKET, Scheme, Setting, WINDOW};
+use flows::Flow;
 
 /// Bytes of Ethernet around a packet: preamble, check sequence, gap.
 const WIRE: u64 = PACKET + 24;
@@ -28,6 +30,8 @@ impl Frame for Packet {
 
 #[derive(Debug, Clone, Copy)]
 enum What {
+    /// The next flow that is no job's begins.
+    Begin(u32),
     /// A job's worker has its gradient.
     Ready(u32),
     /// A packet of a flow, after so many hops, and its acknowledgement.
@@ -38,23 +42,6 @@ enum What {
     Part(u32, u32, u16),
     Sum(u32, u32, u16),
     Down(u32, u32, u16),
-}
-
-/// A connection: of others, or of a job to its worker's next.
-struct Flow {
-    from: usize,
-    to: usize,
-    spine: usize,
-    packets: u32,
-    sent: u32,
-    acked: u32,
-    arrived: u32,
-    /// What may be sent: all, or what a job's step allows.
-    allowed: u32,
-    control: Dctcp,
-    ended: bool,
-    /// The job it belongs to, and its place there.
-    job: (usize, usize),
 }
 
 /// One tree of a job.
@@ -90,6 +77,9 @@ pub(super) struct World<'a> {
     /// Of each leaf, then of each spine.
     adders: Vec<Option<Adder>>,
     per_job: u32,
+    /// The first flow that is no job's.
+    first_plain: usize,
+    random: Random,
     outcome: Outcome,
 }
 
@@ -126,13 +116,19 @@ impl<'a> World<'a> {
             jobs: Vec::new(),
             adders: Vec::new(),
             per_job: u32::try_from(trees).unwrap_or(0),
+            first_plain: 0,
+            random: Random::new(setting.seed),
             outcome: Outcome::default(),
         };
         (0..setting.jobs.len()).for_each(|number| world.add_job(number, trees));
+        world.first_plain = world.flows.len();
         world.add_adders()?;
         for number in 0..setting.jobs.len() {
             let job = &setting.jobs[number];
             world.later(job.begins + job.computes, What::Ready(number as u32));
+        }
+        if let Some(first) = setting.flows.first() {
+            world.later(first.begins, What::Begin(0));
         }
         Ok(world)
     }
@@ -153,7 +149,6 @@ impl<'a> World<'a> {
             places.push((group as u16, groups[group].1));
             groups[group].1 += 1;
         }
-        let spine = |tree: usize| (mix(number as u64) as usize + tree) % setting.clos.spines;
         let workers = job.workers.len();
         let tree = |tree: usize| {
             let (control, most) = match setting.scheme {
@@ -162,7 +157,7 @@ impl<'a> World<'a> {
             };
             let most = u32::from(most.min(WINDOW));
             Tree {
-                spine: spine(tree),
+                spine: (job.spine + tree) % setting.clos.spines,
                 packets: (job.packets + trees as u32 - 1 - tree as u32) / trees as u32,
                 marks: vec![false; 2 * usize::from(WINDOW)],
                 controls: vec![Congestion::new(control, most, PACKET as u32); workers],
@@ -187,28 +182,11 @@ impl<'a> World<'a> {
         };
         for (place, (from, to)) in pairs.into_iter().enumerate() {
             progress.flows.push(self.flows.len());
-            self.add_flow(job.workers[from], job.workers[to], (number, place));
+            self.add_flow(job.workers[from], job.workers[to], Some((number, place)));
         }
         self.jobs.push(progress);
         self.outcome.iterations.push(0);
         self.outcome.combining.push(Vec::new());
-    }
-
-    fn add_flow(&mut self, from: usize, to: usize, job: (usize, usize)) {
-        let spine = mix(self.flows.len() as u64 ^ 0xf10) as usize % self.setting.clos.spines;
-        self.flows.push(Flow {
-            from,
-            to,
-            spine,
-            packets: 0,
-            sent: 0,
-            acked: 0,
-            arrived: 0,
-            allowed: 0,
-            control: Dctcp::default(),
-            ended: false,
-            job,
-        });
     }
 
     fn add_adders(&mut self) -> Result<(), PoolConfigError> {
@@ -233,70 +211,14 @@ impl<'a> World<'a> {
     fn happen(&mut self, packet: Packet) {
         let marked = packet.marked;
         match packet.what {
+            What::Begin(number) => self.begin(number as usize),
             What::Ready(job) => self.ready(job as usize),
             What::Data(flow, hop) => self.data(flow, hop, marked),
-            What::Ack(flow) => {
-                let at = flow as usize;
-                self.flows[at].acked += 1;
-                self.flows[at].control.on_ack(marked);
-                self.push(at);
-            }
+            What::Ack(flow) => self.ack(flow as usize, marked),
             What::Up(tree, psn, worker) => self.up(tree, psn, worker, marked),
             What::Part(tree, psn, group) => self.part(tree, psn, group, marked),
             What::Sum(tree, psn, group) => self.fan_out(tree, psn, group, marked),
             What::Down(tree, psn, worker) => self.down(tree, psn, worker, marked),
-        }
-    }
-
-    /// Sends what a flow's window allows.
-    fn push(&mut self, at: usize) {
-        let flow = &mut self.flows[at];
-        while flow.sent - flow.acked < flow.control.window() && flow.sent < flow.packets.min(flow.allowed) {
-            flow.sent += 1;
-            let packet = Packet { what: What::Data(at as u32, 1), marked: false };
-            self.fabric.send(self.setting.clos.up(flow.from), WIRE, packet);
-        }
-    }
-
-    fn data(&mut self, number: u32, hop: u8, marked: bool) {
-        let at = number as usize;
-        let flow = &mut self.flows[at];
-        if let Some(link) = self.setting.clos.hop(flow.from, flow.to, flow.spine, hop) {
-            return self.fabric.send(link, WIRE, Packet { what: What::Data(number, hop + 1), marked });
-        }
-        flow.arrived += 1;
-        let done = flow.arrived == flow.packets;
-        if done {
-            flow.ended = true;
-        }
-        let (job, arrived) = (flow.job, flow.arrived);
-        // Acknowledgements are small, and wait in no queue.
-        let back = u64::from(hop) * self.setting.delay + self.setting.host;
-        self.fabric.after(back, Packet { what: What::Ack(number), marked });
-        self.step(job.0, job.1, arrived, done);
-    }
-
-    /// A packet of a job's flow has arrived: the worker, or the server, may pass on what it has.
-    fn step(&mut self, number: usize, place: usize, arrived: u32, done: bool) {
-        let job = &self.jobs[number];
-        if self.setting.scheme == Scheme::Ring {
-            let next = job.flows[(place + 1) % job.flows.len()];
-            let chunk = self.flows[next].packets / (2 * (job.flows.len() as u32 - 1)).max(1);
-            self.flows[next].allowed = self.flows[next].allowed.max(chunk + arrived);
-            self.push(next);
-        } else if place < job.flows.len() / 2 {
-            // The server adds up whole tensors, and sends when it has them all.
-            let half = job.flows.len() / 2;
-            if job.flows[..half].iter().all(|&flow| self.flows[flow].ended) {
-                for place in half..2 * half {
-                    let flow = self.jobs[number].flows[place];
-                    self.flows[flow].allowed = u32::MAX;
-                    self.push(flow);
-                }
-            }
-        }
-        if done {
-            self.part_done(number);
         }
     }
 
@@ -310,7 +232,7 @@ impl<'a> World<'a> {
         let workers = job.places.len() as u32;
         for (place, at) in job.flows.clone().into_iter().enumerate() {
             let flow = &mut self.flows[at];
-            (flow.sent, flow.acked, flow.arrived, flow.ended) = (0, 0, 0, false);
+            (flow.sent, flow.acked, flow.arrived, flow.ended) = (0, 0, 0, None);
             let chunk = packets.div_ceil(workers).max(1);
             (flow.packets, flow.allowed) = match self.setting.scheme {
                 Scheme::Ring => (2 * (workers - 1).max(1) * chunk, chunk),
@@ -349,8 +271,24 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Counts a packet of the first flow, or of the first job's first worker.
+    fn sample(&mut self, which: usize, wanted: bool) {
+        if self.setting.samples > 0 && wanted {
+            let at = (self.fabric.now() / self.setting.samples) as usize;
+            let samples = &mut self.outcome.samples;
+            samples.resize(samples.len().max(at + 1), [0; 2]);
+            samples[at][which] += 1;
+        }
+    }
+
     fn finish(self) -> Outcome {
+        let flows = self.flows[self.first_plain..].iter().map(|flow| flow.outcome(self.setting.lasts));
         let refused: u64 = self.adders.iter().flatten().map(Adder::refused).sum();
-        Outcome { wrong: self.outcome.wrong + refused, ..self.outcome }
+        Outcome {
+            flows: flows.collect(),
+            events: self.fabric.counts().0,
+            wrong: self.outcome.wrong + refused,
+            ..self.outcome
+        }
     }
 }

@@ -154,11 +154,11 @@ fn ticks(time: f64) -> u64 {
 
 /// Uniform between 0 and 1, exclusive of both.
 #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-pub(super) fn uniform(random: &mut Random) -> f64 {
+pub(crate) fn uniform(random: &mut Random) -> f64 {
     ((random.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
 /// Exponentially distributed with mean 1.
-pub(super) fn exponential(random: &mut Random) -> f64 {
+pub(crate) fn exponential(random: &mut Random) -> f64 {
     -uniform(random).ln()
 }

@@ -77,7 +77,8 @@ impl World<'_> {
         for (worker, _) in places.filter(|(_, place)| place.0 == group) {
             let server = self.setting.jobs[job].workers[worker as usize];
             let packet = Packet { what: What::Down(tree, psn, worker), marked };
-            self.fabric.send(self.setting.clos.down(server), WIRE, packet);
+            let late = self.random.below(self.setting.jitter);
+            self.fabric.send_to_busy(self.setting.clos.down(server), WIRE, late, packet);
         }
     }
 
@@ -85,6 +86,7 @@ impl World<'_> {
         let (number, at) = self.of(tree);
         let now = Duration::from_nanos(self.fabric.now());
         let worker = usize::from(worker);
+        self.sample(1, number == 0 && worker == 0);
         let tree = &mut self.jobs[number].trees[at];
         tree.got[worker] += 1;
         let mark = psn as usize % tree.marks.len();
