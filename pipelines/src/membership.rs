@@ -297,7 +297,7 @@ impl Membership {
             needed: job.needed(),
             lost: job.lost(),
             complete: matches!(job.phase, Phase::Complete { .. }),
-            halted: job.halted,
+            halted: job.is_halted(),
             broken: job.phase == Phase::Broken,
             formed: job.formed,
             server: job.server_state(),
@@ -349,6 +349,6 @@ fn decide(
         Action::Leave => job.leave(now, request),
         Action::Query => job.query(request),
         Action::Serve => job.serve(now, request),
-        _ => job.command(request),
+        _ => job.command(now, request),
     }
 }

@@ -1,14 +1,17 @@
 //! What members may do to their job: iSwitch's Reset, SetH and Halt (Table 2).
 
+use core::time::Duration;
+
 use pascaline_wire::control::{Action, Status};
 
 use super::job::{Decision, JobRecord, Reset, source};
 use super::reply::ControlRequest;
+use super::uplink::Uplink;
 
 impl JobRecord {
     /// Carries out the command of a member. FBcast and Help name a PSN, of which this side of the appliance
     /// knows nothing: lcores deal with them.
-    pub(super) fn command(&mut self, request: &ControlRequest) -> Result<Decision, Decision> {
+    pub(super) fn command(&mut self, now: Duration, request: &ControlRequest) -> Result<Decision, Decision> {
         let action = request.control.action;
         if action == Action::Reset && self.has_been_reset(request) {
             return Ok(Decision::of(Status::Ok));
@@ -18,12 +21,9 @@ impl JobRecord {
             return Err(Decision::new(Status::NotPermitted, 0, u32::from(request.header.rank)));
         }
         match action {
-            Action::Reset => Ok(self.reset(request)),
+            Action::Reset => Ok(self.reset(now, request)),
             Action::SetH => self.set_h(request.control.expected),
-            Action::Halt => {
-                let changed = !core::mem::replace(&mut self.halted, true);
-                Ok(Decision { changed, ..Decision::of(Status::Ok) })
-            }
+            Action::Halt => Ok(Decision { changed: self.halt(now), ..Decision::of(Status::Ok) }),
             other => Err(Decision::new(Status::Unsupported, 0, other as u32)),
         }
     }
@@ -45,14 +45,37 @@ impl JobRecord {
         }
     }
 
-    fn reset(&mut self, request: &ControlRequest) -> Decision {
+    fn reset(&mut self, now: Duration, request: &ControlRequest) -> Decision {
         let ControlRequest { header, control, .. } = request;
-        self.unresumable.set(self.epoch, true);
         self.reset = Some(Reset { rank: header.rank, session: control.session, epoch: self.epoch });
+        self.end_for_good(now);
+        Decision { changed: true, ..Decision::of(Status::Ok) }
+    }
+
+    /// Ends the generation so that nobody resumes it, and a Halt with it; also above, where there is a
+    /// parent.
+    pub(super) fn end_for_good(&mut self, now: Duration) {
+        self.unresumable.set(self.epoch, true);
         self.halted = false;
         self.threshold = self.spec.threshold;
+        self.uplink.iter_mut().for_each(|uplink| uplink.reset(now));
         self.next_generation();
-        Decision { changed: true, ..Decision::of(Status::Ok) }
+    }
+
+    /// Suspends the job, also above, where there is a parent. True if it was not suspended.
+    pub(super) fn halt(&mut self, now: Duration) -> bool {
+        let changed = !self.is_halted();
+        if changed {
+            self.halted = true;
+            self.uplink.iter_mut().for_each(|uplink| uplink.halt(now));
+            self.due = Some(now);
+        }
+        changed
+    }
+
+    /// True if the job is suspended, here or above.
+    pub(super) fn is_halted(&self) -> bool {
+        self.halted || self.uplink.as_ref().is_some_and(Uplink::is_halted)
     }
 
     /// True if this Reset has been carried out, and only its answer got lost.

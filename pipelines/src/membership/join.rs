@@ -143,7 +143,7 @@ impl JobRecord {
     /// What a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.
     fn claim(&self, at: usize, wanted: Option<Claim>) -> Option<Claim> {
         let wanted = wanted.filter(|_| !self.ranks[at].anew)?.without(&self.unresumable)?;
-        (self.halted || self.can_claim(at, wanted)).then_some(wanted)
+        (self.is_halted() || self.can_claim(at, wanted)).then_some(wanted)
     }
 
     /// Tells a rank that it cannot go on. It need not wait until all are here: what it waits for fails all
@@ -188,7 +188,7 @@ impl JobRecord {
                 self.complete(now);
             }
         }
-        let objection = if self.halted { None } else { self.note_progress(now, at, called) };
+        let objection = if self.is_halted() { None } else { self.note_progress(now, at, called) };
         let objection = if forming { objection } else { self.relay(now).or(objection) };
         objection.unwrap_or_else(|| self.standing(true))
     }
@@ -232,7 +232,7 @@ impl JobRecord {
                 let names = if member { Names::Lost } else { Names::Nobody };
                 Decision { names, ..Decision::new(Status::RankLost, u32::from(self.lost()), lowest) }
             }
-            _ if self.halted => Decision::of(Status::Halted),
+            _ if self.is_halted() => Decision::of(Status::Halted),
             Phase::Complete { resumed } => {
                 Decision::new(Status::Ok, resumed.map_or(0, control::generation), 0)
             }

@@ -33,6 +33,8 @@ pub enum Refused {
     UnknownJob,
     #[error("the job's results are never partial: that takes a region and no parameter server")]
     Whole,
+    #[error("the job has its place below another appliance: its results are those of all ranks there")]
+    Levels,
     #[error("the job is asynchronous: it has no PSNs that ranks complete together")]
     Asynchronous,
     #[error("H = {asked}, and the job has {ranks} ranks")]
@@ -102,19 +104,17 @@ impl JobRecord {
         let changed = |changed| Ok(Obeyed { changed, ..Obeyed::default() });
         match command {
             Command::Reset => {
-                self.unresumable.set(self.epoch, true);
                 self.reset = None;
-                self.halted = false;
-                self.threshold = self.spec.threshold;
-                self.next_generation();
+                self.end_for_good(now);
                 // Whoever held a rank, however it came by it.
                 self.ranks.iter_mut().for_each(|rank| *rank = Rank::default());
                 changed(true)
             }
-            Command::Halt => changed(!core::mem::replace(&mut self.halted, true)),
+            Command::Halt => changed(self.halt(now)),
             Command::SetH(asked) => {
                 let ranks = self.spec.fan_in;
                 match () {
+                    () if self.uplink.is_some() => Err(Refused::Levels),
                     () if !self.spec.partials => Err(Refused::Whole),
                     () if !(1..=ranks).contains(&asked) => Err(Refused::Threshold { asked, ranks }),
                     () => changed(self.threshold.replace(asked) != Some(asked)),
@@ -149,8 +149,9 @@ impl JobRecord {
         let rank = rank.ok_or(Refused::Deserted)?;
         match () {
             () if self.spec.mode == Mode::Olaf => Err(Refused::Asynchronous),
+            () if release && self.uplink.is_some() => Err(Refused::Levels),
             () if release && !self.spec.partials => Err(Refused::Whole),
-            () if self.halted => Err(Refused::Halted),
+            () if self.is_halted() => Err(Refused::Halted),
             () if !self.window.has(psn) => Err(Refused::OutsideWindow { psn }),
             () => {
                 let order = PsnOrder { job: self.spec.id, epoch: self.epoch, rank, psn, release };

@@ -96,6 +96,9 @@ impl JobRecord {
             News::Anew => self.send_off_all(),
             News::Over => self.end_with_parent(),
             News::Numbered => self.number_apart(),
+            News::Suspended => {}
+            // Whoever resets it, at whatever appliance, ends it for all.
+            News::HandedUp => self.halted = false,
         }
         self.told.set(None);
         true

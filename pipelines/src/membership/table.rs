@@ -25,7 +25,7 @@ impl JobRecord {
         job.needed = self.needed();
         job.partials = self.spec.partials;
         job.control = self.spec.control;
-        job.halted = self.halted;
+        job.halted = self.is_halted();
         job.mode = mode;
         job.policy = policy;
         (job.tenant, job.share, job.slots) = (self.tenant, share, slots);

@@ -5,6 +5,8 @@
 //! there. The number of a generation and its first PSN are the parent's: so the claims of workers to go on
 //! (protocol, section 9) hold at every level, and an appliance that starts anew has nothing to remember.
 
+mod answers;
+mod commands;
 mod told;
 
 use core::time::Duration;
@@ -13,7 +15,6 @@ use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::header::{Element, Header, Kind};
 use pascaline_wire::trailer::Operations;
 
-use super::claim::Claim;
 use super::progress::Called;
 pub use told::{Parent, UplinkState, UplinkStatus, Upward};
 
@@ -63,7 +64,16 @@ enum State {
     Idle,
     Joining(Wish),
     Member(Granted),
-    Leaving { epoch: u8, until: Duration },
+    Leaving {
+        epoch: u8,
+        until: Duration,
+    },
+    /// The generation that it was in is to end for all; then it joins as wished, if it has been wished, in a
+    /// session of this number.
+    Resetting {
+        epoch: u8,
+        next: Option<(Wish, u64)>,
+    },
 }
 
 /// What an answer of the parent has changed.
@@ -78,6 +88,10 @@ pub(super) enum News {
     Over,
     /// The parent's number of its generation has become known.
     Numbered,
+    /// The job is suspended above, or is so no more.
+    Suspended,
+    /// A Halt that was given here holds for all now.
+    HandedUp,
 }
 
 #[derive(Debug)]
@@ -105,6 +119,10 @@ pub(super) struct Uplink {
     refused: Option<(Status, u32)>,
     /// Why an operation cannot end well, as the parent says.
     objection: Option<(Status, Option<Operations>)>,
+    /// A Halt has been given here that the parent does not know of yet.
+    to_halt: bool,
+    /// The parent says that the job is suspended.
+    halted: bool,
     /// What it joined with.
     payload: u16,
     window: u16,
@@ -134,6 +152,8 @@ impl Uplink {
             waiting: 0,
             refused: None,
             objection: None,
+            to_halt: false,
+            halted: false,
             payload: 0,
             window: 0,
         }
@@ -173,10 +193,12 @@ impl Uplink {
     pub(super) fn status(&self, now: Duration) -> UplinkStatus {
         let silent = self.silent.is_some_and(|since| now.saturating_sub(since) >= SILENT);
         let state = match (self.state, self.refused) {
-            (State::Idle, _) if self.known.is_some() => UplinkState::Idle,
+            (State::Idle | State::Resetting { next: None, .. }, _) if self.known.is_some() => {
+                UplinkState::Idle
+            }
             (_, Some((status, _))) => UplinkState::Refused(status),
             _ if silent => UplinkState::NoAnswer,
-            (State::Idle | State::Joining(_), None) => UplinkState::Pending,
+            (State::Idle | State::Joining(_) | State::Resetting { .. }, None) => UplinkState::Pending,
             (State::Member(_), None) => UplinkState::Joined,
             (State::Leaving { .. }, None) => UplinkState::Leaving,
         };
@@ -200,7 +222,15 @@ impl Uplink {
             return;
         }
         self.sessions += 1;
-        self.session = session(self.sessions);
+        let session = session(self.sessions);
+        match &mut self.state {
+            State::Resetting { next, .. } => *next = Some((wish, session)),
+            _ => self.ask_for(now, wish, session),
+        }
+    }
+
+    fn ask_for(&mut self, now: Duration, wish: Wish, session: u64) {
+        self.session = session;
         (self.told, self.cookie, self.outdated) = (None, 0, self.number);
         (self.refused, self.objection, self.called) = (None, None, None);
         (self.payload, self.window) = (wish.payload, wish.window);
@@ -210,6 +240,11 @@ impl Uplink {
 
     /// Forgets the membership without a word: the parent has ended it, or the next session will.
     pub(super) const fn forget(&mut self) {
+        self.halted = false;
+        if let State::Resetting { next, .. } = &mut self.state {
+            *next = None;
+            return;
+        }
         (self.state, self.due) = (State::Idle, None);
         if self.known.is_none() {
             self.due = Some(Duration::ZERO);
@@ -228,7 +263,7 @@ impl Uplink {
                 self.at_once(now);
             }
             State::Leaving { until: end, .. } => *end = until,
-            State::Idle | State::Joining(_) => return None,
+            State::Idle | State::Joining(_) | State::Resetting { .. } => return None,
         }
         Some(self.waiting)
     }
@@ -262,6 +297,10 @@ impl Uplink {
                 control.got = self.told.map_or(ASK, control::generation);
                 (control.psn, control.first) = (wish.una, wish.una);
             }
+            State::Resetting { epoch: ended, .. } => (epoch, control.action) = (ended, Action::Reset),
+            State::Member(granted) if self.to_halt => {
+                (epoch, control.action) = (granted.epoch, Action::Halt);
+            }
             State::Member(granted) => {
                 control.got = control::generation(granted.epoch);
                 control = self.called.map_or(control, |called| called.describe(control));
@@ -279,122 +318,14 @@ impl Uplink {
             (control.payload, control.window) = (self.payload.max(QUESTION), self.window.max(1));
         }
         self.number = self.number.wrapping_add(1);
-        // A member that nobody waits in says nothing.
-        self.due = (!matches!(self.state, State::Member(_))).then(|| now.saturating_add(self.interval));
+        // A member that nobody waits in says nothing; while the job is suspended nobody waits for long.
+        let silent = matches!(self.state, State::Member(_)) && !self.halted && !self.to_halt;
+        self.due = (!silent).then(|| now.saturating_add(self.interval));
         self.interval = (self.interval * 3 / 2).min(LAST_INTERVAL);
         (self.sent, self.silent) = (Some(now), self.silent.or(Some(now)));
         let Parent { endpoint, rank, ranks } = self.parent;
         let header = Header::about(Kind::Control, Element::F32_SUM, self.job, epoch);
         let header = Header { rank, psn: self.number, fan_in: ranks, count, ..header };
         Some(Upward { to: endpoint, header, control })
-    }
-
-    /// An answer of the parent.
-    pub(super) fn answered(
-        &mut self,
-        now: Duration,
-        (header, ack): (&Header, &Control),
-        operations: Option<Operations>,
-    ) -> News {
-        let Some(answers) = ack.answers else { return self.rejected(now, ack.status) };
-        let asked = self.number.wrapping_sub(self.outdated);
-        let new = header.psn.wrapping_sub(self.outdated).wrapping_sub(1) < asked;
-        if ack.session != self.session || !new || header.rank != self.parent.rank {
-            return News::Nothing;
-        }
-        (self.silent, self.joined) = (None, header.count);
-        // What tells of the job tells a window, too.
-        let visible = answers == Action::Join && ack.window > 0;
-        self.known = if visible { Some(header.epoch) } else { self.known };
-        match (self.state, answers) {
-            (State::Idle, Action::Join) if self.known.is_some() => News::Numbered,
-            (State::Idle, Action::Join) => {
-                if core::mem::replace(&mut self.cookie, ack.cookie) != ack.cookie {
-                    self.at_once(now);
-                }
-                self.refused = refusal(ack);
-                News::Nothing
-            }
-            (State::Joining(wish), Action::Join) => self.joined(now, &wish, header, ack),
-            (State::Member(granted), Action::Join) => match ack.status {
-                Status::Ok | Status::Pending | Status::WrongEpoch if header.epoch == granted.epoch => {
-                    self.objection = None;
-                    News::Nothing
-                }
-                Status::TooMany => News::Nothing,
-                Status::OperationMismatch | Status::RankLeft | Status::Halted => {
-                    self.objection = Some((ack.status, operations));
-                    News::Nothing
-                }
-                _ => self.over(),
-            },
-            (State::Leaving { .. }, Action::Leave) => match ack.status {
-                Status::Pending => {
-                    self.waiting = u16::try_from(ack.expected).unwrap_or(u16::MAX);
-                    News::Nothing
-                }
-                Status::TooMany => News::Nothing,
-                // It was started anew, or goes on in another generation: others may need those here.
-                Status::WrongEpoch | Status::NotMember => self.over(),
-                _ => {
-                    self.forget();
-                    News::Nothing
-                }
-            },
-            _ => News::Nothing,
-        }
-    }
-
-    const fn over(&mut self) -> News {
-        self.forget();
-        News::Over
-    }
-
-    fn joined(&mut self, now: Duration, wish: &Wish, header: &Header, ack: &Control) -> News {
-        match ack.status {
-            Status::Pending | Status::WrongEpoch => {
-                self.refused = None;
-                let told = if ack.window > 0 { Some(header.epoch) } else { self.told };
-                let news = (told, ack.cookie);
-                if (self.told, self.cookie) != news {
-                    (self.told, self.cookie) = news;
-                    self.outdated = self.number;
-                    self.at_once(now);
-                }
-                News::Nothing
-            }
-            Status::Ok => {
-                let claimed = Claim::of(wish.resume);
-                let resumed = control::named_generation(ack.expected);
-                let resumed = resumed.filter(|epoch| claimed.is_some_and(|claim| claim.contains(*epoch)));
-                if claimed.is_some() && resumed.is_none() {
-                    self.forget();
-                    return News::Anew;
-                }
-                if ack.payload != wish.payload || ack.window == 0 {
-                    return News::Nothing;
-                }
-                let workers = if ack.first > 0 { ack.first } else { u32::from(header.fan_in) };
-                let (epoch, base, window) = (header.epoch, ack.psn, ack.window);
-                let granted = Granted { epoch, base, window, resumed, workers };
-                (self.state, self.due, self.outdated) = (State::Member(granted), None, self.number);
-                self.refused = None;
-                News::Formed(granted)
-            }
-            Status::TooMany => News::Nothing,
-            _ => {
-                // An operator may put it right: it goes on asking.
-                self.refused = refusal(ack);
-                News::Nothing
-            }
-        }
-    }
-
-    /// The parent has rejected a packet, perhaps since the generation is over: it is asked.
-    fn rejected(&mut self, now: Duration, status: Status) -> News {
-        if self.granted().is_some() && !matches!(status, Status::UnknownPsn | Status::TooMany) {
-            self.waits(now, None);
-        }
-        News::Nothing
     }
 }

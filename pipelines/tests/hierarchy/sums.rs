@@ -11,7 +11,7 @@ use pascaline_wire::header::{Flags, Kind};
 use crate::common::appliance::job;
 use crate::tree::{Below, Tree, formed};
 
-fn contribution(below: &Below, psn: u32, flags: Flags) -> Vec<u8> {
+pub(crate) fn contribution(below: &Below, psn: u32, flags: Flags) -> Vec<u8> {
     let value = i32::from(below.worker.rank) + 10 * i32::try_from(below.leaf).unwrap();
     let header = below.worker.header(Kind::Gradient, below.base.wrapping_add(psn), 1);
     let header = pascaline_wire::Header { flags, ..header };
@@ -22,7 +22,7 @@ fn again(below: &Below, psn: u32) -> Vec<u8> {
     contribution(below, psn, Flags::RETRANSMISSION)
 }
 
-fn contribute(tree: &mut Tree, all: &[Below], psn: u32, again: bool) {
+pub(crate) fn contribute(tree: &mut Tree, all: &[Below], psn: u32, again: bool) {
     for below in all {
         let flags = if again { Flags::RETRANSMISSION } else { Flags::NONE };
         tree.send(below, &contribution(below, psn, flags));
@@ -32,7 +32,7 @@ fn contribute(tree: &mut Tree, all: &[Below], psn: u32, again: bool) {
 
 /// Each has heard this sum, once, and as a result of its own job.
 #[track_caller]
-fn assert_sum(tree: &mut Tree, all: &[Below], psn: u32, sum: &[i32]) {
+pub(crate) fn assert_sum(tree: &mut Tree, all: &[Below], psn: u32, sum: &[i32]) {
     for below in all {
         let heard = tree.heard_by(below);
         let results: Vec<&Heard> = heard.iter().filter(|heard| heard.header.kind == Kind::Result).collect();
@@ -46,7 +46,7 @@ fn assert_sum(tree: &mut Tree, all: &[Below], psn: u32, sum: &[i32]) {
     }
 }
 
-const SUM: [i32; 2] = [10 + 11 + 20 + 21, 4];
+pub(crate) const SUM: [i32; 2] = [10 + 11 + 20 + 21, 4];
 
 #[test]
 fn a_sum_goes_up_once_from_each_leaf_and_the_result_comes_down_to_all() {

@@ -1,0 +1,127 @@
+//! What a parent's answers change.
+
+use core::time::Duration;
+
+use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::header::Header;
+use pascaline_wire::trailer::Operations;
+
+use super::{Granted, News, State, Uplink, Wish, refusal};
+use crate::membership::claim::Claim;
+
+impl Uplink {
+    /// An answer of the parent.
+    pub(in crate::membership) fn answered(
+        &mut self,
+        now: Duration,
+        (header, ack): (&Header, &Control),
+        operations: Option<Operations>,
+    ) -> News {
+        let Some(answers) = ack.answers else { return self.rejected(now, ack.status) };
+        let asked = self.number.wrapping_sub(self.outdated);
+        let new = header.psn.wrapping_sub(self.outdated).wrapping_sub(1) < asked;
+        if ack.session != self.session || !new || header.rank != self.parent.rank {
+            return News::Nothing;
+        }
+        (self.silent, self.joined) = (None, header.count);
+        // What tells of the job tells a window, too.
+        let visible = answers == Action::Join && ack.window > 0;
+        self.known = if visible { Some(header.epoch) } else { self.known };
+        match (self.state, answers) {
+            (State::Idle, Action::Join) if self.known.is_some() => News::Numbered,
+            (State::Idle, Action::Join) => {
+                if core::mem::replace(&mut self.cookie, ack.cookie) != ack.cookie {
+                    self.at_once(now);
+                }
+                self.refused = refusal(ack);
+                News::Nothing
+            }
+            (State::Joining(wish), Action::Join) => self.joined(now, &wish, header, ack),
+            (State::Member(granted), Action::Join) => match ack.status {
+                Status::Ok | Status::Pending | Status::WrongEpoch if header.epoch == granted.epoch => {
+                    self.objection = None;
+                    self.suspended(false)
+                }
+                Status::TooMany => News::Nothing,
+                Status::OperationMismatch | Status::RankLeft => {
+                    self.objection = Some((ack.status, operations));
+                    self.suspended(false)
+                }
+                Status::Halted => self.suspended(true),
+                _ => self.over(),
+            },
+            (State::Member(_), Action::Halt) => self.halt_answered(now, ack.status),
+            (State::Resetting { next, .. }, Action::Reset) => self.reset_answered(now, ack.status, next),
+            (State::Leaving { .. }, Action::Leave) => match ack.status {
+                Status::Pending => {
+                    self.waiting = u16::try_from(ack.expected).unwrap_or(u16::MAX);
+                    News::Nothing
+                }
+                Status::TooMany => News::Nothing,
+                // It was started anew, or goes on in another generation: others may need those here.
+                Status::WrongEpoch | Status::NotMember => self.over(),
+                _ => {
+                    self.forget();
+                    News::Nothing
+                }
+            },
+            _ => News::Nothing,
+        }
+    }
+
+    pub(super) const fn over(&mut self) -> News {
+        self.forget();
+        News::Over
+    }
+
+    fn joined(&mut self, now: Duration, wish: &Wish, header: &Header, ack: &Control) -> News {
+        match ack.status {
+            Status::Pending | Status::WrongEpoch => {
+                self.refused = None;
+                let told = if ack.window > 0 { Some(header.epoch) } else { self.told };
+                let news = (told, ack.cookie);
+                if (self.told, self.cookie) != news {
+                    (self.told, self.cookie) = news;
+                    self.outdated = self.number;
+                    self.at_once(now);
+                }
+                self.suspended(false)
+            }
+            Status::Ok => {
+                let claimed = Claim::of(wish.resume);
+                let resumed = control::named_generation(ack.expected);
+                let resumed = resumed.filter(|epoch| claimed.is_some_and(|claim| claim.contains(*epoch)));
+                if claimed.is_some() && resumed.is_none() {
+                    self.forget();
+                    return News::Anew;
+                }
+                if ack.payload != wish.payload || ack.window == 0 {
+                    return News::Nothing;
+                }
+                let workers = if ack.first > 0 { ack.first } else { u32::from(header.fan_in) };
+                let (epoch, base, window) = (header.epoch, ack.psn, ack.window);
+                let granted = Granted { epoch, base, window, resumed, workers };
+                (self.state, self.due, self.outdated) = (State::Member(granted), None, self.number);
+                if self.to_halt {
+                    self.at_once(now);
+                }
+                (self.refused, self.halted) = (None, false);
+                News::Formed(granted)
+            }
+            Status::TooMany => News::Nothing,
+            status => {
+                // An operator may put it right: it goes on asking.
+                self.refused = refusal(ack);
+                self.suspended(status == Status::Halted)
+            }
+        }
+    }
+
+    /// The parent has rejected a packet, perhaps since the generation is over: it is asked.
+    fn rejected(&mut self, now: Duration, status: Status) -> News {
+        if self.granted().is_some() && !matches!(status, Status::UnknownPsn | Status::TooMany) {
+            self.waits(now, None);
+        }
+        News::Nothing
+    }
+}
