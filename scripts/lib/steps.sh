@@ -109,16 +109,7 @@ verifications() {
 }
 
 # Real workers and a real appliance against an adversary; exit code 1 and the seed if a promise is broken.
-# One of these schedules breaks a promise today (263062: an operation ends at its deadline). Each is printed,
-# and one more fails. They count as skipped.
-protocol_under_faults() {
-    local found
-    lab fuzz-protocol --seed 200000 --runs 100000 --jobs 2 | tee "$logs/faults.txt" || true
-    found=$(sed -n 's/.*; violations \([0-9]*\)$/\1/p' "$logs/faults.txt" | tail -n 1)
-    ((${found:-100} <= 1)) || return 1
-    ((found == 0)) || echo "- skipped: $found of 100000 schedules break a promise, at most 1 is known"
-    echo "1 passed, 0 failed, $found skipped"
-}
+protocol_under_faults() { lab fuzz-protocol --seed 200000 --runs 100000 --jobs 2; }
 
 # The same below two and three levels of appliances.
 trees_under_faults() {
@@ -267,7 +258,7 @@ all_steps() {
     if "$quick"; then skip "fuzzers" "--quick"; else step "fuzzers" fuzzers; fi
     step "release build" bounded 900 cargo build --release --locked -p pascaline -p pascaline-lab
     step "documents: commands and links" documents
-    cases=true step "protocol under faults" protocol_under_faults
+    step "protocol under faults" protocol_under_faults
     step "trees under faults" trees_under_faults
     step "policies compared" policies_compared
     step "instructions: no more than the table has" instructions
