@@ -8,7 +8,7 @@ from pathlib import Path
 
 import programs
 import shaped
-from appliance import cores, fetch
+from appliance import fetch, tables
 from metrics import Accounting, Metrics
 from process import Child, Failure, Stop
 
@@ -105,22 +105,10 @@ def configuration(
     network: shaped.Shaped, ranks: int, window: int, slots: int, memory_mb: int, device: str = DEVICE
 ) -> str:
     """Its TOML. A region of the job's own takes twice the window."""
-    main, dataplane = cores()
     members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(ranks))
+    whole = tables(network.appliance, shaped.APPLIANCE, f'longest_nap = "50us"\nmemory_mb = {memory_mb}')
     return f"""\
-[appliance]
-name = "{network.appliance}"
-addresses = ["{shaped.APPLIANCE}"]
-udp_port = {UDP_PORT}
-
-[dataplane]
-main_core = {main}
-cores = [{dataplane}]
-idle = "backoff"
-longest_nap = "50us"
-hugepages = "auto"
-memory_mb = {memory_mb}
-
+{whole}
 [[ports]]
 name = "p0"
 device = "{device}"

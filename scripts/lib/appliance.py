@@ -257,10 +257,29 @@ def _cores(lcores: int) -> list[int]:
     return [usable[place % len(usable)] for place in range(1 + lcores)]
 
 
+def tables(name: str, address: str, more: str, udp_ports: int = 1, lcores: int = 1) -> str:
+    """The tables [appliance] and [dataplane]; `more` are further keys of the latter."""
+    main, *dataplane = places = _cores(lcores)
+    floats = "" if len(set(places)) == len(places) else "float = true\n"
+    memory = "" if "memory_mb" in more else "memory_mb = 512\n"
+    return f"""\
+[appliance]
+name = "{name}"
+addresses = ["{address}"]
+udp_port = {UDP_PORT}
+udp_ports = {udp_ports}
+
+[dataplane]
+main_core = {main}
+cores = {dataplane}
+{floats}idle = "backoff"
+hugepages = "auto"
+{memory}{more}
+"""
+
+
 def configuration(network: Network, settings: Settings, admin: Path) -> str:
     """The appliance's TOML."""
-    main, *dataplane = places = _cores(settings.lcores)
-    floats = "" if len(set(places)) == len(places) else "float = true\n"
     fan_in = settings.fan_in or len(network.workers)
     members = ", ".join(f'"{network.address(rank)}"' for rank in range(fan_in))
     ports = "\n".join(
@@ -276,21 +295,10 @@ def configuration(network: Network, settings: Settings, admin: Path) -> str:
         f"members = [{members}]\n{policy}"
         for job in range(settings.jobs)
     )
+    drain = f'drain = "{_DRAIN_SECONDS:.0f}s"'
+    whole = tables("demo", network.appliance_address, drain, settings.udp_ports, settings.lcores)
     return f"""\
-[appliance]
-name = "demo"
-addresses = ["{network.appliance_address}"]
-udp_port = {UDP_PORT}
-udp_ports = {settings.udp_ports}
-
-[dataplane]
-main_core = {main}
-cores = {dataplane}
-{floats}idle = "backoff"
-hugepages = "auto"
-memory_mb = 512
-drain = "{_DRAIN_SECONDS:.0f}s"
-
+{whole}
 {ports}
 [pool]
 slots = {settings.pool_slots}

@@ -22,7 +22,7 @@ import build
 import private
 from appliance import Appliance, Settings
 from netns import Network, in_namespace
-from process import Failure, Interrupted, Stop, run
+from process import Failure, Interrupted, Stop, run, say
 from workers import Load, Workers
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def main(arguments: list[str]) -> int:
         options.screenshots.mkdir(parents=True, exist_ok=True)
         seen = _test(options, binary, Stop(options.timeout), problems)
     except Interrupted as interrupted:
-        _say(f"browser: {interrupted}; everything is cleaned up")
+        say(f"browser: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"browser: {failure.whole}")
+        say(f"browser: {failure.whole}")
         if options.json:
             print(json.dumps({"ok": False, "error": str(failure)}))
         return 1
@@ -275,10 +275,6 @@ def _text(browser: Browser, selector: str) -> str:
 def _await(stop: Stop, condition: Any, seconds: float, otherwise: str) -> None:
     if not stop.wait_for(condition, seconds):
         raise Failure(f"{otherwise} after {seconds:.0f} s")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

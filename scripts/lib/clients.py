@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +24,7 @@ from build import ROOT
 from metrics import RESULTS, Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network
 from options import Options
-from process import Child, Failure, Stop, run
+from process import Child, Failure, Stop, run, say
 
 _EXIT_SECONDS = 6.0
 _RIGHT = re.compile(r"^rank (\d+): (\d+) of (\d+) sums are right$", re.MULTILINE)
@@ -180,13 +178,13 @@ class Outcome:
 def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> Outcome:
     """One run, from nothing to nothing."""
     for name in netns.remove_leftovers():
-        _say(f"demo: removed {name}, which an earlier run left behind")
+        say(f"demo: removed {name}, which an earlier run left behind")
     mpi = options.client == "mpi"
     workers, mtu = options.workers, options.mtu
     network = Managed(workers, mtu) if mpi else Network(workers, mtu, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, network, files)
+        cleanup.callback(netns.remove, [network], files)
         files.mkdir(mode=0o700)
         network.create()
         settings = Settings(
@@ -195,7 +193,7 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
-        _say(f"{options.workers} programs of {'MPI' if mpi else 'C'}, each in a network namespace of its own")
+        say(f"{options.workers} programs of {'MPI' if mpi else 'C'}, each in a network namespace of its own")
         start = _start_mpi if mpi else _start_c
         children = start(options, network, libraries, files)
         for child in children:
@@ -213,7 +211,7 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
         outcome = Outcome(options, right, appliance.settled(stop), _ways(errors) if mpi else None)
         outcome.judge([child.exit_code() for child in children], appliance.stop())
         if not outcome.good:
-            _say(errors)
+            say(errors)
         return outcome
 
 
@@ -283,12 +281,3 @@ def _ways(errors: str) -> tuple[int, int, int]:
     found = [tuple(map(int, line)) for line in _WAYS.findall(errors)]
     calls, size, others = (sum(column) for column in zip(*found, strict=True)) if found else (0, 0, 0)
     return calls, size, others
-
-
-def _remove(network: Network, files: Path) -> None:
-    network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

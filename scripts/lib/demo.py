@@ -8,7 +8,6 @@ every worker, the appliance's accounts add up and it left in good order.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -30,7 +29,7 @@ from appliance import Appliance, Settings
 from by_hand import halt_and_reset
 from netns import Network
 from options import Options, parse
-from process import Failure, Interrupted, Stop
+from process import Failure, Interrupted, Stop, say
 from reload import Reloads
 from workers import Load, Workers
 
@@ -58,16 +57,16 @@ def main(arguments: list[str]) -> int:
         build.become_root(Path(__file__).resolve(), [*arguments, *more], binary)
         outcome = _show(options, binary, libraries, Stop(options.timeout))
     except Interrupted as interrupted:
-        _say(f"demo: {interrupted}; everything is cleaned up")
+        say(f"demo: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"demo: {failure.whole}")
+        say(f"demo: {failure.whole}")
         if options.json:
             print(report.dump({"ok": False, "error": str(failure)}), flush=True)
         return 1
     print(outcome.text(), file=sys.stderr if options.json else sys.stdout, flush=True)
     for problem in outcome.problems:
-        _say(f"demo: {problem}")
+        say(f"demo: {problem}")
     if options.json:
         print(report.dump(outcome.to_json()), flush=True)
     return 0 if outcome.good else 1
@@ -116,15 +115,15 @@ def _show(options: Options, binary: Path, libraries: Path | None, stop: Stop) ->
 def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
     """One run, from nothing to nothing."""
     for name in netns.remove_leftovers():
-        _say(f"demo: removed {name}, which an earlier run left behind")
+        say(f"demo: removed {name}, which an earlier run left behind")
     rates = impairment.Rates(options.loss, options.duplicate, options.reorder, options.seed)
     network = Network(options.workers, options.mtu, middle=rates.any, ip6=options.ip6, routed=options.routed)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
         # Registered before it exists: whatever happens from here on, it is removed.
-        cleanup.callback(_remove, network, files, keep=options.keep)
+        cleanup.callback(netns.remove, [network], files, keep=options.keep)
         files.mkdir(mode=0o700)
-        _say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
+        say(f"{options.workers} workers, each in a network namespace with a veth pair {_far(network)}")
         network.create()
         stop.check()
         bad = impairment.choose(binary, network, rates, files, options.impairment)
@@ -134,7 +133,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         appliance = Appliance(binary, network, _settings(options, network), files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
-        _say(f"appliance ready, {options.driver} ports; every worker pings it")
+        say(f"appliance ready, {options.driver} ports; every worker pings it")
         pings = _ping(network, options.workers, stop)
 
         # Counts from before the first frame of a worker.
@@ -144,7 +143,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         workers.start(Load.of(options, network))
         by_hand = {}
         if options.halt:
-            _say("the job is halted and reset by hand, and its workers begin again")
+            say("the job is halted and reset by hand, and its workers begin again")
             by_hand = halt_and_reset(binary, appliance, workers, Load.of(options, network), stop)
 
         restarts = 0
@@ -168,7 +167,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> report.Outcome:
         code = appliance.stop()
         outcome = report.Outcome(options, results, metrics, bad.report(), pings, code, **more)
         if not outcome.good:
-            _say(f"[appliance]\n{appliance.tail()}")
+            say(f"[appliance]\n{appliance.tail()}")
         return outcome
 
 
@@ -188,7 +187,7 @@ def _meanwhile(
     half = options.allreduces * options.workers * options.jobs // 2
     if not options.restart_appliance or restarts or workers.finished() < half:
         return 0
-    _say("the appliance is killed and started again")
+    say("the appliance is killed and started again")
     appliance.kill_and_restart(stop)
     return 1
 
@@ -237,27 +236,11 @@ def _settings(options: Options, network: Network) -> Settings:
     )
 
 
-def _remove(network: Network, files: Path, *, keep: bool) -> None:
-    if keep and files.exists():
-        (files / netns.KEPT).touch()
-        _say(
-            f"kept: namespaces {' '.join(network.namespaces)}, files {files}\nremove them: scripts/demo "
-            f"--cleanup"
-        )
-        return
-    network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
 def _cleanup(arguments: list[str]) -> int:
     build.become_root(Path(__file__).resolve(), arguments)
     removed = netns.remove_leftovers(also_kept=True)
-    _say(f"removed: {' '.join(removed)}" if removed else "nothing to remove")
+    say(f"removed: {' '.join(removed)}" if removed else "nothing to remove")
     return 0
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,11 +23,11 @@ from typing import Any
 
 import netns
 import report
-from appliance import UDP_PORT, Appliance, Settings, configuration, cores
+from appliance import Appliance, Settings, configuration, cores
 from inline_pings import Pings
 from netns import Network
 from options import Options
-from process import Child, Failure, Stop, run
+from process import Child, Failure, Stop, run, say
 from untouched import offloaded_tcp, pass_untouched
 from workers import Load, Workers
 
@@ -165,9 +163,9 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     wire = Wire(options.workers, options.mtu)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, wire, files, keep=options.keep)
+        cleanup.callback(netns.remove, [wire], files, keep=options.keep)
         files.mkdir(mode=0o700)
-        _say(f"{options.workers} workers on one side, a server on the other, the appliance between")
+        say(f"{options.workers} workers on one side, a server on the other, the appliance between")
         wire.create()
         server = Child("iperf3-server", ["iperf3", "--server"], files, wire.server)
         cleanup.callback(server.stop, 1.0)
@@ -198,7 +196,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         whole = report.Outcome(options, results, metrics, {"by": "none"}, pings, code)
         outcome = Outcome(whole, untouched, kinds, offloads, links, reference, gbps, p99, problems)
         if not outcome.good:
-            _say(f"[appliance]\n{appliance.tail()}")
+            say(f"[appliance]\n{appliance.tail()}")
         return outcome
 
 
@@ -301,7 +299,7 @@ class _Running:
 
 def _fill_processors(options: Options, running: _Running, files: Path) -> tuple[float | None, float | None]:
     """The allreduces that were asked for, as fast as they go: what TCP carries beside them, p99 of pings."""
-    load = _load(options)
+    load = Load.of(options, running.wire)
     carried: list[float | None] = []
     waited: list[float | None] = []
 
@@ -322,7 +320,7 @@ def _fill_links(options: Options, running: _Running) -> tuple[list[str], float |
     """Allreduces that fill the workers' links: what went wrong, p99 of pings beside them."""
     running.wire.shape(_LINK_MBIT)
     seconds = options.bytes * 8 / (_LINK_MBIT * 1e6)
-    load = replace(_load(options), allreduces=max(4, round(_FULL_LINK_SECONDS / seconds)))
+    load = replace(Load.of(options, running.wire), allreduces=max(4, round(_FULL_LINK_SECONDS / seconds)))
     wanted = load.allreduces * options.workers
     waited: list[float | None] = []
 
@@ -339,35 +337,9 @@ def _fill_links(options: Options, running: _Running) -> tuple[list[str], float |
     return problems, (waited or [None])[0]
 
 
-def _load(options: Options) -> Load:
-    return Load(
-        allreduces=options.allreduces,
-        bytes=options.bytes,
-        dtype=options.dtype,
-        payload=options.payload,
-        in_flight=options.in_flight,
-        seed=options.seed,
-        deadline=options.timeout,
-        appliance=f"{netns.APPLIANCE_ADDRESS}:{UDP_PORT}",
-    )
-
-
 def _ratio(one: float | None, other: float | None) -> float | None:
     return round(one / other, 3) if one and other else None
 
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3g}"
-
-
-def _remove(wire: Wire, files: Path, *, keep: bool) -> None:
-    if keep and files.exists():
-        (files / netns.KEPT).touch()
-        _say(f"kept: namespaces {' '.join(wire.namespaces)}, files {files}\nremove: scripts/demo --cleanup")
-        return
-    wire.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

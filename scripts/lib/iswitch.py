@@ -9,8 +9,6 @@ was staler than the bound when it was offered.
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,7 @@ import netns
 from appliance import JOB, UDP_PORT, Appliance, Settings
 from netns import APPLIANCE_ADDRESS, Network
 from options import Options
-from process import Child, Failure, Stop
+from process import Child, Failure, Stop, say
 
 _ITERATIONS = 300
 _FAST, _SLOW = "4ms", "10ms"
@@ -90,13 +88,13 @@ class Outcome:
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """One run, from nothing to nothing."""
     for name in netns.remove_leftovers():
-        _say(f"demo: removed {name}, which an earlier run left behind")
+        say(f"demo: removed {name}, which an earlier run left behind")
     workers = options.workers
     needed = max(1, workers - 1)
     network = Network(workers, options.mtu, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, network, files)
+        cleanup.callback(netns.remove, [network], files)
         files.mkdir(mode=0o700)
         network.create()
         settings = Settings(
@@ -106,7 +104,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         appliance = Appliance(binary, network, settings, files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
-        _say(f"{workers} workers; {needed} gradients make an iteration")
+        say(f"{workers} workers; {needed} gradients make an iteration")
         children = [_worker(options, binary, network, files, rank) for rank in range(workers)]
         for child in children:
             cleanup.callback(child.stop, _EXIT_SECONDS)
@@ -139,12 +137,3 @@ def _worker(options: Options, binary: Path, network: Network, files: Path, rank:
     command = [str(binary), "worker", "iswitch", "--json"]
     command += [word for option, value in words.items() for word in (option, str(value))]
     return Child(f"worker{rank}", command, files, network.workers[rank])
-
-
-def _remove(network: Network, files: Path) -> None:
-    network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

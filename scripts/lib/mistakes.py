@@ -23,7 +23,7 @@ import netns
 from mistakes_bed import OUTSIDE, Bed, Outcome
 from mistakes_sync import CASES, Case
 from netns import Network
-from process import Failure, Interrupted, Stop
+from process import Failure, Interrupted, Stop, say
 
 _BUILD_SECONDS = 3600.0
 _EXAMPLES = """\
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         return 1
     named = sum(outcome.named for outcome in outcomes)
     slowest = max((outcome.seconds for outcome in outcomes if outcome.named), default=0.0)
-    _say(f"{named} of {len(outcomes)} mistakes are named; the slowest took {slowest:.2f} s")
+    say(f"{named} of {len(outcomes)} mistakes are named; the slowest took {slowest:.2f} s")
     if options.json:
         found: dict[str, Any] = {"cases": len(outcomes), "named": named, "slowest_s": round(slowest, 3)}
         print(json.dumps(found | {"details": [outcome.to_json() for outcome in outcomes]}), flush=True)
@@ -95,7 +95,7 @@ def _chosen(options: argparse.Namespace) -> list[Case]:
 
 def _run(binary: Path, cases: list[Case], stop: Stop) -> list[Outcome]:
     for name in netns.remove_leftovers():
-        _say(f"removed {name}, which an earlier run left behind")
+        say(f"removed {name}, which an earlier run left behind")
     network = Network(OUTSIDE + 1, 1500, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
@@ -121,17 +121,13 @@ def _make(case: Case, binary: Path, network: Network, files: Path, stop: Stop) -
     finally:
         bed.close()
     mark, whole = "✓" if outcome.named else "✗", time.monotonic() - began
-    _say(f"{mark} {case.name}: {outcome.seconds:.2f} s of {case.limit:g} s ({whole:.1f} s in all)")
+    say(f"{mark} {case.name}: {outcome.seconds:.2f} s of {case.limit:g} s ({whole:.1f} s in all)")
     if not outcome.named:
         for who, text in outcome.texts.items():
-            _say(f"    {who}: {text}")
+            say(f"    {who}: {text}")
         for problem in outcome.problems:
-            _say(f"    ✗ {problem}")
+            say(f"    ✗ {problem}")
     return outcome
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 # Its cases are in the list by being imported.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import sys
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ import report
 from appliance import JOB, UDP_PORT, Appliance, Settings, device, policy_keys
 from netns import Network
 from options import Options
-from process import Child, Failure, Stop, run
+from process import Child, Failure, Stop, run, say
 from workers import Load, Workers
 
 NUMBER = JOB + 16
@@ -173,10 +172,10 @@ def demonstrate(
 ) -> Outcome:
     """One run, from nothing to nothing."""
     for name in netns.remove_leftovers():
-        _say(f"demo: removed {name}, which an earlier run left behind")
+        say(f"demo: removed {name}, which an earlier run left behind")
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, network, files)
+        cleanup.callback(netns.remove, [network], files)
         files.mkdir(mode=0o700)
         network.create()
         settings = _extended(settings, network)
@@ -189,7 +188,7 @@ def demonstrate(
             order = (ALONE, REFUSED, BESIDE) if number % 2 == 0 else (BESIDE, REFUSED, ALONE)
             for kind in order:
                 run.once(kind)
-            _say(f"  round {number + 1} of {options.neighbour_rounds}: " + run.told())
+            say(f"  round {number + 1} of {options.neighbour_rounds}: " + run.told())
         found = appliance.settled(stop)
         code = appliance.stop()
         return Outcome(options, found, run.seconds, run.verified, run.wanted, run.mismatches, run.sent, code)
@@ -268,12 +267,3 @@ class _Run:
 
 def _ignore(_done: int) -> None:
     pass
-
-
-def _remove(network: Street, files: Path) -> None:
-    network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -26,12 +26,12 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from process import Failure, run
+from process import Failure, run, say
 
 APPLIANCE_ADDRESS = "10.77.0.254"
 _APPLIANCE_IPV6 = "fd77::254"
@@ -195,6 +195,18 @@ class Network:
             features = ("gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
             run("ip", "netns", "exec", name, "ethtool", "-K", interface, *features)
             run("ip", "-n", name, "link", "set", interface, "up")
+
+
+def remove(networks: Sequence[Network], files: Path, *, keep: bool = False) -> None:
+    """Takes networks down and deletes a run's files, or says where they are if they are to be kept."""
+    if keep and files.exists():
+        (files / KEPT).touch()
+        names = " ".join(name for network in networks for name in network.namespaces)
+        say(f"kept: namespaces {names}, files {files}\nremove them: scripts/demo --cleanup")
+        return
+    for network in networks:
+        network.destroy()
+    shutil.rmtree(files, ignore_errors=True)
 
 
 def in_namespace(name: str, action: Callable[[], _T]) -> _T:

@@ -24,7 +24,7 @@ import private
 from appliance import Appliance, Settings
 from expressions import Dashboard, Expression
 from netns import Network
-from process import Failure, Interrupted, Stop
+from process import Failure, Interrupted, Stop, say
 from prometheus import Prometheus, QueryError, check_files
 from workers import Load, Workers
 
@@ -66,10 +66,10 @@ def main(arguments: list[str]) -> int:
         build.become_root(Path(__file__).resolve(), arguments, binary)
         found = _observe(options.conf, binary, Stop(options.timeout))
     except Interrupted as interrupted:
-        _say(f"observe: {interrupted}; everything is cleaned up")
+        say(f"observe: {interrupted}; everything is cleaned up")
         return interrupted.exit_code
     except Failure as failure:
-        _say(f"observe: {failure.whole}")
+        say(f"observe: {failure.whole}")
         if options.json:
             print(json.dumps({"ok": False, "error": str(failure)}))
         return 1
@@ -132,7 +132,7 @@ def _observe(conf: Path, binary: Path, stop: Stop) -> _Findings:
         workers.start(_ENDLESS)
         updates = asynchronous.Updates(binary, network, files)
         cleanup.callback(updates.stop)
-        _say(f"appliance, {_WORKERS} workers and Prometheus are up; waiting for samples")
+        say(f"appliance, {_WORKERS} workers and Prometheus are up; waiting for samples")
         stop.sleep(_WARM_UP_SECONDS)
         _ask(prometheus, dashboard, found, stop)
         appliance.check_running()
@@ -179,10 +179,6 @@ def _answered(prometheus: Prometheus, expression: Expression, found: _Findings) 
     except QueryError as error:
         found.errors.append(f"{expression.asked_by}: {error}: {expression.text}")
         return True
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import shutil
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,11 +18,11 @@ from typing import Any
 
 import build
 import netns
-from appliance import TELEMETRY, UDP_PORT, Appliance, cores, device, fetch
+from appliance import TELEMETRY, UDP_PORT, Appliance, device, fetch, tables
 from metrics import Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network, worker_address
 from options import OUTSTANDING, Options
-from process import Child, Failure, Stop, run
+from process import Child, Failure, Stop, run, say
 
 CLUSTERS = 9
 WORKERS = 3
@@ -125,11 +123,11 @@ class Outcome:
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """All runs, from nothing to nothing."""
     for name in netns.remove_leftovers():
-        _say(f"demo: removed {name}, which an earlier run left behind")
+        say(f"demo: removed {name}, which an earlier run left behind")
     network = Network(CLUSTERS + 1, options.mtu, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, network, files)
+        cleanup.callback(netns.remove, [network], files)
         files.mkdir(mode=0o700)
         network.create()
         loads: dict[float, dict[str, Figures]] = {}
@@ -137,7 +135,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         for load in options.loads:
             loads[load] = {}
             for discipline in _DISCIPLINES:
-                _say(f"{load:g} x the line's rate, {discipline}")
+                say(f"{load:g} x the line's rate, {discipline}")
                 place = files / f"{load:g}-{discipline}"
                 place.mkdir()
                 one = _Run(binary, network, options, place, load, discipline)
@@ -265,7 +263,6 @@ class _Run:
         return Metrics(fetch(self._server_namespace, _SERVER_TELEMETRY, "/metrics")[1])
 
     def _configuration(self) -> str:
-        main, dataplane = cores()
         mtu = self._network.mtu
         ports = "\n".join(
             f'[[ports]]\nname = "p{port}"\n'
@@ -279,20 +276,9 @@ class _Run:
             for cluster in range(CLUSTERS)
         )
         # The last port's table goes on: it is the one towards the server.
+        whole = tables("demo", APPLIANCE_ADDRESS, 'drain = "100ms"')
         return f"""\
-[appliance]
-name = "demo"
-addresses = ["{APPLIANCE_ADDRESS}"]
-udp_port = {UDP_PORT}
-
-[dataplane]
-main_core = {main}
-cores = [{dataplane}]
-idle = "backoff"
-hugepages = "auto"
-memory_mb = 512
-drain = "100ms"
-
+{whole}
 {ports}
 [ports.queue]
 discipline = "{self._discipline}"
@@ -308,12 +294,3 @@ listen = "{_SERVER_TELEMETRY[0]}:{_SERVER_TELEMETRY[1]}"
 [telemetry]
 listen = "{TELEMETRY[0]}:{TELEMETRY[1]}"
 """
-
-
-def _remove(network: Network, files: Path) -> None:
-    network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

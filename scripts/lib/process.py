@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -87,6 +88,11 @@ class Stop:
                 return False
             self.sleep()
         return True
+
+
+def say(text: str) -> None:
+    """Tells a person, who watches the standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def run(*command: str, check: bool = True, timeout: float = 10.0) -> subprocess.CompletedProcess[str]:

@@ -8,9 +8,7 @@ counted a result for each packet of the tensors, so that they cannot have come f
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +20,7 @@ from appliance import Appliance, Settings, configuration
 from metrics import Accounting, Metrics
 from netns import Network
 from options import Options
-from process import Child, Failure, Stop, run
+from process import Child, Failure, Stop, run, say
 
 MOST_WORKERS = 31
 PACKETS = (256, 1024)
@@ -133,18 +131,18 @@ class Outcome:
 def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     """One run, from nothing to nothing."""
     for name in netns.remove_leftovers():
-        _say(f"demo: removed {name}, which an earlier run left behind")
+        say(f"demo: removed {name}, which an earlier run left behind")
     network = Network(options.workers, options.mtu, middle=False)
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, network, files)
+        cleanup.callback(netns.remove, [network], files)
         files.mkdir(mode=0o700)
         network.create()
         _manage(network)
         appliance = Appliance(binary, network, _configuration(options, network, files), files)
         cleanup.callback(appliance.stop)
         appliance.wait_ready(stop)
-        _say(f"{options.workers} workers of SwitchML's protocol; their controller is {_CONTROLLER}:{_PORT}")
+        say(f"{options.workers} workers of SwitchML's protocol; their controller is {_CONTROLLER}:{_PORT}")
         children = [_worker(options, binary, network, files, rank) for rank in range(options.workers)]
         for child in children:
             cleanup.callback(child.stop, _EXIT_SECONDS)
@@ -207,12 +205,3 @@ def _worker(options: Options, binary: Path, network: Network, files: Path, rank:
     command = [str(binary), "worker", "switchml", "--json"]
     command += [word for option, value in words.items() for word in (option, str(value))]
     return Child(f"worker{rank}", command, files, network.workers[rank])
-
-
-def _remove(network: Network, files: Path) -> None:
-    network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

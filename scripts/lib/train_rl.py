@@ -10,7 +10,7 @@ from typing import Any
 
 import programs
 import shaped
-from appliance import TELEMETRY, UDP_PORT, Appliance, cores
+from appliance import TELEMETRY, UDP_PORT, Appliance, tables
 from appliance_shaped import configuration
 from build import ROOT
 from process import Child, Failure, Stop
@@ -266,7 +266,6 @@ def _read(options: argparse.Namespace, name: str, ranks: list[Child]) -> Run:
 
 def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> str:
     """The appliance's configuration, and the server's."""
-    main, dataplane = cores()
     members = ", ".join(f'"{shaped.address(rank)}"' for rank in range(options.workers))
     learning = [(1 + number, options.workers, members) for number in range(options.seeds)]
     around = f'"{shaped.address(options.workers + 1)}"'
@@ -275,20 +274,9 @@ def _tables(options: argparse.Namespace, network: shaped.Shaped, queue: str) -> 
         f'[[jobs]]\nid = {number}\nfan_in = {ranks}\nmode = "olaf"\nmembers = [{who}]\n'
         for number, ranks, who in (*learning, *others)
     )
+    whole = tables(network.appliance, shaped.APPLIANCE, 'drain = "100ms"')
     return f"""\
-[appliance]
-name = "{network.appliance}"
-addresses = ["{shaped.APPLIANCE}"]
-udp_port = {UDP_PORT}
-
-[dataplane]
-main_core = {main}
-cores = [{dataplane}]
-idle = "backoff"
-hugepages = "auto"
-memory_mb = 512
-drain = "100ms"
-
+{whole}
 [[ports]]
 name = "p0"
 device = "net_kernel0,iface=pas0"

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +25,7 @@ from appliance import Appliance, Settings, configuration, device
 from metrics import Accounting
 from netns import Network
 from options import Options
-from process import Failure, Stop, run
+from process import Failure, Stop, run, say
 from workers import Load, Workers
 
 _WINDOW = 512
@@ -174,9 +172,9 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     racks = [_Rack(leaf, share, sum(shares[:leaf]), options, root) for leaf, share in enumerate(shares)]
     files = netns.work_directory(os.getpid())
     with ExitStack() as cleanup:
-        cleanup.callback(_remove, [root, *(rack.network for rack in racks)], files, keep=options.keep)
+        cleanup.callback(netns.remove, [root, *(rack.network for rack in racks)], files, keep=options.keep)
         files.mkdir(mode=0o700)
-        _say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")
+        say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")
         root.create()
         for rack in racks:
             rack.create()
@@ -207,7 +205,7 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         outcome = Outcome(whole, links, accounts, exits, again)
         if not outcome.good:
             for name, appliance in zip(names, (top, *leaves), strict=True):
-                _say(f"[{name}]\n{appliance.tail()}")
+                say(f"[{name}]\n{appliance.tail()}")
         return outcome
 
 
@@ -236,7 +234,7 @@ def _work(
         for appliance in (top, *leaves):
             appliance.check_running()
         if options.restart_appliance and not restarts and done >= wanted // 2:
-            _say("the first leaf is killed and started again")
+            say("the first leaf is killed and started again")
             leaves[0].kill_and_restart(stop)
             restarts += 1
         if any(group.failed() for group in groups):
@@ -279,18 +277,3 @@ def _root_configuration(options: Options, root: Network, racks: list[_Rack], fil
     leaves = ", ".join(f'"{rack.address}"' for rack in racks)
     text = text.replace(f"members = [{members}]", f"members = [{leaves}]", 1)
     return text.replace(f'addresses = ["{root.appliance_address}"', f'addresses = ["{_ROOT_ADDRESS}"', 1)
-
-
-def _remove(networks: list[Network], files: Path, *, keep: bool) -> None:
-    if keep and files.exists():
-        (files / netns.KEPT).touch()
-        names = " ".join(name for network in networks for name in network.namespaces)
-        _say(f"kept: namespaces {names}, files {files}\nremove them: scripts/demo --cleanup")
-        return
-    for network in networks:
-        network.destroy()
-    shutil.rmtree(files, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
