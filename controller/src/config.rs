@@ -52,8 +52,8 @@ pub struct Config {
     pub token_file: Option<PathBuf>,
     /// Where the page is, for anybody to read.
     pub page: Option<SocketAddr>,
-    /// The database.
-    pub store: PathBuf,
+    /// What is remembered, and where.
+    pub store: StoreAt,
     /// How often each appliance is asked how it is.
     pub interval: Duration,
     /// After how long a silence an appliance has failed.
@@ -62,6 +62,49 @@ pub struct Config {
     pub network: Network,
     /// The jobs.
     pub jobs: Vec<Job>,
+}
+
+/// Where a controller remembers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreAt {
+    /// Alone, in SQLite's file.
+    Sqlite(PathBuf),
+    /// Together with others, in etcd.
+    Etcd(EtcdAt),
+}
+
+impl core::fmt::Display for StoreAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(file) => write!(f, "alone, with {}", file.display()),
+            Self::Etcd(EtcdAt { endpoints, member, lease, .. }) => {
+                let lease = humantime::format_duration(*lease);
+                write!(f, "as {member} among others, with etcd at {}, lease {lease}", endpoints.join(", "))
+            }
+        }
+    }
+}
+
+/// Where etcd is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdAt {
+    /// Members of etcd that clients may ask.
+    pub endpoints: Vec<String>,
+    /// This controller's name among those with the same etcd.
+    pub member: String,
+    /// How long one that leads may be silent until another one does; in whole seconds.
+    pub lease: Duration,
+    /// The certificates that members with TLS are signed by.
+    pub ca: Option<PathBuf>,
+    /// This controller's certificate and key, for members that ask for them.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl EtcdAt {
+    /// How long a member may take to answer: two may fail, and the lease is kept.
+    pub(crate) fn patience(&self) -> Duration {
+        self.lease / 4
+    }
 }
 
 /// A job.
@@ -141,7 +184,8 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    controller: RawController,
+    controller: Spanned<RawController>,
+    etcd: Option<Spanned<RawEtcd>>,
     #[serde(default)]
     switches: Vec<RawSwitch>,
     #[serde(default)]
@@ -160,9 +204,20 @@ struct RawController {
     listen: Spanned<String>,
     token_file: Option<PathBuf>,
     page: Option<Spanned<String>>,
-    store: Spanned<PathBuf>,
+    store: Option<Spanned<PathBuf>>,
     interval: Option<Spanned<String>>,
     down_after: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEtcd {
+    endpoints: Spanned<Vec<Spanned<String>>>,
+    member: Spanned<String>,
+    lease: Option<Spanned<String>>,
+    ca: Option<Spanned<PathBuf>>,
+    certificate: Option<Spanned<PathBuf>>,
+    key: Option<Spanned<PathBuf>>,
 }
 
 fn unnamed() -> String {

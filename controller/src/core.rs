@@ -1,6 +1,7 @@
 //! What the controller decides. It does no I/O: it says what to ask, and is told answers and times.
 
 mod failover;
+mod leadership;
 mod push;
 #[cfg(test)]
 mod tests;
@@ -17,11 +18,15 @@ use crate::config::{Config, Job};
 use crate::network::Network;
 use crate::tree::Tree;
 
+use self::leadership::Leadership;
+pub use self::leadership::{LeadershipView, Standing};
 pub(crate) use self::view::ApplianceView;
 pub use self::view::{Placement, View};
 
 /// Moves that are remembered.
-const MOVES: usize = 200;
+pub(crate) const MOVES: usize = 200;
+/// Until it is worth asking whether the store has confirmed a tree.
+const SOON: Duration = Duration::from_millis(10);
 
 /// A request to an appliance's admin API.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,12 +148,20 @@ pub struct Core {
     waiting: BTreeSet<(u16, String)>,
     moves: VecDeque<Move>,
     notes: Vec<Note>,
+    leadership: Leadership,
 }
 
 impl Core {
-    /// Begins with what was remembered: a job that is as it was keeps its tree. Nothing is believed of the
-    /// appliances before they have been asked.
+    /// Alone with its store: it leads, with what was remembered.
     pub fn new(config: &Config, stored: Stored, now: Duration) -> Self {
+        let mut core = Self::following(config, None, now);
+        core.lead(stored, Duration::MAX, now);
+        core
+    }
+
+    /// Begins without leading. `member` is its name among several controllers. Nothing is believed of the
+    /// appliances before they have been asked.
+    pub fn following(config: &Config, member: Option<&str>, now: Duration) -> Self {
         let seen = |_| Seen {
             health: Health::Unknown,
             heard: now,
@@ -159,36 +172,20 @@ impl Core {
             packets: None,
             rate: 0.0,
         };
-        let mut core = Self {
+        Self {
             name: config.name.clone(),
             network: config.network.clone(),
             jobs: config.jobs.clone(),
             interval: config.interval,
             down_after: config.down_after,
             trees: BTreeMap::new(),
-            pushed: stored.pushed,
+            pushed: BTreeMap::new(),
             seen: (0..config.network.appliances.len()).map(seen).collect(),
             waiting: BTreeSet::new(),
-            moves: stored.moves.into(),
+            moves: VecDeque::new(),
             notes: Vec::new(),
-        };
-        for job in &config.jobs {
-            let may = |at: usize| !config.network.appliances[at].spare;
-            // The file has been checked with the same appliances.
-            let Ok(planned) = job.tree(&config.network, &may) else { continue };
-            let made_for = core.made_for(job, &planned);
-            let kept = stored.trees.get(&job.id).filter(|(known, tree)| {
-                *known == made_for
-                    && tree.nodes.iter().all(|node| core.network.appliance(&node.appliance).is_some())
-            });
-            let tree = kept.map_or(planned, |(_, tree)| tree.clone());
-            if kept.is_none() {
-                core.notes.push(Note::Tree(job.id, made_for, tree.clone()));
-                core.moved(now, format!("job {}: planned over {} appliances", job.id, tree.nodes.len()));
-            }
-            core.trees.insert(job.id, tree);
+            leadership: Leadership::of(member),
         }
-        core
     }
 
     /// What a job's tree depends on, as text.
@@ -203,21 +200,18 @@ impl Core {
         self.seen.len()
     }
 
-    /// The notes for the store that were made since the last call.
-    pub fn take_notes(&mut self) -> Vec<Note> {
-        core::mem::take(&mut self.notes)
-    }
-
     /// What to do for an appliance now.
     pub fn next(&mut self, appliance: usize, now: Duration) -> Next {
         self.watch(now);
         let interval = self.interval;
+        let unconfirmed = self.is_unconfirmed();
         let Some(seen) = self.seen.get_mut(appliance) else { return Next::Wait(now + interval) };
-        if let Some(ask) = seen.queue.pop_front() {
+        let held = unconfirmed && seen.queue.front().is_some_and(|ask| ask.method != Method::Get);
+        if !held && let Some(ask) = seen.queue.pop_front() {
             return Next::Ask(ask);
         }
         if now < seen.look_at {
-            return Next::Wait(seen.look_at);
+            return Next::Wait(if held { seen.look_at.min(now + SOON) } else { seen.look_at });
         }
         seen.look_at = now + interval;
         Next::Ask(Ask::get(appliance, "/api/v1/jobs".to_owned(), Purpose::Look))
@@ -237,7 +231,11 @@ impl Core {
         self.watch(now);
     }
 
+    /// Only who leads makes anything happen: what one that follows sees, the leader says.
     fn moved(&mut self, now: Duration, text: String) {
+        if !self.leadership.leads() {
+            return;
+        }
         let moved = Move { at: now.as_secs_f64(), text };
         self.notes.push(Note::Moved(moved.clone()));
         self.moves.push_back(moved);

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 use std::time::Duration;
 
-use crate::core::{ApplianceView, Core, Health};
+use crate::core::{ApplianceView, Core, Health, LeadershipView};
 use crate::network::Network;
 
 const WIDTH: f64 = 960.0;
@@ -71,7 +71,8 @@ impl Layout {
 pub(crate) fn svg(core: &Core, now: Duration) -> String {
     let (network, view) = (core.network(), core.view(now));
     let layout = Layout::of(network);
-    let shown = view.moves.len().min(MOVES_SHOWN) + view.jobs.len();
+    let standing = standing(&view.leadership);
+    let shown = view.moves.len().min(MOVES_SHOWN) + view.jobs.len() + standing.len();
     let height = layout.bottom + 60.0 + LINE * shown as f64;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\">\
@@ -111,6 +112,9 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
         put(out, format_args!("<text x=\"12\" y=\"{y:.0}\" style=\"fill:{colour}\">{text}</text>\n"));
         y += LINE;
     };
+    for (text, colour) in standing {
+        line(&mut out, &text, colour);
+    }
     for (job, colour) in view.jobs.iter().zip(COLOURS.iter().cycle()) {
         let told = if job.in_force { "in force" } else { "not in force everywhere" };
         line(&mut out, &format!("job {} {:?}: {} ranks, {told}", job.id, job.name, job.ranks), colour);
@@ -120,6 +124,21 @@ pub(crate) fn svg(core: &Core, now: Duration) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// Who leads, where there are several, and what is wrong with the store; with colours.
+fn standing(leadership: &LeadershipView) -> Vec<(String, &'static str)> {
+    let mut lines = Vec::new();
+    if let Some(member) = &leadership.member {
+        let leads = match (&leadership.leader, leadership.leads) {
+            (_, true) => format!("controller {member} leads"),
+            (Some(leader), false) => format!("controller {member} follows {leader}"),
+            (None, false) => format!("controller {member} knows nobody who leads: nobody's part moves"),
+        };
+        lines.push((leads, "#222"));
+    }
+    lines.extend(leadership.problem.iter().map(|problem| (problem.clone(), "#b2182b")));
+    lines
 }
 
 fn cables(out: &mut String, network: &Network, layout: &Layout) {

@@ -1,24 +1,14 @@
-//! What is remembered across restarts, in SQLite.
+//! What a controller remembers across restarts: alone in SQLite, or together with others in etcd.
 
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod etcd;
+mod sqlite;
 
-use rusqlite::{Connection, params};
-use serde_json::Value;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::core::{Move, Note, Stored};
-use crate::tree::Tree;
+use crate::config::{Config, StoreAt};
+use crate::core::{Note, Standing, Stored};
 
-const VERSION: i64 = 1;
-const TABLES: &str = "
-    CREATE TABLE trees (job INTEGER PRIMARY KEY, made_for TEXT NOT NULL, tree TEXT NOT NULL);
-    CREATE TABLE pushed (appliance TEXT, job INTEGER, body TEXT NOT NULL, PRIMARY KEY (appliance, job));
-    CREATE TABLE moves (at REAL NOT NULL, text TEXT NOT NULL);
-    PRAGMA user_version = 1;";
-/// Moves that are kept.
-const MOVES: i64 = 200;
-
-/// Why the database cannot be used.
+/// Why a store cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// SQLite says why.
@@ -30,120 +20,90 @@ pub enum StoreError {
         error: rusqlite::Error,
     },
     /// Another program's, or another version's.
-    #[error(
-        "{file} is version {found} of the database, and this program writes {VERSION}; name another file"
-    )]
+    #[error("{file} is version {found} of the database, and this program writes {wanted}; name another file")]
     Version {
         /// The file.
         file: String,
         /// What it says.
         found: i64,
+        /// What it should say.
+        wanted: i64,
+    },
+    /// A file that a connection to etcd needs, or threads for it.
+    #[error("etcd: {what}: {error}; name a file that this user may read")]
+    File {
+        /// Which.
+        what: String,
+        /// What is wrong.
+        error: std::io::Error,
     },
 }
 
-/// The database. One program uses it at a time.
-#[derive(Debug)]
-pub struct Store {
-    connection: Connection,
-    file: String,
-    /// Seconds from the epoch to the core's zero.
-    zero: f64,
+/// Remembers, and says whether this controller leads those who remember the same.
+pub trait Store: Send {
+    /// This controller's name among them; none if it is alone.
+    fn member(&self) -> Option<&str>;
+
+    /// How it stands.
+    fn standing(&self) -> Standing;
+
+    /// Whether somebody else has written since the last [`Store::load`].
+    fn is_news(&self) -> bool;
+
+    /// What was remembered; nothing while it is not known. What cannot be read any more is as if it had
+    /// never been.
+    ///
+    /// # Errors
+    /// It never will be.
+    fn load(&mut self) -> Result<Option<Stored>, StoreError>;
+
+    /// Remembers these, in their order, if this controller still leads in its term. False if they may not
+    /// have been: [`Store::standing`] says why, and the same notes may be written again in the same term.
+    ///
+    /// # Errors
+    /// It never will.
+    fn write(&mut self, notes: &[Note], term: i64) -> Result<bool, StoreError>;
 }
 
-impl Store {
-    /// Opens a file, or makes it. `since` is the core's time now.
-    ///
-    /// # Errors
-    /// It cannot be opened, is in use, or is something else.
-    pub fn open(file: &Path, since: Duration) -> Result<Self, StoreError> {
-        let name = file.display().to_string();
-        let sqlite = |error| StoreError::Sqlite { file: name.clone(), error };
-        let connection = Connection::open(file).map_err(sqlite)?;
-        // Whoever comes second is refused, and does not write between.
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE").map_err(sqlite)?;
-        connection.pragma_update(None, "journal_mode", "WAL").map_err(sqlite)?;
-        let found: i64 =
-            connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
-        match found {
-            0 => connection.execute_batch(TABLES).map_err(sqlite)?,
-            VERSION => {}
-            _ => return Err(StoreError::Version { file: name, found }),
-        }
+/// Opens the store of a configuration.
+///
+/// # Errors
+/// It cannot be used. That etcd does not answer is none: it will.
+pub fn open(config: &Config, clock: Clock) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match &config.store {
+        StoreAt::Sqlite(file) => Box::new(sqlite::Sqlite::open(file, clock)?),
+        StoreAt::Etcd(at) => Box::new(etcd::Etcd::open(at, &config.name, clock)?),
+    })
+}
+
+/// The core's clock, and what it is on everybody's.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    zero: Instant,
+    /// Seconds from the epoch to the core's zero.
+    epoch: f64,
+}
+
+impl Clock {
+    /// `zero` is when the core's clock began.
+    pub fn since(zero: Instant) -> Self {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Self { connection, file: name, zero: epoch.as_secs_f64() - since.as_secs_f64() })
+        Self { zero, epoch: epoch.as_secs_f64() - zero.elapsed().as_secs_f64() }
     }
 
-    fn error(&self, error: rusqlite::Error) -> StoreError {
-        StoreError::Sqlite { file: self.file.clone(), error }
+    /// The core's time.
+    pub fn now(&self) -> Duration {
+        self.zero.elapsed()
     }
 
-    /// What was remembered. What cannot be read any more is as if it had never been.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn load(&self) -> Result<Stored, StoreError> {
-        self.read().map_err(|error| self.error(error))
+    /// Seconds from the epoch, of seconds of the core.
+    fn outside(&self, at: f64) -> f64 {
+        at + self.epoch
     }
 
-    fn read(&self) -> rusqlite::Result<Stored> {
-        let mut stored = Stored::default();
-        let mut trees = self.connection.prepare("SELECT job, made_for, tree FROM trees")?;
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        for found in trees.query_map([], row)? {
-            let (job, made_for, tree): (u16, String, String) = found?;
-            if let Ok(tree) = serde_json::from_str::<Tree>(&tree) {
-                stored.trees.insert(job, (made_for, tree));
-            }
-        }
-        let mut pushed = self.connection.prepare("SELECT appliance, job, body FROM pushed")?;
-        for found in pushed.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))? {
-            let (appliance, job, body): (String, u16, String) = found?;
-            stored.pushed.insert((appliance, job), serde_json::from_str(&body).unwrap_or(Value::Null));
-        }
-        let mut moves = self.connection.prepare("SELECT at, text FROM moves ORDER BY rowid")?;
-        for found in moves.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
-            let (at, text): (f64, String) = found?;
-            stored.moves.push(Move { at: at - self.zero, text });
-        }
-        Ok(stored)
-    }
-
-    /// Remembers all of these, or none.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write(&mut self, notes: &[Note]) -> Result<(), StoreError> {
-        self.put(notes).map_err(|error| self.error(error))
-    }
-
-    fn put(&mut self, notes: &[Note]) -> rusqlite::Result<()> {
-        let all = self.connection.transaction()?;
-        for note in notes {
-            match note {
-                Note::Tree(job, made_for, tree) => {
-                    // Texts and numbers only: it cannot fail.
-                    let tree = serde_json::to_string(tree).unwrap_or_default();
-                    all.execute(
-                        "INSERT OR REPLACE INTO trees VALUES (?, ?, ?)",
-                        params![job, made_for, tree],
-                    )?
-                }
-                Note::Pushed(appliance, job, Some(body)) => {
-                    let row = params![appliance, job, body.to_string()];
-                    all.execute("INSERT OR REPLACE INTO pushed VALUES (?, ?, ?)", row)?
-                }
-                Note::Pushed(appliance, job, None) => {
-                    let row = params![appliance, job];
-                    all.execute("DELETE FROM pushed WHERE appliance = ? AND job = ?", row)?
-                }
-                Note::Moved(Move { at, text }) => {
-                    all.execute("INSERT INTO moves VALUES (?, ?)", params![at + self.zero, text])?;
-                    let old = "DELETE FROM moves WHERE rowid <= (SELECT max(rowid) FROM moves) - ?";
-                    all.execute(old, params![MOVES])?
-                }
-            };
-        }
-        all.commit()
+    /// And back.
+    fn inside(&self, at: f64) -> f64 {
+        at - self.epoch
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use hyper::Method;
 use pascaline_controller::routes::{Shared, api, page};
-use pascaline_controller::{Appliance, Ask, Config, Core, Next, Store};
+use pascaline_controller::{Appliance, Ask, Clock, Config, Core, Keeper, Next, Note, open};
 use serde_json::Value;
 
 use crate::admin::server::{Credentials, InForce, Token, behind_guard, unix};
@@ -38,7 +38,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// Reads the network, the appliances with their admin APIs, and the jobs. Each job gets a tree: the nearest
 /// appliance for each rank and one above, or one that is written in the file or that `pascaline plan` has
 /// found. Appliances are told their parts, watched, and told again what they have lost. When one fails,
-/// another takes its part.
+/// another takes its part. Several controllers may run with one etcd: one of them leads.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ControllerArgs {
@@ -60,9 +60,11 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     }
     let clients = config.network.appliances.iter().map(client).collect::<anyhow::Result<Vec<Client>>>()?;
     let zero = Instant::now();
-    let mut store = Store::open(&config.store, zero.elapsed())?;
-    let core = Core::new(&config, store.load()?, zero.elapsed());
+    let mut keeper = Keeper::new(open(&config, Clock::since(zero))?);
+    let core = Core::following(&config, keeper.member(), zero.elapsed());
     let shared = Shared::new(core, zero);
+    // Alone it leads at once, and answers with what it remembers.
+    say(&keeper.turn(&shared)?);
     let _servers = serve(&config, &shared)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -74,14 +76,15 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
         listen = config.listen,
         appliances = clients.len(),
         jobs = config.jobs.len(),
-        "controlling"
+        "controlling {}",
+        config.store
     );
     std::thread::scope(|scope| {
         for (at, client) in clients.into_iter().enumerate() {
             let (shared, stop) = (&shared, &stop);
             scope.spawn(move || tend(shared, at, &client, stop));
         }
-        let written = remember(&shared, &mut store, &stop);
+        let written = remember(&shared, &mut keeper, &stop);
         // Without a memory it must not go on.
         stop.store(true, Ordering::Relaxed);
         written
@@ -93,7 +96,8 @@ fn check(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     let core = Core::new(config, pascaline_controller::Stored::default(), Duration::ZERO);
     let view = core.view(Duration::ZERO);
     if as_json {
-        println!("{}", serde_json::json!({ "ok": true, "jobs": view.jobs }));
+        let store = config.store.to_string();
+        println!("{}", serde_json::json!({ "ok": true, "store": store, "jobs": view.jobs }));
         return Ok(ExitCode::SUCCESS);
     }
     let network = &config.network;
@@ -105,6 +109,7 @@ fn check(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
         network.hosts.len(),
         config.jobs.len()
     );
+    println!("  controls {}", config.store);
     for job in &view.jobs {
         println!("  job {} {:?}: {} ranks", job.id, job.name, job.ranks);
         for node in &job.tree {
@@ -181,20 +186,31 @@ fn asked(client: &Client, ask: &Ask) -> anyhow::Result<(u16, Value)> {
     Ok((status.as_u16(), serde_json::from_slice(&body).unwrap_or_default()))
 }
 
-/// Stores the core's notes, until it is told to stop.
-fn remember(shared: &Shared, store: &mut Store, stop: &AtomicBool) -> anyhow::Result<()> {
+/// Keeps core and store together, until it is told to stop; and says what happens.
+fn remember(shared: &Shared, keeper: &mut Keeper, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut before = None;
     loop {
         let last = stop.load(Ordering::Relaxed);
-        let notes = shared.core().take_notes();
-        for note in &notes {
-            if let pascaline_controller::Note::Moved(moved) = note {
-                tracing::info!("{}", moved.text);
+        say(&keeper.turn(shared)?);
+        let now = shared.core().leadership();
+        if now.member.is_some() && before.as_ref() != Some(&now) {
+            match &now.problem {
+                Some(problem) => tracing::warn!(leads = now.leads, leader = now.leader, "{problem}"),
+                None => tracing::info!(leads = now.leads, leader = now.leader, "this controller's standing"),
             }
+            before = Some(now);
         }
-        store.write(&notes)?;
         if last {
             return Ok(());
         }
         std::thread::sleep(NAP);
+    }
+}
+
+fn say(notes: &[Note]) {
+    for note in notes {
+        if let Note::Moved(moved) = note {
+            tracing::info!("{}", moved.text);
+        }
     }
 }

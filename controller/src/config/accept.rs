@@ -1,5 +1,7 @@
 //! From what is written to what is meant.
 
+mod store;
+
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +47,9 @@ impl Accept<'_> {
     }
 
     pub(super) fn config(&self, raw: Raw) -> Checked<Config> {
-        let RawController { name, listen, token_file, page, store, interval, down_after } = raw.controller;
+        let store = self.store(&raw.controller, raw.etcd.as_ref())?;
+        let controller = raw.controller.into_inner();
+        let RawController { name, listen, token_file, page, store: _, interval, down_after } = controller;
         let interval = self.time(interval.as_ref(), Duration::from_secs(1))?;
         let silent = self.time(down_after.as_ref(), 3 * interval)?;
         if let Some(written) = down_after.filter(|_| silent < 2 * interval) {
@@ -55,9 +59,6 @@ impl Accept<'_> {
         let page =
             page.as_ref().map(|page| self.parsed::<SocketAddr>(page, "an address and a port")).transpose()?;
         self.listen(&listen, token_file.is_some())?;
-        if store.get_ref().as_os_str().is_empty() {
-            return Err(self.error(&store, "an empty path", "name the file of the database"));
-        }
         let network = self.network(&raw.switches, &raw.appliances, &raw.hosts)?;
         let jobs = self.jobs(&network, &raw.jobs)?;
         Ok(Config {
@@ -66,7 +67,7 @@ impl Accept<'_> {
             listen: listen.into_inner(),
             token_file,
             page,
-            store: store.into_inner(),
+            store,
             interval,
             down_after: silent,
             network,

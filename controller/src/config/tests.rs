@@ -68,6 +68,41 @@ fn mistakes_are_told_with_their_place() {
     mistake("terms = { window = 512, order = \"rank\" }", "plan = \"none.json\"", "none.json");
 }
 
+/// The example's lines about etcd, in place of its store.
+#[test]
+fn several_controllers_remember_in_etcd() {
+    let keys = |from: &str| {
+        let lines = EXAMPLE.lines().skip_while(|line| *line != from).skip(1);
+        let lines = lines.take_while(|line| line.starts_with("# ")).map(|line| &line[2..]);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let store = EXAMPLE.lines().find(|line| line.starts_with("store = ")).unwrap();
+    let text = EXAMPLE.replacen(store, "", 1) + "\n[etcd]\n" + &keys("# [etcd]");
+    let plain = text.replace("https://", "http://").replace("\nca = ", "\n# ").replace("\nkey = ", "\n# ");
+    let plain = plain.replace("\ncertificate = ", "\n# ");
+    let StoreAt::Etcd(at) = parsed(&text).unwrap().store else { panic!("not in etcd") };
+    assert_eq!((at.endpoints.len(), at.member.as_str(), at.lease.as_secs()), (3, "controller-a", 4));
+    assert!(at.ca.is_some() && at.identity.is_some());
+    let StoreAt::Etcd(at) = parsed(&plain).unwrap().store else { panic!("not in etcd") };
+    assert_eq!((&*at.endpoints[0], at.ca, at.identity), ("http://etcd0.example:2379", None, None));
+    for (from, to, said) in [
+        ("https://etcd0", "http://etcd0", "is not https://HOST:PORT; write https://HOST:PORT; with ca"),
+        ("etcd0.example:2379", "etcd1.example:2379", "an endpoint is there twice"),
+        ("\"4s\"", "\"1s\"", "no lease for less than 2"),
+        ("\"4s\"", "\"2500ms\"", "whole seconds"),
+        ("\"controller-a\"", "\"\"", "without a name"),
+        ("\nkey = ", "\n# ", "belong together"),
+        ("\nca = ", "\n# ", "etcd with TLS needs ca"),
+        ("[etcd]\n", "[etcd]\npassword = 1\n", "unknown field"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let error = parsed(&text.replace(from, to)).unwrap_err().replace("\n  remedy: ", "; ");
+        assert!(error.contains(said) && error.starts_with("c.toml:"), "{to}: {error}");
+    }
+    assert!(parsed(&(EXAMPLE.to_owned() + "\n[etcd]\n" + &keys("# [etcd]"))).unwrap_err().contains("both"));
+    assert!(parsed(&EXAMPLE.replacen(store, "", 1)).unwrap_err().contains("where to remember"));
+}
+
 /// The way of each worker through the appliances of a plan is the tree.
 #[test]
 fn a_plan_is_the_tree() {

@@ -7,6 +7,7 @@ use super::{Core, Health, Note};
 impl Core {
     /// Finds appliances that have been silent for too long, and somebody for their parts.
     pub(super) fn watch(&mut self, now: Duration) {
+        let leads = self.leads(now);
         for at in 0..self.seen.len() {
             let seen = &mut self.seen[at];
             if seen.health != Health::Down && now.saturating_sub(seen.heard) >= self.down_after {
@@ -22,7 +23,7 @@ impl Core {
         }
         // Only now is it known who is left.
         for at in 0..self.seen.len() {
-            if self.seen[at].health == Health::Down {
+            if leads && self.seen[at].health == Health::Down {
                 self.give_away(at, now);
             }
         }

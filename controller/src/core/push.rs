@@ -51,6 +51,9 @@ impl Core {
     }
 
     fn remember(&mut self, name: &str, job: u16, body: Option<Value>) {
+        if !self.leadership.leads() {
+            return;
+        }
         let key = (name.to_owned(), job);
         match &body {
             Some(body) => drop(self.pushed.insert(key, body.clone())),
@@ -73,13 +76,14 @@ impl Core {
         let wanted: BTreeSet<u16> =
             self.trees.iter().filter(|(_, tree)| tree.node(&name).is_some()).map(|(id, _)| *id).collect();
         let ours = self.pushed.keys().filter(|(appliance, _)| *appliance == name).map(|(_, job)| *job);
+        let leads = self.leadership.leads();
         // Of jobs that it was never told of, this controller knows nothing.
         let over: Vec<u16> = ours.filter(|job| !wanted.contains(job)).collect();
         let mut queue = vec![Ask::get(at, "/api/v1/status".to_owned(), Purpose::Load)];
         for &job in &wanted {
             if there.contains(&job) {
                 queue.push(Ask::get(at, format!("/api/v1/jobs/{job}"), Purpose::Read(job)));
-            } else if let Some(body) = self.body(&name, job) {
+            } else if leads && let Some(body) = self.body(&name, job) {
                 let (path, body) = ("/api/v1/jobs".to_owned(), Some(body));
                 queue.push(Ask {
                     appliance: at,
@@ -91,7 +95,7 @@ impl Core {
             }
         }
         for job in over {
-            if there.contains(&job) {
+            if there.contains(&job) && leads {
                 let (method, path) = (Method::Delete, format!("/api/v1/jobs/{job}"));
                 queue.push(Ask { appliance: at, method, path, body: None, purpose: Purpose::Remove(job) });
             } else {
@@ -121,6 +125,10 @@ impl Core {
         let Some(wanted) = self.body(&name, job) else { return };
         let told = self.pushed.get(&(name.clone(), job));
         if differs(&wanted, &found["terms"]) || told.is_some_and(|told| without_null(told) != wanted) {
+            self.seen[at].in_force.remove(&job);
+            if !self.leadership.leads() {
+                return;
+            }
             let mut body = wanted;
             for key in ["parent", "members"] {
                 if body.get(key).is_none() {
@@ -128,7 +136,6 @@ impl Core {
                 }
             }
             let (method, path, body) = (Method::Patch, format!("/api/v1/jobs/{job}"), Some(body));
-            self.seen[at].in_force.remove(&job);
             let purpose = Purpose::Change(job);
             self.seen[at].queue.push_back(Ask { appliance: at, method, path, body, purpose });
             return;

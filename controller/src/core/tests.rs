@@ -34,14 +34,19 @@ impl World {
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            for at in 0..self.jobs.len() {
-                while let Next::Ask(ask) = self.core.next(at, self.now) {
-                    let answer = self.answer(&ask);
-                    self.core.answered(&ask, answer, self.now);
-                }
-            }
+            self.ask();
             self.remember();
             self.now += STEP;
+        }
+    }
+
+    /// Everything that there is to ask now.
+    fn ask(&mut self) {
+        for at in 0..self.jobs.len() {
+            while let Next::Ask(ask) = self.core.next(at, self.now) {
+                let answer = self.answer(&ask);
+                self.core.answered(&ask, answer, self.now);
+            }
         }
     }
 
@@ -94,6 +99,7 @@ impl World {
                 Note::Moved(moved) => self.stored.moves.push(moved),
             }
         }
+        self.core.remembered();
     }
 
     fn restart(&mut self) {
@@ -255,4 +261,83 @@ fn hundreds_of_failures_end_in_order() {
         world.run(Duration::from_secs(3));
         assert_eq!(world.writes, 0, "seed {seed}");
     }
+}
+
+/// The first of two leads, until a time; in which term is of no matter here.
+fn lead(core: &mut Core, stored: &Stored, term: i64, until: Duration, now: Duration) {
+    let standing = Standing { leads_until: Some(until), term, ..Standing::default() };
+    assert!(core.stand(standing.clone(), now), "it leads without having read");
+    core.lead(stored.clone(), until, now);
+    assert!(!core.stand(standing, now) && core.leads(now));
+}
+
+#[test]
+fn one_that_follows_tells_workers_and_no_appliance_until_it_leads() {
+    let mut world = World::new();
+    let config = world.config.clone();
+    world.core = Core::following(&config, Some("a"), Duration::ZERO);
+    let mut other = Core::following(&config, Some("b"), Duration::ZERO);
+    let refused = world.core.placement(1, 0).unwrap_err();
+    assert!(refused.0.contains("has not read its store") && refused.2);
+    lead(&mut world.core, &Stored::default(), 1, Duration::from_secs(6), world.now);
+    world.run(Duration::from_secs(2));
+    world.check();
+    assert_eq!(world.core.view(world.now).leadership.leader.as_deref(), Some("a"));
+    core::mem::swap(&mut world.core, &mut other);
+    world.core.learn(world.stored.clone(), world.now);
+    world.writes = 0;
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.core.placement(1, 1), other.placement(1, 1));
+    assert!(world.core.view(world.now).jobs.iter().all(|job| job.in_force));
+    // Nor does it give away the part of one that fails, however long that lasts.
+    world.set("leaf0-a", false);
+    world.run(Duration::from_secs(8));
+    assert_eq!((world.writes, &world.core.trees), (0, &other.trees));
+    assert!(world.core.placement(1, 0).is_err_and(|refused| refused.2));
+    // It knows already who is down, and loses no time.
+    let until = world.now + Duration::from_secs(6);
+    lead(&mut world.core, &world.stored, 2, until, world.now);
+    world.run(4 * STEP);
+    world.check();
+    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    // The first was held up all the while. It wakes up believing what it believed, and looks at the clock.
+    core::mem::swap(&mut world.core, &mut other);
+    world.writes = 0;
+    world.run(Duration::from_secs(4));
+    assert_eq!(world.writes, 0);
+    assert!(!world.core.leads(world.now) && world.core.take_notes().is_empty());
+    let follows = Standing { leader: Some("b".to_owned()), ..Standing::default() };
+    assert!(!world.core.stand(follows, world.now));
+    world.core.learn(world.stored.clone(), world.now);
+    world.run(Duration::from_secs(2));
+    assert_eq!((world.writes, &world.core.trees), (0, &other.trees));
+    assert_eq!(world.core.placement(1, 0).unwrap().appliance, "spare");
+    assert_eq!(world.core.view(world.now).leadership.leader.as_deref(), Some("b"));
+}
+
+/// Whoever leads next has to know what an appliance was told.
+#[test]
+fn no_appliance_is_told_of_a_tree_before_the_store_has_it() {
+    let mut world = World::new();
+    for _ in 0..20 {
+        world.ask();
+        drop(world.core.take_notes());
+        world.now += STEP;
+    }
+    assert_eq!(world.writes, 0);
+    world.core.remembered();
+    world.run(Duration::from_secs(2));
+    world.check();
+    // Nor of another one.
+    world.set("leaf0-a", false);
+    world.writes = 0;
+    for _ in 0..60 {
+        world.ask();
+        world.now += STEP;
+    }
+    assert_eq!(world.writes, 0);
+    assert!(world.core.trees[&1].node("spare").is_some());
+    world.run(STEP);
+    world.run(STEP);
+    world.check();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Core, Health};
+use super::{Core, Health, LeadershipView};
 
 /// Where a rank of a job sends to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -31,6 +31,8 @@ pub struct Placement {
 pub struct View {
     /// The network's name.
     pub name: String,
+    /// Which of several controllers leads.
+    pub leadership: LeadershipView,
     /// Its appliances, in the file's order.
     pub appliances: Vec<ApplianceView>,
     /// Its jobs.
@@ -108,6 +110,14 @@ impl Core {
     /// There is no such job or rank, or its appliance has not been told yet.
     pub fn placement(&self, job: u16, rank: u16) -> Result<Placement, (String, String, bool)> {
         let refuse = |what: String, remedy: &str, again| Err((what, remedy.to_owned(), again));
+        if !self.leadership.has_read() {
+            let why = self.leadership.problem().map_or(String::new(), |why| format!(": {why}"));
+            return refuse(
+                format!("this controller has not read its store yet{why}"),
+                "ask again, or ask another controller",
+                true,
+            );
+        }
         let (Some(known), Some(tree)) = (self.job(job), self.trees.get(&job)) else {
             return refuse(format!("no job {job}"), "GET /api/v1/status lists the jobs", false);
         };
@@ -155,6 +165,7 @@ impl Core {
             .map(|moved| MoveView { seconds_ago: now.as_secs_f64() - moved.at, text: moved.text.clone() });
         View {
             name: self.name.clone(),
+            leadership: self.leadership.view(),
             appliances: appliances.collect(),
             jobs: self.jobs.iter().map(|job| self.job_view(job)).collect(),
             moves: moves.collect(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Config, Stored};
+use crate::{Config, Standing, Stored};
 
 /// Documented is what is there, and the picture names everything.
 #[test]
@@ -17,4 +17,11 @@ fn the_document_lists_the_routes_and_the_picture_everything() {
     for name in names.chain(network.hosts.iter().map(|host| &host.name)) {
         assert!(picture.contains(&format!(">{name}<")), "{name} is not in the picture");
     }
+    assert!(!picture.contains("leads"), "one controller has nobody to lead");
+    let mut core = Core::following(&config, Some("b"), Duration::ZERO);
+    let problem = Some("etcd at x: no answer".to_owned());
+    let standing = Standing { leader: Some("a".to_owned()), problem, ..Standing::default() };
+    core.stand(standing, Duration::ZERO);
+    let picture = picture::svg(&core, Duration::ZERO);
+    assert!(picture.contains("controller b follows a<") && picture.contains("etcd at x: no answer<"));
 }

@@ -1,26 +1,79 @@
+//! What every store has to do, in each of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
 use super::*;
-use crate::tree::Node;
+use crate::core::Move;
+use crate::tree::{Node, Tree};
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+pub(super) fn tree() -> Tree {
+    Tree { nodes: vec![Node { appliance: "a".into(), parent: None, ranks: vec![0, 1] }] }
+}
+
+pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{what}: not in {PATIENCE:?}");
+        // Real processes are polled, and get the processor meanwhile.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The term in which a store leads.
+pub(super) fn leads(store: &dyn Store) -> i64 {
+    until("it leads", || {
+        let standing = store.standing();
+        standing.leads_until.map(|_| standing.term)
+    })
+}
+
+/// Written, read, written over, taken away: after a restart it is as it was left.
+pub(super) fn remembers(open: &dyn Fn(Clock) -> Box<dyn Store>) {
+    let pushed = |name: &str, body| Note::Pushed(name.into(), 1, body);
+    {
+        let mut store = open(Clock::since(Instant::now()));
+        let term = leads(&*store);
+        let before = store.load().unwrap().unwrap();
+        assert!(before.trees.is_empty() && before.pushed.is_empty() && before.moves.is_empty());
+        let moved = Note::Moved(Move { at: 5.0, text: "planned".into() });
+        let first = [Note::Tree(1, "w0".into(), tree()), pushed("a/b", Some(json!({"id": 1}))), moved];
+        assert!(store.write(&first, term).unwrap());
+        let second = [pushed("b", Some(Value::Null)), pushed("b", None), pushed("c", Some(json!(2)))];
+        assert!(store.write(&second, term).unwrap());
+        assert!(store.write(&[pushed("c", None)], term).unwrap());
+        // More than etcd takes at once, and more moves than are kept.
+        let many = (0..300).map(|at| Note::Moved(Move { at: f64::from(at), text: format!("move {at}") }));
+        let jobs = (2..300).map(|job| Note::Tree(job, "w".into(), tree()));
+        assert!(store.write(&many.chain(jobs).collect::<Vec<_>>(), term).unwrap());
+    }
+    let clock = Clock::since(Instant::now());
+    let mut store = open(Clock { epoch: clock.epoch + 3600.0, ..clock });
+    leads(&*store);
+    let stored = store.load().unwrap().unwrap();
+    assert_eq!(stored.trees[&1], ("w0".to_owned(), tree()));
+    assert_eq!(stored.trees.len(), 299);
+    assert_eq!(stored.pushed, BTreeMap::from([(("a/b".to_owned(), 1), json!({"id": 1}))]));
+    assert_eq!(stored.moves.len(), crate::core::MOVES);
+    assert_eq!(stored.moves[199].text, "move 299");
+    // It was 299 s after a zero that is an hour before this one.
+    assert!((stored.moves[199].at - 299.0 + 3600.0).abs() < 60.0, "{}", stored.moves[199].at);
+}
 
 #[test]
-fn what_is_written_is_there_after_a_restart() {
+fn sqlite_remembers_and_lets_nobody_else() {
     let file = std::env::temp_dir().join(format!("pascaline-store-{}.sqlite", std::process::id()));
     let _ = std::fs::remove_file(&file);
-    let tree = Tree { nodes: vec![Node { appliance: "a".into(), parent: None, ranks: vec![0, 1] }] };
-    let pushed = Note::Pushed("a".into(), 1, Some(serde_json::json!({"id": 1})));
-    {
-        let mut store = Store::open(&file, Duration::from_secs(5)).unwrap();
-        let moved = Note::Moved(Move { at: 5.0, text: "planned".into() });
-        store.write(&[Note::Tree(1, "w0".into(), tree.clone()), pushed, moved]).unwrap();
-        store
-            .write(&[Note::Pushed("b".into(), 1, Some(Value::Null)), Note::Pushed("b".into(), 1, None)])
-            .unwrap();
-        let second = Store::open(&file, Duration::ZERO);
-        assert!(second.is_err(), "two programs on one database");
-    }
-    let stored = Store::open(&file, Duration::ZERO).unwrap().load().unwrap();
-    assert_eq!(stored.trees[&1], ("w0".to_owned(), tree));
-    assert_eq!(stored.pushed.keys().collect::<Vec<_>>(), [&("a".to_owned(), 1)]);
-    assert_eq!(stored.moves.len(), 1);
-    assert!((-60.0..=0.5).contains(&stored.moves[0].at), "{}", stored.moves[0].at);
+    let open = |clock| Box::new(sqlite::Sqlite::open(&file, clock).unwrap()) as Box<dyn Store>;
+    remembers(&open);
+    let _first = open(Clock::since(Instant::now()));
+    let second = sqlite::Sqlite::open(&file, Clock::since(Instant::now()));
+    assert!(second.is_err(), "two programs on one database");
     std::fs::remove_file(&file).unwrap();
 }

@@ -1,0 +1,198 @@
+//! Who leads of several controllers, and what one that does not lead leaves alone.
+//!
+//! Whoever leads may until a time that its store names. Then it stops by itself, whether or not it has heard
+//! that another one leads by now: a controller that was held up and goes on looks at the clock first.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{Core, Method, Note, Stored};
+use crate::tree::Tree;
+
+/// How this controller stands with others, as its store says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Until when it leads. None: it follows.
+    pub leads_until: Option<Duration>,
+    /// Which time of leading this is: another one's is never the same.
+    pub term: i64,
+    /// Who leads, as far as this one knows.
+    pub leader: Option<String>,
+    /// Why the store cannot be used now.
+    pub problem: Option<String>,
+}
+
+/// Who leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LeadershipView {
+    /// This controller's name among those with the same store; none if it is the only one.
+    pub member: Option<String>,
+    /// Whether it leads: tells appliances their parts, and gives the parts of those that fail to others.
+    pub leads: bool,
+    /// Who leads, as far as it knows.
+    pub leader: Option<String>,
+    /// Why its store cannot be used now.
+    pub problem: Option<String>,
+}
+
+/// What the core knows of that.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Leadership {
+    member: Option<String>,
+    standing: Standing,
+    /// Until when it leads.
+    until: Option<Duration>,
+    /// Whether what is remembered has been read.
+    read: bool,
+    /// A tree was handed to the store, which has not confirmed it.
+    unconfirmed: bool,
+}
+
+impl Leadership {
+    pub(super) fn of(member: Option<&str>) -> Self {
+        Self { member: member.map(str::to_owned), ..Self::default() }
+    }
+
+    pub(super) fn leads(&self) -> bool {
+        self.until.is_some()
+    }
+
+    pub(super) fn has_read(&self) -> bool {
+        self.read
+    }
+
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.standing.problem.as_deref()
+    }
+
+    pub(super) fn view(&self) -> LeadershipView {
+        let leader = if self.leads() { &self.member } else { &self.standing.leader };
+        LeadershipView {
+            member: self.member.clone(),
+            leads: self.leads(),
+            leader: leader.clone(),
+            problem: self.standing.problem.clone(),
+        }
+    }
+}
+
+impl Core {
+    /// Who leads, as far as it knows.
+    pub fn leadership(&self) -> LeadershipView {
+        self.leadership.view()
+    }
+
+    /// Whether it leads now.
+    pub fn leads(&mut self, now: Duration) -> bool {
+        if self.leadership.until.is_some_and(|until| now >= until) {
+            self.follow();
+        }
+        self.leadership.leads()
+    }
+
+    /// Hears how it stands. Whether it has to read what is remembered, and [`Core::lead`], to lead on.
+    pub fn stand(&mut self, standing: Standing, now: Duration) -> bool {
+        let same = standing.term == self.leadership.standing.term;
+        let until = standing.leads_until.filter(|&until| now < until);
+        self.leadership.standing = standing;
+        match until {
+            // What an earlier term has left must not be taken for this one's.
+            Some(until) if same && self.leads(now) => self.leadership.until = Some(until),
+            Some(_) => {
+                self.follow();
+                return true;
+            }
+            None => self.follow(),
+        }
+        false
+    }
+
+    /// Leads with what is remembered. A job that is as it was keeps its tree.
+    pub fn lead(&mut self, stored: Stored, until: Duration, now: Duration) {
+        self.follow();
+        self.leadership.until = Some(until);
+        self.waiting.clear();
+        self.moves = stored.moves.into();
+        if let Some(member) = &self.leadership.member {
+            self.moved(now, format!("controller {member} leads"));
+        }
+        self.settle(stored.trees, stored.pushed, now);
+    }
+
+    /// Knows, without leading, what another one has remembered.
+    pub fn learn(&mut self, stored: Stored, now: Duration) {
+        if !self.leadership.leads() {
+            self.moves = stored.moves.into();
+            self.settle(stored.trees, stored.pushed, now);
+        }
+    }
+
+    /// Takes over what is remembered, and plans what is not.
+    fn settle(
+        &mut self,
+        trees: BTreeMap<u16, (String, Tree)>,
+        pushed: BTreeMap<(String, u16), Value>,
+        now: Duration,
+    ) {
+        self.leadership.read = true;
+        self.pushed = pushed;
+        for job in self.jobs.clone() {
+            let may = |at: usize| !self.network.appliances[at].spare;
+            // The file has been checked with the same appliances.
+            let Ok(planned) = job.tree(&self.network, &may) else { continue };
+            let made_for = self.made_for(&job, &planned);
+            let leads = self.leadership.leads();
+            let kept = trees.get(&job.id).filter(|(known, tree)| {
+                // One that follows may have a newer file: what is in force is what the leader has made.
+                (*known == made_for || !leads)
+                    && tree.nodes.iter().all(|node| self.network.appliance(&node.appliance).is_some())
+            });
+            let tree = kept.map_or(planned, |(_, tree)| tree.clone());
+            if kept.is_none() && leads {
+                self.notes.push(Note::Tree(job.id, made_for, tree.clone()));
+                self.moved(now, format!("job {}: planned over {} appliances", job.id, tree.nodes.len()));
+            }
+            if self.trees.get(&job.id) != Some(&tree) {
+                self.seen.iter_mut().for_each(|seen| drop(seen.in_force.remove(&job.id)));
+                self.trees.insert(job.id, tree);
+            }
+        }
+        for at in 0..self.seen.len() {
+            self.again(at, now);
+        }
+    }
+
+    /// Tells nobody anything any more. What it has not remembered was never decided.
+    fn follow(&mut self) {
+        self.leadership.until = None;
+        self.leadership.unconfirmed = false;
+        self.notes.clear();
+        for seen in &mut self.seen {
+            seen.queue.retain(|ask| ask.method == Method::Get);
+        }
+    }
+
+    /// The notes for the store that were made since the last call.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.leadership.unconfirmed |= self.notes.iter().any(is_tree);
+        core::mem::take(&mut self.notes)
+    }
+
+    /// The store has all notes that were taken.
+    pub fn remembered(&mut self) {
+        self.leadership.unconfirmed = false;
+    }
+
+    /// Whether a tree is not in the store yet. No appliance is told before: whoever leads next must know.
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        self.leadership.unconfirmed || self.notes.iter().any(is_tree)
+    }
+}
+
+fn is_tree(note: &Note) -> bool {
+    matches!(note, Note::Tree(..))
+}

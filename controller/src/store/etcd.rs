@@ -1,0 +1,221 @@
+//! What several controllers remember together, in etcd, which says who leads them.
+//!
+//! The election is etcd's own: a key that a lease keeps. While the lease lives its owner leads, and takes it
+//! to live no longer than from when it last asked for it to be kept. What it writes etcd takes only while
+//! that key is the one that it won with.
+
+mod records;
+mod session;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{
+    Certificate, Client, Compare, CompareOp, ConnectOptions, Identity, TlsOptions, Txn, TxnOp,
+};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use self::records::Records;
+use self::session::Session;
+use super::{Clock, Store, StoreError};
+use crate::config::EtcdAt;
+use crate::core::{Note, Standing, Stored};
+
+/// Operations of one transaction: etcd refuses more than 128 unless it is told otherwise.
+const TOGETHER: usize = 100;
+
+/// A key that was won, and etcd's revision then: no other term has both.
+#[derive(Debug, Clone)]
+struct Term {
+    key: Vec<u8>,
+    revision: i64,
+}
+
+/// What the session with etcd and the store share.
+#[derive(Debug, Default)]
+struct State {
+    term: Option<Term>,
+    /// Until when the lease lives for sure.
+    until: Duration,
+    leader: Option<String>,
+    problem: Option<String>,
+    /// Why the last attempt to write has failed.
+    unwritten: Option<String>,
+    /// None until they have been read.
+    records: Option<Records>,
+    news: bool,
+}
+
+/// Shared by the store, and the task that talks to etcd.
+struct Common {
+    state: Mutex<State>,
+    /// The member that answers now.
+    client: Mutex<Option<Client>>,
+    /// The term has ended before its lease.
+    ended: Notify,
+    stop: Notify,
+}
+
+impl Common {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn client(&self) -> MutexGuard<'_, Option<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The store. Dropped, it hands the lead over.
+pub(super) struct Etcd {
+    member: String,
+    prefix: String,
+    patience: Duration,
+    clock: Clock,
+    common: Arc<Common>,
+    runtime: Runtime,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Etcd {
+    /// Begins to talk to etcd. `network` keeps controllers of different networks apart.
+    pub(super) fn open(at: &EtcdAt, network: &str, clock: Clock) -> Result<Self, StoreError> {
+        let threads = |error| StoreError::File { what: "a thread for it".to_owned(), error };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("etcd")
+            .enable_all()
+            .build()
+            .map_err(threads)?;
+        let (stop, ended) = (Notify::new(), Notify::new());
+        let common = Arc::new(Common { state: Mutex::default(), client: Mutex::default(), ended, stop });
+        let prefix = format!("/pascaline/{network}/");
+        let patience = at.patience();
+        let session = Session {
+            endpoints: at.endpoints.clone(),
+            options: options(at, patience)?,
+            member: at.member.clone(),
+            prefix: prefix.clone(),
+            lease: at.lease,
+            patience,
+            clock,
+            common: Arc::clone(&common),
+        };
+        let task = Some(runtime.spawn(session.run()));
+        Ok(Self { member: at.member.clone(), prefix, patience, clock, common, runtime, task })
+    }
+
+    /// Writes some of what there is to write; not if another controller leads by now.
+    fn commit(&self, term: &Term, some: &[records::Put]) -> Result<bool, String> {
+        let client = self.common.client().clone();
+        let mut client = client.ok_or("etcd does not answer")?;
+        let operation = |(key, value): &records::Put| {
+            let key = format!("{}{key}", self.prefix);
+            value.as_ref().map_or_else(
+                || TxnOp::delete(key.clone(), None),
+                |value| TxnOp::put(key.clone(), value.clone(), None),
+            )
+        };
+        let operations: Vec<TxnOp> = some.iter().map(operation).collect();
+        let leads = Compare::create_revision(term.key.clone(), CompareOp::Equal, term.revision);
+        let txn = Txn::new().when([leads]).and_then(operations);
+        let answer = self.runtime.block_on(async {
+            tokio::time::timeout(self.patience, client.txn(txn)).await.map_err(|_| "no answer".to_owned())
+        })?;
+        let answer = answer.map_err(|error| error.to_string())?;
+        let mut state = self.common.state();
+        if answer.succeeded() {
+            let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+            if let Some(records) = &mut state.records {
+                records.take(some, revision);
+            }
+            return Ok(true);
+        }
+        if state.term.as_ref().is_some_and(|now| now.revision == term.revision) {
+            state.term = None;
+            self.common.ended.notify_one();
+        }
+        Ok(false)
+    }
+}
+
+impl Store for Etcd {
+    fn member(&self) -> Option<&str> {
+        Some(&self.member)
+    }
+
+    fn standing(&self) -> Standing {
+        let state = self.common.state();
+        let term = state.term.as_ref().filter(|_| state.records.is_some());
+        Standing {
+            leads_until: term.map(|_| state.until),
+            term: term.map_or(0, |term| term.revision),
+            leader: state.leader.clone(),
+            problem: state.problem.clone().or_else(|| state.unwritten.clone()),
+        }
+    }
+
+    fn is_news(&self) -> bool {
+        self.common.state().news
+    }
+
+    fn load(&mut self) -> Result<Option<Stored>, StoreError> {
+        let mut state = self.common.state();
+        state.news = false;
+        Ok(state.records.as_ref().map(|records| records.stored(&self.clock)))
+    }
+
+    fn write(&mut self, notes: &[Note], term: i64) -> Result<bool, StoreError> {
+        let (won, puts) = {
+            let state = self.common.state();
+            let won = state.term.clone().filter(|won| won.revision == term);
+            let puts = state.records.as_ref().map(|records| records.puts(notes, &self.clock));
+            (won, puts)
+        };
+        let (Some(won), Some(puts)) = (won, puts) else { return Ok(false) };
+        for some in puts.chunks(TOGETHER) {
+            let done = self.commit(&won, some);
+            self.common.state().unwritten = done.as_ref().err().map(|why| format!("etcd: {why}"));
+            if !matches!(done, Ok(true)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.common.stop.notify_one();
+        if let Some(task) = self.task.take() {
+            // Without an answer the lease ends by itself.
+            let _ = self.runtime.block_on(async { tokio::time::timeout(2 * self.patience, task).await });
+        }
+    }
+}
+
+/// How to connect.
+fn options(at: &EtcdAt, patience: Duration) -> Result<ConnectOptions, StoreError> {
+    let read = |file: &Path| {
+        std::fs::read(file).map_err(|error| StoreError::File { what: file.display().to_string(), error })
+    };
+    // Without this a member that is cut off from the others would keep those who watch it waiting.
+    let mut options = ConnectOptions::new()
+        .with_require_leader(true)
+        .with_connect_timeout(patience)
+        .with_keep_alive(patience, patience);
+    if let Some(ca) = &at.ca {
+        let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read(ca)?));
+        if let Some((certificate, key)) = &at.identity {
+            tls = tls.identity(Identity::from_pem(read(certificate)?, read(key)?));
+        }
+        options = options.with_tls(tls);
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Against real members of etcd.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use super::super::tests::{leads, remembers, tree, until};
+use super::*;
+
+/// Three members on this machine, which end with the test.
+struct Cluster {
+    files: PathBuf,
+    members: Vec<std::process::Child>,
+    at: EtcdAt,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let files = std::env::temp_dir().join(format!("pascaline-etcd-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&files);
+        std::fs::create_dir(&files).unwrap();
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let ports: Vec<_> = (0..6).map(|_| free()).collect();
+        let url = |at: usize| format!("http://{}", ports[at].local_addr().unwrap());
+        let all: Vec<String> = (0..3).map(|at| format!("m{at}={}", url(at))).collect();
+        let (peers, clients): (Vec<_>, Vec<_>) = ((0..3).map(url).collect(), (3..6).map(url).collect());
+        drop(ports);
+        let member = |at: usize| {
+            std::process::Command::new("etcd")
+                .args(["--name", &format!("m{at}"), "--initial-cluster", &all.join(",")])
+                .args(["--listen-peer-urls", &peers[at], "--initial-advertise-peer-urls", &peers[at]])
+                .args(["--listen-client-urls", &clients[at], "--advertise-client-urls", &clients[at]])
+                .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+                .arg("--unsafe-no-fsync")
+                .arg("--data-dir")
+                .arg(files.join(format!("m{at}")))
+                .stderr(std::fs::File::create(files.join(format!("m{at}.log"))).unwrap())
+                .spawn()
+                .unwrap()
+        };
+        let at = EtcdAt {
+            endpoints: clients.clone(),
+            member: "a".into(),
+            lease: Duration::from_secs(2),
+            ca: None,
+            identity: None,
+        };
+        Self { members: (0..3).map(member).collect(), files, at }
+    }
+
+    fn store(&self, member: &str, network: &str, clock: Clock) -> Etcd {
+        let at = EtcdAt { member: member.into(), ..self.at.clone() };
+        Etcd::open(&at, network, clock).unwrap()
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.members[at].kill().unwrap();
+        self.members[at].wait().unwrap();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.kill();
+            let _ = member.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.files);
+    }
+}
+
+/// As if the machine did something else until the answer is dropped.
+fn hold_up(store: &Etcd) -> mpsc::Sender<()> {
+    let (hold, held) = mpsc::channel();
+    store.runtime.spawn(async move { held.recv().is_ok() });
+    hold
+}
+
+/// One test: three members take a second to find each other.
+#[test]
+fn etcd_remembers_elects_and_takes_nothing_from_who_leads_no_more() {
+    let version = std::process::Command::new("etcd").arg("--version").output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        return pascaline_testkit::skipped("etcd is not installed: apt-get install etcd-server");
+    }
+    let mut cluster = Cluster::start();
+    remembers(&|clock| Box::new(cluster.store("a", "one", clock)));
+    let clock = Clock::since(Instant::now());
+    let mut first = cluster.store("a", "two", clock);
+    let term = leads(&first);
+    let mut second = cluster.store("b", "two", clock);
+    let note = |job| [Note::Tree(job, "w0".into(), tree())];
+    let won = first.common.state().term.clone().unwrap();
+    assert!(first.write(&note(1), term).unwrap());
+    until("the other one hears", || second.load().unwrap()?.trees.contains_key(&1).then_some(()));
+    until("it knows who leads", || (second.standing().leader.as_deref() == Some("a")).then_some(()));
+    assert_eq!(second.standing().leads_until, None, "two lead");
+    assert!(!second.write(&note(2), 7).unwrap(), "one that follows has written");
+    // A member of etcd dies, whichever it is: the term goes on, and so does writing.
+    cluster.kill(0);
+    until("it writes on", || first.write(&note(3), term).unwrap().then_some(()));
+    // Held up for longer than its lease: the other one leads, and nothing is taken from this one any more.
+    let (stopped, since) = (hold_up(&first), Instant::now());
+    let next = leads(&second);
+    let waited = since.elapsed();
+    assert!(waited < Duration::from_secs(4), "{waited:?} until the other one leads");
+    assert!(first.standing().leads_until.is_none_or(|until| until <= clock.now()), "two lead");
+    drop(stopped);
+    assert!(!first.write(&note(4), term).unwrap(), "an old term was written in");
+    let put = [("trees/4".to_owned(), Some("{}".to_owned()))];
+    assert!(!until("etcd answers", || first.commit(&won, &put).ok()), "etcd was written to in an old term");
+    assert!(second.write(&note(5), next).unwrap());
+    until("it follows", || (first.standing().leader.as_deref() == Some("b")).then_some(()));
+    // One that ends in good order hands over at once.
+    let since = Instant::now();
+    drop(second);
+    let last = leads(&first);
+    assert!(since.elapsed() < Duration::from_millis(1500), "{:?}", since.elapsed());
+    let jobs: Vec<u16> = first.load().unwrap().unwrap().trees.into_keys().collect();
+    assert_eq!(jobs, [1, 3, 5]);
+    // Without a majority nobody leads for longer than the lease, and it is said why.
+    cluster.kill(1);
+    until("it leads no more", || (first.standing().leads_until? <= clock.now()).then_some(()));
+    until("it says why", || first.standing().problem);
+    assert!(!first.write(&note(6), last).unwrap());
+}
