@@ -1,4 +1,5 @@
-//! Where to join, as what: `pascaline://appliance:16420?job=1&rank=0&ranks=4`.
+//! Where to join, as what: `pascaline://appliance:16420?job=1&rank=0&ranks=4`. Behind a comma come appliances
+//! that stand in.
 
 use core::fmt::Display;
 use core::str::FromStr;
@@ -12,7 +13,7 @@ use crate::status::{Fault, pascaline_status as Status};
 const SCHEME: &str = "pascaline://";
 const EXAMPLE: &str = "pascaline://appliance:16420?job=1&rank=0&ranks=4";
 const KEYS: &str = "job, rank, ranks, payload, in_flight, congestion, spread, udp_ports, bind, timeout, \
-                    join_timeout, linger, partial";
+                    join_timeout, linger, silence, partial";
 
 /// The configuration that a URL means. Asks DNS where the host is a name.
 pub(crate) fn config(url: &str) -> Result<Config, Fault> {
@@ -34,7 +35,9 @@ pub(crate) fn config(url: &str) -> Result<Config, Fault> {
     if let Some((key, value)) = pairs.iter().find(|(key, _)| *key == "join_timeout") {
         config.join_deadline = time(key, value)?;
     }
-    config.appliance = address(place.strip_suffix('/').unwrap_or(place))?;
+    let places = place.strip_suffix('/').unwrap_or(place).split(',');
+    let mut all = places.map(address).collect::<Result<Vec<_>, _>>()?;
+    (config.appliance, config.backups) = (all.remove(0), all);
     config.check().map_err(|error| Fault::new(Status::PASCALINE_ERR_URL, error))?;
     Ok(config)
 }
@@ -78,6 +81,7 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Fault> {
             config.deadline = time(key, value)?;
             config.join_deadline = config.deadline;
         }
+        "silence" => config.silence = time(key, value)?,
         "linger" => config.linger = time(key, value)?,
         "partial" => {
             config.accept_partial = match value {

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, tree_schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, shaped_schedule};
 use serde_json::{Map, Value, json};
 
 /// Throw faults at workers and appliance, and check every sum
@@ -21,6 +21,9 @@ use serde_json::{Map, Value, json};
 #[command(after_help = "Examples:
   A hundred thousand schedules on all cores:
     pascaline-lab fuzz-protocol --seed 1 --runs 100000
+
+  An appliance and another that stands in for it:
+    pascaline-lab fuzz-protocol --backup --runs 20000
 
   What happened in the schedule that a report names by its seed:
     pascaline-lab fuzz-protocol --seed 4711 --runs 1 --verbose
@@ -40,6 +43,9 @@ pub(crate) struct FuzzArgs {
     /// Levels of appliances: with 2 or 3, one job below a tree of them
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
     levels: u8,
+    /// One job at an appliance that another stands in for: either is killed, stopped or cut off
+    #[arg(long, conflicts_with = "levels")]
+    backup: bool,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "T")]
     jobs: Option<usize>,
@@ -51,6 +57,12 @@ pub(crate) struct FuzzArgs {
     verbose: bool,
 }
 
+impl FuzzArgs {
+    fn shape(&self) -> Shape {
+        if self.backup { Shape::Backup } else { Shape::Levels(self.levels.into()) }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -60,11 +72,12 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
     for finding in &report.findings {
         eprintln!("seed {}: {}", finding.seed, finding.violation);
         finding.trace.iter().for_each(|line| eprintln!("    {line}"));
-        let levels = if args.levels > 1 { format!("--levels {} ", args.levels) } else { String::new() };
-        eprintln!(
-            "    again: pascaline-lab fuzz-protocol {levels}--seed {} --runs 1 --verbose",
-            finding.seed
-        );
+        let shape = match args.shape() {
+            Shape::Backup => "--backup ".to_owned(),
+            Shape::Levels(1) => String::new(),
+            Shape::Levels(levels) => format!("--levels {levels} "),
+        };
+        eprintln!("    again: pascaline-lab fuzz-protocol {shape}--seed {} --runs 1 --verbose", finding.seed);
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -77,8 +90,8 @@ pub(crate) fn run(args: &FuzzArgs) -> anyhow::Result<ExitCode> {
 
 fn quietly(args: &FuzzArgs) -> anyhow::Result<Report> {
     let threads = args.jobs.or_else(|| Some(available_parallelism().ok()?.get())).unwrap_or(1);
-    let &FuzzArgs { levels, seed, runs, .. } = args;
-    let campaign = Campaign { levels: levels.into(), seed, runs, threads, sabotage: Sabotage::None };
+    let (shape, &FuzzArgs { seed, runs, .. }) = (args.shape(), args);
+    let campaign = Campaign { shape, seed, runs, threads, sabotage: Sabotage::None };
     // Not shown unless standard error is a terminal.
     let bar = ProgressBar::new(args.runs).with_style(ProgressStyle::with_template(
         "{elapsed_precise} {wide_bar} {pos}/{len} schedules, {per_sec}, eta {eta} {msg}",
@@ -101,8 +114,8 @@ fn aloud(args: &FuzzArgs) -> Report {
     for number in 0..args.runs {
         let seed = args.seed.wrapping_add(number);
         eprintln!("seed {seed}");
-        total.merge(tree_schedule(
-            args.levels.into(),
+        total.merge(shaped_schedule(
+            args.shape(),
             seed,
             Sabotage::None,
             Some(&mut |line| eprintln!("    {line}")),

@@ -100,7 +100,8 @@ class Worker:
     ) -> None:
         """Joins.
 
-        appliance: its address or name, with or without a port (16420). timeout: seconds for each operation
+        appliance: its address or name, with or without a port (16420); behind a comma, others that stand in
+        for it, the same at all ranks. timeout: seconds for each operation
         (30), and for joining unless join_timeout says otherwise. linger: seconds that `leave` helps others
         at most (2). payload: bytes of a packet, the same at all ranks, a multiple of 8 (1024). in_flight,
         spread: packets under way, and how far one may run ahead. udp_ports: those of the appliance. bind: the

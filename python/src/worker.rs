@@ -46,8 +46,11 @@ pub(crate) struct Terms {
 
 impl Terms {
     fn config(&self, appliance: &str, (job, rank, ranks): (u16, u16, u16)) -> PyResult<Config> {
+        let mut all =
+            appliance.split(',').map(|place| address(place.trim())).collect::<PyResult<Vec<_>>>()?;
+        let (first, backups) = (all.remove(0), all);
         let mut config =
-            Config { accept_partial: self.partial, ..Config::new(address(appliance)?, job, rank, ranks) };
+            Config { accept_partial: self.partial, backups, ..Config::new(first, job, rank, ranks) };
         for (place, value) in [
             (&mut config.payload, self.payload),
             (&mut config.in_flight, self.in_flight),

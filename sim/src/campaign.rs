@@ -21,11 +21,20 @@ const ENOUGH: u64 = 100;
 /// Schedules that a thread takes at a time.
 const CHUNK: u64 = 16;
 
+/// The appliances of a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// So many levels: 1, or a tree of up to 3 with one job.
+    Levels(usize),
+    /// One, and another that stands in for it.
+    Backup,
+}
+
 /// What is to be run.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
-    /// Levels of appliances: 1, or a tree of up to 3 with one job.
-    pub levels: usize,
+    /// The appliances.
+    pub shape: Shape,
     /// The first schedule's seed; each further schedule has the next number.
     pub seed: u64,
     /// How many schedules.
@@ -108,19 +117,19 @@ impl fmt::Display for Report {
 /// Runs one schedule. `verbose` is told everything that happened, whether something is wrong or not.
 #[must_use]
 pub fn schedule(seed: u64, sabotage: Sabotage, verbose: Option<&mut dyn FnMut(&str)>) -> Report {
-    tree_schedule(1, seed, sabotage, verbose)
+    shaped_schedule(Shape::Levels(1), seed, sabotage, verbose)
 }
 
-/// The same with so many levels of appliances.
+/// The same with other appliances.
 #[must_use]
-pub fn tree_schedule(
-    levels: usize,
+pub fn shaped_schedule(
+    shape: Shape,
     seed: u64,
     sabotage: Sabotage,
     verbose: Option<&mut dyn FnMut(&str)>,
 ) -> Report {
     let words = if verbose.is_some() { Words::All } else { Words::None };
-    let caught = |words| catch_unwind(AssertUnwindSafe(|| world::run(levels, seed, sabotage, words)));
+    let caught = |words| catch_unwind(AssertUnwindSafe(|| world::run(shape, seed, sabotage, words)));
     let outcome = match caught(words) {
         Ok(outcome) => outcome,
         Err(panic) => return finding(seed, Violation::Panic { message: message(&*panic) }, Vec::new()),
@@ -184,7 +193,12 @@ impl Campaign {
             }
             let mut report = Report::default();
             for number in from..self.runs.min(from + CHUNK) {
-                report.merge(tree_schedule(self.levels, self.seed.wrapping_add(number), self.sabotage, None));
+                report.merge(shaped_schedule(
+                    self.shape,
+                    self.seed.wrapping_add(number),
+                    self.sabotage,
+                    None,
+                ));
             }
             progress(report.schedules, report.violations);
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,6 +34,10 @@ pub(crate) struct Host {
     pub(crate) address: Address,
     pub(crate) udp_port: u16,
     number: usize,
+    /// The address that its socket is connected to.
+    peer: Address,
+    /// If that is one of several appliances with addresses of their own.
+    node: Option<usize>,
     template: Template,
 }
 
@@ -44,8 +48,9 @@ impl Host {
         let address =
             if v6 { Address::from_v6(octets) } else { Address::from_v4([10, 77, 0, low(number + 1)]) };
         let (port, mac) = (number % ports.max(1), Mac([2, 0, 0, 0, 0, low(number)]));
-        let template = Template::new(&path(port, mac, address, 0));
-        let mut host = Self { port, mac, address, udp_port: 0, number, template };
+        let peer = if v6 { OWN_V6 } else { OWN_V4 };
+        let template = Template::new(&path((port, mac), (address, 0), peer));
+        let mut host = Self { port, mac, address, udp_port: 0, number, peer, node: None, template };
         host.open(0);
         host
     }
@@ -70,7 +75,30 @@ impl Host {
     pub(crate) fn open(&mut self, life: u32) {
         let life = u16::try_from(life).unwrap_or(0) % 16;
         self.udp_port = 49152 + 16 * u16::from(low(self.number)) + life;
-        self.template = Template::new(&path(self.port, self.mac, self.address, self.udp_port));
+        self.renew();
+    }
+
+    /// Sends to one of several appliances from now on, by the address that it has for itself.
+    pub(crate) fn towards(mut self, node: usize) -> Self {
+        (self.node, self.peer) = (Some(node), node_address(node));
+        self.renew();
+        self
+    }
+
+    /// Turns the socket to another appliance, if there are several.
+    pub(crate) fn aim(&mut self, node: usize) {
+        if self.node.is_some_and(|former| former != node) {
+            (self.node, self.peer) = (Some(node), node_address(node));
+            self.renew();
+        }
+    }
+
+    fn renew(&mut self) {
+        self.template = Template::new(&self.path());
+    }
+
+    fn path(&self) -> Path {
+        path((self.port, self.mac), (self.address, self.udp_port), self.peer)
     }
 
     /// Puts a datagram of the worker's (a header and what follows it) into a frame to the appliance.
@@ -80,13 +108,13 @@ impl Host {
 
     /// The same with a TOS of its own.
     pub(crate) fn send_as(&self, class: u8, head: &[u8; header::LEN], body: &[u8]) -> Vec<u8> {
-        let path = Path { class, ..path(self.port, self.mac, self.address, self.udp_port) };
+        let path = Path { class, ..self.path() };
         frame(&Template::new(&path), head, body)
     }
 
     /// A frame from the appliance to this host that the appliance has not sent.
     pub(crate) fn forge(&self, datagram: &[u8]) -> Vec<u8> {
-        let path = path(self.port, self.mac, self.address, self.udp_port);
+        let path = self.path();
         let back = Path {
             dst_mac: path.src_mac,
             src_mac: path.dst_mac,
@@ -107,8 +135,7 @@ impl Host {
     pub(crate) fn receive<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
         let Frame { dst, net: Net::Ip(ip), .. } = Frame::parse(frame).ok()? else { return None };
         let v6 = self.address.as_v4().is_none();
-        let from = if v6 { OWN_V6 } else { OWN_V4 };
-        if (dst, ip.dst, ip.src, ip.protocol) != (self.mac, self.address, from, protocol::UDP) {
+        if (dst, ip.dst, ip.src, ip.protocol) != (self.mac, self.address, self.peer, protocol::UDP) {
             return None;
         }
         let udp = ip.udp(frame).ok()?;
@@ -141,12 +168,12 @@ fn checksum_holds(src: Address, dst: Address, segment: &[u8]) -> bool {
     segment.get(6..8) != Some(&[0, 0]) && checksum::finish(sum) == 0
 }
 
-fn path(port: usize, mac: Mac, address: Address, udp_port: u16) -> Path {
+fn path((port, mac): (usize, Mac), (address, udp_port): (Address, u16), peer: Address) -> Path {
     Path {
         dst_mac: port_mac(port),
         src_mac: mac,
         vlan: VlanTags::NONE,
-        dst: if address.as_v4().is_some() { OWN_V4 } else { OWN_V6 },
+        dst: peer,
         src: address,
         dst_port: UDP_PORT,
         src_port: udp_port,

@@ -36,9 +36,10 @@
 //! many schedules. [`bottleneck`] is apart: no adversary, but links with rates and queues that jobs share.
 //!
 //! ```
-//! use pascaline_sim::{Campaign, Sabotage};
+//! use pascaline_sim::{Campaign, Sabotage, Shape};
 //!
-//! let campaign = Campaign { levels: 1, seed: 1, runs: 20, threads: 1, sabotage: Sabotage::None };
+//! let shape = Shape::Levels(1);
+//! let campaign = Campaign { shape, seed: 1, runs: 20, threads: 1, sabotage: Sabotage::None };
 //! let report = campaign.run(&|_, _| {});
 //! assert_eq!((report.schedules, report.violations), (20, 0));
 //! ```
@@ -67,7 +68,7 @@ mod violation;
 mod worker;
 mod world;
 
-pub use campaign::{Campaign, Finding, Report, schedule, tree_schedule};
+pub use campaign::{Campaign, Finding, Report, Shape, schedule, shaped_schedule};
 pub use faults::{Fault, Faults, Reach, Reached};
 pub use sabotage::Sabotage;
 pub use violation::Violation;

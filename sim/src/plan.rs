@@ -9,6 +9,7 @@ use crate::cluster::ClusterPlan;
 use crate::link::Conditions;
 use crate::random::Random;
 
+mod backup;
 mod besides;
 mod job;
 mod runs;

@@ -4,12 +4,15 @@ use core::time::Duration;
 
 use pascaline_wire::header;
 use pascaline_worker::{
-    Event, Failure, Hints, Identity, Join, JoinFailure, Left, Request, Session, StartError,
+    Event, Failure, Hints, Identity, Join, JoinFailure, Left, Places, Request, Session, StartError,
 };
 
 use crate::host::Host;
 use crate::oracle::Contributor;
 use crate::plan::JobPlan;
+
+mod ending;
+pub(crate) use ending::Ending;
 
 /// Datagrams that the socket of a worker keeps while it is stopped.
 const SOCKET: usize = 64;
@@ -28,22 +31,6 @@ pub(crate) enum Phase {
     /// Dead, and to be started again.
     Away,
     Over(Ending),
-}
-
-/// How a worker's story ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Ending {
-    Left,
-    JoinFailed,
-    Failed,
-    Killed,
-}
-
-impl Ending {
-    /// Nothing had led to it.
-    pub(crate) const fn is_sudden(self) -> bool {
-        matches!(self, Self::Killed)
-    }
 }
 
 /// Something that a worker has come to.
@@ -78,6 +65,8 @@ pub(crate) struct Worker {
     pub(crate) take: u32,
     /// The take has values, but no generation yet.
     fresh: bool,
+    /// The appliances that it may turn to.
+    pub(crate) places: Places,
     pub(crate) phase: Phase,
     /// Counts its stages, so that an audit knows whether it is still in the one that it was made for.
     pub(crate) stage: u64,
@@ -121,6 +110,7 @@ impl Worker {
             life: 0,
             take: 0,
             fresh: false,
+            places: Places::default(),
             phase: Phase::Away,
             stage: 0,
             since: 0,
@@ -186,7 +176,7 @@ impl Worker {
         let join =
             Join::new(identity, number, plan.window, time, self.patience.unwrap_or(plan.join_deadline));
         self.started = now;
-        self.enter(Phase::Joining(join), now);
+        self.enter(Phase::Joining(join.among(self.places)), now);
     }
 
     /// Ends a life.
@@ -318,7 +308,7 @@ impl Worker {
         match &mut self.phase {
             Phase::Joining(join) => match join.handle_datagram(datagram)? {
                 Ok(membership) => {
-                    let session = Session::new(membership, plan.in_flight);
+                    let session = Session::new(membership, plan.in_flight).among(*join.places());
                     self.session = Some(if plan.accept_partial { session.accept_partial() } else { session });
                     self.begin_anew(membership.epoch);
                     Some(Milestone::Joined(membership.epoch))
@@ -356,7 +346,9 @@ impl Worker {
     /// The next frame that this worker sends, with its header.
     pub(crate) fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>> {
         if let Phase::Joining(join) = &mut self.phase {
-            let (head, body) = join.poll_transmit(now)?.split_first_chunk::<{ header::LEN }>()?;
+            let request = join.poll_transmit(now)?.to_vec();
+            self.host.aim(join.places().at());
+            let (head, body) = request.split_first_chunk::<{ header::LEN }>()?;
             return Some(self.host.send(head, body));
         }
         if !matches!(self.phase, Phase::Running | Phase::Leaving | Phase::Pausing) {
@@ -364,6 +356,7 @@ impl Worker {
         }
         let session = self.session.as_mut()?;
         let transmit = session.poll_transmit(now)?;
+        self.host.aim(session.places().at());
         let (payload, trailer) = (session.payload(&transmit, &self.tensor), session.trailer(&transmit));
         Some(self.host.send(&transmit.header, &[payload, trailer].concat()))
     }

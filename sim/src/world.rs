@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use crate::appliance::Appliance;
-use pascaline_pipelines::membership::Secret;
 use pascaline_telemetry::{Counter, DropReason, Reading};
 use pascaline_worker::Hints;
 
+use crate::campaign::Shape;
 use crate::clock::Drift;
 use crate::cluster::{Cluster, ClusterPlan};
 use crate::corruption::Direction;
@@ -59,6 +59,8 @@ pub(crate) struct Outcome {
 /// What has happened to a job.
 #[derive(Debug, Default)]
 struct JobStory {
+    /// When the first life of each rank had joined.
+    formed: Option<u64>,
     /// A worker has begun from the first PSN with the session that it had.
     begun_anew: bool,
     /// The ranks that were declared lost, each time.
@@ -117,6 +119,8 @@ pub(crate) struct World<'a> {
     /// From each appliance to its parent, and back; the root's are not used.
     climbing: Vec<Link>,
     descending: Vec<Link>,
+    /// Workers and appliances that nothing gets through between, and until when.
+    cut: Vec<((usize, usize), u64)>,
     generations: Generations,
     /// For each job, generation in which PSNs began, and operation: who finished first, with what.
     results: Vec<Finished>,
@@ -131,10 +135,13 @@ pub(crate) struct World<'a> {
 
 /// Runs the schedule of a seed. A panic is the caller's to catch.
 ///
-/// `levels` are those of its appliances.
-pub(crate) fn run(levels: usize, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
+pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> Outcome {
     let mut random = Random::new(seed);
-    let plan = if levels > 1 { Plan::of_tree(&mut random, levels) } else { Plan::draw(&mut random) };
+    let plan = match shape {
+        Shape::Backup => Plan::of_backup(&mut random),
+        Shape::Levels(levels) if levels > 1 => Plan::of_tree(&mut random, levels),
+        Shape::Levels(_) => Plan::draw(&mut random),
+    };
     act(&plan, random, sabotage, words).0
 }
 
@@ -164,12 +171,15 @@ impl<'a> World<'a> {
         for (job, one) in plan.jobs.iter().enumerate() {
             for rank in 0..one.ranks {
                 let host = Host::new(workers.len(), plan.ports, plan.v6);
+                let host = if plan.has_backup() { host.towards(0) } else { host };
                 let layers = u32::from(random.pick(&[1_u8, 10, 50]));
                 let layer = u32::try_from(random.between(1, u64::from(layers))).unwrap_or(1);
                 let remaining = Some(Duration::from_millis(random.between(1, 1000)));
                 let hints = Hints { layer, layers, remaining };
                 let tends = random.chance(500_000);
-                workers.push(Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints));
+                let mut worker = Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints);
+                worker.places = plan.places();
+                workers.push(worker);
             }
         }
         let cluster = plan.cluster.as_ref();
@@ -205,6 +215,7 @@ impl<'a> World<'a> {
             down,
             climbing: between(),
             descending: between(),
+            cut: Vec::new(),
             generations: Generations::default(),
             results: Vec::new(),
             faults: Faults::default(),
@@ -292,32 +303,6 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn start_appliance(&mut self, at: usize) {
-        let hosts = self.workers.iter().map(|worker| &worker.host);
-        let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
-        let machine = self.machine(at);
-        self.clock.set(EPOCH + machine);
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        node.stopped = Stopped::default();
-        let epoch = node.first_epoch;
-        let alike = self.saboteur.what.needs_equal_bases();
-        let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
-        let time = (&self.clock, machine);
-        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret), time);
-        if let Some(appliance) = &mut node.appliance {
-            appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
-        }
-        self.trace.note(self.now, 7, &[], || format!("appliance {at} starts with generation {epoch}"));
-    }
-
-    fn start_server(&mut self) {
-        let root = self.nodes.first_mut().and_then(|root| root.appliance.as_mut());
-        let Some(server) = root.and_then(|appliance| appliance.server.as_mut()) else { return };
-        server.come_back();
-        self.trace.note(self.now, 10, &[], || "the parameter server is back".to_owned());
-        self.arrange_service(self.now);
-    }
-
     /// One of the plan's upsets happens, if what it concerns is still there.
     fn upset(&mut self, number: usize) -> Result<(), Violation> {
         let Some(&(_, upset)) = self.plan.upsets.get(number) else { return Ok(()) };
@@ -348,6 +333,7 @@ impl<'a> World<'a> {
             }
             Upset::ServerAway { how, down } => self.outside_away(how, down),
             Upset::Pause { part, down } => self.pause(part, down),
+            Upset::CutOff { worker, node, down } => self.cut.push(((worker, node), self.now + down)),
             Upset::Start { worker, patience } => return self.launch(worker, patience),
             Upset::Curtain => return self.curtain(),
             Upset::Kill { worker } => {

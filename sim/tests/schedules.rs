@@ -1,9 +1,9 @@
 //! Schedules from fixed seeds break no promise, and the same seed does the same.
 
-use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, schedule};
 
 fn run(seed: u64, runs: u64, threads: usize) -> Report {
-    let campaign = Campaign { levels: 1, seed, runs, threads, sabotage: Sabotage::None };
+    let campaign = Campaign { shape: Shape::Levels(1), seed, runs, threads, sabotage: Sabotage::None };
     campaign.run(&|_, _| {})
 }
 

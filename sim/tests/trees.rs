@@ -1,9 +1,10 @@
 //! Schedules below several levels of appliances break no promise.
 
-use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Violation, tree_schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Report, Sabotage, Shape, Violation, shaped_schedule};
 
 fn run(levels: usize, seed: u64, runs: u64) -> Report {
-    let campaign = Campaign { levels, seed, runs, threads: 2, sabotage: Sabotage::None };
+    let campaign =
+        Campaign { shape: Shape::Levels(levels), seed, runs, threads: 2, sabotage: Sabotage::None };
     campaign.run(&|_, _| {})
 }
 
@@ -28,7 +29,7 @@ fn no_promise_is_broken_with_three_levels() {
 /// A defect must show within the first schedules.
 #[track_caller]
 fn assert_found(sabotage: Sabotage, is_it: impl Fn(&Violation) -> bool) {
-    let found = (1..200).flat_map(|seed| tree_schedule(2, seed, sabotage, None).findings);
+    let found = (1..200).flat_map(|seed| shaped_schedule(Shape::Levels(2), seed, sabotage, None).findings);
     let found: Vec<_> = found.map(|finding| finding.violation).collect();
     assert!(found.iter().any(is_it), "{sabotage:?}: {found:?}");
 }

@@ -54,6 +54,9 @@ pub enum DpdkJoinError {
          and any UDP port"
     )]
     Bind,
+    /// Backup appliances were named, whose Ethernet addresses the port does not look for.
+    #[error("backup appliances are for the kernel's driver: over a DPDK port there is one appliance")]
+    Backups,
     /// There is no memory for packets.
     #[error(transparent)]
     Pool(#[from] PoolError),

@@ -73,6 +73,9 @@ impl Dpdk {
         if config.bind.is_some() {
             return Err(DpdkJoinError::Bind);
         }
+        if !config.backups.is_empty() {
+            return Err(DpdkJoinError::Backups);
+        }
         let identity =
             Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
         let origin = Instant::now();

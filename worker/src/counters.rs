@@ -123,6 +123,8 @@ counters! {
         heartbeats_sent,
         /// Times this worker went on with its PSNs in a new generation of the job.
         resumed,
+        /// Times this worker turned from one appliance to another.
+        turned,
         /// Datagrams received.
         received,
         /// Results taken.

@@ -36,6 +36,7 @@
 //! | [`cache`], [`partials`], [`answers`] | what other ranks may ask for |
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
 //! | [`asynchronous`], [`pipeline`] | training in which nobody waits for anybody |
+//! | [`places`] | backup appliances: which one to turn to |
 //! | [`inquiry`], [`probe`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
 //! | [`switchml`] | a client of SwitchML's UDP protocol |
@@ -62,6 +63,7 @@ pub mod membership;
 pub mod narrow;
 pub mod partials;
 pub mod pipeline;
+pub mod places;
 pub mod priority;
 pub mod probe;
 pub mod recovery;
@@ -85,6 +87,7 @@ pub use inquiry::Missing;
 pub use membership::{Join, JoinFailure, Left};
 pub use narrow::{Feedback, Narrow, Narrowing};
 pub use pascaline_wire::{CongestionControl, Op, RankSet};
+pub use places::Places;
 pub use priority::Hints;
 pub use rejection::{Reason, Rejection};
 pub use session::{Command, CommandFailure, Event, Session, StartError, Transmit};

@@ -13,6 +13,7 @@ use pascaline_wire::{CongestionControl, Element, Header, Kind, Trailer, header};
 
 use crate::identity::{CONTROL_LEN, Identity, Membership};
 use crate::inquiry::{Inquiry, Missing, STALLED, query};
+use crate::places::Places;
 use crate::rejection::{Reason, Rejection};
 use crate::requests::Requests;
 use crate::way::{Check, Unreachable, Way};
@@ -157,6 +158,7 @@ pub struct Join {
     started: Duration,
     joined: Option<u16>,
     inquiry: Inquiry,
+    places: Places,
     /// For texts alone.
     appliance: Option<SocketAddr>,
     way: Way,
@@ -181,6 +183,7 @@ impl Join {
             asking: Asking::new(now, deadline),
             started: now,
             joined: None,
+            places: Places::default(),
             appliance: None,
             way: Way::default(),
         }
@@ -193,6 +196,20 @@ impl Join {
         self
     }
 
+    /// Turns to one of several appliances.
+    #[must_use]
+    pub const fn among(mut self, places: Places) -> Self {
+        self.places = places;
+        self
+    }
+
+    /// Where everything is to be sent: to be looked at after [`poll_transmit`](Self::poll_transmit), before
+    /// anything is sent.
+    #[must_use]
+    pub const fn places(&self) -> &Places {
+        &self.places
+    }
+
     /// For drivers: packets do not get to the appliance, says a host on the way or this one's kernel. Where
     /// somebody refuses them, and goes on doing so, joining fails.
     pub fn note_unreachable(&mut self, now: Duration, report: Unreachable) {
@@ -201,7 +218,16 @@ impl Join {
 
     /// A request to send, if one is due.
     pub fn poll_transmit(&mut self, now: Duration) -> Option<&[u8]> {
+        if self.places.turn(now, false) {
+            (self.told, self.cookie, self.way) = (Told::NOTHING, 0, Way::default());
+            self.requests.outdate();
+            self.asking.begin_again();
+        }
         let (head, body) = if self.asking.is_due(now) {
+            self.places.asked(now);
+            if self.told.epoch().is_some() {
+                self.places.note_join();
+            }
             self.identity.join(self.requests.next(), self.session, self.spread, 0, self.told)
         } else if let Some(joined) = self.joined
             && self.inquiry.is_due(now, joined.into(), self.identity.rank)
@@ -248,6 +274,7 @@ impl Join {
     /// ignored. To be followed by a call of [`poll_transmit`](Self::poll_transmit).
     pub fn handle_datagram(&mut self, datagram: &[u8]) -> Option<Result<Membership, JoinFailure>> {
         let (header, ack, trailer) = ack_in(datagram, &self.identity)?;
+        self.places.heard();
         if ack.answers == Some(Action::Query) && ack.session == self.session {
             self.inquiry.answered(&ack, trailer.as_ref());
             return None;
@@ -306,8 +333,8 @@ impl Join {
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        let due =
-            [self.closes(), self.joined.and_then(|_| self.inquiry.poll_timeout())].into_iter().flatten();
+        let inquiry = self.joined.and_then(|_| self.inquiry.poll_timeout());
+        let due = [self.closes(), inquiry, self.places.poll_timeout(false)].into_iter().flatten();
         due.fold(self.asking.poll_timeout(), Duration::min)
     }
 

@@ -14,12 +14,14 @@ use crate::identity::Membership;
 use crate::inquiry::Inquiry;
 use crate::membership::Left;
 use crate::partials::Partials;
+use crate::places::Places;
 use crate::priority::Meter;
 use crate::recovery::Recovery;
 use crate::requests::Requests;
 use crate::way::Way;
 use crate::window::Window;
 
+mod anew;
 mod called;
 mod commanding;
 mod failing;
@@ -29,6 +31,7 @@ mod receive;
 mod refusals;
 mod start;
 mod transmit;
+mod turning;
 
 use commanding::Commanding;
 pub use commanding::{Command, CommandFailure};
@@ -124,6 +127,7 @@ pub struct Session {
     /// The generation before this one, and until when rejections of its packets may still arrive.
     previous: Option<(u8, Duration)>,
     inquiry: Inquiry,
+    places: Places,
     /// How often it still says that it gives up.
     farewells: u8,
     /// For texts alone.
@@ -171,6 +175,7 @@ impl Session {
             base: None,
             previous: None,
             inquiry: Inquiry::default(),
+            places: Places::default(),
             farewells: 0,
             appliance: None,
             way: Way::default(),
@@ -214,6 +219,7 @@ impl Session {
         self.condition = Condition::Broken;
         self.heartbeat = None;
         self.inquiry.end();
+        self.places.begin(now);
         // An outsider of the present generation has nothing that anybody could need.
         let outsider = self.rejoin.take_if(|rejoin| rejoin.is_anew()).is_some();
         self.leaving = Some(Leaving::new(now, linger, self.patience, outsider));
@@ -233,7 +239,7 @@ impl Session {
         let waits = self.operation.is_some() || self.commanding.is_some();
         let closed = self.way.closes().filter(|_| waits);
         let commanding = self.commanding.as_ref().map(Commanding::poll_timeout);
-        [running, requests, recovery, closed, commanding, self.inquiry.poll_timeout()]
+        [running, requests, recovery, closed, commanding, self.inquiry.poll_timeout(), self.next_turn()]
             .into_iter()
             .flatten()
             .min()
@@ -242,6 +248,7 @@ impl Session {
     /// Handles the passing of time; harmless when nothing is due. Call it whenever
     /// [`poll_timeout`](Self::poll_timeout) has passed, even while datagrams keep coming.
     pub fn handle_timeout(&mut self, now: Duration) -> Option<Event> {
+        self.turn(now);
         if let Some(left) = self.leaving.as_ref().and_then(|leaving| leaving.is_over(now)) {
             return Some(self.left(left));
         }
@@ -263,6 +270,13 @@ impl Session {
         }
         self.recovery.on_timeout(now, &mut self.window);
         None
+    }
+
+    /// Whether it has come to its end: no operation can begin any more, and the worker must join again, as
+    /// another session.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.condition == Condition::Broken
     }
 
     /// How far the running operation has come: PSNs with a result, and all of them.

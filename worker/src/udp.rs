@@ -11,6 +11,7 @@ use pascaline_wire::{CongestionControl, MAX_RANKS, UdpPorts};
 
 use crate::allreduce::Failure;
 use crate::membership::JoinFailure;
+use crate::places;
 use crate::session::{CommandFailure, StartError};
 
 mod asynchronous;
@@ -34,6 +35,12 @@ pub const MAX_PAYLOAD: u16 = 65_280;
 pub struct Config {
     /// The appliance's address; of several UDP ports, the first.
     pub appliance: SocketAddr,
+    /// Other appliances with the same job, none by default: where one does not answer, its workers turn to
+    /// the next of the list and go on there. The same list at all ranks, in the same order; at most 7.
+    pub backups: Vec<SocketAddr>,
+    /// For how long an appliance may say nothing until the next one has its turn, 500 ms by default. Only
+    /// looked at where there are [`backups`](Self::backups).
+    pub silence: Duration,
     /// The UDP ports that the appliance listens on, 1 by default. A packet about a PSN goes to port `PSN mod
     /// udp_ports` after the first, so that each of the appliance's lcores can receive the PSNs it owns.
     pub udp_ports: u16,
@@ -105,6 +112,8 @@ impl Config {
     pub const fn new(appliance: SocketAddr, job: u16, rank: u16, ranks: u16) -> Self {
         Self {
             appliance,
+            backups: Vec::new(),
+            silence: places::SILENCE,
             udp_ports: 1,
             job,
             rank,
@@ -141,6 +150,7 @@ impl Config {
             return Err(ConfigError::NothingInFlight);
         }
         self.ports()?;
+        self.check_backups()?;
         match self.bind {
             Some(bind) if bind.is_ipv4() != self.appliance.is_ipv4() => {
                 Err(ConfigError::Family { bind, appliance: self.appliance })
@@ -156,7 +166,40 @@ impl Config {
     /// # Errors
     /// [`ConfigError::UdpPorts`].
     pub fn ports(&self) -> Result<UdpPorts, ConfigError> {
-        Ok(UdpPorts::new(self.appliance.port(), self.udp_ports)?)
+        self.ports_of(self.appliance)
+    }
+
+    fn ports_of(&self, appliance: SocketAddr) -> Result<UdpPorts, ConfigError> {
+        Ok(UdpPorts::new(appliance.port(), self.udp_ports)?)
+    }
+
+    /// All appliances with their UDP ports, the first one first.
+    ///
+    /// # Errors
+    /// [`ConfigError::UdpPorts`].
+    pub(crate) fn peers(&self) -> Result<Vec<(SocketAddr, UdpPorts)>, ConfigError> {
+        let all = core::iter::once(&self.appliance).chain(&self.backups);
+        all.map(|&appliance| Ok((appliance, self.ports_of(appliance)?))).collect()
+    }
+
+    fn check_backups(&self) -> Result<(), ConfigError> {
+        let most = places::MOST - 1;
+        if self.backups.len() > most {
+            return Err(ConfigError::Backups { backups: self.backups.len(), most });
+        }
+        if self.silence.is_zero() {
+            return Err(ConfigError::Silence);
+        }
+        for (at, &backup) in self.backups.iter().enumerate() {
+            if backup == self.appliance || self.backups[..at].contains(&backup) {
+                return Err(ConfigError::Twice { appliance: backup });
+            }
+            if backup.is_ipv4() != self.appliance.is_ipv4() {
+                return Err(ConfigError::BackupFamily { backup, appliance: self.appliance });
+            }
+            self.ports_of(backup)?;
+        }
+        Ok(())
     }
 }
 
@@ -186,6 +229,31 @@ pub enum ConfigError {
     /// A spread of 0.
     #[error("spread must be at least 1")]
     NothingInFlight,
+    /// More backups than a list may have.
+    #[error("{backups} backup appliances: at most {most}")]
+    Backups {
+        /// How many there are.
+        backups: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// An appliance that would be its own backup.
+    #[error("{appliance} is in the list of appliances twice")]
+    Twice {
+        /// The appliance.
+        appliance: SocketAddr,
+    },
+    /// One socket speaks to all of them.
+    #[error("{backup} cannot stand in for {appliance}: one is IPv4, the other IPv6")]
+    BackupFamily {
+        /// The backup.
+        backup: SocketAddr,
+        /// The appliance.
+        appliance: SocketAddr,
+    },
+    /// Nobody can answer in no time.
+    #[error("a silence of 0 s: every appliance would be given up before it can answer")]
+    Silence,
     /// No appliance has such ports.
     #[error(transparent)]
     UdpPorts(#[from] UdpPortsError),

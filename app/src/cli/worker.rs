@@ -74,6 +74,9 @@ Examples:
     pascaline worker allreduce --appliance 10.77.0.254 --job 1 --rank 0 --ranks 4 \\
       --wire mxint8 --feedback
 
+  An appliance, and another with the same job that stands in for it:
+    pascaline worker allreduce --appliance 10.77.0.254,10.77.1.254 --job 1 --rank 0 --ranks 4
+
   An appliance behind a router, by name and over IPv6:
     pascaline worker allreduce --appliance aggregator.example --job 1 --rank 0 --ranks 4
     pascaline worker allreduce --appliance [fd77::254]:16420 --job 1 --rank 0 --ranks 4
@@ -139,6 +142,9 @@ pub(crate) struct AllreduceArgs {
     /// Which congestion control it follows, instead of the one that the appliance names.
     #[arg(long, value_name = "CONTROL", value_parser = parse::controls())]
     pub(crate) congestion: Option<CongestionControl>,
+    /// For how long an appliance may say nothing until the next one behind --appliance has its turn.
+    #[arg(long, default_value = "500ms", value_parser = parse::duration)]
+    pub(crate) silence: Duration,
     /// How long one allreduce may take (300ms, 30s, 2m).
     #[arg(long, default_value = "30s", value_parser = parse::duration)]
     pub(crate) deadline: Duration,
@@ -186,8 +192,8 @@ pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
     let placed = args.who.placed()?;
     let below = args.below.as_placed(placed.workers, placed.first);
     let args = &AllreduceArgs { who: placed.who, below, ..args.clone() };
-    let (elements, appliance) =
-        match elements(args).and_then(|n| Ok((n, parse::appliance(&args.who.appliance)?))) {
+    let (elements, appliances) =
+        match elements(args).and_then(|n| Ok((n, parse::appliances(&args.who.appliance)?))) {
             Ok(usable) => usable,
             Err(error) => {
                 eprintln!("error: {error:#}");
@@ -195,7 +201,7 @@ pub(crate) fn allreduce(args: &AllreduceArgs) -> anyhow::Result<ExitCode> {
             }
         };
     let checked = args.collective.wire.map_or(args.dtype, |wire| Narrow::from(wire).dtype());
-    with_element!(checked, T => run::<T>(args, elements, appliance))
+    with_element!(checked, T => run::<T>(args, elements, appliances))
 }
 
 /// What has happened so far.
@@ -241,8 +247,14 @@ impl Outcome {
     }
 }
 
-fn run<T: Sample>(args: &AllreduceArgs, elements: usize, appliance: SocketAddr) -> anyhow::Result<ExitCode> {
+fn run<T: Sample>(
+    args: &AllreduceArgs,
+    elements: usize,
+    (appliance, backups): (SocketAddr, Vec<SocketAddr>),
+) -> anyhow::Result<ExitCode> {
     let config = Config {
+        backups,
+        silence: args.silence,
         udp_ports: args.udp_ports,
         payload: args.payload,
         in_flight: args.in_flight,

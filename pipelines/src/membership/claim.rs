@@ -24,6 +24,16 @@ impl Claim {
         self.0.into_iter().flatten()
     }
 
+    /// The generation that its sender is in.
+    pub(super) const fn latest(self) -> Option<u8> {
+        self.0[0]
+    }
+
+    /// True if it names nothing that the other does not.
+    pub(super) fn is_within(self, other: Self) -> bool {
+        self.epochs().all(|epoch| other.contains(epoch))
+    }
+
     /// True if one of them is this.
     pub(super) fn contains(self, epoch: u8) -> bool {
         self.0.contains(&Some(epoch))

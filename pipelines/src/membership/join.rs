@@ -15,6 +15,9 @@ use super::spec::Admission;
 use super::uplink::Uplink;
 use crate::jobs::Endpoint;
 
+/// Whoever waits for a generation and is silent for so long does not keep others from going on with theirs.
+const AWAY: Duration = Duration::from_millis(500);
+
 impl JobRecord {
     /// A Join. Without a proof that it comes from where it says it changes nothing.
     pub(super) fn join(
@@ -73,10 +76,15 @@ impl JobRecord {
         if self.lacks_number() || self.is_question(control)? {
             return Ok(Decision::of(Status::Pending));
         }
-        if own && let Some(joined) = &mut self.ranks[at].joined {
+        if own
+            && !wanted.is_some_and(|claim| self.comes_back(at, header.psn, claim))
+            && let Some(joined) = &mut self.ranks[at].joined
+        {
             // The way to a member may change.
             let changed = core::mem::replace(&mut joined.endpoint, *from) != *from;
+            let before = self.joined();
             let decision = self.repeated(now, at, wanted, Called::of(control));
+            let changed = changed || before != self.joined();
             return Ok(Decision { changed: decision.changed || changed, ..decision });
         }
         if self.phase == Phase::Broken && wanted.is_some() {
@@ -106,16 +114,20 @@ impl JobRecord {
             // Those who are still inside an operation end it first, unless it is to go on with them.
             return Err(Decision::of(Status::Pending).hidden());
         }
-        let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming;
+        // Whoever comes from another appliance may come from a generation with this one's number.
+        let alike = resumes && self.uplink.is_none();
+        let before = self.joined();
+        let renewed = rank.joined.is_some() || rank.lost || self.phase != Phase::Forming || alike;
         if renewed {
             self.next_generation();
         }
-        let claim = self.claim(at, wanted);
+        let claim = self.claim_now(now, at, wanted);
         if wanted.is_some() && claim.is_none() {
             self.note_session(at, control.session, source(from));
             let sent_off = self.send_off(at);
             // Also if only the generation is another one.
-            return Ok(Decision { changed: sent_off.changed || renewed, ..sent_off });
+            let changed = sent_off.changed || renewed || before != self.joined();
+            return Ok(Decision { changed, ..sent_off });
         }
         match self.payload {
             Some(payload) if payload != control.payload => {
@@ -129,6 +141,7 @@ impl JobRecord {
             claim,
             heard: now,
             waiting: None,
+            number: header.psn,
             workers: header.count.max(1),
             window: control.window,
             lacked: control.psn,
@@ -138,6 +151,34 @@ impl JobRecord {
         };
         self.enter(now, at, control.session, member);
         Ok(Decision { changed: true, ..self.standing(true) })
+    }
+
+    /// True if a member has been in another generation since it was told to go in this one: elsewhere, at an
+    /// appliance that stood in for this one.
+    fn comes_back(&self, at: usize, number: u32, wanted: Claim) -> bool {
+        let (Phase::Complete { .. }, Some(joined)) = (self.phase, self.ranks[at].joined) else {
+            return false;
+        };
+        // Else it is older than the one that made it a member, and has been overtaken.
+        let newer = (1..1 << 31).contains(&number.wrapping_sub(joined.number));
+        let known = joined.claim.is_some_and(|claim| wanted.is_within(claim));
+        newer && !known && wanted.latest() != Some(self.epoch)
+    }
+
+    /// What a rank can still go on with, if it wants to, now that others may have gone to another appliance:
+    /// who waits here asks again every 20 to 100 ms.
+    fn claim_now(&mut self, now: Duration, at: usize, wanted: Option<Claim>) -> Option<Claim> {
+        let claim = self.claim(at, wanted);
+        if claim.is_some() || wanted.is_none() || self.phase != Phase::Forming {
+            return claim;
+        }
+        let away = |joined: Joined| joined.heard.saturating_add(AWAY) <= now;
+        for other in (0..self.ranks.len()).filter(|&other| other != at) {
+            if self.ranks[other].joined.is_some_and(away) {
+                self.remove(other);
+            }
+        }
+        self.claim(at, wanted)
     }
 
     /// What a rank can still go on with, if it wants to. In a job that is suspended that is not decided yet.
@@ -172,7 +213,7 @@ impl JobRecord {
     /// A Join of a member: its answer got lost, or others are missing, or it is a heartbeat.
     fn repeated(&mut self, now: Duration, at: usize, wanted: Option<Claim>, called: Called) -> Decision {
         let (forming, anew) = (self.phase == Phase::Forming, self.ranks[at].anew);
-        let claim = self.claim(at, wanted);
+        let claim = if forming { self.claim_now(now, at, wanted) } else { None };
         if let Some(joined) = &mut self.ranks[at].joined {
             joined.heard = now;
             joined.waiting = if forming { joined.waiting } else { Some(now) };

@@ -16,6 +16,8 @@ pub(super) struct Joined {
     pub(super) endpoint: Endpoint,
     /// What it wants to go on with.
     pub(super) claim: Option<Claim>,
+    /// The number of the Join that has made it a member.
+    pub(super) number: u32,
     /// The last sign of life.
     pub(super) heard: Duration,
     /// The last heartbeat since the generation is complete.

@@ -134,6 +134,7 @@ impl JobRecord {
         self.ranks[usize::from(rank)].joined = Some(Joined {
             endpoint,
             claim: None,
+            number: 0,
             heard: now,
             waiting: None,
             workers: 1,

@@ -120,8 +120,37 @@ fn a_claim_stands_whatever_older_joins_say() {
     let _ = plane.resume(&a, 7);
     assert_eq!(told(&plane.ask(&a, Join, 0, 0)), (Pending, 7, 0, 0));
     assert_eq!(told(&plane.resume(&b, 7)), (Ok, 7, generation(200), 0));
-    // What is complete does not change any more.
-    assert_eq!(told(&plane.ask(&b, Join, generation(9), generation(7))), (Ok, 7, generation(200), 0));
+    // What is complete does not change any more, but for somebody who has been elsewhere since.
+    assert_eq!(told(&plane.ask(&b, Join, generation(9), generation(6))), (WrongEpoch, 7, 7, 6));
+    assert_eq!(told(&plane.ask(&b, Join, either(7, 200), generation(7))), (Ok, 7, generation(200), 0));
+}
+
+/// Another appliance has stood in for this one, which was not heard of for a while and has forgotten nothing.
+#[test]
+fn those_who_come_back_from_a_backup_go_on_with_what_they_had_there() {
+    let (mut plane, workers) = Plane::complete(JobSpec::new(JOB, 3));
+    let [a, b, c] = workers[..] else { unreachable!() };
+    let there = |worker: Worker| Worker { epoch: 90, ..worker };
+    assert_eq!(told(&plane.ask(&there(a), Join, either(90, 7), generation(7))), (Pending, 8, 0, 0));
+    // One of them has not been told to go there, and was here all the time.
+    assert_eq!(told(&plane.heartbeat(&b)), (WrongEpoch, 8, 8, 7));
+    assert_eq!(told(&plane.ask(&b, Join, generation(7), generation(8))), (Pending, 8, 0, 0));
+    assert_eq!(told(&plane.ask(&there(c), Join, either(90, 7), generation(8))), (Ok, 8, generation(7), 0));
+    // And once more, with what they have in common then.
+    for (worker, decided) in [(a, Pending), (b, Pending), (c, Ok)] {
+        let resumed = if decided == Ok { generation(91) } else { 0 };
+        let told =
+            told(&plane.ask(&worker, Join, generation(91), generation(if worker.rank == 0 { 8 } else { 9 })));
+        assert_eq!(told, (decided, 9, resumed, 0), "rank {}", worker.rank);
+    }
+}
+
+#[test]
+fn a_generation_never_bears_the_number_of_one_that_it_goes_on_with() {
+    let mut plane = Plane::new(JobSpec::new(JOB, 2));
+    let [a, b] = ranks(2)[..] else { unreachable!() };
+    assert_eq!(told(&plane.ask(&a, Join, generation(7), generation(7))), (Pending, 8, 0, 0));
+    assert_eq!(told(&plane.ask(&b, Join, generation(7), generation(8))), (Ok, 8, generation(7), 0));
 }
 
 #[test]

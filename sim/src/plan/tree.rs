@@ -30,7 +30,7 @@ pub(crate) struct Tree {
     /// Of each worker: its appliance, and its rank there.
     leaves: Vec<(usize, u16)>,
     first_epochs: Vec<u8>,
-    clocks: Vec<Drift>,
+    pub(super) clocks: Vec<Drift>,
     /// Between each appliance and its parent; the root's is not used.
     pub(crate) links: Vec<LinkPlan>,
 }
@@ -75,6 +75,24 @@ impl Tree {
         Some(rank)
     }
 
+    /// Two appliances without a parent, each for all of so many workers.
+    pub(super) fn of_two(random: &mut Random, ranks: u16) -> Self {
+        let first = random.next().to_le_bytes()[0];
+        Self {
+            places: vec![Place { parent: None, ranks }; 2],
+            leaves: (0..ranks).map(|rank| (0, rank)).collect(),
+            // Far from each other, so that no number of one is ever one of the other.
+            first_epochs: vec![first, first.wrapping_add(128)],
+            clocks: vec![Drift::default(); 2],
+            links: Vec::new(),
+        }
+    }
+
+    /// True if one of them stands in for the other.
+    const fn has_backup(&self) -> bool {
+        matches!(self.places.as_slice(), [_, Place { parent: None, .. }, ..])
+    }
+
     /// What an appliance knows of the job.
     pub(crate) fn membership<'a>(
         &self,
@@ -82,7 +100,7 @@ impl Tree {
         hosts: impl Iterator<Item = &'a Host>,
         (first_epoch, secret): (u8, Secret),
     ) -> Membership {
-        let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node);
+        let below = hosts.zip(&self.leaves).filter(|(_, (leaf, _))| *leaf == node || self.has_backup());
         let addresses: Vec<_> = below.map(|(host, _)| host.address).collect();
         let place = self.places.get(node).copied().unwrap_or(Place { parent: None, ranks: 0 });
         let parent = place.parent.map(|(parent, rank)| Parent {
@@ -171,9 +189,14 @@ impl Plan {
         (rank, tree.places.get(leaf).map_or(0, |place| place.ranks))
     }
 
+    /// True if an appliance stands in for another.
+    pub(crate) fn has_backup(&self) -> bool {
+        self.tree.as_ref().is_some_and(Tree::has_backup)
+    }
+
     /// The workers that an appliance's ranks stand for.
     pub(crate) fn ranks_of(&self, node: usize, ranks: &[u16]) -> Vec<u16> {
-        let Some(tree) = &self.tree else { return ranks.to_vec() };
+        let Some(tree) = self.tree.as_ref().filter(|tree| !tree.has_backup()) else { return ranks.to_vec() };
         let below = |&worker: &usize| tree.rank_at(worker, node).is_some_and(|rank| ranks.contains(&rank));
         (0..tree.leaves.len()).filter(below).map(|worker| narrow(worker as u64)).collect()
     }

@@ -32,6 +32,12 @@ pub(crate) enum Upset {
         part: Part,
         down: u64,
     },
+    /// Nothing gets through between a worker and an appliance.
+    CutOff {
+        worker: usize,
+        node: usize,
+        down: u64,
+    },
     /// A rank's process is started, if there is none, and waits so long for the others.
     Start {
         worker: usize,
@@ -86,6 +92,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
                 Upset::RestartServer { .. }
                 | Upset::ServerAway { .. }
                 | Upset::Pause { .. }
+                | Upset::CutOff { .. }
                 | Upset::Start { .. }
                 | Upset::Curtain
                 | Upset::Command { .. } => {}
@@ -99,7 +106,7 @@ pub(super) fn draw(random: &mut Random, jobs: &mut [JobPlan], workers: usize) ->
 }
 
 /// Longer than any schedule takes.
-const FOR_GOOD: u64 = 3_600_000 * MILLI;
+pub(super) const FOR_GOOD: u64 = 3_600_000 * MILLI;
 
 /// When a parameter server of its own is away: longer than it takes to be missed, or not, or for good. And
 /// how long jobs may wait for it in all.

@@ -179,6 +179,7 @@ impl World<'_> {
         match milestone {
             Milestone::Joined(epoch) => {
                 self.generations.admit(worker.who(plan.id), plan.ranks, epoch, epoch)?;
+                self.note_formed(number);
                 self.rest(number);
             }
             Milestone::Completed => {
@@ -206,10 +207,7 @@ impl World<'_> {
                 self.failed += 1;
                 // It says that it gives up.
                 self.flush(number);
-                let again = match &failure {
-                    Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
-                    Failure::Deadline(_) | Failure::Unreachable(_) | Failure::TooLong { .. } => Again::Not,
-                };
+                let again = self.again(number, &failure);
                 let Some(worker) = self.workers.get_mut(number) else { return Ok(()) };
                 let can_start = worker.life < plan.lives;
                 if again == Again::SameSession {
@@ -227,6 +225,35 @@ impl World<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What its user can do after a failure.
+    fn again(&mut self, number: usize, failure: &Failure) -> Again {
+        let again = match failure {
+            Failure::Rejected { rejection, .. } => Again::after(&rejection.reason),
+            Failure::Deadline(_) | Failure::Unreachable(_) | Failure::TooLong { .. } => Again::Not,
+        };
+        let Some(worker) = self.workers.get(number) else { return again };
+        // Sent off at a backup: what the others have there or elsewhere is not for this session.
+        let over = worker.session.as_ref().is_some_and(pascaline_worker::Session::is_over);
+        if !over || again != Again::SameSession {
+            return again;
+        }
+        if let Some(job) = self.jobs.get_mut(worker.job) {
+            job.begun_anew = true;
+        }
+        Again::NewSession
+    }
+
+    /// Takes note of when all ranks of a job have joined.
+    fn note_formed(&mut self, number: usize) {
+        let Some(job) = self.workers.get(number).map(|worker| worker.job) else { return };
+        let mut all = self.workers.iter().filter(|worker| worker.job == job);
+        if all.all(|worker| worker.session.is_some() || worker.life > 1)
+            && let Some(story) = self.jobs.get_mut(job)
+        {
+            story.formed.get_or_insert(self.now);
+        }
     }
 
     fn rest(&mut self, number: usize) {

@@ -5,6 +5,7 @@ use pascaline_wire::frame::{Frame, Net};
 use pascaline_wire::{Header, Kind};
 
 use super::World;
+use crate::faults::Fault;
 use crate::host::Host;
 use crate::queue::What;
 
@@ -15,6 +16,9 @@ impl World<'_> {
         let extra = self.saboteur.tamper_up(worker, &mut bytes, &self.workers, &mut self.random);
         if let Some((worker, bytes)) = extra {
             self.queue.push(self.now, What::Up { worker, bytes, bad_checksum: false });
+        }
+        if self.is_cut((worker, self.target(worker, &bytes))) {
+            return;
         }
         let Some(link) = self.up.get_mut(worker) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
@@ -37,6 +41,9 @@ impl World<'_> {
             let framed = self.workers.get(other).map(|other| other.host.forge(&forged)).unwrap_or_default();
             self.queue.push(self.now, What::Down { worker: other, bytes: framed });
         }
+        if self.is_cut((worker, node)) {
+            return;
+        }
         let Some(link) = self.down.get_mut(worker) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
             self.queue.push(arrival.at, What::Down { worker, bytes: arrival.bytes });
@@ -45,6 +52,22 @@ impl World<'_> {
 }
 
 impl World<'_> {
+    /// The appliance that a host's frame goes to.
+    pub(super) fn target(&self, host: usize, frame: &[u8]) -> usize {
+        let named = Host::node_in(frame).filter(|_| self.plan.has_backup());
+        named.unwrap_or_else(|| self.plan.node_of(host))
+    }
+
+    /// Whether nothing gets through between a worker and an appliance.
+    fn is_cut(&mut self, between: (usize, usize)) -> bool {
+        let now = self.now;
+        let cut = self.cut.iter().any(|&(ends, until)| ends == between && now < until);
+        if cut {
+            self.faults.count(Fault::BlackedOut);
+        }
+        cut
+    }
+
     /// The network between an appliance and its parent.
     fn send_across(&mut self, from: usize, to: usize, mut bytes: Vec<u8>) {
         self.saboteur.tamper_across(&mut bytes, &mut self.random);

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
-use pascaline_pipelines::membership::Event;
+use pascaline_pipelines::membership::{Event, Secret};
 
 use super::lives::nanos;
 use super::network::datagram;
+use super::pauses::Stopped;
 use super::{EPOCH, World};
+use crate::appliance::Appliance;
 use crate::faults::{Fault, Reach};
 use crate::io::Mood;
 use crate::plan::{MICRO, MILLI, STUCK_FOR, STUCK_TIMES};
@@ -15,11 +17,37 @@ use crate::sabotage::Sabotage;
 use crate::violation::Violation;
 
 impl World<'_> {
+    pub(super) fn start_appliance(&mut self, at: usize) {
+        let hosts = self.workers.iter().map(|worker| &worker.host);
+        let beside = (self.cluster.as_ref(), self.outside.as_ref().map(|outside| &outside.host));
+        let machine = self.machine(at);
+        self.clock.set(EPOCH + machine);
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        node.stopped = Stopped::default();
+        let epoch = node.first_epoch;
+        let alike = self.saboteur.what.needs_equal_bases();
+        let secret = if alike { Secret::NONE } else { Secret::new([epoch; 16]) };
+        let time = (&self.clock, machine);
+        node.appliance = Appliance::new((self.plan, at), hosts, beside, (epoch, secret), time);
+        if let Some(appliance) = &mut node.appliance {
+            appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
+        }
+        self.trace.note(self.now, 7, &[], || format!("appliance {at} starts with generation {epoch}"));
+    }
+
+    pub(super) fn start_server(&mut self) {
+        let root = self.nodes.first_mut().and_then(|root| root.appliance.as_mut());
+        let Some(server) = root.and_then(|appliance| appliance.server.as_mut()) else { return };
+        server.come_back();
+        self.trace.note(self.now, 10, &[], || "the parameter server is back".to_owned());
+        self.arrange_service(self.now);
+    }
+
     /// A frame of a host reaches its appliance.
     pub(super) fn arrive(&mut self, worker: usize, bytes: &[u8], bad_checksum: bool) {
         let lcore =
             if self.plan.spray { self.random.index(self.plan.lcores) } else { worker % self.plan.lcores };
-        let node = self.plan.node_of(worker);
+        let node = self.target(worker, bytes);
         let Some(port) = self.port(worker) else { return };
         self.arrive_at((node, lcore, port), bytes, bad_checksum);
     }

@@ -213,7 +213,8 @@ impl World<'_> {
                 Reason::Generation => {
                     let same = |epoch: u32| u8::try_from(epoch).ok();
                     let epochs = same(rejection.got).zip(same(rejection.expected));
-                    reset || dead || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
+                    let early = self.is_disturbed(worker.job);
+                    reset || dead || early || epochs.is_some_and(|(from, to)| self.is_new(number, from, to))
                 }
                 Reason::Halted => reset,
                 // Who has given up had its own excuse.
@@ -252,6 +253,14 @@ impl World<'_> {
             Milestone::Failed(Failure::Unreachable(_) | Failure::TooLong { .. }) => false,
             Milestone::Joined(_) | Milestone::Completed | Milestone::Left(Left::Everyone) => true,
         }
+    }
+
+    /// True if there are two appliances, and something happened to one while ranks were joining: it may think
+    /// of some as newcomers that are members elsewhere by then.
+    fn is_disturbed(&self, job: usize) -> bool {
+        let formed = self.jobs.get(job).and_then(|job| job.formed);
+        let first = self.plan.upsets.iter().map(|&(at, _)| at).min();
+        self.plan.has_backup() && first.is_some_and(|first| formed.is_none_or(|formed| first <= formed))
     }
 
     /// The other ranks of a worker's job.

@@ -137,6 +137,7 @@ impl Session {
         if let Some(rejoin) = &mut self.rejoin {
             rejoin.hurry();
         }
+        self.places.begin(now);
         self.commanding = Some(Commanding { command, asking: Asking::new(now, patience), began: now });
         Ok(())
     }

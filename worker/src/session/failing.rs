@@ -35,6 +35,8 @@ impl Session {
         self.meter.abandon();
         let rejoined = self.rejoin.take().map(|rejoin| rejoin.joined());
         self.farewells = FAREWELLS;
+        // Those who are still there hear of it.
+        self.places.go_home(now);
         let progress = self.progress_of(&operation, rejoined, now);
         self.inquiry.end();
         Some(Event::Failed(failure(progress)))

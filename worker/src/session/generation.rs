@@ -13,12 +13,9 @@ use pascaline_wire::{Element, Header, Kind};
 use super::receive::Handled;
 use super::{Condition, Event, Session, Transmit};
 use crate::allreduce::Failure;
-use crate::answers::Answers;
-use crate::cache::ResultCache;
 use crate::counters::Ignored;
 use crate::identity::Membership;
 use crate::membership::{Asking, Left, Told};
-use crate::partials::Partials;
 use crate::rejection::{Reason, Rejection};
 
 /// How often a worker that waits shows that it is alive. What follows is limited only by this: within so long
@@ -56,6 +53,17 @@ impl Rejoin {
             self.asking.begin_again();
         }
         news
+    }
+
+    /// Asks to start from nothing, in a while.
+    pub(super) const fn anew(now: Duration, epoch: u8) -> Self {
+        let asking = Asking::after(now, HEARTBEAT);
+        Self { asking, told: Told::generation(epoch), joined: None, anew: true }
+    }
+
+    /// Asks as if nothing had been told.
+    pub(super) fn ask_anew(&mut self, now: Duration) {
+        (self.told, self.joined, self.asking) = (Told::NOTHING, None, Asking::new(now, Duration::MAX));
     }
 
     /// True if it asks to start from nothing.
@@ -107,6 +115,12 @@ impl Session {
         let called = self.called();
         if let Some(rejoin) = &mut self.rejoin {
             let due = rejoin.asking.is_due(now);
+            if due {
+                self.places.asked(now);
+                if rejoin.told != Told::NOTHING {
+                    self.places.note_join();
+                }
+            }
             return due.then(|| {
                 let resume = match self.base {
                     _ if rejoin.anew => 0,
@@ -120,6 +134,7 @@ impl Session {
         }
         if let Some(leaving) = &mut self.leaving {
             return leaving.is_due(now).then(|| {
+                self.places.asked(now);
                 let head = identity.header(Kind::Control, Element::F32_SUM, self.requests.next(), epoch);
                 let leave = Control::request(Action::Leave, session);
                 Transmit::control(&head, &Control { psn: called.una, first: called.first, ..leave })
@@ -128,6 +143,7 @@ impl Session {
         self.heartbeat.take_if(|at| *at <= now)?;
         self.heartbeat = Some(now.saturating_add(HEARTBEAT));
         self.counters.heartbeats_sent += 1;
+        self.places.asked(now);
         let (head, body) = identity.join(self.requests.next(), session, spread, 0, Told::generation(epoch));
         Some(Transmit::control(&head, &called.describe(body)))
     }
@@ -182,20 +198,22 @@ impl Session {
             return Err(Ignored::LateAnswer.into());
         }
         let told = Told::generation(header.epoch);
-        if core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie
-            && let Some(rejoin) = &mut self.rejoin
-        {
+        let news = core::mem::replace(&mut self.membership.cookie, ack.cookie) != ack.cookie;
+        if news && let Some(rejoin) = &mut self.rejoin {
             rejoin.asking.begin_again();
         }
         let anew = self.rejoin.as_ref().is_some_and(Rejoin::is_anew);
-        let lives = header.epoch == self.membership.epoch && !anew;
+        let lives = header.epoch == self.membership.epoch && !anew && self.places.is_home();
         match (ack.status, &mut self.rejoin) {
             // If there were doubts, an old rejection has raised them.
             (Status::Ok | Status::Pending | Status::WrongEpoch, rejoin) if lives => *rejoin = None,
             (Status::Ok, Some(_)) => return self.admitted(now, header, ack),
             (Status::Pending, Some(rejoin)) => {
                 rejoin.joined = Some(header.count);
-                self.hear(told);
+                let counted = rejoin.told == told && !news;
+                if !self.has_looked(now, header.epoch, counted) {
+                    self.hear(told);
+                }
             }
             (Status::WrongEpoch, Some(_)) => self.hear(told),
             (Status::Ok | Status::Pending | Status::WrongEpoch, None) => self.lose_generation(now, told),
@@ -203,6 +221,10 @@ impl Session {
             // It has been a member: an appliance that was started anew will know the job again, or does not
             // yet.
             (Status::UnknownJob, Some(_)) if self.leaving.is_none() => return Err(Ignored::NotFatal.into()),
+            // Said where it has left before: it may be needed elsewhere.
+            (Status::StaleSession, Some(_)) if self.leaving.is_some() && !self.places.is_home() => {
+                return Err(Ignored::NotFatal.into());
+            }
             (Status::TooMany | Status::UnknownPsn, _) => return Err(Ignored::NotFatal.into()),
             _ => {
                 return rejection
@@ -302,6 +324,7 @@ impl Session {
     /// Goes on: what has no result is sent again, what is kept stays valid.
     fn resume(&mut self, now: Duration, epoch: u8) {
         self.membership.epoch = epoch;
+        self.places.settle(now, epoch);
         self.rejoin = None;
         self.window.begin_generation();
         self.recovery.begin_generation();
@@ -309,53 +332,6 @@ impl Session {
             leaving.begin_again(now);
         }
         self.counters.resumed += 1;
-    }
-
-    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the
-    /// next one the worker will belong when it says so: with its next allreduce, or when it is tended. Its
-    /// user may not want to.
-    pub(super) fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
-        let Membership { identity, epoch: former, .. } = self.membership;
-        let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
-        let before = self.condition;
-        let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
-        // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
-        self.farewells = 0;
-        self.condition = match before {
-            Condition::Broken => before,
-            _ if event.is_some() => Condition::Good,
-            _ => Condition::Ended { expected: epoch, got: former },
-        };
-        self.forget();
-        let asking = Asking::after(now, HEARTBEAT);
-        self.rejoin = Some(Rejoin { asking, told: Told::generation(epoch), joined: None, anew: true });
-        event
-    }
-
-    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins.
-    fn start_anew(&mut self, now: Duration, membership: Membership) {
-        self.membership = membership;
-        let packets = self.window.end().wrapping_sub(self.first_psn);
-        self.first_psn = membership.base;
-        self.forget();
-        let start = self.window.begin(packets);
-        if let Some(operation) = &mut self.operation {
-            operation.start = start;
-        }
-        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
-        self.rejoin = None;
-    }
-
-    /// Forgets everything that belongs to PSNs: they begin anew.
-    fn forget(&mut self) {
-        let Membership { identity, spread, .. } = self.membership;
-        (self.window, self.recovery) =
-            super::path(self.first_psn, self.in_flight, self.control, &self.membership);
-        self.cache = ResultCache::new(spread, identity.payload);
-        self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
-        self.answers = Answers::new();
-        self.reminder = None;
-        self.base = None;
     }
 
     /// The appliance said no, for good.

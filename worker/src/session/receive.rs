@@ -34,6 +34,7 @@ impl Session {
         self.counters.received += 1;
         self.marked = marked;
         self.way.heard(now);
+        self.places.heard();
         let event = match self.dispatch(now, datagram, tensor) {
             Ok(event) => event,
             Err(why) => {
@@ -136,6 +137,7 @@ impl Session {
         let signal = Signal { marked, cap: header.wnd_cap };
         self.base = None;
         self.counters.results += 1;
+        self.places.got_on(now);
         self.counters.overflows += u64::from(overflowed);
         self.counters.marked += u64::from(marked);
         self.recovery.on_result(now, &Completion { signal, ..completion }, &mut self.window);

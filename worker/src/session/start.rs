@@ -228,6 +228,7 @@ impl Session {
         self.disputed = None;
         self.patience = deadline;
         self.inquiry.begin(now, deadline);
+        self.places.begin(now);
         self.operation = Some(Operation {
             mean: plan.element.op == Op::Mean,
             plan,

@@ -167,7 +167,7 @@ impl AsyncWorker {
         let identity = Identity { job, rank, ranks, payload };
         let join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
-        let membership = handshake(&socket, &mut join, origin, &mut buffer, None)
+        let membership = handshake((&socket, &[]), &mut join, origin, &mut buffer, None)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
         let settings = Settings {

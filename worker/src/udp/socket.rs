@@ -90,6 +90,15 @@ impl Socket {
         Ok(Self { udp, others, report: Cell::new(None), heeding: Cell::new(false) })
     }
 
+    /// Talks to these ports of another peer from now on, from the same address and port: the peer knows this
+    /// worker by them, should it come back.
+    pub(super) fn turn_to(&self, peer: SocketAddr, ports: UdpPorts) -> io::Result<()> {
+        for (udp, at) in core::iter::once(&self.udp).chain(&self.others).zip(0..) {
+            udp.connect(SocketAddr::new(peer.ip(), ports.first() + at))?;
+        }
+        Ok(())
+    }
+
     /// The socket to a port, by its place among the ports.
     fn to(&self, place: usize) -> &UdpSocket {
         place.checked_sub(1).and_then(|place| self.others.get(place)).unwrap_or(&self.udp)

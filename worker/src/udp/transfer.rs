@@ -1,6 +1,7 @@
 //! Batches between a session and a socket.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use core::time::Duration;
@@ -54,6 +55,12 @@ impl<'a> Transfer<'a> {
             bytes,
             received: [Received::default(); PLACES],
         }
+    }
+
+    /// Talks to another appliance from now on.
+    pub(super) fn turn_to(&mut self, appliance: SocketAddr, ports: UdpPorts) -> io::Result<()> {
+        self.ports = ports;
+        transient(self.socket.turn_to(appliance, ports)).map(drop)
     }
 
     /// Sends everything that the session wants to send.

@@ -20,11 +20,16 @@ use crate::counters::Counters;
 use crate::element::Element;
 use crate::identity::{Identity, Membership};
 use crate::membership::{Join, JoinFailure, Left};
+use crate::places::Places;
 use crate::priority::Hints;
 use crate::session::{Command, Event, Session};
 
 /// Full batches after which the driver looks at timeouts at the latest.
 const FULL_BATCHES: u32 = 16;
+/// An appliance and its UDP ports.
+type Peer = (SocketAddr, UdpPorts);
+type Peers = Vec<Peer>;
+
 /// How often a worker that has not joined says that it gives up: nobody asks for an answer.
 const FAREWELLS: usize = 2;
 
@@ -40,7 +45,9 @@ const FAREWELLS: usize = 2;
 pub struct Worker {
     pub(super) config: Config,
     socket: Socket,
-    ports: UdpPorts,
+    /// Its appliances, and which of them the socket talks to.
+    peers: Peers,
+    place: usize,
     pub(super) session: Session,
     pub(super) origin: Instant,
     cutting: Cutting,
@@ -71,7 +78,7 @@ impl Worker {
     /// See [`JoinError`]; a refusal says what disagreed.
     pub fn join(config: Config) -> Result<Self, JoinError> {
         config.check()?;
-        let ports = config.ports()?;
+        let peers = config.peers()?;
         let io = |what| move |source| JoinError::Io { what, source };
         let identity =
             Identity { job: config.job, rank: config.rank, ranks: config.ranks, payload: config.payload };
@@ -79,17 +86,21 @@ impl Worker {
         let stride = usize::from(config.payload).max(control::LEN) + header::LEN + trailer::MAX_LEN;
         // The system accounts for about twice a small packet's length.
         let room = usize::from(spread) * stride * 4;
-        let socket = Socket::open_to(config.bind, config.appliance, ports, room)
+        let socket = Socket::open_to(config.bind, config.appliance, config.ports()?, room)
             .map_err(io("cannot open a UDP socket"))?;
         let number = session_number();
         let origin = Instant::now();
         let mut buffer = vec![0; PLACE * PLACES];
+        let places = Places::new(1 + config.backups.len(), config.silence);
         let join = Join::new(identity, number, spread, Duration::ZERO, config.join_deadline);
-        let mut join = join.at(config.appliance);
-        let membership = handshake(&socket, &mut join, origin, &mut buffer, config.notice)
+        let mut join = join.at(config.appliance).among(places);
+        let membership = handshake((&socket, &peers), &mut join, origin, &mut buffer, config.notice)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed { appliance: config.appliance, failure })?;
-        let mut session = Session::new(membership, config.in_flight).at(config.appliance);
+        let place = join.places().at();
+        let appliance = peers.get(place).map_or(config.appliance, |peer| peer.0);
+        let session = Session::new(membership, config.in_flight).at(appliance);
+        let mut session = session.among(*join.places());
         if let Some(control) = config.congestion {
             session = session.controlled(control);
         }
@@ -98,7 +109,7 @@ impl Worker {
         }
         socket.join_datagrams();
         let cutting = Cutting::new(config.payload);
-        Ok(Self { config, socket, ports, session, origin, cutting, buffer, narrowed: Vec::new() })
+        Ok(Self { config, socket, peers, place, session, origin, cutting, buffer, narrowed: Vec::new() })
     }
 
     /// Replaces every element of `tensor` by the sum of that element over all ranks: [`allreduce_with`]
@@ -136,11 +147,12 @@ impl Worker {
     /// Runs what the session has begun to its end.
     pub(super) fn drive(&mut self, tensor: &mut [u8]) -> Result<Event, (&'static str, io::Error)> {
         let io = |what| move |source| (what, source);
-        let Self { config, socket, ports, session, origin, cutting, buffer, .. } = self;
+        let Self { config, socket, peers, place, session, origin, cutting, buffer, .. } = self;
         socket.heed_marks(session.control().heeds_marks());
-        let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
+        let mut transfer = Transfer::new(socket, ports(config, peers, *place), origin, cutting, buffer);
         let mut full_batches = 0;
         loop {
+            follow(&mut transfer, peers, place, session).map_err(io("cannot turn to another appliance"))?;
             transfer.flush(session, tensor).map_err(io("cannot send"))?;
             if let Some(gather) = session.may_gather() {
                 thread::sleep(gather);
@@ -190,8 +202,8 @@ impl Worker {
     /// # Errors
     /// The operating system's, from sending or receiving.
     pub fn tend(&mut self) -> io::Result<()> {
-        let Self { socket, ports, session, origin, cutting, buffer, .. } = self;
-        let mut transfer = Transfer::new(socket, *ports, origin, cutting, buffer);
+        let Self { config, socket, peers, place, session, origin, cutting, buffer, .. } = self;
+        let mut transfer = Transfer::new(socket, ports(config, peers, *place), origin, cutting, buffer);
         // Bounded by what the socket can hold, even if more keeps coming.
         for _ in 0..64 {
             let count = transfer.receive()?;
@@ -277,14 +289,37 @@ pub(super) fn unix_ns() -> u64 {
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The UDP ports of the appliance that a socket talks to.
+fn ports(config: &Config, peers: &Peers, place: usize) -> UdpPorts {
+    peers.get(place).map_or(UdpPorts::single(config.appliance.port()), |peer| peer.1)
+}
+
+/// Turns the socket to the appliance that the session has turned to.
+fn follow(
+    transfer: &mut Transfer<'_>,
+    peers: &Peers,
+    place: &mut usize,
+    session: &mut Session,
+) -> io::Result<()> {
+    let turned = session.places().at();
+    if core::mem::replace(place, turned) != turned
+        && let Some(&(appliance, ports)) = peers.get(turned)
+    {
+        transfer.turn_to(appliance, ports)?;
+        session.turned_to(appliance);
+    }
+    Ok(())
+}
+
 /// Runs the join handshake to its end.
 pub(super) fn handshake(
-    socket: &Socket,
+    (socket, peers): (&Socket, &[Peer]),
     join: &mut Join,
     origin: Instant,
     buffer: &mut [u8],
     notice: Option<Notice>,
 ) -> io::Result<Result<Membership, JoinFailure>> {
+    let mut place = join.places().at();
     loop {
         let now = origin.elapsed();
         if let Some(failure) = join.handle_timeout(now) {
@@ -298,8 +333,14 @@ pub(super) fn handshake(
         {
             tell(&format_args!("joining takes its time: {waiting}"));
         }
-        if let Some(request) = join.poll_transmit(now) {
-            transient(socket.send(request))?;
+        if let Some(request) = join.poll_transmit(now).map(<[u8]>::to_vec) {
+            let turned = join.places().at();
+            if core::mem::replace(&mut place, turned) != turned
+                && let Some(&(appliance, ports)) = peers.get(turned)
+            {
+                transient(socket.turn_to(appliance, ports))?;
+            }
+            transient(socket.send(&request))?;
         }
         let ready = socket.wait(PollFlags::POLLIN, join.poll_timeout().saturating_sub(now))?;
         if let Some(report) = socket.report() {

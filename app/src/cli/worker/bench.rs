@@ -92,7 +92,7 @@ struct Found {
 /// If the outcome cannot be written to standard output.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let args = &BenchArgs { who: args.who.placed()?.who, ..args.clone() };
-    let usable = parse::appliance(&args.who.appliance).and_then(|appliance| {
+    let usable = parse::only_appliance(&args.who.appliance, "what measures a path").and_then(|appliance| {
         anyhow::ensure!(
             args.bytes > 0 && args.bytes.is_multiple_of(4),
             "--bytes: a multiple of 4, and not 0"

@@ -102,12 +102,14 @@ const TEND: Duration = Duration::from_millis(20);
 pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
     let args = &CommandArgs { who: args.who.placed()?.who, ..args.clone() };
     let RankArgs { appliance, job, rank, ranks, .. } = &args.who;
+    let (first, backups) = parse::appliances(appliance)?;
     let config = Config {
         payload: args.payload,
         deadline: args.deadline,
         join_deadline: args.join_deadline,
         bind: args.bind,
-        ..Config::new(parse::appliance(appliance)?, *job, *rank, *ranks)
+        backups,
+        ..Config::new(first, *job, *rank, *ranks)
     };
     let mut obeyed = Vec::new();
     let ended = match Worker::join(config) {

@@ -20,10 +20,11 @@ use super::{FAILED, REFUSED, report};
 /// Which rank of which job, and where its appliance is.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RankArgs {
-    /// Address of the appliance; the port is 16420 unless given.
+    /// Address of the appliance; the port is 16420 unless given. Behind a comma, others with the same job
+    /// that stand in for it, in the same order at all ranks.
     #[arg(
         long,
-        value_name = "HOST[:PORT]",
+        value_name = "HOST[:PORT][,HOST[:PORT]…]",
         required_unless_present = "controller",
         default_value = "",
         hide_default_value = true
@@ -210,6 +211,7 @@ const fn by_dpdk(error: &DpdkJoinError) -> u8 {
         DpdkJoinError::Config(_)
         | DpdkJoinError::Family { .. }
         | DpdkJoinError::Bind
+        | DpdkJoinError::Backups
         | DpdkJoinError::Mtu { .. }
         | DpdkJoinError::Failed { failure: JoinFailure::Rejected(_), .. } => REFUSED,
         _ => FAILED,

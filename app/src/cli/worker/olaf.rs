@@ -133,7 +133,7 @@ impl OlafArgs {
     }
 
     fn config(&self) -> anyhow::Result<AsyncConfig> {
-        let appliance = parse::appliance(&self.who.appliance)?;
+        let appliance = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
         Ok(AsyncConfig {
             outstanding: self.outstanding,
             policy: self.policy(),

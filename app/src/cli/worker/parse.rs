@@ -20,6 +20,26 @@ pub(super) fn controls() -> impl TypedValueParser<Value = CongestionControl> {
     PossibleValuesParser::new(CongestionControl::ALL.map(CongestionControl::name)).try_map(known)
 }
 
+/// The appliance, and those that stand in for it: `A,B,C`.
+///
+/// # Errors
+/// As [`appliance`].
+pub(super) fn appliances(list: &str) -> anyhow::Result<(SocketAddr, Vec<SocketAddr>)> {
+    let mut all = list.split(',').map(|name| appliance(name.trim())).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok((all.remove(0), all))
+}
+
+/// The one appliance of a command whose workers cannot turn to another.
+///
+/// # Errors
+/// As [`appliance`], and where there are several.
+pub(super) fn only_appliance(list: &str, what: &str) -> anyhow::Result<SocketAddr> {
+    if list.contains(',') {
+        bail!("--appliance {list}: {what} has no backup appliances\n  remedy: give one address");
+    }
+    appliance(list)
+}
+
 pub(super) fn appliance(name: &str) -> anyhow::Result<SocketAddr> {
     if name.contains('%') {
         bail!("--appliance {name}: an address with a zone, {NO_ZONE}");

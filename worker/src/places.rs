@@ -1,0 +1,169 @@
+//! Which of several appliances a worker turns to: the first one of its list, or a backup of that one.
+//!
+//! The list is the same at all ranks of a job, and so are its rules (protocol, section 9, "Backup
+//! appliances"):
+//!
+//! 1. Where nothing at all is heard for [`SILENCE`] while there is something to ask, the next one has its
+//!    turn.
+//! 2. Who waits at a backup to be told to go looks after the others each [`STAY`]: they may be where it came
+//!    from, and that one may only have been slow.
+//! 3. Who is back among the others, or has been told to go somewhere else, may have been told to go where it
+//!    was as well, without having heard so. If it does not get on, it asks there.
+//!
+//! No rule takes a rank back to a generation that it has left: so the job goes on in one place.
+
+use core::time::Duration;
+
+/// After how long an appliance that says nothing is given up, unless the configuration says otherwise: five
+/// heartbeats.
+pub const SILENCE: Duration = Duration::from_millis(500);
+
+/// For how long a worker waits at a backup for the others, and how long it may get nowhere where it is.
+pub const STAY: Duration = Duration::from_secs(1);
+
+/// The most appliances in a list.
+pub const MOST: usize = 8;
+
+/// The appliances of a worker, as numbers in its list, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Places {
+    count: usize,
+    silence: Duration,
+    at: usize,
+    /// Where the generation is that the worker belongs to; the first one while it belongs to none.
+    home: usize,
+    /// The latest generation that it was in at each.
+    epochs: [Option<u8>; MOST],
+    /// Where it has joined and may have been counted on, a bit each.
+    joined: u8,
+    /// The first request that nothing has been heard after.
+    asked: Option<Duration>,
+    /// When it came here, or last got on.
+    since: Duration,
+    /// It has come from an appliance that answers, and only looks.
+    looks: bool,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self::new(1, SILENCE)
+    }
+}
+
+impl Places {
+    /// So many appliances, [`MOST`] at the most, each given up after this silence.
+    #[must_use]
+    pub fn new(count: usize, silence: Duration) -> Self {
+        Self {
+            count: count.clamp(1, MOST),
+            silence,
+            at: 0,
+            home: 0,
+            epochs: [None; MOST],
+            joined: 0,
+            asked: None,
+            since: Duration::ZERO,
+            looks: false,
+        }
+    }
+
+    /// The number of the one that everything is sent to.
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// True where the worker's generation is.
+    pub(crate) const fn is_home(&self) -> bool {
+        self.at == self.home
+    }
+
+    /// Something begins: what has not been read yet is no silence.
+    pub(crate) const fn begin(&mut self, now: Duration) {
+        (self.asked, self.since) = (None, now);
+    }
+
+    /// A request has been sent.
+    pub(crate) fn asked(&mut self, now: Duration) {
+        self.asked.get_or_insert(now);
+    }
+
+    /// It has been a Join that may count.
+    pub(crate) const fn note_join(&mut self) {
+        self.joined |= 1 << self.at;
+    }
+
+    /// Something has come.
+    pub(crate) const fn heard(&mut self) {
+        self.asked = None;
+    }
+
+    /// There is a result.
+    pub(crate) const fn got_on(&mut self, now: Duration) {
+        self.since = now;
+    }
+
+    /// The worker belongs to a generation here.
+    pub(crate) const fn settle(&mut self, now: Duration, epoch: u8) {
+        self.home = self.at;
+        self.epochs[self.at] = Some(epoch);
+        self.looks = false;
+        self.begin(now);
+    }
+
+    /// Turns to where the worker's generation is, or was.
+    pub(crate) const fn go_home(&mut self, now: Duration) {
+        self.go(now, self.home, false);
+    }
+
+    /// When to turn to another one, as things stand: `admitted` in a generation here, or not.
+    pub(crate) fn poll_timeout(&self, admitted: bool) -> Option<Duration> {
+        if self.count == 1 {
+            return None;
+        }
+        let silent = self.asked.map(|asked| asked.saturating_add(self.silence));
+        let elsewhere = self.joined & !(1 << self.at) != 0;
+        let waits = elsewhere || !admitted && !self.is_home();
+        // Where two appliances have told ranks to go, they come together at the one that comes first.
+        let stay = if admitted && self.at == 0 { 3 * STAY } else { STAY };
+        let stays = waits.then(|| self.since.saturating_add(stay));
+        silent.into_iter().chain(stays).min()
+    }
+
+    /// Turns to another one, if it is time to. True if it is.
+    pub(crate) fn turn(&mut self, now: Duration, admitted: bool) -> bool {
+        if self.poll_timeout(admitted).is_none_or(|due| now < due) {
+            return false;
+        }
+        let silent = self.asked.is_some_and(|asked| asked.saturating_add(self.silence) <= now);
+        let after = |step: usize| (self.at + step) % self.count;
+        let (next, looks) = match (silent, admitted) {
+            _ if self.looks => (self.home, false),
+            (false, true) => {
+                let joined = (1..self.count).map(after).find(|place| self.joined & 1 << place != 0);
+                (joined.unwrap_or(self.home), true)
+            }
+            _ => (after(1), false),
+        };
+        self.go(now, next, looks);
+        true
+    }
+
+    /// Has looked, if that is what it is here for: nobody has been told to go on here, or what there is here
+    /// is a generation that it has left. True if it goes back.
+    pub(crate) fn has_looked(&mut self, now: Duration, epoch: u8, counted: bool) -> bool {
+        let back = self.looks && (counted || self.epochs[self.at] == Some(epoch));
+        if back {
+            self.go(now, self.home, false);
+        }
+        back
+    }
+
+    const fn go(&mut self, now: Duration, place: usize, looks: bool) {
+        (self.at, self.looks) = (place, looks);
+        self.begin(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

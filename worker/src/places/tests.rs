@@ -1,0 +1,93 @@
+use core::time::Duration;
+
+use super::{Places, SILENCE, STAY};
+
+const fn at(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn three() -> Places {
+    Places::new(3, SILENCE)
+}
+
+#[test]
+fn a_worker_with_one_appliance_never_turns() {
+    let mut places = Places::default();
+    places.asked(at(0));
+    assert_eq!((places.poll_timeout(false), places.turn(at(100_000), true)), (None, false));
+}
+
+#[test]
+fn who_hears_nothing_turns_to_the_next_and_from_the_last_to_the_first() {
+    let mut places = three();
+    for (turn, next) in [(0, 1), (1, 2), (2, 0)] {
+        let now = at(turn * 500);
+        places.asked(now);
+        places.asked(now + at(499));
+        assert!(!places.turn(now + at(499), false));
+        assert!(places.turn(now + SILENCE, false));
+        assert_eq!(places.at(), next);
+    }
+}
+
+#[test]
+fn an_answer_ends_the_silence() {
+    let mut places = three();
+    places.asked(at(0));
+    places.heard();
+    places.asked(at(400));
+    assert!(!places.turn(at(899), true));
+    assert!(places.turn(at(900), true));
+}
+
+#[test]
+fn who_waits_at_a_backup_looks_after_the_others_and_at_the_first_one_stays() {
+    let mut places = Places::new(2, SILENCE);
+    assert_eq!(places.poll_timeout(false), None, "at the first one, with nothing asked");
+    places.asked(at(0));
+    assert!(places.turn(SILENCE, false));
+    assert_eq!(places.poll_timeout(false), Some(SILENCE + STAY));
+    assert!(places.turn(SILENCE + STAY, false));
+    assert!(places.is_home());
+}
+
+#[test]
+fn who_has_come_back_looks_where_it_was_only_if_it_does_not_get_on() {
+    let mut places = Places::new(2, SILENCE);
+    places.settle(at(0), 5);
+    places.asked(at(0));
+    assert!(places.turn(at(500), true));
+    places.note_join();
+    assert!(places.turn(at(1500), false) && places.is_home());
+    places.got_on(at(2000));
+    assert!(!places.turn(at(4999), true));
+    assert!(places.turn(at(5000), true), "3 s without a result");
+    assert_eq!(places.at(), 1);
+    assert!(!places.has_looked(at(5001), 9, false), "it has not been counted yet");
+    assert!(places.has_looked(at(5002), 9, true) && places.is_home(), "nobody was told to go");
+}
+
+#[test]
+fn a_look_ends_where_a_generation_is_that_was_left() {
+    let mut places = Places::new(2, SILENCE);
+    places.settle(at(0), 5);
+    places.note_join();
+    places.asked(at(0));
+    assert!(places.turn(at(500), true));
+    places.settle(at(600), 9);
+    assert!(places.turn(at(1600), true), "it may be counted on at the first one");
+    assert!(places.has_looked(at(1601), 5, false));
+    assert_eq!(places.at(), 1);
+}
+
+#[test]
+fn who_is_told_to_go_at_the_first_one_looks_later_than_the_others() {
+    let mut places = Places::new(2, SILENCE);
+    places.settle(at(0), 5);
+    places.asked(at(0));
+    assert!(places.turn(at(500), true));
+    places.note_join();
+    assert!(places.turn(at(1500), false));
+    places.settle(at(1600), 40);
+    assert_eq!(places.poll_timeout(true), Some(at(1600) + 3 * STAY));
+}

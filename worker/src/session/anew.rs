@@ -1,0 +1,67 @@
+//! A generation that nobody can go on with: what runs fails, and PSNs begin anew.
+
+use core::time::Duration;
+
+use super::generation::{HEARTBEAT, Rejoin};
+use super::{Condition, Event, Session};
+use crate::allreduce::Failure;
+use crate::answers::Answers;
+use crate::cache::ResultCache;
+use crate::identity::Membership;
+use crate::partials::Partials;
+use crate::rejection::Reason;
+
+impl Session {
+    /// The generation cannot be gone on with: what runs fails, and what belongs to PSNs is forgotten. To the
+    /// next one the worker will belong when it says so: with its next allreduce, or when it is tended. Its
+    /// user may not want to.
+    pub(super) fn send_off(&mut self, now: Duration, epoch: u8) -> Option<Event> {
+        let Membership { identity, epoch: former, .. } = self.membership;
+        let rejection = identity.rejection(Reason::Generation, u32::from(epoch), u32::from(former));
+        // Where its generation was, that may still live, with others in it: it must not go back there as if
+        // it had never been one of them.
+        let before = if self.places.is_home() { self.condition } else { Condition::Broken };
+        let event = self.fail(|progress| Failure::Rejected { rejection, progress }, now);
+        if before == Condition::Broken {
+            (self.condition, self.rejoin) = (before, None);
+            return event;
+        }
+        // Each worker is told once: by the failure of what was running, or when it begins the next allreduce.
+        self.farewells = 0;
+        self.condition = match before {
+            Condition::Broken => before,
+            _ if event.is_some() => Condition::Good,
+            _ => Condition::Ended { expected: epoch, got: former },
+        };
+        self.forget();
+        self.rejoin = Some(Rejoin::anew(now, epoch));
+        event
+    }
+
+    /// A member of a generation that starts from nothing. An allreduce that has waited for that begins.
+    pub(super) fn start_anew(&mut self, now: Duration, membership: Membership) {
+        self.membership = membership;
+        let packets = self.window.end().wrapping_sub(self.first_psn);
+        self.first_psn = membership.base;
+        self.forget();
+        let start = self.window.begin(packets);
+        if let Some(operation) = &mut self.operation {
+            operation.start = start;
+        }
+        self.heartbeat = Some(now.saturating_add(HEARTBEAT));
+        self.places.settle(now, membership.epoch);
+        self.rejoin = None;
+    }
+
+    /// Forgets everything that belongs to PSNs: they begin anew.
+    fn forget(&mut self) {
+        let Membership { identity, spread, .. } = self.membership;
+        (self.window, self.recovery) =
+            super::path(self.first_psn, self.in_flight, self.control, &self.membership);
+        self.cache = ResultCache::new(spread, identity.payload);
+        self.partials = self.partials.take().map(|_| Partials::new(identity.ranks, spread));
+        self.answers = Answers::new();
+        self.reminder = None;
+        self.base = None;
+    }
+}

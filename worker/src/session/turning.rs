@@ -1,0 +1,71 @@
+//! Turning from one appliance to another (see [`places`](crate::places)): the worker goes on there as it
+//! would at one that has been started anew.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use super::Session;
+use crate::membership::Told;
+use crate::places::Places;
+use crate::way::Way;
+
+impl Session {
+    /// Turns to one of several appliances, which the Join has [found](crate::Join::places).
+    #[must_use]
+    pub const fn among(mut self, places: Places) -> Self {
+        self.places = places;
+        self.places.settle(Duration::ZERO, self.membership.epoch);
+        self
+    }
+
+    /// Where everything is to be sent: to be looked at after each call with a time, before anything is sent.
+    /// What still comes from another appliance may be handed in, or not.
+    #[must_use]
+    pub const fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// For drivers: the appliance that it has turned to, for texts alone.
+    pub const fn turned_to(&mut self, appliance: SocketAddr) {
+        self.appliance = Some(appliance);
+    }
+
+    /// When to turn, if nothing changes.
+    pub(super) fn next_turn(&self) -> Option<Duration> {
+        let waits = self.operation.is_some() || self.commanding.is_some() || self.leaving.is_some();
+        if waits { self.places.poll_timeout(self.rejoin.is_none()) } else { None }
+    }
+
+    /// Turns to another appliance, if it is time to.
+    pub(super) fn turn(&mut self, now: Duration) {
+        if self.next_turn().is_some() && self.places.turn(now, self.rejoin.is_none()) {
+            self.arrive(now);
+        }
+    }
+
+    /// What the appliance here says of the generation that it forms, `counted` in answer to a Join that
+    /// counts. Where the worker only looks, that may be all.
+    pub(super) fn has_looked(&mut self, now: Duration, epoch: u8, counted: bool) -> bool {
+        let back = self.places.has_looked(now, epoch, counted);
+        if back {
+            self.arrive(now);
+        }
+        back
+    }
+
+    /// Asks where it has come to, as a stranger there.
+    fn arrive(&mut self, now: Duration) {
+        self.counters.turned += 1;
+        self.membership.cookie = 0;
+        self.way = Way::default();
+        self.lose_generation(now, Told::NOTHING);
+        if let Some(rejoin) = &mut self.rejoin {
+            rejoin.ask_anew(now);
+        }
+        if self.leaving.is_some() && self.places.is_home() {
+            // It has said there that it leaves: a Join would be refused.
+            self.rejoin = None;
+        }
+        self.requests.outdate();
+    }
+}
